@@ -15,13 +15,17 @@ use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Contender, Dial, Progress};
 use socket2::{Domain, Socket, Type};
 
-use deadheat::trial::control::{FromAgent, FromServer, PROTOCOL, Proof, ToAgent, prove};
+use deadheat::trial::control::{
+    FromAgent, FromServer, OLDEST_PROTOCOL, PROTOCOL, Proof, ToAgent, prove,
+};
 
 #[path = "far/attacks.rs"]
 mod attacks;
 #[path = "far/encrypted.rs"]
 mod encrypted;
 mod far;
+#[path = "far/grants.rs"]
+mod grants;
 #[path = "far/lies.rs"]
 mod lies;
 #[path = "far/nonsense.rs"]
@@ -183,8 +187,8 @@ fn a_client_that_names_a_file_of_the_server_is_refused_and_no_agent_starts() {
     assert_eq!(far.next_plan().workload, honest.workload);
 }
 
-/// Opens a trial at a server that listens on all IPv4 addresses, and returns the address it was reached at and the hello
-/// of the trial's data.
+/// Opens a trial at a server that listens on all IPv4 addresses, and returns the address it was reached at and the
+/// hello of the trial's data.
 fn opened_on_all_addresses() -> (Far, Client, SocketAddr, Hello) {
     let at = Bind::At((Ipv4Addr::UNSPECIFIED, 0).into());
     let far = Far::with(Manner::Receives, |config| config.bind = at);
@@ -356,8 +360,8 @@ fn another_protocol_is_told_what_to_do() {
     assert_eq!(
         client.refusal(),
         format!(
-            "server: this server speaks protocol {PROTOCOL} (deadheat {}), you speak 1; use the same \
-             version on both ends",
+            "server: this server speaks protocol {PROTOCOL} down to {OLDEST_PROTOCOL} (deadheat {}), you speak 1 (deadheat \
+             0.1.0); use the same version on both ends",
             env!("CARGO_PKG_VERSION")
         )
     );

@@ -70,9 +70,9 @@ pub(super) struct RaceArgs {
     path: Option<String>,
     /// Race against `deadheat serve` on another host
     ///
-    /// Its port is 5210 unless given.
+    /// Its port is 5210 unless given. Given again, it is one more host: the receivers of a fanout are dealt over them.
     #[arg(long, value_name = "HOST", conflicts_with = "path")]
-    to: Option<String>,
+    to: Vec<String>,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6", hide_short_help = true)]
     v4: bool,
@@ -289,8 +289,8 @@ fn forced(args: &RaceArgs, request: Request) -> Request {
 /// to.
 fn again(args: &RaceArgs, earlier: &Outcome, file: &Path) -> Result<Request> {
     let name = file.display().to_string();
-    if let Some(host) = &earlier.asked.to {
-        tell!("note: this race goes to {}, as {name} says", visible(host));
+    if let Some(hosts) = &earlier.asked.to {
+        tell!("note: this race goes to {}, as {name} says", visible(&hosts.to_string()));
     }
     let request = crate::race::replay(earlier)?.written_in(name, &args.allow.all()?);
     Ok(forced(args, blasting(args, request)?))
@@ -339,7 +339,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     if let Some(workload) = &args.workload {
         request = request.workload(workload);
     }
-    if let Some(host) = &args.to {
+    for host in &args.to {
         request = request.to(host);
     }
     for (given, family) in [(args.v4, 4), (args.v6, 6)] {
@@ -404,7 +404,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
 /// Allows a blast towards another host, if that was asked for.
 fn blasting(args: &RaceArgs, request: Request) -> Result<Request> {
     let Some(size) = &args.blast else { return Ok(request) };
-    if args.to.is_none() && args.replay.is_none() && args.resume.is_none() {
+    if args.to.is_empty() && args.replay.is_none() && args.resume.is_none() {
         return Err(Error::usage(
             "--blast allows a flood towards another host, and this race has none (--to HOST)",
         ));

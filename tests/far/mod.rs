@@ -21,7 +21,8 @@ use deadheat::transport::handover::{ConnectionSource, HandOver, HandedConnection
 use deadheat::transport::hello::Token;
 use deadheat::transport::{Address, Conn, Contender, Listen, Progress};
 use deadheat::trial::control::{
-    self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, MAGIC, PROTOCOL, ToAgent,
+    self, AgentPlan, AgentReport, FromAgent, FromServer, Greeting, MAGIC, PROTOCOL, RelayPlan,
+    ToAgent,
 };
 use deadheat::workload::EndpointReport;
 
@@ -56,6 +57,7 @@ pub(crate) enum Seen {
     Plan(Box<AgentPlan>),
     /// The CPUs that the server lets it run on, if it chooses them.
     Held(Vec<usize>),
+    Relay(RelayPlan),
     Handed(HandedConnection),
     /// Nobody takes what a flooding one says.
     Stuffed,
@@ -75,7 +77,7 @@ struct FakeAgent {
 }
 
 impl AgentStarter for Starter {
-    fn start(&self, door: HandOver, account: &Account) -> deadheat::Result<Box<dyn Agent>> {
+    fn start(&self, door: Option<HandOver>, account: &Account) -> deadheat::Result<Box<dyn Agent>> {
         // What it sends beyond what its work has: repairs, headers.
         account.add(SENDS);
         let (control, inside) = UnixStream::pair().unwrap();
@@ -116,8 +118,7 @@ impl Agent for FakeAgent {
     }
 }
 
-fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<Seen>) {
-    let mut door = Some(door);
+fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, seen: &Sender<Seen>) {
     while let Ok(message) = control::read::<ToAgent>(&mut control) {
         let done = match message {
             ToAgent::Open(plan) => {
@@ -125,7 +126,8 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                 match door.take() {
                     Some(door) if manner == Manner::Echoes => echo(&plan, &mut control, door),
                     Some(door) => answer(manner, &mut control, &door, seen),
-                    None => true,
+                    // Behind a relay it listens by itself.
+                    None => listens(&mut control),
                 }
             }
             ToAgent::Start if manner == Manner::Floods => {
@@ -141,13 +143,27 @@ fn live(manner: Manner, mut control: UnixStream, door: HandOver, seen: &Sender<S
                 let _ = control::write(&mut control, &FromAgent::Done(Box::new(report())));
                 true
             }
-            ToAgent::Relay(_) => panic!("a server starts no relay"),
+            ToAgent::Relay(plan) => {
+                seen.send(Seen::Relay(plan)).unwrap();
+                // A relay forwards until it is killed.
+                std::mem::forget(door.take());
+                listens(&mut control)
+            }
             ToAgent::CallOff => panic!("the server ends agents itself"),
         };
         if done {
             return;
         }
     }
+}
+
+/// Where the agent behind a relay listens.
+pub(crate) const BEHIND: &str = "127.0.0.1:40000";
+
+/// Whether the agent ends here.
+fn listens(control: &mut UnixStream) -> bool {
+    let endpoint = Address::Ip(BEHIND.parse().unwrap());
+    control::write(control, &FromAgent::Ready { endpoint }).is_err()
 }
 
 /// Whether the agent ends here.
@@ -345,8 +361,13 @@ impl Client {
 
     /// Greeted; the nonce, if the server wants a secret.
     pub(crate) fn greeted(to: SocketAddr) -> (Client, Option<String>) {
-        let mut client = Client::connect(to);
-        client.say(&greeting(PROTOCOL));
+        Client::connect(to).greets(None)
+    }
+
+    /// Greeted as one of the connections of the client with this number.
+    fn greets(self, number: Option<Token>) -> (Client, Option<String>) {
+        let mut client = self;
+        client.say(&Greeting { client: number, ..greeting(PROTOCOL) });
         match client.hear() {
             FromServer::Welcome { nonce, protocol, .. } => {
                 assert_eq!(protocol, PROTOCOL);
@@ -357,7 +378,12 @@ impl Client {
     }
 
     pub(crate) fn let_in(to: SocketAddr) -> Client {
-        let (mut client, nonce) = Client::greeted(to);
+        Client::connect(to).enters(None)
+    }
+
+    /// Let in as one of the connections of the client with this number.
+    pub(crate) fn enters(self, number: Option<Token>) -> Client {
+        let (mut client, nonce) = self.greets(number);
         assert_eq!(nonce, None);
         assert!(matches!(client.hear(), FromServer::Facts(_)));
         client
@@ -437,7 +463,7 @@ impl Client {
 }
 
 pub(crate) fn greeting(protocol: u32) -> Greeting {
-    Greeting { magic: MAGIC.into(), protocol, version: "0.1.0".into() }
+    Greeting { magic: MAGIC.into(), protocol, version: "0.1.0".into(), newest: None, client: None }
 }
 
 /// A frame with whatever in it.
@@ -456,6 +482,7 @@ pub(crate) fn plan() -> AgentPlan {
         share: None,
         mtu: None,
         goes_first: false,
+        grant: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -44,10 +44,14 @@ impl TwoHosts {
 
     /// `deadheat serve` on the far host, as nobody; answers once it listens.
     fn serve(&self) -> Server {
+        self.serve_at("5210")
+    }
+
+    fn serve_at(&self, port: &str) -> Server {
         let mut child = Command::new("ip")
             .args(["netns", "exec", &self.far, "setpriv", "--reuid=65534", "--regid=65534"])
             .args(["--clear-groups", env!("CARGO_BIN_EXE_deadheat"), "serve"])
-            .args(["--max-rate", "200gbit"])
+            .args(["--max-rate", "200gbit", "--port", port])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -200,6 +204,57 @@ fn bulk_crosses_in_both_directions_and_streams() {
     }
 }
 
+/// A load beside the work all along, and in a phase of it; several receivers of the same data, each a process.
+#[test]
+fn a_server_runs_the_whole_cast_of_a_trial() {
+    if !can(&["ip", "setpriv"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("c");
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let far_more = format!("{FAR_V4}:5211");
+    let _more = hosts.serve_at("5211");
+    let race = |contenders: &[&str], workload: &str, file: &str| {
+        let args = ["-w", workload, "--blocks", "1", "--margin", "50%", "-q", "--to", FAR_V4];
+        let more = ["--to", &far_more, "-o", file];
+        let more = if file == "hosts.json" { &more[..] } else { &more[2..] };
+        let output = hosts.race(&[contenders, &args, more].concat(), dir.path());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{workload}: {said}");
+        let outcome = outcome(&dir.path().join(file));
+        check_schema(&outcome);
+        let trials = outcome["trials"].as_array().unwrap().clone();
+        for trial in &trials {
+            assert_eq!(trial.get("why_invalid"), None, "{workload}: {trial}");
+        }
+        trials
+    };
+    let ping = "ping:count=100,interval=4ms";
+    let both = ["udp", "icmp"];
+    for trial in race(&both, &format!("{ping},load=tcp,load-lead=100ms"), "load.json") {
+        assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
+        assert_eq!(trial["ledger"]["up"]["delivered"], 100, "{trial}");
+    }
+    let phases = "ping:interval=4ms,load=tcp,load-direction=down,load-from=200ms,load-for=200ms,load-lead=50ms";
+    for trial in race(&["tcp"], phases, "phases.json") {
+        assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
+    }
+    // What goes through the relay arrives from its far end's host, at the one port.
+    let relayed = ["udp", "udp:via=relay", "tcp:via=relay", "quic:via=relay"];
+    for trial in race(&relayed, ping, "relay.json") {
+        assert_eq!(trial["ledger"]["up"]["delivered"], 100, "{trial}");
+    }
+    for file in ["fanout.json", "hosts.json"] {
+        for trial in race(&["tcp", "udp", "kcp"], "fanout:receivers=3,bytes=1MB", file) {
+            assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 1e5, "{trial}");
+        }
+    }
+    let several = outcome(&dir.path().join("hosts.json"));
+    assert_eq!(several["asked"]["to"], serde_json::json!([FAR_V4, far_more]));
+    assert_eq!(several["path"]["address"], format!("{FAR_V4}:5210, {FAR_V4}:5211"));
+}
+
 #[test]
 fn a_firewall_blocks_one_contender_and_not_the_race() {
     if !can(&["ip", "setpriv", "nft"]) {
@@ -238,7 +293,8 @@ fn a_firewall_blocks_one_contender_and_not_the_race() {
     assert!(trials.iter().any(|t| t["contender"] == 1 && t["ledger"]["up"]["delivered"] == 100));
 }
 
-/// The far namespace forwards the server's port to an address behind it, and answers echo requests itself: as a router does.
+/// The far namespace forwards the server's port to an address behind it, and answers echo requests itself: as a router
+/// does.
 #[test]
 fn an_echo_in_front_of_a_port_forward_is_no_floor() {
     if !can(&["ip", "setpriv", "nft"]) {

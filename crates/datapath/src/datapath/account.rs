@@ -1,13 +1,24 @@
 //! Account of the bytes of a process, in memory that it shares with the process that started it. A parent that
-//! kills it, or sees it crash, still knows how much it sent.
+//! kills it, or sees it crash, still knows how much it sent. Several processes may share one account: their bytes then
+//! add up, and so does the time that these bytes take at the rate that all of them together may have.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes sent and received, as packets: payloads with the headers of IP and of the transport.
-type Counters = [AtomicU64; 2];
+use crate::time::Nanos;
+
+/// Counters in the shared memory.
+#[derive(Debug)]
+#[repr(C)]
+struct Counters {
+    /// Bytes sent and received, as packets: payloads with the headers of IP and of the transport.
+    bytes: [AtomicU64; 2],
+    /// Time at which all bytes so far would have passed at the allowed rate, sent and received, in nanoseconds of the
+    /// monotonic clock.
+    due: [AtomicU64; 2],
+}
 
 /// Account in shared memory (memfd_create(2)). It can neither shrink nor grow (`F_SEAL_SHRINK`), so that no other
 /// process can take away the memory that this one reads.
@@ -75,17 +86,41 @@ impl Account {
         Ok(Account { file: file.into(), counters })
     }
 
-    /// Adds bytes sent and received.
+    /// Adds bytes sent and received; returns the sums of all processes.
     #[inline]
-    pub fn add(&self, more: [u64; 2]) {
-        for (counter, more) in self.counters().iter().zip(more) {
-            counter.fetch_add(more, Ordering::Relaxed);
-        }
+    pub fn add(&self, more: [u64; 2]) -> [u64; 2] {
+        let [sent, received] = &self.counters().bytes;
+        let add = |counter: &AtomicU64, more| {
+            counter.fetch_add(more, Ordering::Relaxed).saturating_add(more)
+        };
+        [add(sent, more[0]), add(received, more[1])]
     }
 
     /// Returns the bytes sent and received so far.
     pub fn read(&self) -> [u64; 2] {
-        self.counters().each_ref().map(|counter| counter.load(Ordering::Relaxed))
+        self.counters().bytes.each_ref().map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Lets no direction be due before `now`: time that passed before the first byte is no credit.
+    pub fn begin(&self, now: Nanos) {
+        for due in &self.counters().due {
+            due.fetch_max(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds, for each direction, the time that its bytes take at the allowed rate, from `last` on at the earliest;
+    /// returns the times at which all bytes so far would have passed.
+    #[inline]
+    pub fn charge(&self, last: Nanos, takes: [Nanos; 2]) -> [Nanos; 2] {
+        let [sent, received] = &self.counters().due;
+        let charge = |due: &AtomicU64, takes: Nanos| {
+            let after = |due: u64| due.max(last.0).saturating_add(takes.0);
+            let step = |due| Some(after(due));
+            match due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step) {
+                Ok(before) | Err(before) => Nanos(after(before)),
+            }
+        };
+        [charge(sent, takes[0]), charge(received, takes[1])]
     }
 
     fn counters(&self) -> &Counters {
@@ -124,6 +159,23 @@ mod tests {
         assert_ne!(unsafe { libc::ftruncate(theirs.as_fd().as_raw_fd(), 0) }, 0);
         drop(theirs);
         assert_eq!(ours.read(), [4, 5]);
+    }
+
+    #[test]
+    fn two_processes_share_one_rate() {
+        let ours = Account::new().unwrap();
+        let theirs = Account::shared(ours.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let [second, third] = [Nanos::from_secs(1), Nanos::from_secs(3)];
+        ours.begin(second);
+        assert_eq!(
+            ours.charge(Nanos::ZERO, [third, Nanos(1)]),
+            [Nanos::from_secs(4), Nanos(1_000_000_001)]
+        );
+        theirs.begin(Nanos::from_secs(2));
+        assert_eq!(
+            theirs.charge(third, [second, second]),
+            [Nanos::from_secs(5), Nanos::from_secs(4)]
+        );
     }
 
     #[test]

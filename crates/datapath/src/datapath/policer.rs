@@ -1,5 +1,6 @@
 //! Policer: limits the rate and the sum of the bytes that this process sends and receives, at its sockets, so that
-//! all bytes of the protocols above count (repairs, parity, retransmissions, acknowledgements).
+//! all bytes of the protocols above count (repairs, parity, retransmissions, acknowledgements). Processes with one
+//! [`Account`] are limited together.
 //!
 //! Bytes are the bytes of IP packets. Datagrams are counted at each call, with their headers. For a byte stream of
 //! the kernel the bytes of each call count at once, and the bytes that TCP adds (headers, retransmissions,
@@ -15,7 +16,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use socket2::{Protocol, Socket};
 
@@ -86,17 +87,8 @@ pub struct Policer {
     bytes: u64,
     /// Error for the sum of bytes.
     sum: fn(u64) -> Overrun,
-    ways: Mutex<[DirectionMeter; 2]>,
     account: Arc<Account>,
     overrun: OnceLock<Overrun>,
-}
-
-/// Direction under a limit.
-#[derive(Debug, Clone, Copy)]
-struct DirectionMeter {
-    bytes: u64,
-    /// Time at which all bytes so far would have passed at the allowed rate.
-    due: Nanos,
 }
 
 /// Returns the time that `bytes` take at `rate`.
@@ -105,11 +97,12 @@ pub fn time_at(rate: BitRate, bytes: u64) -> Nanos {
 }
 
 impl Policer {
-    /// Creates a policer from `now` on, which allows `rate` and `bytes` in each direction and adds to `account`.
+    /// Creates a policer from `now` on, which allows `rate` and `bytes` in each direction to all processes that add to
+    /// `account`.
     pub fn new(rate: BitRate, bytes: u64, account: Arc<Account>, now: Nanos) -> Policer {
-        let way = DirectionMeter { bytes: 0, due: now };
-        let (ways, sum) = (Mutex::new([way; 2]), Overrun::Sum as fn(u64) -> Overrun);
-        Policer { rate, bytes, sum, ways, account, overrun: OnceLock::new() }
+        account.begin(now);
+        let sum = Overrun::Sum as fn(u64) -> Overrun;
+        Policer { rate, bytes, sum, account, overrun: OnceLock::new() }
     }
 
     /// Lowers the sum of bytes to the sum that the person who races allows a blast, if that is less.
@@ -125,17 +118,13 @@ impl Policer {
     /// # Errors
     /// The limit that was exceeded, from then on for good.
     pub fn add(&self, last: Nanos, now: Nanos, more: [u64; 2]) -> Result<(), Overrun> {
-        self.account.add(more);
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        for (way, more) in ways.iter_mut().zip(more) {
-            way.bytes = way.bytes.saturating_add(more);
-            // A long call carried its bytes all the while, and not at its end.
-            way.due = way.due.max(last) + time_at(self.rate, more);
-            if way.bytes > self.bytes {
-                self.overrun.get_or_init(|| (self.sum)(self.bytes));
-            } else if way.due > now + BURST {
-                self.overrun.get_or_init(|| Overrun::Rate(self.rate));
-            }
+        let sums = self.account.add(more);
+        // A long call carried its bytes all the while, and not at its end.
+        let due = self.account.charge(last, more.map(|more| time_at(self.rate, more)));
+        if sums.into_iter().any(|sum| sum > self.bytes) {
+            self.overrun.get_or_init(|| (self.sum)(self.bytes));
+        } else if due.into_iter().any(|due| due > now + BURST) {
+            self.overrun.get_or_init(|| Overrun::Rate(self.rate));
         }
         self.check()
     }
@@ -333,6 +322,19 @@ mod tests {
         assert!(why.contains("10.0 Mbit/s") && why.contains("--max-rate"), "{why}");
         assert!(policer.add(ms(900_000), ms(900_000), [0, 0]).is_err(), "it stays passed");
         assert_eq!(policer.account.read(), [126_000, 0], "what passed beyond it counts");
+    }
+
+    #[test]
+    fn processes_with_one_account_have_one_rate_and_one_sum() {
+        let ours = Arc::new(Account::new().unwrap());
+        let theirs = Account::shared(ours.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        let make = |account, sum| Policer::new(BitRate(10_000_000), sum, account, Nanos::ZERO);
+        let (one, other) = (make(ours, 200_000), make(Arc::new(theirs), 200_000));
+        one.add(ms(0), ms(0), [80_000, 0]).unwrap();
+        let over = other.add(ms(0), ms(0), [80_000, 0]).unwrap_err();
+        assert_eq!(over, Overrun::Rate(BitRate(10_000_000)));
+        let over = one.add(ms(0), ms(500), [40_001, 0]).unwrap_err();
+        assert_eq!(over, Overrun::Sum(200_000));
     }
 
     #[test]

@@ -25,7 +25,7 @@ const KEY: Key = Key {
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
     doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
-          coturn: through Debian's TURN server, started there for the trial. turn:HOST: through a TURN server of yours, with --to",
+          coturn: through Debian's TURN server, started there for the trial, without --to. turn:HOST: through a TURN server of yours, with --to",
 };
 
 const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);
@@ -79,6 +79,13 @@ impl Via {
             })?;
             return Ok(Via::Turn { host, port });
         }
+        if let Some(host) = value.strip_prefix("relay@") {
+            return Err(Error::usage(format!(
+                "relay@{host}: a server that forwards to another host because a client says so is an open relay, so no server \
+                 does; via=relay is a relay at the far end's host, and via=turn:HOST goes through a TURN server on a third \
+                 one"
+            )));
+        }
         match value {
             "none" => Ok(Via::Direct),
             "relay" => Ok(Via::Relay),
@@ -114,6 +121,14 @@ impl Via {
         let is_there = || std::env::split_paths(&path).any(|at| at.join(COTURN).is_file());
         if *self != Via::Coturn || is_there() { Ok(()) } else { Err(no_coturn()) }
     }
+}
+
+/// Returns the reason why a server starts no TURN server for a client, and alternatives.
+pub fn unserved_coturn(typed: &Spec) -> String {
+    format!(
+        "{typed}: a TURN server forwards to wherever its client says, so a server starts none for its clients; via=relay \
+         leads to the trial's own far end there, and via=turn:HOST through a TURN server of yours"
+    )
 }
 
 /// Returns the error of a host without coturn.

@@ -13,7 +13,7 @@ use crate::workload::Task;
 /// control slows it down, and no person allowed that.
 pub(super) fn refusal(request: &Request, contender: &Contender, task: &dyn Task) -> Option<String> {
     let to = request.to.as_ref().filter(|_| request.blast.is_none())?;
-    if is_this_host(to) {
+    if to.names().iter().all(|host| is_this_host(host)) {
         return None;
     }
     floods(contender, task).then(|| {

@@ -18,6 +18,7 @@ use crate::path::gate;
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
+use crate::transport::via::{self, Via};
 use crate::transport::{Contender, Effective, Info, equal, external, prefers, unserved};
 use crate::trial::{Pairing, misfit, sim, suited};
 use crate::units::{Bytes, range};
@@ -297,9 +298,10 @@ impl FactorGrid<'_> {
             }
         }
         let workload = workload.to_string();
-        let to = self.request.to.as_deref();
+        let to = self.request.to.as_ref().map(ToString::to_string);
         let whole = SharedTask::parse_on(&workload, &self.race_path.setting)?;
-        let task = files::check(&whole, to, self.request.overwrite)?;
+        let task = files::check(&whole, to.as_deref(), self.request.overwrite)?;
+        self.request.check_hosts(&*task)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
             && task.info().timeout > Nanos::ZERO
         {
@@ -341,14 +343,6 @@ impl FactorGrid<'_> {
 
     /// Returns the load that the work asks for, or an error if the load is not possible.
     fn load(&self, task: &dyn Task) -> Result<Option<Pairing>> {
-        let Some(load) = &task.info().load else { return Ok(None) };
-        if let Some(to) = &self.request.to {
-            return Err(Error::usage(format!(
-                "load={}: {to} runs one pair of ends at a time; race beside a load on loopback, or with --path \
-                 on a path like the one to there",
-                load.contender
-            )));
-        }
         let load = Pairing::load_of(task)?;
         load.iter().try_for_each(|load| blast::check_load(self.request, load))?;
         load.iter().try_for_each(|load| self.check_reachable(&load.contender, &*load.task))?;
@@ -367,10 +361,13 @@ impl FactorGrid<'_> {
         if self.request.to.is_some() && contender.external.is_some() {
             return Err(Error::usage(external::unserved(&contender.spec.to_string())));
         }
+        if self.request.to.is_some() && contender.via == Via::Coturn {
+            return Err(Error::usage(via::unserved_coturn(&contender.spec)));
+        }
         if self.request.to.is_some() && info.reach == Reach::Path {
             return Err(Error::usage(unserved(info.id)));
         }
-        reaches(contender, self.request.elsewhere())
+        reaches(contender, self.request.elsewhere().as_deref())
     }
 
     /// Checks that contenders and levels can run. Without factors every contender must run. With factors every

@@ -4,9 +4,11 @@ use super::request::Request;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::trial::EmulatedPath;
+use crate::trial::control::MOST_FAR_ENDS;
 use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
-use crate::trial::lead::agents::Far;
+use crate::trial::lead::far::{Far, FarHost};
 use crate::trial::sim::Simulation;
+use crate::workload::Task;
 
 impl Request {
     /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
@@ -44,7 +46,7 @@ impl Request {
     pub fn far(&self, credentials: &Credentials, waiting: &mut ServerWait<'_>) -> Result<Far> {
         let asked = self.asked();
         let family = self.ip();
-        let Some(host) = asked.to else {
+        let Some(hosts) = asked.to else {
             return match self.parsed_path()? {
                 PathSpec::Emulated(network) => {
                     let path = EmulatedPath::start(&asked.path, network, family)?;
@@ -56,7 +58,41 @@ impl Request {
                 )),
             };
         };
-        let server = Box::new(RemoteServer::connect(&host, family, credentials, waiting)?);
-        Ok(Far::Server { host, server })
+        let mut servers: Vec<FarHost> = Vec::new();
+        for host in hosts.names() {
+            let server = RemoteServer::connect(host, family, credentials, waiting)?;
+            if let Some(same) = servers.iter().find(|one| one.server.address == server.address) {
+                return Err(Error::usage(format!(
+                    "--to: {} and {host} are one server, {}; each further --to is another host",
+                    same.host, server.address
+                )));
+            }
+            servers.push(FarHost { host: host.clone(), server: Box::new(server) });
+        }
+        let FarHost { host, server } = servers.remove(0);
+        Ok(Far::Server { host, server, further: servers })
+    }
+
+    /// Checks that every far host has a far end of the work.
+    pub(super) fn check_hosts(&self, task: &dyn Task) -> Result<()> {
+        let hosts = self.to.as_ref().map_or(1, |hosts| hosts.names().len());
+        let ends = task.info().receivers;
+        let most = usize::from(ends).div_ceil(hosts) + usize::from(task.info().load.is_some());
+        if self.to.is_some() && most > usize::from(MOST_FAR_ENDS) {
+            return Err(Error::usage(format!(
+                "`{}` has {ends} far ends, and a server runs {MOST_FAR_ENDS} in a trial, a load among them; ask for fewer, or \
+                 deal them over more hosts, --to A --to B",
+                task.info().spec.name
+            )));
+        }
+        if hosts <= usize::from(ends) {
+            return Ok(());
+        }
+        let s = if ends == 1 { "" } else { "s" };
+        Err(Error::usage(format!(
+            "`{}` has {ends} far end{s}, and --to names {hosts} hosts; name fewer, or race work with more far ends, \
+             such as fanout:receivers={hosts}",
+            task.info().spec.name
+        )))
     }
 }

@@ -58,11 +58,11 @@ impl Request {
     }
 
     /// Returns the far end's place in words, or `None` if it is this host.
-    pub(super) fn elsewhere(&self) -> Option<&str> {
+    pub(super) fn elsewhere(&self) -> Option<String> {
         match &self.to {
-            Some(host) => Some(host),
+            Some(hosts) => Some(hosts.to_string()),
             None if self.path_kind() == PathKind::Loopback => None,
-            None => Some("the far host of an emulated path"),
+            None => Some("the far host of an emulated path".into()),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metric;
 use crate::path::{Network, PathKind};
+use crate::result::far_hosts::FarHosts;
 use crate::result::outcome::{Entrant, Factor, RecordedPlan, RecordedRequest};
 use crate::time::Nanos;
 use crate::transport::Contender;
@@ -58,7 +59,7 @@ pub struct Request {
     pub(super) contenders: Vec<String>,
     pub(super) workload: String,
     pub(super) path: String,
-    pub(super) to: Option<String>,
+    pub(super) to: Option<FarHosts>,
     pub(super) family: Option<u8>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
@@ -138,9 +139,13 @@ impl Request {
         self
     }
 
-    /// Sets the far end to a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine.
+    /// Sets the far end to a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine. Called again, it
+    /// adds another host: the far ends of work with several are dealt over the hosts in order.
     pub fn to(mut self, host: impl Into<String>) -> Request {
-        self.to = Some(host.into());
+        match &mut self.to {
+            Some(hosts) => hosts.push(host),
+            None => self.to = Some(FarHosts::from(host.into())),
+        }
         self
     }
 
@@ -408,9 +413,12 @@ impl Request {
             return Err(Error::usage(format!("IPv{family}; 4 or 6")));
         }
         match &self.to {
-            Some(host) if host.trim().is_empty() => {
+            Some(hosts) if hosts.names().iter().any(|host| host.trim().is_empty()) => {
                 Err(Error::usage("the far end has no name; write --to HOST or --to HOST:PORT"))
             }
+            Some(hosts) if has_twice(hosts.names()) => Err(Error::usage(format!(
+                "--to names a host twice: {hosts}; each further --to is another host"
+            ))),
             Some(_) if PathKind::of_typed(&self.path) != PathKind::Loopback => Err(Error::usage(
                 format!("both a remote host and the path `{}`; give one of them", self.path),
             )),
@@ -460,6 +468,10 @@ impl Request {
             None => Ok(()),
         }
     }
+}
+
+fn has_twice(names: &[String]) -> bool {
+    names.iter().enumerate().any(|(at, name)| names[..at].contains(name))
 }
 
 /// Refuses a share that is not strictly between 0 and 1.
@@ -559,6 +571,14 @@ mod tests {
         assert!(refusal(Request::new(["tcp"]).path("moon")).contains("valid: loopback"));
         assert!(refusal(Request::new(["tcp"]).path("moon").to("h")).contains("one of them"));
         assert!(refusal(Request::new(["tcp"]).to(" ")).contains("no name"));
+        assert!(refusal(Request::new(["tcp"]).to("h").to("i").to("h")).contains("a host twice"));
+        let several = |work: &str| Request::new(["tcp"]).workload(work).to("h").to("i");
+        let said = refusal(several("ping"));
+        assert!(said.contains("has 1 far end, and --to names 2 hosts"), "{said}");
+        several("fanout:receivers=3,bytes=1MB").check().unwrap();
+        several("fanout:receivers=32,bytes=1MB").check().unwrap();
+        let said = refusal(several("fanout:receivers=33,bytes=1MB"));
+        assert!(said.contains("a server runs 16 in a trial"), "{said}");
         assert!(refusal(Request::new(["tcp"]).placement("samecore")).contains("same-core"));
     }
 

@@ -49,8 +49,8 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     } = asked;
     let mut words = CommandWords::new(contenders);
     words.option("workload", workload);
-    if let Some(host) = to {
-        words.option("to", host);
+    if let Some(hosts) = to {
+        hosts.names().iter().for_each(|host| words.option("to", host));
     } else if !path.is_empty() {
         words.option("path", path);
     }
@@ -183,6 +183,8 @@ mod tests {
         let said = line(&request.to("far.example").family(6).explain().asked());
         assert!(said.contains(" --to far.example -6 --blocks 8 "), "{said}");
         assert!(said.ends_with(" --explain") && !said.contains("--path"), "{said}");
+        let said = line(&Request::new(["tcp"]).to("a").to("b").asked());
+        assert!(said.contains(" --to a --to b"), "{said}");
     }
 
     #[test]

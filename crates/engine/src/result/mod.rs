@@ -16,6 +16,7 @@ pub mod command;
 pub mod date;
 pub mod dropped;
 pub mod explained;
+pub mod far_hosts;
 pub mod imported;
 pub(crate) mod journal;
 mod json_path;

@@ -14,6 +14,7 @@ use crate::host::quiet::HostQuiet;
 use crate::measurements::Metric;
 use crate::result::dropped::DropReason;
 use crate::result::explained::Explanations;
+use crate::result::far_hosts::FarHosts;
 pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
 use crate::transport::{Contender, Effective};
@@ -111,8 +112,8 @@ pub struct RecordedRequest {
     /// Path as typed: `loopback`, or an emulated one; absent with `to`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Remote host and port; absent if none.
-    pub to: Option<String>,
+    /// Remote host and port, or several; absent if none.
+    pub to: Option<FarHosts>,
     /// Requested address family, `4` or `6`; absent if none.
     pub family: Option<u8>,
     /// Maximum number of blocks; absent if not given.

@@ -1,15 +1,16 @@
 //! Admission of the trials that clients request, and the server's own plan for each.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::own_ports;
 use crate::contract::{Reach, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::host::placement::listed;
 use crate::time::Nanos;
-use crate::transport::{Address, Contender, Place, unserved};
+use crate::transport::via::{self, Via};
+use crate::transport::{Address, Contender, Info, Place, unserved};
 use crate::trial::agent::means::NO_FILES;
-use crate::trial::control::{AgentPlan, Limits};
+use crate::trial::control::{AgentPlan, GrantPlace, GrantTask, Limits, MOST_FAR_ENDS, Share};
 use crate::units::{BitRate, Bytes};
 use crate::workload::{self, ELSEWHERE, NamedFile, TaskInfo};
 
@@ -27,12 +28,18 @@ const LARGEST_MESSAGE: usize = 16 << 20;
 pub(super) struct AdmittedTrial {
     /// Plan for the far agent.
     pub(super) plan: AgentPlan,
-    /// Number of connections that it may open.
+    /// Number of connections that its work may open, of all its far ends.
     pub(super) connections: usize,
+    /// Number of the work's flows, of all its far ends.
+    pub(super) flows: usize,
     /// Longest duration, once started.
     pub(super) span: Nanos,
-    /// Largest number of bytes that one direction is known to carry.
-    pub(super) most_bytes: Option<u64>,
+    /// Demand of this far end.
+    pub(super) demand: Demand,
+    /// Place among the trial's far ends here, if there are several.
+    pub(super) place: Option<GrantPlace>,
+    /// True if a relay is to be in front of it.
+    pub(super) is_relayed: bool,
 }
 
 /// Checks `plan` against `limits`, the CPUs of this host and the ports that are `also` open, and makes it this server's own: with its limits, its
@@ -55,27 +62,20 @@ pub(super) fn admit(
     }
     let contender = Contender::sent(&plan.contender)?;
     check_knobs(&contender)?;
+    if contender.via == Via::Coturn {
+        return Err(Error::usage(via::unserved_coturn(&contender.spec)));
+    }
     own_ports::check(&contender, also)?;
     let task = workload::parse(&plan.workload)?;
-    let info = contender.transport.info();
-    let demand = Demand {
-        transport: info.id,
-        reach: info.reach,
-        planned: task.info().planned.unwrap_or_default(),
-        most_bytes: task.info().most_bytes,
-        is_paced: task.info().is_paced,
-        flows: task.info().flows.len(),
-        connections: connections(&contender, task.info()),
-        largest_message: task.info().largest_message,
-        cpu: plan.cpu,
-        wait: plan.wait,
-    };
+    check_place(plan.grant, plan.share, task.info().flows.len())?;
+    let demand = Demand::of(&plan, &contender, task.info());
     demand.check(limits, cpus)?;
     check_files(&task.info().files)?;
     contender
         .check_at(Place::Server)
         .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
-    let span = task.info().longest.min(limits.duration_ns.saturating_add(task.info().timeout));
+    let span = span(plan.grant, task.info(), limits);
+    let is_relayed = contender.via == Via::Relay;
     // A new field of a plan does not compile until it is listed here, so all that a client may set is in this list.
     let plan = AgentPlan {
         side: plan.side,
@@ -88,9 +88,9 @@ pub(super) fn admit(
         interval_ns: plan.interval_ns,
         live: plan.live,
         pass: plan.pass,
-        endpoint: Address::Ip(here),
+        endpoint: Address::Ip(if is_relayed { behind_relay(here) } else { here }),
         further: Vec::new(),
-        share: None,
+        share: plan.share,
         samples: None,
         limits: Some(*limits),
         emulated: None,
@@ -98,9 +98,11 @@ pub(super) fn admit(
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
         goes_first: false,
         blast: plan.blast,
+        grant: plan.grant,
     };
-    let Demand { connections, most_bytes, .. } = demand;
-    Ok(AdmittedTrial { plan, connections, span, most_bytes })
+    let (place, flows) = (plan.grant, task.info().flows.len());
+    let connections = connections(&contender, task.info());
+    Ok(AdmittedTrial { plan, connections, flows, span, demand, place, is_relayed })
 }
 
 /// Returns the number of connections that a trial may open: of each flow, one after the other, and of each part of the
@@ -108,6 +110,48 @@ pub(super) fn admit(
 fn connections(contender: &Contender, info: &TaskInfo) -> usize {
     let parts = contender.transport.parts().len().max(1);
     info.flows.len().saturating_mul(info.connections.into()).saturating_mul(parts)
+}
+
+/// Returns the address at which a far end behind a relay listens, which is reached from this host only.
+fn behind_relay(here: SocketAddr) -> SocketAddr {
+    let ip = match here.ip().to_canonical() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+/// Checks the place of a far end among the far ends of its trial, and its flows among `flows`.
+fn check_place(place: Option<GrantPlace>, share: Option<Share>, flows: usize) -> Result<()> {
+    if let Some(GrantPlace { nodes, node, .. }) = place
+        && (nodes > MOST_FAR_ENDS || node >= nodes)
+    {
+        return Err(Error::usage(format!(
+            "far end {} of {nodes} of one trial; a server runs {MOST_FAR_ENDS} of them at most, so deal them over more \
+             servers (--to A --to B), or ask for fewer",
+            u32::from(node) + 1
+        )));
+    }
+    match share {
+        Some(Share { node, nodes }) if node >= nodes || usize::from(node) >= flows => {
+            Err(Error::usage(format!("far end {node} of {nodes} has none of the {flows} flows")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the longest duration of a far end, once started. A load ends with the work beside it, which sets the time of
+/// both; without any work it has the longest that the limits allow.
+fn span(place: Option<GrantPlace>, info: &TaskInfo, limits: &Limits) -> Nanos {
+    match place {
+        Some(GrantPlace { task: GrantTask::Load, node, .. }) if node > 0 => Nanos::ZERO,
+        Some(GrantPlace { task: GrantTask::Load, .. }) => limits.duration_ns,
+        _ => {
+            // The load runs for a while before the work begins.
+            let lead = info.load.as_ref().map_or(Nanos::ZERO, |load| load.lead);
+            info.longest.saturating_add(lead).min(limits.duration_ns.saturating_add(info.timeout))
+        }
+    }
 }
 
 /// Refuses knobs that name a file. An honest client does not send them, and its near end writes the file.
@@ -128,30 +172,77 @@ fn check_files(files: &[NamedFile]) -> Result<()> {
     if files.iter().any(wrong) { Err(Error::usage(NO_FILES)) } else { Ok(()) }
 }
 
-/// Demand of a trial on a server.
+/// Demand of a trial on a server: of one far end, or of several together.
 #[derive(Debug, Clone)]
-struct Demand {
+pub(super) struct Demand {
     transport: &'static str,
     reach: Reach,
     planned: Nanos,
-    most_bytes: Option<u64>,
-    is_paced: bool,
+    /// Largest number of bytes that one direction is known to carry.
+    pub(super) most_bytes: Option<u64>,
+    /// Rate of work on a schedule.
+    rate: Option<BitRate>,
     flows: usize,
     /// Number of connections that its flows open in all.
     connections: usize,
+    /// Number of flows that take a CPU each.
+    spinning: usize,
     largest_message: usize,
     cpu: Option<usize>,
-    wait: WaitMode,
 }
 
 impl Demand {
-    /// Returns the rate of work on a schedule.
-    fn rate(&self) -> Option<BitRate> {
-        let bytes = self.most_bytes.filter(|_| self.is_paced && self.planned > Nanos::ZERO)?;
-        Some(BitRate((bytes as f64 * 8e9 / self.planned.0 as f64) as u64))
+    /// Returns the demand of the far end with this plan: its part of the work's flows, and of the bytes.
+    fn of(plan: &AgentPlan, contender: &Contender, task: &TaskInfo) -> Demand {
+        let transport: &Info = contender.transport.info();
+        let all = task.flows.len();
+        let flows = plan.share.map_or(all, |share| share.flows(all).count());
+        let part = |bytes: u64| {
+            let part = u128::from(bytes) * flows as u128 / all.max(1) as u128;
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
+        let is_load = plan.grant.is_some_and(|place| place.task == GrantTask::Load);
+        let planned = task.planned.filter(|_| !is_load).unwrap_or_default();
+        let most_bytes = task.most_bytes.filter(|_| !is_load).map(part);
+        let spins = plan.wait == WaitMode::Spin;
+        let rate = most_bytes.filter(|_| task.is_paced && planned > Nanos::ZERO);
+        Demand {
+            transport: transport.id,
+            reach: transport.reach,
+            planned,
+            most_bytes,
+            rate: rate.map(|bytes| BitRate((bytes as f64 * 8e9 / planned.0 as f64) as u64)),
+            flows,
+            connections: part(connections(contender, task) as u64) as usize,
+            spinning: if spins { flows } else { 0 },
+            largest_message: task.largest_message,
+            cpu: plan.cpu,
+        }
     }
 
-    fn check(&self, limits: &Limits, cpus: &[usize]) -> Result<()> {
+    /// Returns the demand of these far ends and another one together.
+    pub(super) fn beside(&self, other: &Demand) -> Demand {
+        let rates = [self.rate, other.rate].into_iter().flatten();
+        Demand {
+            planned: self.planned.max(other.planned),
+            most_bytes: match (self.most_bytes, other.most_bytes) {
+                (Some(a), Some(b)) => Some(a.saturating_add(b)),
+                (a, b) => a.or(b),
+            },
+            rate: rates.reduce(|a, b| BitRate(a.0.saturating_add(b.0))),
+            flows: self.flows + other.flows,
+            connections: self.connections.saturating_add(other.connections),
+            spinning: self.spinning + other.spinning,
+            largest_message: self.largest_message.max(other.largest_message),
+            ..other.clone()
+        }
+    }
+
+    /// Checks the demand against the limits, and against the CPUs of this host.
+    ///
+    /// # Errors
+    /// Fails with a sentence that names the excess and the limit.
+    pub(super) fn check(&self, limits: &Limits, cpus: &[usize]) -> Result<()> {
         if self.reach == Reach::Path {
             return Err(Error::usage(unserved(self.transport)));
         }
@@ -176,7 +267,7 @@ impl Demand {
                 Bytes(limits.bytes)
             )));
         }
-        if let Some(rate) = self.rate().filter(|rate| *rate > limits.rate_bps) {
+        if let Some(rate) = self.rate.filter(|rate| *rate > limits.rate_bps) {
             return Err(Error::usage(format!(
                 "this workload offers {rate} per direction, and this server allows {}; ask for less, or \
                  raise --max-rate there",
@@ -196,12 +287,12 @@ impl Demand {
                 self.connections
             )));
         }
-        let spinning = self.flows.saturating_mul(limits.concurrent as usize);
-        if self.wait == WaitMode::Spin && self.flows > 1 && spinning > cpus.len() {
+        let spinning = self.spinning.saturating_mul(limits.concurrent as usize);
+        if self.spinning > 1 && spinning > cpus.len() {
             return Err(Error::usage(format!(
                 "{} flows that spin take a CPU each, and this server has {} for the {} that may run at \
                  once; race with fewer flows, or without --placement busy",
-                self.flows,
+                self.spinning,
                 cpus.len(),
                 count(limits.concurrent)
             )));
@@ -238,12 +329,12 @@ mod tests {
         reach: Reach::Network,
         planned: Nanos::from_secs(60),
         most_bytes: Some(100_000_000_000),
-        is_paced: false,
+        rate: None,
         flows: 128,
         connections: 1 << 16,
+        spinning: 0,
         largest_message: LARGEST_MESSAGE,
         cpu: Some(1),
-        wait: WaitMode::Hybrid,
     };
 
     fn refusal(demand: &Demand) -> String {
@@ -304,8 +395,7 @@ mod tests {
         assert!(say.contains("up to 200 GB, and this server allows 100 GB"), "{say}");
 
         let mut demand = FINE;
-        demand.is_paced = true;
-        (demand.planned, demand.most_bytes) = (Nanos::from_secs(1), Some(2_000_000_000));
+        demand.rate = Some(BitRate(16_000_000_000));
         let say = refusal(&demand);
         assert!(say.contains("offers 16.0 Gbit/s") && say.contains("--max-rate"), "{say}");
 
@@ -315,12 +405,12 @@ mod tests {
         assert!(say.contains("no CPU 7 for this server (it has 0, 1)"), "{say}");
 
         let mut demand = FINE;
-        (demand.wait, demand.flows) = (WaitMode::Spin, 3);
+        (demand.spinning, demand.flows) = (3, 3);
         let say = refusal(&demand);
         assert!(say.contains("3 flows that spin") && say.contains("has 2 for the trial"), "{say}");
-        demand.flows = 2;
+        demand.spinning = 2;
         demand.check(&DEFAULT_LIMITS, &[0, 1]).unwrap();
-        (demand.flows, demand.cpu) = (1, None);
+        (demand.spinning, demand.cpu) = (1, None);
         demand.check(&DEFAULT_LIMITS, &[0]).unwrap();
 
         let mut demand = FINE;

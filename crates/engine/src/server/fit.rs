@@ -4,6 +4,7 @@
 use super::admit::MOST_FLOWS;
 use super::config::Config;
 use crate::host::cgroup::free_tasks;
+use crate::trial::control::MOST_FAR_ENDS;
 
 /// Number of descriptors for the port, the log, a pipe, agents' channels and libraries.
 const OWN_FILES: u64 = 32;
@@ -11,8 +12,9 @@ const OWN_FILES: u64 = 32;
 /// Number of descriptors of a client: its connection, and its ticket while it waits.
 const FILES_PER_CLIENT: u64 = 3;
 
-/// Number of descriptors of a running trial: control, hand-over, standard error, each of them for a moment twice.
-const FILES_PER_TRIAL: u64 = 8;
+/// Number of descriptors of a far end of a running trial: control, hand-over, standard error, each of them for a moment
+/// twice.
+const FILES_PER_END: u64 = 8;
 
 /// Least number of unauthenticated connections that must fit: with fewer, honest clients push each other out.
 const FEWEST_STRANGERS: u64 = 16;
@@ -36,9 +38,11 @@ impl HostLimits {
 pub(super) fn fit(config: &mut Config, allowed: HostLimits) -> Vec<String> {
     let mut said = Vec::new();
     let (room, trials) = (&mut config.room, u64::from(config.limits.concurrent));
-    let clients = room.sessions as u64;
+    // Each client may have connections beside its first, and all of them as many as there are clients.
+    let clients = 2 * room.sessions as u64;
+    let ends = trials * u64::from(MOST_FAR_ENDS);
     if let Some(files) = allowed.files {
-        let others = OWN_FILES + FILES_PER_CLIENT * clients + FILES_PER_TRIAL * trials;
+        let others = OWN_FILES + FILES_PER_CLIENT * clients + FILES_PER_END * ends;
         let left = files.saturating_sub(others).max(FEWEST_STRANGERS);
         if left < room.unauthenticated as u64 {
             said.push(format!(
@@ -50,16 +54,16 @@ pub(super) fn fit(config: &mut Config, allowed: HostLimits) -> Vec<String> {
         }
         if others + FEWEST_STRANGERS > files {
             said.push(format!(
-                "{clients} clients and {trials} trials at once take up to {others} descriptors, and there \
+                "{clients} control connections and {trials} trials at once take up to {others} descriptors, and there \
                  are {files}: some may be turned away; raise the limit (ulimit -n, LimitNOFILE=)"
             ));
         }
     }
-    // A thread for each client, and for each trial a process with a thread for each flow.
-    let tasks = clients + trials * (MOST_FLOWS as u64 + 4);
+    // A thread for each connection, and for each far end a process; the flows, each with a thread, are a trial's.
+    let tasks = clients + trials * MOST_FLOWS as u64 + ends * 4;
     if let Some(free) = allowed.tasks.filter(|free| *free < tasks) {
         said.push(format!(
-            "{clients} clients and {trials} trials of {MOST_FLOWS} flows take up to {tasks} tasks, and {free} are \
+            "{clients} control connections and {trials} trials of {MOST_FLOWS} flows take up to {tasks} tasks, and {free} are \
              left: some trials may fail; raise the limit (TasksMax=, pids.max)"
         ));
     }
@@ -97,18 +101,18 @@ mod tests {
     #[test]
     fn few_descriptors_leave_less_room_for_strangers_and_it_is_said() {
         let mut config = Config::default();
-        let said = fit(&mut config, HostLimits { files: Some(300), tasks: None });
-        assert_eq!(config.room.unauthenticated, 300 - 32 - 3 * 64 - 8);
-        assert!(said[0].contains("300 descriptors") && said.len() == 1, "{said:?}");
+        let said = fit(&mut config, HostLimits { files: Some(600), tasks: None });
+        assert_eq!(config.room.unauthenticated, 600 - 32 - 3 * 128 - 8 * 16);
+        assert!(said[0].contains("600 descriptors") && said.len() == 1, "{said:?}");
         let mut config = Config::default();
         let said = fit(&mut config, HostLimits { files: Some(64), tasks: None });
         assert_eq!(config.room.unauthenticated, 16);
-        assert!(said[1].contains("up to 232 descriptors"), "{said:?}");
+        assert!(said[1].contains("up to 544 descriptors"), "{said:?}");
     }
 
     #[test]
     fn few_tasks_are_said() {
         let said = fit(&mut Config::default(), HostLimits { files: None, tasks: Some(100) });
-        assert!(said[0].contains("up to 196 tasks, and 100 are left"), "{said:?}");
+        assert!(said[0].contains("up to 320 tasks, and 100 are left"), "{said:?}");
     }
 }

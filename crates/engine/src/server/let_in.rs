@@ -5,9 +5,13 @@
 
 use super::config::{Config, Encryption};
 use crate::error::{Error, Result};
+use crate::foreign::short;
+use crate::transport::hello::Token;
 use crate::trial::control::key::ServerKey;
 use crate::trial::control::stream::Binding;
-use crate::trial::control::{self, FromServer, Greeting, Limits, MAGIC, PROTOCOL, Proof, Secret};
+use crate::trial::control::{
+    self, FromServer, Greeting, Limits, MAGIC, OLDEST_PROTOCOL, PROTOCOL, Proof, Secret,
+};
 use crate::units::hex::hex;
 
 /// Conditions for admitting a client.
@@ -25,6 +29,8 @@ pub(super) struct GreetingAnswer {
     pub(super) welcome: FromServer,
     /// Nonce for the proof of the secret; absent if there is no secret.
     pub(super) nonce: Option<String>,
+    /// Number that the client gives on all its connections; absent if it has one only.
+    pub(super) client: Option<Token>,
 }
 
 impl LetIn {
@@ -51,24 +57,21 @@ impl LetIn {
                         its secret";
             return Err(Error::peer("server", what));
         }
-        match control::parse::<Greeting>(frame) {
-            Ok(greeting) if greeting.magic != MAGIC => {
-                return Err(Error::peer("server", "your first message is no greeting"));
-            }
-            Ok(greeting) if greeting.protocol != PROTOCOL => {
-                return Err(Error::peer("server", mismatch(greeting.protocol)));
-            }
-            Ok(_) => {}
-            Err(_) => return Err(Error::peer("server", "your first message is no greeting")),
-        }
+        let greeting = match control::parse::<Greeting>(frame) {
+            Ok(greeting) if greeting.magic == MAGIC => greeting,
+            _ => return Err(Error::peer("server", "your first message is no greeting")),
+        };
+        let Some(protocol) = greeting.common() else {
+            return Err(Error::peer("server", mismatch(&greeting)));
+        };
         let nonce = self.secret.as_ref().map(|_| fresh_nonce()).transpose()?;
         let welcome = FromServer::Welcome {
-            protocol: PROTOCOL,
+            protocol,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             nonce: nonce.clone(),
             limits: self.limits,
         };
-        Ok(GreetingAnswer { welcome, nonce })
+        Ok(GreetingAnswer { welcome, nonce, client: greeting.client })
     }
 
     /// Checks a proof against the nonce that was sent, and the connection over which it arrived. A server that can
@@ -97,11 +100,13 @@ impl LetIn {
     }
 }
 
-fn mismatch(theirs: u32) -> String {
+fn mismatch(theirs: &Greeting) -> String {
     format!(
-        "this server speaks protocol {PROTOCOL} (deadheat {}), you speak {theirs}; use the same \
-         version on both ends",
-        env!("CARGO_PKG_VERSION")
+        "this server speaks protocol {PROTOCOL} down to {OLDEST_PROTOCOL} (deadheat {}), you speak {} (deadheat {}); use the \
+         same version on both ends",
+        env!("CARGO_PKG_VERSION"),
+        theirs.protocol,
+        short(&theirs.version)
     )
 }
 

@@ -17,6 +17,7 @@
 //! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
 //!   agent until the trial ends in any way.
 //! - `own_ports` is the same port number of other protocols, where the operator opens it (`--also`).
+//! - `grants` holds the far ends of one trial together: one turn, one share, one deadline, and limits for their sum.
 //! - `paid` sums up the bytes of trials, and enforces the operator's allowance.
 //! - `cpu_shares` gives trials that run at once CPUs of their own.
 //! - `fit` compares the needed descriptors and tasks with the host's limits.
@@ -46,8 +47,10 @@ mod config;
 mod connection_limits;
 mod cpu_shares;
 mod datagrams;
+mod ended_trial;
 mod fit;
 mod framed_stream;
+mod grants;
 mod let_in;
 mod log;
 mod own_ports;
@@ -57,6 +60,7 @@ pub mod processes;
 mod pulse;
 mod queue;
 mod relay;
+mod running;
 mod session;
 mod socket;
 mod stop;
@@ -78,6 +82,7 @@ use crate::server::pre_auth::{Arrival, PreAuth};
 use crate::server::token_table::TokenTable;
 use cpu_shares::CpuShares;
 use fit::HostLimits;
+use grants::Grants;
 use log::Scribe;
 use own_ports::OpenPorts;
 use paid::ByteAccount;
@@ -108,11 +113,12 @@ pub trait Agent: Send {
 
 /// Starter of agents. It separates the server from processes.
 pub trait AgentStarter: Send + Sync {
-    /// Starts a far end that receives its connections from `door`, and adds the bytes of its packets to `account`.
+    /// Starts a far end that receives its connections from `door`, or without one listens by itself for a relay on this
+    /// host, and adds the bytes of its packets to `account`.
     ///
     /// # Errors
     /// Fails with the failed operation on this host.
-    fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>>;
+    fn start(&self, door: Option<HandOver>, account: &Account) -> Result<Box<dyn Agent>>;
 }
 
 /// Far end as a service, bound to its port and not yet running.
@@ -129,6 +135,7 @@ struct Shared {
     starter: Box<dyn AgentStarter>,
     scribe: Scribe,
     token_table: TokenTable,
+    grants: Grants,
     queue: Arc<Queue>,
     connections: Arc<ConnectionLimits>,
     paid: Arc<ByteAccount>,
@@ -163,6 +170,7 @@ impl Server {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
             connections: ConnectionLimits::new(&config),
             token_table: TokenTable::default(),
+            grants: Grants::default(),
             paid: ByteAccount::new(config.allowance),
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
@@ -266,15 +274,17 @@ impl Shared {
                 }
                 None
             }
-            Arrival::Control { stream, peer } => match self.connections.take(peer.ip()) {
-                Ok(permit) => Some((Client { stream, peer }, permit)),
-                Err(why) => {
-                    self.scribe.stranger(now, peer, &format!("no room: {why}"));
-                    let fault = crate::error::Error::peer("server", why).to_fault();
-                    pre_auth::close_with(&stream, &FromServer::Full(fault));
-                    None
+            Arrival::Control { stream, peer, client } => {
+                match self.connections.take(peer.ip(), client) {
+                    Ok(permit) => Some((Client { stream, peer }, permit)),
+                    Err(why) => {
+                        self.scribe.stranger(now, peer, &format!("no room: {why}"));
+                        let fault = crate::error::Error::peer("server", why).to_fault();
+                        pre_auth::close_with(&stream, &FromServer::Full(fault));
+                        None
+                    }
                 }
-            },
+            }
         }
     }
 

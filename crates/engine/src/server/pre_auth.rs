@@ -14,7 +14,7 @@ use super::wait::earlier;
 use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::time::Nanos;
-use crate::transport::hello::{self, Hello};
+use crate::transport::hello::{self, Hello, Token};
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromServer};
 
@@ -48,6 +48,8 @@ struct Stranger {
     got: Vec<u8>,
     /// Nonce for the proof of the secret, once it was requested.
     nonce: Option<String>,
+    /// Number that it gave in its greeting.
+    client: Option<Token>,
 }
 
 /// Connection that has been identified; nothing beyond its first messages has been read.
@@ -55,7 +57,7 @@ pub(super) enum Arrival {
     /// Data connection, which presents a token.
     Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
     /// Control connection of an admitted client; it is nonblocking.
-    Control { stream: ControlStream, peer: SocketAddr },
+    Control { stream: ControlStream, peer: SocketAddr, client: Option<Token> },
 }
 
 impl PreAuth {
@@ -125,7 +127,8 @@ impl PreAuth {
         }
         *self.crowd.entry(origin(peer.ip())).or_default() += 1;
         let stream = ControlStream::plain(stream);
-        self.strangers.push(Stranger { stream, peer, since: now, got: Vec::new(), nonce: None });
+        let (got, nonce, client) = (Vec::new(), None, None);
+        self.strangers.push(Stranger { stream, peer, since: now, got, nonce, client });
     }
 
     /// Removes one connection from the count of its origin.
@@ -153,8 +156,8 @@ impl PreAuth {
         }
     }
 
-    /// Reads from the connections in `readable`, answers greetings, closes those past their deadline, and moves identified
-    /// ones to `arrivals`.
+    /// Reads from the connections in `readable`, answers greetings, closes those past their deadline, and moves
+    /// identified ones to `arrivals`.
     pub(super) fn look(
         &mut self,
         readable: &[bool],
@@ -186,8 +189,8 @@ impl PreAuth {
                     }
                 }
                 AuthStep::Frame => {
-                    let Stranger { stream, peer, .. } = stranger;
-                    arrivals.push(Arrival::Control { stream, peer });
+                    let Stranger { stream, peer, client, .. } = stranger;
+                    arrivals.push(Arrival::Control { stream, peer, client });
                 }
             }
         }
@@ -225,6 +228,7 @@ impl Stranger {
                 Ok(greeted) => greeted,
                 Err(error) => return refused(error),
             };
+            self.client = greeted.client;
             if let Err(e) = control::write(&mut { &self.stream }, &greeted.welcome) {
                 return AuthStep::Gone(format!("does not take its messages: {e}"));
             }

@@ -15,7 +15,7 @@ use crate::trial::process::{self, AgentProcess};
 pub struct Processes;
 
 impl AgentStarter for Processes {
-    fn start(&self, door: HandOver, account: &Account) -> Result<Box<dyn Agent>> {
+    fn start(&self, door: Option<HandOver>, account: &Account) -> Result<Box<dyn Agent>> {
         Ok(Box::new(process::served_agent(door, account)?))
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::config::Patience;
+use super::grants::{Grant, TrialPhase};
 use super::pulse::Pulse;
 use super::queue::Queue;
 use super::stop::Stop;
@@ -42,8 +43,28 @@ pub(super) enum TrialEnd {
     Vanished(String),
     /// Nonsense: the client violates the protocol; with the violation.
     Nonsense(String),
+    /// Ended: another far end of the trial ended it for all.
+    Ended,
     /// Stopped: the server must stop.
     Stopped,
+}
+
+impl TrialEnd {
+    /// Returns true if it ends the trial's other far ends, too: its client, or its time, is gone.
+    pub(super) fn is_for_all(&self) -> bool {
+        match self {
+            TrialEnd::Late(_)
+            | TrialEnd::CalledOff
+            | TrialEnd::Vanished(_)
+            | TrialEnd::Nonsense(_)
+            | TrialEnd::Ended
+            | TrialEnd::Stopped => true,
+            // The client knows, and goes on or calls the others off.
+            TrialEnd::Done | TrialEnd::Fault(_) | TrialEnd::Crashed(_) | TrialEnd::Astray(_) => {
+                false
+            }
+        }
+    }
 }
 
 /// Control connections of one trial, to the client and to the agent.
@@ -54,18 +75,14 @@ pub(super) struct FrameRelay<'a> {
     pub(super) patience: &'a Patience,
     /// Queue in which others may wait for this turn.
     pub(super) queue: &'a Queue,
-    /// Time at which the turn began.
-    pub(super) began: Nanos,
-    /// Deadline for the trial's begin, and then for its end.
-    pub(super) deadline: Nanos,
-    /// Longest duration, once begun.
-    pub(super) span: Nanos,
+    /// Grant of the trial, which has its deadlines.
+    pub(super) grant: &'a Grant,
     /// Address of the client, and the address of this host that the client must dial.
     pub(super) peer: SocketAddr,
     pub(super) here: SocketAddr,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
-    /// True once the client has sent the start message.
+    /// True once the client has sent the start message to this far end.
     pub(super) has_begun: bool,
     /// Signs of life of the client.
     pub(super) pulse: Pulse<'a>,
@@ -91,23 +108,34 @@ impl FrameRelay<'_> {
         while let Some(event) = self.client.pending(now, self.patience) {
             self.on_client(event)?;
         }
-        let mut wake = self.deadline;
-        if !self.has_begun {
+        let phase = self.grant.phase(self.patience);
+        let mut wake = phase.deadline();
+        if let TrialPhase::Connects(_) = phase {
             // Others need not wait for a trial whose near end no longer tries to connect.
-            let soon = self.began + self.patience.start;
+            let start = self.grant.to_begin(self.patience.start);
+            let soon = self.grant.began() + start;
             let is_waited_for = now >= soon && self.queue.is_waited_for(self.peer.ip());
             if is_waited_for {
-                return Err(TrialEnd::Late(self.late(self.patience.start)));
+                return Err(TrialEnd::Late(self.late(phase, start)));
             }
             wake = if now < soon { wake.min(soon) } else { wake.min(now + GLANCE) };
         }
         if self.has_begun {
             wake = wake.min(self.pulse.look(self.client.stream().tcp(), now));
         }
-        if now >= self.deadline {
-            return Err(TrialEnd::Late(self.late(self.patience.grace)));
+        if now >= phase.deadline() {
+            let grace = match phase {
+                TrialPhase::Connects(_) => self.grant.to_begin(self.patience.grace),
+                TrialPhase::Runs(_) => self.patience.grace,
+            };
+            return Err(TrialEnd::Late(self.late(phase, grace)));
         }
-        let fds = [self.stop.as_fd(), self.agent.stream().as_fd(), self.client.stream().as_fd()];
+        let fds = [
+            self.stop.as_fd(),
+            self.agent.stream().as_fd(),
+            self.client.stream().as_fd(),
+            self.grant.end.as_fd(),
+        ];
         let stuck =
             earlier(self.agent.stuck_at(self.patience), self.client.stuck_at(self.patience));
         let ready = until(&fds, earlier(stuck, Some(wake)))
@@ -127,17 +155,19 @@ impl FrameRelay<'_> {
         {
             self.on_client(event)?;
         }
-        Ok(())
+        // Last: what either said before counts.
+        if ready[3] { Err(TrialEnd::Ended) } else { Ok(()) }
     }
 
-    fn late(&self, grace: Nanos) -> String {
-        if self.has_begun {
-            format!(
+    fn late(&self, phase: TrialPhase, grace: Nanos) -> String {
+        match phase {
+            TrialPhase::Runs(_) => format!(
                 "it takes {} at most, and did not end within {grace} more: ended here",
-                self.span
-            )
-        } else {
-            format!("it did not begin within {grace} of its turn: ended here")
+                self.grant.span()
+            ),
+            TrialPhase::Connects(_) => {
+                format!("it did not begin within {grace} of its turn: ended here")
+            }
         }
     }
 
@@ -185,7 +215,7 @@ impl FrameRelay<'_> {
     }
 
     fn until(&self) -> SendBounds<'_> {
-        SendBounds { deadline: self.deadline, stop: self.stop }
+        SendBounds { deadline: self.grant.phase(self.patience).deadline(), stop: self.stop }
     }
 
     fn on_client(&mut self, event: FrameEvent) -> Result<(), TrialEnd> {
@@ -206,7 +236,7 @@ impl FrameRelay<'_> {
             Ok(ToAgent::Start) if !self.has_begun => {
                 self.has_begun = true;
                 self.pulse.rest(self.client.stream().tcp(), Monotonic.now());
-                self.deadline = Monotonic.now() + self.span + self.patience.grace;
+                self.grant.begin(Monotonic.now(), self.patience);
             }
             Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}
             Ok(ToAgent::CallOff) => return Err(TrialEnd::CalledOff),

@@ -2,31 +2,32 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::admit::{AdmittedTrial, admit};
-use super::paid::{AllowanceShare, Ways};
+use super::ended_trial::{EndedTrial, numbered};
+use super::grants::{Grant, GrantTerms};
 use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
 use super::relay::{FrameRelay, TrialEnd};
+use super::running::{AgentSetting, RunningAgent};
 use super::stop::Stop;
 use super::token_table::TrialDoor;
 use super::wait::until;
-use super::{Agent, Client, Shared};
-use crate::datapath::account::Account;
+use super::{Client, Shared};
 use crate::datapath::destination::canonical;
-use crate::datapath::policer::{BURST, time_at};
 use crate::error::{Error, Fault, FaultKind};
 use crate::foreign;
 use crate::host::facts::HostFacts;
 use crate::server::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
 use crate::transport::handover::HandOver;
 use crate::trial::control::heartbeat;
 use crate::trial::control::stream::ControlStream;
-use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Limits, ToAgent};
-use crate::units::Bytes;
+use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Share, ToAgent};
 
 /// Time that an agent that has reported may take to end, unless the client goes on before.
 const FAREWELL: Nanos = Nanos::from_secs(2);
@@ -99,17 +100,41 @@ impl ClientSession<'_> {
         if let Err(e) = self.shared.cpu_shares.check(plan.cpu) {
             return self.refuse_trial(&title, &e);
         }
-        match admit(plan, &limits, cpus, &self.shared.config.also, self.here) {
-            Ok(admitted) => {
-                let title = format!("trial {} {title}", self.shared.next_trial());
-                let turn = self.queue(&title)?;
-                match turn {
-                    Some(turn) => self.run_trial(&title, admitted, turn),
-                    None => Ok(()),
-                }
+        let admitted = match admit(plan, &limits, cpus, &self.shared.config.also, self.here) {
+            Ok(admitted) => admitted,
+            Err(e) => return self.refuse_trial(&title, &e),
+        };
+        let grant = match admitted.place {
+            Some(place) if place.node > 0 => {
+                let grants = &self.shared.grants;
+                grants.join(self.peer.ip(), place, &admitted, cpus)
             }
-            Err(e) => self.refuse_trial(&title, &e),
+            _ => {
+                let number = self.shared.next_trial();
+                let Some(turn) = self.queue(&format!("trial {number} {title}"))? else {
+                    return Ok(());
+                };
+                self.grant(number, turn, &admitted)
+            }
+        };
+        match grant {
+            Ok(grant) => self.run_trial(&title, admitted, grant),
+            Err(why) => self.refuse_trial(&title, &Error::peer("server", why)),
         }
+    }
+
+    /// Makes the grant of a trial: takes its share of the remaining allowance, at most a trial's limit.
+    fn grant(
+        &self,
+        number: u64,
+        turn: Turn,
+        admitted: &AdmittedTrial,
+    ) -> Result<Arc<Grant>, String> {
+        let (limits, client) = (self.shared.config.limits, self.peer.ip());
+        let now = Monotonic.now();
+        let share = self.shared.paid.share(client, limits.bytes)?;
+        let terms = GrantTerms { client, number, limits, turn, share, now };
+        self.shared.grants.make(terms, admitted)
     }
 
     /// Waits for a turn and sends the client its place; `None` if the queue is full.
@@ -157,43 +182,45 @@ impl ClientSession<'_> {
         &mut self,
         title: &str,
         mut admitted: AdmittedTrial,
-        mut turn: Turn,
+        grant: Arc<Grant>,
     ) -> Result<(), SessionEnd> {
         let began = Monotonic.now();
-        let share = match self.share(&mut admitted) {
-            Ok(share) => share,
-            Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
-        };
+        let title = &numbered(title, &grant, admitted.place);
+        admitted.plan.limits = Some(grant.limits());
         let doors = HandOver::pair().map_err(|e| Error::setup("make a hand-over channel", e));
         let (ours, theirs) = match doors {
             Ok(doors) => doors,
             Err(e) => return self.refuse_trial(title, &e),
         };
         let token = admitted.plan.token;
+        let trial = TrialDoor {
+            door: ours,
+            client: self.peer.ip(),
+            planned: admitted.connections,
+            flows: admitted.flows,
+            share: admitted.plan.share.unwrap_or(Share::WHOLE),
+        };
         let token_table = &self.shared.token_table;
-        let trial = TrialDoor { door: ours, client: self.peer.ip(), planned: admitted.connections };
         let registered = match token_table.register(token, trial) {
             Ok(registered) => registered,
             Err(why) => return self.refuse_trial(title, &Error::peer("server", why)),
         };
-        let span = admitted.span;
-        let mut running = match self.start(theirs, admitted.plan, share.account(), turn.place()) {
+        let mut running = match self.start(theirs, admitted, &grant) {
             Ok(running) => running,
             Err(e) => return self.refuse_trial(title, &e),
         };
         self.log(&format!("{title} started"));
-        let (end, has_begun) = match running.line.take() {
-            Some(agent) => {
-                let pulse = Pulse::new(share.account(), began);
-                let mut relay = self.relay(agent, pulse, began, span);
-                (relay.run(), relay.has_begun)
-            }
-            None => (TrialEnd::Astray("it has no control line".into()), false),
+        let end = match running.line.take() {
+            Some(agent) => self.relay(agent, &grant).run(),
+            None => TrialEnd::Astray("it has no control line".into()),
         };
         let dropped = registered.dropped();
         drop(registered);
         // A connection that takes no options any more is gone, which the next message shows.
         drop(heartbeat::beat(self.client.stream().tcp()));
+        if end.is_for_all() {
+            grant.end.pull();
+        }
         if matches!(end, TrialEnd::Stopped) {
             // Before its data ends, which the client would take for a failure of the contender.
             close_with(self.client.stream(), &FromServer::Stopped(stopping()));
@@ -202,84 +229,50 @@ impl ClientSession<'_> {
             self.see_off(&mut running);
         }
         running.agent.kill();
-        let carried = share.account().read();
-        drop(share);
-        let most = carried.into_iter().max().unwrap_or(0);
-        // So the bursts of successive trials do not add up to more than the rate.
-        turn.rest(time_at(self.shared.config.limits.rate_bps, most).min(BURST));
-        match has_begun {
-            true => self.shared.has_served.store(true, Ordering::Relaxed),
-            false => turn.waste(),
+        if grant.has_begun() {
+            self.shared.has_served.store(true, Ordering::Relaxed);
         }
         // The remaining messages need no turn.
-        drop(turn);
+        let carried = Grant::leave(grant);
         let took = Monotonic.now() - began;
         let ended = EndedTrial { title, took, carried, dropped };
         self.conclude(&ended, running, end)
     }
 
-    /// Takes the trial's share of the remaining allowance, at most a trial's limit.
-    fn share(&self, admitted: &mut AdmittedTrial) -> Result<AllowanceShare, String> {
-        let config = &self.shared.config;
-        let share = self.shared.paid.share(self.peer.ip(), config.limits.bytes)?;
-        match admitted.most_bytes {
-            Some(most) if most > share.bytes => Err(format!(
-                "this trial carries up to {}, and only {} are left of what this server's operator allows \
-                 (--max-total, --max-per-client)",
-                Bytes(most),
-                Bytes(share.bytes)
-            )),
-            _ => {
-                let limits = Limits { bytes: share.bytes, ..config.limits };
-                admitted.plan.limits = Some(limits);
-                Ok(share)
-            }
-        }
-    }
-
     fn start(
         &self,
         door: HandOver,
-        plan: AgentPlan,
-        account: &Account,
-        place: u32,
+        admitted: AdmittedTrial,
+        grant: &Grant,
     ) -> Result<RunningAgent, Error> {
-        let mut running =
-            RunningAgent { agent: self.shared.starter.start(door, account)?, line: None };
-        if let Some(cpus) = self.shared.cpu_shares.of_place(place) {
-            running.agent.hold_on(cpus)?;
-        }
-        let with = |e| Error::setup("speak to a new agent", e);
-        let stream = running.agent.control().try_clone().map_err(with)?;
-        stream.set_nonblocking(true).map_err(with)?;
-        let line = FramedStream::new(stream, LARGEST as usize);
-        line.send(&ToAgent::Open(Box::new(plan)), self.until()).map_err(with)?;
-        running.line = Some(line);
+        let setting = AgentSetting { shared: self.shared, stop: self.stop, grant };
+        let running = match admitted.is_relayed {
+            true => setting.behind_relay(door, admitted.plan, self.here)?,
+            false => return setting.opened(door, admitted.plan),
+        };
+        let ready = FromAgent::Ready { endpoint: Address::Ip(self.here) };
+        let told = self.client.send(&ready, self.until());
+        told.map_err(|e| Error::setup("speak to a client", e))?;
         Ok(running)
     }
 
-    fn relay<'a>(
-        &'a mut self,
+    fn relay<'b>(
+        &'b mut self,
         agent: FramedStream<std::os::unix::net::UnixStream>,
-        pulse: Pulse<'a>,
-        began: Nanos,
-        span: Nanos,
-    ) -> FrameRelay<'a> {
-        let config = &self.shared.config;
+        grant: &'b Grant,
+    ) -> FrameRelay<'b> {
         FrameRelay {
             client: &mut self.client,
             agent,
             stop: self.stop,
-            patience: &config.patience,
+            patience: &self.shared.config.patience,
             queue: &self.shared.queue,
-            began,
-            deadline: began + config.patience.grace,
-            span,
+            grant,
             peer: self.peer,
             here: self.here,
             messages: 0,
             has_begun: false,
-            pulse,
+            pulse: Pulse::new(grant.account(), Monotonic.now()),
         }
     }
 
@@ -309,6 +302,10 @@ impl ClientSession<'_> {
             }
             TrialEnd::Late(what) => self.fail_trial(ended, what),
             TrialEnd::CalledOff => self.fail_trial(ended, "the client called it off".into()),
+            TrialEnd::Ended => {
+                let what = "another far end of the trial ended it for all of them";
+                self.fail_trial(ended, what.into())
+            }
             TrialEnd::Vanished(how) => {
                 self.log(&ended.line("abandoned after", &format!("the client {how}")));
                 Err(SessionEnd)
@@ -408,41 +405,6 @@ impl ClientSession<'_> {
 
     fn log(&self, what: &str) {
         self.shared.scribe.line(Some(self.peer), what);
-    }
-}
-
-/// Running agent; ended when dropped, in any case.
-struct RunningAgent {
-    agent: Box<dyn Agent>,
-    line: Option<FramedStream<std::os::unix::net::UnixStream>>,
-}
-
-impl Drop for RunningAgent {
-    fn drop(&mut self) {
-        self.agent.kill();
-    }
-}
-
-/// Trial that has ended, for the log.
-struct EndedTrial<'a> {
-    title: &'a str,
-    took: Nanos,
-    carried: Ways,
-    /// Number of its connections that were dropped.
-    dropped: u64,
-}
-
-impl EndedTrial<'_> {
-    fn line(&self, how: &str, why: &str) -> String {
-        let EndedTrial { title, took, carried, dropped } = self;
-        let [sent, received] = carried.map(Bytes);
-        let dropped = match dropped {
-            0 => String::new(),
-            some => format!(", hellos dropped: {some}"),
-        };
-        let colon = if why.is_empty() { "" } else { ": " };
-        // The reason is last: it may be long, and be truncated.
-        format!("{title} {how} {took}; {sent} sent, {received} received{dropped}{colon}{why}")
     }
 }
 

@@ -11,6 +11,7 @@ use socket2::SockRef;
 use crate::time::Nanos;
 use crate::transport::handover::HandOver;
 use crate::transport::hello::{Hello, Token};
+use crate::trial::control::Share;
 
 /// Largest number of stream connections that may present one number: the first, and a few after failures.
 const STREAMS_PER_NUMBER: usize = 4;
@@ -34,7 +35,8 @@ pub(super) struct TokenTable(Mutex<Trials>);
 
 #[derive(Default)]
 struct Trials {
-    open: HashMap<Token, TrialEntry>,
+    /// Far ends by the token of their work; several far ends share its flows.
+    open: HashMap<Token, Vec<FarEntry>>,
     /// Tokens of the trials that ended last, the newest at the end.
     ended: VecDeque<Token>,
     /// Connections that arrived after the end of their trial.
@@ -45,6 +47,7 @@ struct Trials {
 pub(super) struct Registration<'a> {
     token_table: &'a TokenTable,
     token: Token,
+    share: Share,
 }
 
 /// Connections that a trial may open.
@@ -55,9 +58,13 @@ pub(super) struct TrialDoor {
     pub(super) client: IpAddr,
     /// Number of connections that the trial plans; they have the numbers from 0 on.
     pub(super) planned: usize,
+    /// Number of the work's flows, of all its far ends.
+    pub(super) flows: usize,
+    /// Flows of this far end.
+    pub(super) share: Share,
 }
 
-struct TrialEntry {
+struct FarEntry {
     trial: TrialDoor,
     streams: HashMap<u16, usize>,
     peers: HashMap<u16, Vec<SocketAddr>>,
@@ -84,7 +91,20 @@ impl OpeningPace {
     }
 }
 
-impl TrialEntry {
+impl FarEntry {
+    /// Returns true if a connection with this number is of one of its flows: the numbers of one flow differ by
+    /// multiples of the number of flows.
+    fn has(&self, number: u16) -> bool {
+        let TrialDoor { flows, share, .. } = self.trial;
+        usize::from(number) % flows.max(1) % usize::from(share.nodes) == usize::from(share.node)
+    }
+
+    /// Returns true if this far end and that of `other` have different flows of one client's work.
+    fn is_beside(&self, other: &TrialDoor) -> bool {
+        let of = |one: &TrialDoor| (one.client, one.flows, one.share.nodes);
+        of(&self.trial) == of(other) && self.trial.share.node != other.share.node
+    }
+
     /// Checks that data arrives from the address of the control connection.
     fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
         if peer.to_canonical() == self.trial.client {
@@ -168,7 +188,7 @@ impl TrialEntry {
 }
 
 impl TokenTable {
-    /// Registers a trial: connections that present `token` go to its door.
+    /// Registers a far end of a trial: connections that present `token`, for one of its flows, go to its door.
     pub(super) fn register(
         &self,
         token: Token,
@@ -178,22 +198,24 @@ impl TokenTable {
         SockRef::from(&trial.door)
             .set_nonblocking(true)
             .map_err(|e| format!("hand-over channel: {e}"))?;
+        let trial = TrialDoor { client: trial.client.to_canonical(), ..trial };
         let mut trials = self.lock();
-        if trials.open.contains_key(&token) {
+        let entries = trials.open.entry(token).or_default();
+        if !entries.iter().all(|entry| entry.is_beside(&trial)) {
             return Err(
                 "another trial has this token; a token is 128 fresh random bits for each trial"
                     .to_owned(),
             );
         }
-        let entry = TrialEntry {
-            trial: TrialDoor { client: trial.client.to_canonical(), ..trial },
+        let share = trial.share;
+        entries.push(FarEntry {
+            trial,
             streams: HashMap::new(),
             peers: HashMap::new(),
             pace: OpeningPace { full_at: Nanos::ZERO },
             dropped: 0,
-        };
-        trials.open.insert(token, entry);
-        Ok(Registration { token_table: self, token })
+        });
+        Ok(Registration { token_table: self, token, share })
     }
 
     /// Hands a connected stream of the protocol `what` to its trial after reading the hello; the error is the reason why
@@ -241,9 +263,11 @@ impl Trials {
         &mut self,
         hello: &Hello,
         what: &str,
-        hand: impl FnOnce(&mut TrialEntry) -> Result<(), String>,
+        hand: impl FnOnce(&mut FarEntry) -> Result<(), String>,
     ) -> Result<(), String> {
-        if let Some(entry) = self.open.get_mut(&hello.token) {
+        let entries = self.open.get_mut(&hello.token);
+        let entry = entries.and_then(|all| all.iter_mut().find(|one| one.has(hello.flow)));
+        if let Some(entry) = entry {
             let handed = hand(entry);
             entry.dropped += u64::from(handed.is_err());
             return handed;
@@ -259,13 +283,20 @@ impl Trials {
 impl Registration<'_> {
     /// Returns the number of its connections that were dropped so far.
     pub(super) fn dropped(&self) -> u64 {
-        self.token_table.lock().open.get(&self.token).map_or(0, |entry| entry.dropped)
+        let trials = self.token_table.lock();
+        let mut entries = trials.open.get(&self.token).into_iter().flatten();
+        entries.find(|entry| entry.trial.share == self.share).map_or(0, |entry| entry.dropped)
     }
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         let mut trials = self.token_table.lock();
+        let Some(entries) = trials.open.get_mut(&self.token) else { return };
+        entries.retain(|entry| entry.trial.share != self.share);
+        if !entries.is_empty() {
+            return;
+        }
         trials.open.remove(&self.token);
         if trials.ended.len() == REMEMBERED {
             trials.ended.pop_front();
@@ -292,7 +323,8 @@ mod tests {
         planned: usize,
     ) -> Result<Registration<'_>, String> {
         let client = at("10.0.0.1:1").ip();
-        token_table.register(TOKEN, TrialDoor { door, client, planned })
+        let share = Share::WHOLE;
+        token_table.register(TOKEN, TrialDoor { door, client, planned, flows: planned, share })
     }
 
     fn hello(flow: u16) -> Hello {
@@ -372,5 +404,35 @@ mod tests {
         assert_eq!(take(NOW), 1_000);
         assert_eq!(take(NOW + Nanos::from_millis(10)), 100);
         assert_eq!(take(NOW + Nanos::from_secs(9)), 1_000, "no more after a pause");
+    }
+
+    /// Flow 1 goes to the second of two far ends, and is dropped without it.
+    #[test]
+    fn each_far_end_gets_its_own_flows() {
+        let (token_table, local) = (TokenTable::default(), at("10.0.0.9:5210"));
+        let client = at("10.0.0.1:4000");
+        let of = |door, client: SocketAddr, node| {
+            let (client, share) = (client.ip(), Share { node, nodes: 2 });
+            token_table.register(TOKEN, TrialDoor { door, client, planned: 8, flows: 4, share })
+        };
+        let [(one, first), (other, second)] = [(); 2].map(|()| HandOver::pair().unwrap());
+        let _first = of(one, client, 0).unwrap();
+        let say = |flow| {
+            let hello = Hello { token: TOKEN, flow };
+            token_table.hand_datagrams("UDP", &hello, local, (client, NOW))
+        };
+        assert!(say(1).unwrap_err().contains("no trial here has"));
+        let registered = of(other, client, 1).unwrap();
+        let again = |client, node| of(HandOver::pair().unwrap().0, client, node).is_err();
+        assert!(again(client, 1) && again(at("10.0.0.2:1"), 1));
+        (0..5).for_each(|number| say(number).unwrap());
+        let got = |door: &HandOver| match door.take(Nanos::ZERO).unwrap() {
+            Some(HandedConnection::Datagrams { flow, .. }) => Some(flow),
+            _ => None,
+        };
+        assert_eq!([got(&first), got(&first), got(&first)], [Some(0), Some(2), Some(4)]);
+        assert_eq!([got(&second), got(&second), got(&second)], [Some(1), Some(3), None]);
+        drop(registered);
+        assert!(say(1).is_err());
     }
 }

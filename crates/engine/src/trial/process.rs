@@ -27,6 +27,8 @@ pub(super) const AGENT: &str = "DEADHEAT_AGENT";
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Value of [`AGENT`] in a process that keeps a command.
 const KEEPER: &str = "keeper";
+/// Value of [`AGENT`] in an agent of a server that is behind a relay, and listens by itself.
+const BEHIND: &str = "behind";
 /// Descriptor of an agent's hand-over channel; the descriptor of its byte account follows below.
 const DOOR_FD: RawFd = 3;
 const ACCOUNT_FD: RawFd = 4;
@@ -43,10 +45,13 @@ pub fn enter() {
         ignore_interrupts();
         std::process::exit(crate::trial::between::external::keep(control));
     }
+    // SAFETY: with the values for which this is called the parent left one at the descriptor.
+    let left = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
     let (door, account) = if door == "door" {
-        // SAFETY: with this value the parent left the two at these descriptors.
-        let [door, account] = [DOOR_FD, ACCOUNT_FD].map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        (ConnectionSource::Handed(HandOver::from_fd(door)), Account::shared(account).ok())
+        let door = HandOver::from_fd(left(DOOR_FD));
+        (ConnectionSource::Handed(door), Account::shared(left(ACCOUNT_FD)).ok())
+    } else if door == BEHIND {
+        (ConnectionSource::Own, Account::shared(left(ACCOUNT_FD)).ok())
     } else {
         (ConnectionSource::Own, None)
     };
@@ -62,14 +67,15 @@ pub fn agent() -> Result<AgentProcess> {
     AgentProcess::start("an agent", command("own")?)
 }
 
-/// Starts an agent for a remote client: its connections come from `door`, the bytes of its packets are added to
-/// `account`, and its environment holds only the variables that make it an agent.
+/// Starts an agent for a remote client: its connections come from `door`, or without one through a relay on this host,
+/// the bytes of its packets are added to `account`, and its environment holds only the variables that make it an agent.
 ///
 /// # Errors
 /// Fails if the process cannot be started.
-pub fn served_agent(door: HandOver, account: &Account) -> Result<AgentProcess> {
-    let mut command = command("door")?;
-    command.env_clear().env(AGENT, "door");
+pub fn served_agent(door: Option<HandOver>, account: &Account) -> Result<AgentProcess> {
+    let kind = if door.is_some() { "door" } else { BEHIND };
+    let mut command = command(kind)?;
+    command.env_clear().env(AGENT, kind);
     let aside = |fd: BorrowedFd<'_>| {
         // SAFETY: the call takes integers, and a descriptor that is open.
         let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, ASIDE) };
@@ -80,11 +86,17 @@ pub fn served_agent(door: HandOver, account: &Account) -> Result<AgentProcess> {
         Ok(unsafe { OwnedFd::from_raw_fd(copy) })
     };
     // Moves both away, so that neither is at the number of the other.
-    let (door, account) = (aside(door.as_fd())?, aside(account.as_fd())?);
-    let places = [(door.as_raw_fd(), DOOR_FD), (account.as_raw_fd(), ACCOUNT_FD)];
+    let door = door.map(|door| aside(door.as_fd())).transpose()?;
+    let account = aside(account.as_fd())?;
+    let places = [
+        door.as_ref().map(|door| (door.as_raw_fd(), DOOR_FD)),
+        Some((account.as_raw_fd(), ACCOUNT_FD)),
+    ];
     // SAFETY: the closure only makes async-signal-safe calls, on descriptors that are open until after the fork.
     unsafe {
-        command.pre_exec(move || places.iter().try_for_each(|(fd, place)| leave_at(*fd, *place)))
+        command.pre_exec(move || {
+            places.iter().flatten().try_for_each(|(fd, place)| leave_at(*fd, *place))
+        })
     };
     let agent = AgentProcess::start("an agent", command);
     drop((door, account));

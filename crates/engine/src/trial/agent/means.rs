@@ -136,6 +136,7 @@ mod tests {
             share: None,
             mtu: None,
             goes_first: false,
+            grant: None,
             side,
             contender: String::new(),
             workload: workload.into(),

@@ -56,7 +56,10 @@ pub(in crate::trial) fn run(
                 Ok(())
             })
         }
-        Ok(ToAgent::Relay(RelayPlan::Forward(plan))) => relay::run(&plan, control),
+        Ok(ToAgent::Relay(RelayPlan::Forward(plan))) => match door {
+            ConnectionSource::Own => relay::run(&plan, control),
+            ConnectionSource::Handed(door) => relay::handed::run(&plan, door, control),
+        },
         Ok(ToAgent::Relay(RelayPlan::Turn(plan))) => turn::carry(&plan, control),
         Ok(ToAgent::Relay(RelayPlan::Coturn(plan))) => turn::serve(&plan, control),
         Ok(_) => Err(Error::peer("control", "an agent is told to open, or to relay, first")),

@@ -24,6 +24,8 @@ use crate::trial::agent::session::send_message;
 use crate::trial::control::{ForwardPlan, FromAgent};
 use crate::units::Bytes;
 
+pub(in crate::trial) mod handed;
+
 /// Buffer for one direction of a connection, in bytes.
 const BUFFER: usize = 256 << 10;
 /// Largest datagram.
@@ -93,17 +95,7 @@ impl Relay {
                 self.peers.iter().map(|(_, peer)| poll_for(peer.as_raw_fd(), libc::POLLIN)),
             );
             waiting.extend(self.streams.iter().flat_map(RelayedStream::waits_for));
-            // SAFETY: `waiting` is a vector of valid pollfds.
-            let ready =
-                unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
-            if ready < 0 {
-                let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                return Err(error);
-            }
-            let is_ready: Vec<bool> = waiting.iter().map(|fd| fd.revents != 0).collect();
+            let Some(is_ready) = ready(&mut waiting)? else { continue };
             let (first, rest) = is_ready.split_at(3);
             if first[0] {
                 return Ok(());
@@ -192,6 +184,17 @@ pub(in crate::trial) fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSock
     }
 }
 
+/// Waits until any of `waiting` is ready; returns which are, `None` after a signal.
+fn ready(waiting: &mut [libc::pollfd]) -> io::Result<Option<Vec<bool>>> {
+    // SAFETY: `waiting` is a slice of valid pollfds.
+    let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
+    if ready >= 0 {
+        return Ok(Some(waiting.iter().map(|fd| fd.revents != 0).collect()));
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(None) } else { Err(error) }
+}
+
 fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
     // poll(2) reports hang-ups and errors whatever the events; it ignores a negative descriptor.
     libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
@@ -234,6 +237,12 @@ impl RelayedStream {
             end.set_nonblocking(true)?;
         }
         Ok(RelayedStream { near, far, up: OneWay::new(), down: OneWay::new() })
+    }
+
+    /// Sends the far end these bytes first.
+    fn begin(&mut self, first: &[u8]) {
+        self.up.buffer[..first.len()].copy_from_slice(first);
+        self.up.held = 0..first.len();
     }
 
     /// Returns the readiness of both connections that it waits for.
@@ -303,7 +312,7 @@ mod tests {
     /// Runs `test` with the address of a relay to `to`, and checks that the relay ends with its link.
     fn relayed(to: SocketAddr, test: impl FnOnce(SocketAddr)) {
         let (mut race, control) = UnixStream::pair().unwrap();
-        let plan = ForwardPlan { at: HERE.parse().unwrap(), to };
+        let plan = ForwardPlan { at: HERE.parse().unwrap(), to, token: None };
         let relay = thread::spawn(move || run(&plan, control));
         let FromAgent::Ready { endpoint: Address::Ip(at) } = control::read(&mut race).unwrap()
         else {

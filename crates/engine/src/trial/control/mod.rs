@@ -18,7 +18,9 @@
 //!  | PeerFinished ----------------------------------------------->| and near --->|
 //!  |<------------------------------------------------------ Done, Done           |
 //! ```
-//! An agent ends after `Done` or `Fault`; a server waits for the next `Open`.
+//! An agent ends after `Done` or `Fault`; a server waits for the next `Open`. Where a trial has several far ends at one
+//! server, each has a control connection of its own: the first `Open` waits for a turn and makes a grant, which the
+//! others name ([`GrantPlace`]).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,7 +53,13 @@ pub mod remote;
 pub mod stream;
 
 /// Number of the protocol of this version.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
+
+/// Oldest protocol that this version speaks as well, with servers and with clients. It has one far end in a trial.
+pub const OLDEST_PROTOCOL: u32 = 3;
+
+/// Largest number of far ends that one trial has at one server. Each costs a process and a control connection.
+pub const MOST_FAR_ENDS: u16 = 16;
 
 /// Environment variable that may hold a shared secret.
 pub const SECRET_VARIABLE: &str = "DEADHEAT_SECRET";
@@ -64,10 +72,24 @@ pub const MAGIC: &str = "deadheat";
 pub struct Greeting {
     /// [`MAGIC`].
     pub magic: String,
-    /// [`PROTOCOL`].
+    /// Oldest protocol that the client speaks ([`OLDEST_PROTOCOL`]).
     pub protocol: u32,
     /// Version of the client.
     pub version: String,
+    /// Newest protocol that the client speaks ([`PROTOCOL`]); absent if it speaks one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<u32>,
+    /// Random number of the client, which all its control connections give: a server counts them as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Token>,
+}
+
+impl Greeting {
+    /// Returns the newest protocol that this client and this version both speak; `None` if there is none.
+    pub fn common(&self) -> Option<u32> {
+        let newest = self.newest.unwrap_or(self.protocol).min(PROTOCOL);
+        (newest >= self.protocol.max(OLDEST_PROTOCOL)).then_some(newest)
+    }
 }
 
 /// Message from a server.
@@ -76,7 +98,7 @@ pub struct Greeting {
 pub enum FromServer {
     /// Answer to the greeting.
     Welcome {
-        /// Protocol of the server.
+        /// Protocol that both speak from now on.
         protocol: u32,
         /// Version of the server.
         #[serde(deserialize_with = "crate::foreign::text")]
@@ -235,6 +257,35 @@ pub struct AgentPlan {
     /// control; absent if the work or the contender is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blast: Option<u64>,
+    /// Place of this far end among the far ends of its trial at one server; absent if it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantPlace>,
+}
+
+/// Place of a far end in the grant of its trial: the permission of a server to run a trial, with the turn, the limits
+/// and the share of the allowance that all its far ends there have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantPlace {
+    /// Name of the grant: 128 fresh random bits.
+    pub token: Token,
+    /// Number of the trial's far ends at this server.
+    pub nodes: u16,
+    /// Number of this one, from 0; the first makes the grant.
+    pub node: u16,
+    /// Task of this one.
+    #[serde(default)]
+    pub task: GrantTask,
+}
+
+/// Task of a far end within its trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrantTask {
+    /// Measured work, which ends by itself.
+    #[default]
+    Work,
+    /// Load beside it, which is stopped once the work is over.
+    Load,
 }
 
 /// Plan of a node between the ends.
@@ -256,6 +307,9 @@ pub struct ForwardPlan {
     pub at: SocketAddr,
     /// Address of the far end to forward to.
     pub to: SocketAddr,
+    /// Token of the trial, at a server, which reads the hellos of near ends; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 /// Flows of one far node among several: every `nodes`-th, from `node` on.
@@ -401,13 +455,33 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let greeting = Greeting { magic: MAGIC.into(), protocol: 1, version: "0.1.0".into() };
+        let greeting = Greeting {
+            magic: MAGIC.into(),
+            protocol: 1,
+            version: "0.1.0".into(),
+            newest: None,
+            client: None,
+        };
         let mut wire = Vec::new();
         write(&mut wire, &greeting).unwrap();
         let json = br#"{"magic":"deadheat","protocol":1,"version":"0.1.0"}"#;
         assert_eq!(wire[..4], (json.len() as u32).to_be_bytes());
         assert_eq!(&wire[4..], json);
         assert_eq!(read::<Greeting>(&mut wire.as_slice()).unwrap(), greeting);
+    }
+
+    #[test]
+    fn two_versions_agree_on_the_newest_protocol_that_both_speak() {
+        let of = |protocol, newest| {
+            let (magic, version) = (MAGIC.to_owned(), "0.1.0".to_owned());
+            Greeting { magic, protocol, version, newest, client: None }.common()
+        };
+        assert_eq!(of(OLDEST_PROTOCOL, None), Some(OLDEST_PROTOCOL), "the last version's client");
+        assert_eq!(of(OLDEST_PROTOCOL, Some(PROTOCOL)), Some(PROTOCOL), "this one's");
+        assert_eq!(of(OLDEST_PROTOCOL, Some(PROTOCOL + 1)), Some(PROTOCOL), "the next one's");
+        assert_eq!(of(PROTOCOL, None), Some(PROTOCOL));
+        assert_eq!(of(OLDEST_PROTOCOL - 1, None), None);
+        assert_eq!(of(PROTOCOL + 1, Some(PROTOCOL + 2)), None);
     }
 
     #[test]

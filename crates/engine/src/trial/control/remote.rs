@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::foreign::visible;
+use crate::foreign::{short, visible};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 
@@ -18,9 +18,10 @@ use super::heartbeat;
 use super::key::Pin;
 use super::patient::{Patient, connect, sleep};
 use super::stream::{ControlStream, Stream};
-use super::{FromServer, Greeting, Limits, MAGIC, PROTOCOL, Secret};
+use super::{FromServer, Greeting, Limits, MAGIC, OLDEST_PROTOCOL, PROTOCOL, Secret};
 use crate::host::facts::HostFacts;
 use crate::transport::handover::readable;
+use crate::transport::hello::Token;
 use crate::trial::control;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -80,8 +81,21 @@ pub struct RemoteServer {
     pub facts: HostFacts,
     /// Limits that the server sets.
     pub limits: Limits,
+    /// Protocol that both speak, and the server's version.
+    pub spoken: SpokenProtocol,
     /// Name and credentials by which it was reached.
     dialled: Dialled,
+    /// Control connections beside the first, for the further far ends of a trial; open from one trial to the next.
+    beside: Vec<Arc<ControlStream>>,
+}
+
+/// Protocol that a client and a server speak, and the version of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpokenProtocol {
+    /// Number of the protocol.
+    pub protocol: u32,
+    /// Version of the server.
+    pub version: String,
 }
 
 /// Name and credentials by which a server is reached.
@@ -90,6 +104,8 @@ struct Dialled {
     host: String,
     family: Family,
     credentials: Credentials,
+    /// Number of this client, which all its connections give.
+    client: Token,
 }
 
 /// Outcome of one attempt to reach a server again.
@@ -114,11 +130,61 @@ impl RemoteServer {
         waiting: &mut ServerWait<'_>,
     ) -> Result<RemoteServer> {
         let addresses = resolve(host, family)?;
+        let (client, credentials) = (Token::fresh()?, credentials.clone());
+        let dialled = Dialled { host: host.into(), family, credentials, client };
+        RemoteServer::wait(&dialled, &addresses, waiting)
+    }
+
+    /// Returns the control connection for the far end `node` of a trial at this server; opens those that are missing,
+    /// or that the server has closed since the last trial.
+    ///
+    /// # Errors
+    /// As of [`RemoteServer::connect`].
+    pub fn connection(
+        &mut self,
+        node: u16,
+        waiting: &mut ServerWait<'_>,
+    ) -> Result<Arc<ControlStream>> {
+        self.beside.retain(|stream| is_open(stream) && !stream.is_lost());
+        let Some(at) = usize::from(node).checked_sub(1) else {
+            return Ok(Arc::clone(&self.control));
+        };
+        while self.beside.len() <= at {
+            let more = RemoteServer::wait(&self.dialled, &[self.address], waiting)?;
+            self.beside.push(more.control);
+        }
+        Ok(Arc::clone(&self.beside[at]))
+    }
+
+    /// Checks that the server can run a trial with several far ends, a load or a relay.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] with both versions if it cannot.
+    pub fn check_cast(&self) -> Result<()> {
+        if self.spoken.protocol >= PROTOCOL {
+            return Ok(());
+        }
+        let SpokenProtocol { protocol, version } = &self.spoken;
+        Err(Error::peer(
+            format!("server {}", self.address),
+            format!(
+                "it is deadheat {} (protocol {protocol}), which runs one far end in a trial, no load beside it and no relay; update \
+                 it: this is deadheat {} (protocol {PROTOCOL})",
+                short(version),
+                env!("CARGO_PKG_VERSION")
+            ),
+        ))
+    }
+
+    fn wait(
+        dialled: &Dialled,
+        addresses: &[SocketAddr],
+        waiting: &mut ServerWait<'_>,
+    ) -> Result<RemoteServer> {
         let give_up = Monotonic.now() + LONGEST_WAIT;
         let mut closed = 0;
         loop {
-            let dialled = Dialled { host: host.into(), family, credentials: credentials.clone() };
-            match RemoteServer::ask(dialled, &addresses, waiting.stop)? {
+            match RemoteServer::ask(dialled.clone(), addresses, waiting.stop)? {
                 Answer::Welcome(server) => return Ok(*server),
                 Answer::Silent(error) => return Err(error),
                 Answer::Closed(error) => {
@@ -178,17 +244,22 @@ impl RemoteServer {
     /// Returns true if no trial can be opened on this connection any more. To be asked while no trial is open, when a
     /// server has nothing to say but that it leaves.
     pub(in crate::trial) fn is_gone(&self) -> bool {
-        let speaks = || readable(self.control.as_fd(), Nanos::ZERO).unwrap_or(true);
-        self.control.is_lost() || self.control.holds_more() || speaks()
+        self.control.is_lost() || !is_open(&self.control)
+    }
+
+    /// Returns true if a connection to it was lost.
+    pub(in crate::trial) fn is_lost(&self) -> bool {
+        [&self.control].into_iter().chain(&self.beside).any(|stream| stream.is_lost())
     }
 
     fn ask(dialled: Dialled, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Answer> {
-        let Dialled { host, credentials, .. } = &dialled;
+        let Dialled { credentials, client, .. } = &dialled;
         let control = connect_any(addresses, stop)?;
-        let failed = |e| Error::setup(format!("set up the control connection to {host}"), e);
+        let failed = |e| Error::setup("set up a control connection", e);
+        let address = control.peer_addr().map_err(failed)?;
+        let failed = |e| Error::setup(format!("set up the control connection to {address}"), e);
         control.set_nodelay(true).map_err(failed)?;
         control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
-        let address = control.peer_addr().map_err(failed)?;
         let control = match (&credentials.secret, &credentials.pin) {
             (None, None) => ControlStream::plain(control),
             (_, pin) => ControlStream::encrypted(control, pin.as_ref())?,
@@ -197,11 +268,12 @@ impl RemoteServer {
         let who = format!("server {address}");
         let mut line =
             ServerExchange { who, stream: control, deadline, stop, full: None, end: None };
-        match line.be_let_in(credentials.secret.as_ref()) {
-            Ok((facts, limits)) => {
+        match line.be_let_in(*client, credentials.secret.as_ref()) {
+            Ok((facts, limits, spoken)) => {
                 heartbeat::beat(line.stream.tcp()).map_err(failed)?;
-                let control = Arc::new(line.stream);
-                let server = RemoteServer { address, control, facts, limits, dialled };
+                let (control, beside) = (Arc::new(line.stream), Vec::new());
+                let server =
+                    RemoteServer { address, control, facts, limits, spoken, dialled, beside };
                 Ok(Answer::Welcome(Box::new(server)))
             }
             Err(error) => match line.full {
@@ -248,25 +320,38 @@ struct ServerExchange<'a> {
 }
 
 impl ServerExchange<'_> {
-    fn be_let_in(&mut self, secret: Option<&Secret>) -> Result<(HostFacts, Limits)> {
-        let (nonce, limits) = self.greet()?;
+    fn be_let_in(
+        &mut self,
+        client: Token,
+        secret: Option<&Secret>,
+    ) -> Result<(HostFacts, Limits, SpokenProtocol)> {
+        let (nonce, limits, spoken) = self.greet(client)?;
         self.prove(nonce.as_deref(), secret)?;
-        Ok((self.facts(secret.is_some())?, limits))
+        Ok((self.facts(secret.is_some())?, limits, spoken))
     }
 
-    fn greet(&mut self) -> Result<(Option<String>, Limits)> {
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let greeting = Greeting { magic: MAGIC.into(), protocol: PROTOCOL, version };
+    fn greet(&mut self, client: Token) -> Result<(Option<String>, Limits, SpokenProtocol)> {
+        let greeting = Greeting {
+            magic: MAGIC.into(),
+            protocol: OLDEST_PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            newest: Some(PROTOCOL),
+            client: Some(client),
+        };
         self.write(&greeting)?;
         match self.read()? {
-            FromServer::Welcome { protocol, version, .. } if protocol != PROTOCOL => {
+            FromServer::Welcome { protocol, version, .. }
+                if !(OLDEST_PROTOCOL..=PROTOCOL).contains(&protocol) =>
+            {
                 Err(self.peer(format!(
-                    "it speaks protocol {protocol} (deadheat {version}) and this is protocol {PROTOCOL} \
-                     (deadheat {}); use the same version on both ends",
+                    "it speaks protocol {protocol} (deadheat {version}) and this speaks protocol {PROTOCOL} \
+                     down to {OLDEST_PROTOCOL} (deadheat {}); use the same version on both ends",
                     env!("CARGO_PKG_VERSION")
                 )))
             }
-            FromServer::Welcome { nonce, limits, .. } => Ok((nonce, limits)),
+            FromServer::Welcome { protocol, version, nonce, limits } => {
+                Ok((nonce, limits, SpokenProtocol { protocol, version }))
+            }
             other => Err(self.unexpected(other)),
         }
     }
@@ -344,6 +429,11 @@ impl ServerExchange<'_> {
     }
 }
 
+/// Returns true if a connection without a trial can have one: the server has neither closed it nor said anything.
+fn is_open(stream: &ControlStream) -> bool {
+    !stream.holds_more() && readable(stream.as_fd(), Nanos::ZERO).is_ok_and(|says| !says)
+}
+
 /// Returns true if the peer has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
@@ -404,6 +494,13 @@ fn connect_any(addresses: &[SocketAddr], stop: &AtomicBool) -> Result<TcpStream>
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        duration_ns: Nanos::from_secs(60),
+        bytes: 1,
+        rate_bps: crate::units::BitRate(1),
+        concurrent: 1,
+    };
+
     fn ask(host: &str) -> Result<RemoteServer> {
         let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
         RemoteServer::connect(host, Family::Any, &Credentials::default(), &mut waiting)
@@ -453,6 +550,26 @@ mod tests {
         let error = ask(&address).unwrap_err().to_string();
         assert!(error.contains("it closed the connection"), "{error}");
         closing.join().unwrap();
+    }
+
+    /// Its trials run as ever; a trial that it cannot run is refused with both versions.
+    #[test]
+    fn a_server_of_the_last_version_runs_what_it_can() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let greeting: Greeting = control::read(&mut stream).unwrap();
+            assert_eq!((greeting.protocol, greeting.newest), (OLDEST_PROTOCOL, Some(PROTOCOL)));
+            let (protocol, version) = (OLDEST_PROTOCOL, "0.0.9".to_owned());
+            let welcome = FromServer::Welcome { protocol, version, nonce: None, limits: LIMITS };
+            control::write(&mut stream, &welcome).unwrap();
+            control::write(&mut stream, &FromServer::Facts(Box::default())).unwrap();
+        });
+        let why = ask(&address).unwrap().check_cast().unwrap_err().to_string();
+        assert!(why.contains("it is deadheat 0.0.9 (protocol 3)"), "{why}");
+        assert!(why.contains(&format!("(protocol {PROTOCOL})")), "{why}");
+        server.join().unwrap();
     }
 
     /// Single bytes now and then are no answer, however long they go on; and Ctrl-C ends the wait at once.

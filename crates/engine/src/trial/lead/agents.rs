@@ -1,15 +1,14 @@
 //! Real runner: starts two agents per trial, far and near, leads them through it, and combines their reports.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::contract::{Reach, Side};
+use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Address, Contender, unserved};
+use crate::transport::{Address, Contender};
 use crate::workload::{NamedFile, SharedTask};
 
 use super::both_reports::BothReports;
@@ -20,6 +19,7 @@ use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK, await_ready};
+use super::served::{ServedCast, ServedNode};
 use super::{load, stints::Stints};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
@@ -30,7 +30,8 @@ use crate::host::topology::Topology;
 use crate::trial::agent::means::NO_FILES;
 use crate::trial::between::external::{self, RunningCommand};
 use crate::trial::between::turn::{TurnPlan, way::RelayWay};
-use crate::trial::control::{RelayPlan, ToAgent, patient::sleep};
+use crate::trial::control::remote::ServerWait;
+use crate::trial::control::{GrantPlace, RelayPlan, ToAgent, patient::sleep};
 use crate::trial::process;
 use crate::trial::{
     EmulatedPath, Observations, Order, PathFacts, Reconnection, Record, Runner, TrialOutcome,
@@ -130,8 +131,8 @@ impl Agents {
         self
     }
 
-    /// Calls `callback` for each interval while a trial runs. Without this, agents are not asked for intervals and do not
-    /// wake up to report any.
+    /// Calls `callback` for each interval while a trial runs. Without this, agents are not asked for intervals and do
+    /// not wake up to report any.
     pub fn on_interval(mut self, callback: impl FnMut(&LiveRow) + 'static) -> Agents {
         self.on_interval = Some(Box::new(callback));
         self
@@ -149,29 +150,6 @@ impl Agents {
             Far::Loopback(_) => Ends::OneMachine,
             Far::Emulated(_) => Ends::ThroughEmulator,
             Far::Server { .. } => Ends::TwoMachines,
-        }
-    }
-
-    /// Returns the endpoint where the far end listens, or where the kernel answers.
-    fn endpoint(&self, contender: &Contender) -> Result<Address> {
-        match (contender.transport.info().reach, &self.far) {
-            (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
-            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Loopback(family)) => {
-                Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
-            }
-            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Emulated(path)) => {
-                Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
-            }
-            (Reach::Network | Reach::OwnPort, Far::Server { server, .. }) => {
-                Ok(Address::Ip(server.address))
-            }
-            (Reach::Path, Far::Server { .. }) => {
-                Err(Error::usage(unserved(contender.transport.info().id)))
-            }
-            (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
-                "{} reaches one host only; leave it out of a race to another, emulated or real",
-                contender.spec
-            ))),
         }
     }
 
@@ -220,7 +198,9 @@ impl Agents {
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         let mut loads = Vec::new();
         if let Some(group) = Group::load(&work, Topology::here())? {
-            loads.push(Group { way: RelayWay::of(&group.contender.via, &self.far)?, ..group });
+            let way = RelayWay::of(&group.contender.via, &self.far)?;
+            let is_blast = group.is_served && floods(&group.contender, &*group.task);
+            loads.push(Group { way, blast: self.blast.filter(|_| is_blast), ..group });
         }
         let asked = order.pairing.task.info().load.as_ref();
         let lead = asked.map_or(Nanos::ZERO, |load| load.lead);
@@ -230,8 +210,9 @@ impl Agents {
 
     /// Starts all nodes, and leads them to their reports.
     fn see_through(&mut self, cast: &Cast) -> Result<GroupReports> {
-        let listening = self.listen(&cast.work)?;
-        let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load)?)));
+        let mut served = self.serve(cast)?;
+        let listening = self.listen(&cast.work, served.as_mut())?;
+        let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load, served.as_mut())?)));
         let loads = loads.collect::<Result<Vec<_>>>()?;
         // The last packets of the previous trial's ends have arrived by now, so that they do not count for this one.
         if let Far::Emulated(path) = &mut self.far {
@@ -284,24 +265,32 @@ impl Agents {
         Ok(reports)
     }
 
+    /// Opens the control connections to a server for all far nodes; `None` without a server.
+    fn serve(&mut self, cast: &Cast) -> Result<Option<ServedCast>> {
+        if self.far.servers().is_empty() {
+            return Ok(None);
+        }
+        let served = ServedCast::of(cast, &self.far)?;
+        let on_queued = &mut self.on_queued;
+        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
+        served.connect(&mut self.far, &mut waiting)?;
+        Ok(Some(served))
+    }
+
     /// Starts the far nodes of a group and the relays in front of them, if any, and waits until they listen.
-    fn listen(&mut self, group: &Group) -> Result<ListeningNodes> {
+    fn listen(
+        &mut self,
+        group: &Group,
+        mut served: Option<&mut ServedCast>,
+    ) -> Result<ListeningNodes> {
         let mut all = ListeningNodes::default();
-        for node in 0..group.far_nodes {
-            let who = match group.far_nodes {
-                1 => "far agent".to_owned(),
-                _ => format!("far agent {node}"),
-            };
-            let mut link = match &self.far {
-                Far::Server { server, .. } => {
-                    let who = format!("server {}", server.address);
-                    Link::to_server(&who, &server.control, Arc::clone(&self.stop))
-                }
-                Far::Loopback(_) | Far::Emulated(_) => self.agent(&who, Side::Far)?,
-            };
-            let open = ToAgent::Open(Box::new(group.far(node, self.endpoint(&group.contender)?)));
+        let mut far: Vec<(u16, Link, Address)> = Vec::new();
+        for node in self.far.in_order(group.far_nodes) {
+            let (mut link, place) = self.far_link(group, node, served.as_deref_mut())?;
+            let plan = group.far(node, self.far.endpoint(&group.contender)?, place);
+            let open = ToAgent::Open(Box::new(plan));
             let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
-            if let Far::Server { server, .. } = &self.far {
+            if let Some(server) = self.far.server_of(node) {
                 // The port that control reached is used; behind a NAT the server knows another one.
                 at = Address::Ip(server.address);
             }
@@ -314,14 +303,36 @@ impl Agents {
                 all.commands.extend(commands);
                 at = Address::Ip(near);
             }
+            far.push((node, link, at));
+        }
+        far.sort_by_key(|(node, ..)| *node);
+        for (_, link, at) in far {
             all.far.push(link);
             self.relay(group, at, &mut all)?;
         }
         if all.at.is_empty() {
             // The kernel answers there.
-            all.at.push(self.endpoint(&group.contender)?);
+            all.at.push(self.far.endpoint(&group.contender)?);
         }
         Ok(all)
+    }
+
+    /// Returns the link to a far node of a group, and its place at the server that starts it, if it shares one.
+    fn far_link(
+        &mut self,
+        group: &Group,
+        node: u16,
+        served: Option<&mut ServedCast>,
+    ) -> Result<(Link, Option<GrantPlace>)> {
+        if let Some(served) = served {
+            let ServedNode { link, place } = served.next(group, node, &mut self.far, &self.stop)?;
+            return Ok((link, place));
+        }
+        let who = match group.far_nodes {
+            1 => "far agent".to_owned(),
+            _ => format!("far agent {node}"),
+        };
+        Ok((self.agent(&who, Side::Far)?, None))
     }
 
     /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node

@@ -16,7 +16,7 @@ use crate::contract::{PeerKind, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
-use crate::transport::via::Via;
+use crate::transport::via::{self, Via};
 use crate::transport::{Address, Contender, external};
 use crate::workload::SharedTask;
 use crate::workload::load::Stint;
@@ -27,7 +27,7 @@ use crate::host::placement::CpuAssignment;
 use crate::host::topology::Topology;
 use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
-use crate::trial::control::{self, AgentPlan, ForwardPlan, RelayPlan, Share};
+use crate::trial::control::{self, AgentPlan, ForwardPlan, GrantPlace, RelayPlan, Share};
 use crate::trial::path::model_time::accept_timeout;
 use crate::trial::{Order, suited};
 
@@ -54,6 +54,8 @@ pub(super) struct Group {
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
     pub(super) far_nodes: u16,
+    /// True if it is load beside the work.
+    pub(super) is_load: bool,
     /// True if its progress is reported while the trial runs.
     pub(super) live: bool,
     /// True if a server starts its far end, which then opens no file.
@@ -90,7 +92,13 @@ impl Group {
         let Some(order) = load::order(&work.order) else { return Ok(None) };
         let work_by_side = [order.pairing.task.clone(), order.pairing.task.clone()];
         let group = Group::new(order, work_by_side, free(&work.assigned, topology))?;
-        Ok(Some(Group { emulated: work.emulated, ..group }))
+        let group = Group { emulated: work.emulated, is_load: true, ..group };
+        if !work.is_served {
+            return Ok(Some(group));
+        }
+        // The CPUs of the far host are its own affair.
+        let assigned = CpuAssignment { far: None, ..group.assigned };
+        Group { assigned, ..group }.served().map(Some)
     }
 
     fn new(order: Order, work_by_side: [SharedTask; 2], assigned: CpuAssignment) -> Result<Group> {
@@ -109,6 +117,7 @@ impl Group {
             assigned,
             token: Token::fresh()?,
             far_nodes,
+            is_load: false,
             live: false,
             is_served: false,
             goes_first: false,
@@ -118,23 +127,18 @@ impl Group {
         })
     }
 
-    /// Reduces the group to one far node, which has all flows: a server starts one agent for a trial.
+    /// Makes a server start the group's far nodes.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a relay is asked for, which a server does not start.
+    /// [`Error::Usage`] if a command or a TURN server is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
         if self.contender.external.is_some() {
             return Err(Error::usage(external::unserved(&self.order.contender())));
         }
-        self.far_nodes = self.far_nodes.min(1);
         self.is_served = true;
         match self.contender.via {
-            Via::Direct | Via::Turn { .. } => Ok(self),
-            Via::Relay | Via::Coturn => Err(Error::usage(format!(
-                "{}: a server starts no relay; race it on loopback or with --path, without --to, or name a TURN server of \
-                 yours, via=turn:HOST",
-                self.contender.spec
-            ))),
+            Via::Direct | Via::Relay | Via::Turn { .. } => Ok(self),
+            Via::Coturn => Err(Error::usage(via::unserved_coturn(&self.contender.spec))),
         }
     }
 
@@ -163,11 +167,12 @@ impl Group {
         }
     }
 
-    /// Returns the plan of a far node, which listens at this endpoint.
-    pub(super) fn far(&self, node: u16, at: Address) -> AgentPlan {
+    /// Returns the plan of a far node, which listens at this endpoint; `grant` is its place at a server, if it shares
+    /// one with others.
+    pub(super) fn far(&self, node: u16, at: Address, grant: Option<GrantPlace>) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
         let share = Some(share).filter(|_| self.far_nodes > 1);
-        let plan = AgentPlan { share, ..self.plan(Side::Far, at) };
+        let plan = AgentPlan { share, grant, ..self.plan(Side::Far, at) };
         match self.is_served {
             true => AgentPlan { contender: self.contender.without_files(), ..plan },
             false => plan,
@@ -180,11 +185,12 @@ impl Group {
     /// # Errors
     /// [`Error::Usage`] if the far node has no port to forward to.
     pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
-        let Some(way) = &self.way else { return Ok(None) };
+        // A server starts the relay in front of a far node by itself.
+        let Some(way) = self.way.as_ref().filter(|_| !self.is_served) else { return Ok(None) };
         let to = self.behind_relay(far)?;
         let at = SocketAddr::new(to.ip(), 0);
         Ok(match (&self.contender.via, &way.credentials) {
-            (Via::Relay, _) => Some(RelayPlan::Forward(ForwardPlan { at, to })),
+            (Via::Relay, _) => Some(RelayPlan::Forward(ForwardPlan { at, to, token: None })),
             (Via::Coturn, Some(credentials)) => {
                 Some(RelayPlan::Coturn(CoturnPlan { at, credentials: credentials.clone() }))
             }
@@ -256,6 +262,7 @@ impl Group {
             mtu: self.way.as_ref().and_then(|way| way.mtu),
             goes_first: self.goes_first,
             blast: self.blast,
+            grant: None,
         }
     }
 }

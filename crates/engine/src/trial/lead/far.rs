@@ -1,10 +1,13 @@
-//! Far end of a race: where it is, and whether it is still there.
+//! Far end of a race: where its agents run, and whether it is still there.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
+use crate::contract::Reach;
 use crate::error::{Error, Result};
 use crate::path::{Family, PathKind};
 use crate::time::Nanos;
+use crate::transport::{Address, Contender, unserved};
 use crate::trial::control::remote::{Redial, RemoteServer};
 use crate::trial::{EmulatedPath, PathFacts, Reconnection, TrialOutcome};
 
@@ -21,7 +24,18 @@ pub enum Far {
         host: String,
         /// Control connection to the server.
         server: Box<RemoteServer>,
+        /// Further far hosts: the far nodes of a trial are dealt over all of them in order.
+        further: Vec<FarHost>,
     },
+}
+
+/// Far host with its server.
+#[derive(Debug)]
+pub struct FarHost {
+    /// Name of the host as typed after `--to`.
+    pub host: String,
+    /// Control connection to the server.
+    pub server: Box<RemoteServer>,
 }
 
 impl Far {
@@ -35,32 +49,35 @@ impl Far {
 
     /// Returns true if no trial can be opened there any more; to be asked while none is open.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Far::Server { server, .. } if server.is_gone())
+        self.servers().into_iter().any(RemoteServer::is_gone)
     }
 
     /// Returns true if the connection to it was lost.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self, Far::Server { server, .. } if server.control.is_lost())
+        self.servers().into_iter().any(RemoteServer::is_lost)
     }
 
-    /// Tries once to connect to a server again; also returns what changed there, in words.
+    /// Tries once to connect again to the servers to which no connection is left; also returns what changed there, in
+    /// words.
     ///
     /// # Errors
     /// Fails if a server answers and no race can go on with it; [`Error::Interrupted`] on Ctrl-C.
     pub(super) fn reconnect(&mut self, stop: &AtomicBool) -> Result<(Reconnection, Vec<String>)> {
-        let Far::Server { server, .. } = self else { return Ok((Reconnection::Back, Vec::new())) };
-        match server.again(stop)? {
-            Redial::Back(new) => {
-                let changes = new.changes_since(server);
-                *server = new;
-                Ok((Reconnection::Back, changes))
+        let mut changes = Vec::new();
+        for server in self.servers_mut().into_iter().filter(|server| server.is_gone()) {
+            match server.again(stop)? {
+                Redial::Back(new) => {
+                    changes.extend(new.changes_since(server));
+                    *server = new;
+                }
+                Redial::Away(why) => return Ok((Reconnection::Away(why), changes)),
             }
-            Redial::Away(why) => Ok((Reconnection::Away(why), Vec::new())),
         }
+        Ok((Reconnection::Back, changes))
     }
 
-    /// Returns the outcome of a trial that ended with `error`: if the connection to a server was lost, no contender is to
-    /// blame.
+    /// Returns the outcome of a trial that ended with `error`: if the connection to a server was lost, no contender is
+    /// to blame.
     pub(super) fn outcome_of(&self, error: Error) -> TrialOutcome {
         match error {
             Error::Interrupted => Error::Interrupted.into(),
@@ -71,7 +88,30 @@ impl Far {
         }
     }
 
-    /// Returns the path in words.
+    /// Returns the endpoint where the far end listens, or where the kernel answers.
+    pub(super) fn endpoint(&self, contender: &Contender) -> Result<Address> {
+        match (contender.transport.info().reach, self) {
+            (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
+            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Loopback(family)) => {
+                Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
+            }
+            (Reach::Network | Reach::OwnPort | Reach::Path, Far::Emulated(path)) => {
+                Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
+            }
+            (Reach::Network | Reach::OwnPort, Far::Server { server, .. }) => {
+                Ok(Address::Ip(server.address))
+            }
+            (Reach::Path, Far::Server { .. }) => {
+                Err(Error::usage(unserved(contender.transport.info().id)))
+            }
+            (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
+                "{} reaches one host only; leave it out of a race to another, emulated or real",
+                contender.spec
+            ))),
+        }
+    }
+
+    /// Returns the facts about the path to it.
     pub(super) fn facts(&self) -> PathFacts {
         match self {
             Far::Loopback(family) => PathFacts {
@@ -81,12 +121,56 @@ impl Far {
                 built: None,
             },
             Far::Emulated(path) => path.facts(),
-            Far::Server { host, server } => PathFacts {
-                spec: host.clone(),
-                kind: PathKind::Remote,
-                address: server.address.to_string(),
-                built: None,
-            },
+            Far::Server { host, further, .. } => {
+                let hosts = [host].into_iter().chain(further.iter().map(|one| &one.host));
+                PathFacts {
+                    spec: hosts.cloned().collect::<Vec<_>>().join(", "),
+                    kind: PathKind::Remote,
+                    address: self.of_servers(|server| server.address.to_string()),
+                    built: None,
+                }
+            }
         }
+    }
+
+    /// Returns the servers, in the order of their hosts; none without a server.
+    pub(super) fn servers(&self) -> Vec<&RemoteServer> {
+        match self {
+            Far::Server { server, further, .. } => {
+                [&**server].into_iter().chain(further.iter().map(|one| &*one.server)).collect()
+            }
+            Far::Loopback(_) | Far::Emulated(_) => Vec::new(),
+        }
+    }
+
+    fn servers_mut(&mut self) -> Vec<&mut Box<RemoteServer>> {
+        match self {
+            Far::Server { server, further, .. } => {
+                [server].into_iter().chain(further.iter_mut().map(|one| &mut one.server)).collect()
+            }
+            Far::Loopback(_) | Far::Emulated(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the server of a far node; `None` without a server.
+    pub(super) fn server_of(&mut self, node: u16) -> Option<&mut RemoteServer> {
+        let Far::Server { server, further, .. } = self else { return None };
+        match usize::from(node) % (1 + further.len()) {
+            0 => Some(server),
+            at => further.get_mut(at - 1).map(|one| &mut *one.server),
+        }
+    }
+
+    /// Returns the numbers of far nodes in the order in which they are opened: by their servers' addresses, so that two
+    /// races to the same servers never wait for each other's turn.
+    pub(super) fn in_order(&mut self, far_nodes: u16) -> Vec<u16> {
+        let mut order: Vec<u16> = (0..far_nodes).collect();
+        order.sort_by_key(|node| (self.server_of(*node).map(|server| server.address), *node));
+        order
+    }
+
+    /// Returns what one of the servers is called, of all of them.
+    pub(super) fn of_servers(&self, of: impl Fn(&RemoteServer) -> String) -> String {
+        self.servers().into_iter().map(of).collect::<Vec<_>>().join(", ")
     }
 }

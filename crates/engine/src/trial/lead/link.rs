@@ -27,10 +27,13 @@ const MOST_UNREAD: u32 = 64;
 /// Stop flag of links that have none: a local agent is a child of this process.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Link to an agent. Dropping it ends a local agent.
+/// Link to an agent. Dropping it ends a local agent, and calls off the trial of one at a server, which otherwise goes
+/// on with it and accepts no new one.
 pub struct Link {
     who: String,
     line: LinkChannel,
+    /// True while an agent runs for it: `Open` was sent, and no last message has arrived.
+    is_running: bool,
 }
 
 enum LinkChannel {
@@ -57,13 +60,15 @@ impl Link {
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {
-        Ok(Link { who: who.to_owned(), line: LinkChannel::Process(process) })
+        let line = LinkChannel::Process(process);
+        Ok(Link { who: who.to_owned(), line, is_running: false })
     }
 
     /// Creates a link through a server, on its control connection, which lasts until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
-        Link { who: who.to_owned(), line: LinkChannel::Server { stream, stop } }
+        let line = LinkChannel::Server { stream, stop };
+        Link { who: who.to_owned(), line, is_running: false }
     }
 
     /// Sends a message to the agent.
@@ -75,6 +80,7 @@ impl Link {
             LinkChannel::Process(process) => control::write(&mut process.control(), message),
             LinkChannel::Server { stream, .. } => control::write(&mut &**stream, message),
         };
+        self.is_running |= done.is_ok() && matches!(message, ToAgent::Open(_));
         done.map_err(|e| self.last_message().unwrap_or_else(|| self.gone(e)))
     }
 
@@ -97,6 +103,12 @@ impl Link {
     /// # Errors
     /// Fails if the agent is gone; [`Error::Nonsense`] if the message makes no sense.
     pub fn receive(&mut self) -> Result<LinkMessage> {
+        let received = self.read();
+        self.is_running &= received.as_ref().is_ok_and(LinkMessage::is_followed);
+        received
+    }
+
+    fn read(&mut self) -> Result<LinkMessage> {
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         let frame = match &self.line {
             LinkChannel::Process(process) => {
@@ -221,6 +233,18 @@ impl Link {
     }
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.is_running || !self.is_through_server() || self.send(&ToAgent::CallOff).is_err() {
+            return;
+        }
+        let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
+        while self.is_running && self.has_message(deadline - Monotonic.now()).unwrap_or(false) {
+            let _ = self.receive();
+        }
+    }
+}
+
 /// Part of a race, for the heartbeat of control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RacePhase {
@@ -237,4 +261,20 @@ pub enum LinkMessage {
     Agent(FromAgent),
     /// Message from the server in front of the agent.
     Server(FromServer),
+}
+
+impl LinkMessage {
+    /// Returns true if an agent sends others after it.
+    fn is_followed(&self) -> bool {
+        match self {
+            LinkMessage::Agent(word) => match word {
+                FromAgent::Ready { .. }
+                | FromAgent::Connected
+                | FromAgent::Interval { .. }
+                | FromAgent::Finished { .. } => true,
+                FromAgent::Done(_) | FromAgent::Fault(_) => false,
+            },
+            LinkMessage::Server(word) => matches!(word, FromServer::Queued { .. }),
+        }
+    }
 }

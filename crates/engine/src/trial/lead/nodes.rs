@@ -206,7 +206,10 @@ impl Nodes {
 
     /// Stops all nodes at once, and waits for their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
-        self.send_to_all(&ToAgent::Stop)?;
+        // An agent that has ended by itself has sent its reason.
+        for node in self.far.iter_mut().chain([&mut self.near]) {
+            node.send_unless_reported(&ToAgent::Stop)?;
+        }
         self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 

@@ -6,7 +6,7 @@ use crate::datapath::option::path_mtu_to;
 use crate::error::{Error, Result};
 use crate::path::Family;
 use crate::transport::via::Via;
-use crate::trial::lead::agents::Far;
+use crate::trial::lead::far::Far;
 use crate::units::hex::hex;
 
 use super::{OVERHEAD, TurnCredentials};

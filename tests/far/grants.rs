@@ -1,0 +1,210 @@
+//! Trials with several far ends at one server: one turn, one deadline, limits for their sum, and nobody else in them.
+
+use std::net::SocketAddr;
+
+use deadheat::server::Config;
+use deadheat::transport::Address;
+use deadheat::transport::hello::Token;
+use deadheat::trial::control::{
+    AgentPlan, FromAgent, FromServer, GrantPlace, GrantTask, Greeting, OLDEST_PROTOCOL, PROTOCOL,
+    RelayPlan, Share, ToAgent,
+};
+use socket2::{Domain, Socket, Type};
+
+use super::far::{BEHIND, Client, Far, Manner, PATIENCE, Seen, greeting, open, plan};
+
+/// Plans of the far ends of one trial: `nodes` of them, each with a flow of a megabyte.
+fn plans(nodes: u16) -> Vec<AgentPlan> {
+    let (token, data) = (Token::fresh().unwrap(), Token::fresh().unwrap());
+    let place = |node| GrantPlace { token, nodes, node, task: GrantTask::Work };
+    let one = |node| AgentPlan {
+        workload: format!("fanout:receivers={nodes},bytes=1MB"),
+        token: data,
+        share: Some(Share { node, nodes }),
+        grant: Some(place(node)),
+        ..plan()
+    };
+    (0..nodes).map(one).collect()
+}
+
+/// Control connections of one client, and their far ends, each opened with its plan.
+fn opened(far: &Far, plans: &[AgentPlan]) -> Vec<Client> {
+    let number = Some(Token::fresh().unwrap());
+    let enter = |plan: &AgentPlan| {
+        let mut client = Client::connect(far.address).enters(number);
+        client.say(&open(plan));
+        client.ready();
+        client
+    };
+    plans.iter().map(enter).collect()
+}
+
+/// From this address of the host, as another host would connect.
+fn from(local: &str, to: SocketAddr) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let local: SocketAddr = local.parse().unwrap();
+    socket.bind(&local.into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    Client(socket.into())
+}
+
+#[test]
+fn the_far_ends_of_a_trial_have_one_turn_and_one_account() {
+    let far = Far::new(Manner::Right);
+    let plans = plans(3);
+    let mut ends = opened(&far, &plans);
+    for asked in &plans {
+        let got = far.next_plan();
+        assert_eq!((got.share, got.grant), (asked.share, asked.grant));
+        let limits = got.limits.unwrap();
+        assert_eq!(limits.concurrent, 3, "each may have a third of the memory");
+    }
+    let mut other = far.client();
+    other.say(&open(&plan()));
+    assert_eq!(other.hear(), FromServer::Queued { ahead: 1 }, "they are one trial");
+    let started = far.line_with("far end 3 of 3");
+    assert!(started.contains(" trial 1, far end 3 of 3, udp fanout:receivers=3,bytes=1MB started"));
+    let mut last = ends.pop().unwrap();
+    for mut client in ends {
+        client.finish_trial();
+        let done = far.line_with("done");
+        assert!(!done.contains("sent"), "the last line has the bytes of all: {done}");
+    }
+    last.finish_trial();
+    let done = far.line_with("sent");
+    assert!(done.ends_with("; 90.0 kB sent, 3.60 MB received"), "{done}");
+    other.ready();
+}
+
+/// Its other connections still live, as those of a client do whose host has lost one.
+#[test]
+fn a_client_that_vanishes_frees_the_whole_grant() {
+    let far = Far::new(Manner::Right);
+    let mut ends = opened(&far, &plans(3));
+    (0..3).for_each(|_| drop(far.next_plan()));
+    let mut other = far.client();
+    other.say(&open(&plan()));
+    ends[0].say(&ToAgent::Start);
+    drop(ends.remove(1));
+    for client in &mut ends {
+        let why = loop {
+            match client.hear_agent() {
+                FromAgent::Fault(fault) => break fault.message,
+                FromAgent::Finished { .. } => {}
+                word => panic!("{word:?}"),
+            }
+        };
+        assert!(why.contains("another far end of the trial ended it for all"), "{why}");
+    }
+    (0..3).for_each(|_| assert!(matches!(far.next_seen(), Seen::Killed)));
+    other.ready();
+}
+
+#[test]
+fn nobody_joins_a_trial_who_does_not_belong_to_it() {
+    let far = Far::new(Manner::Right);
+    let all = plans(3);
+    let ends = &mut opened(&far, &all[..2]);
+    let join = |client: &mut Client, change: &dyn Fn(&mut GrantPlace)| {
+        let mut plan = all[2].clone();
+        change(plan.grant.as_mut().unwrap());
+        client.say(&open(&plan));
+        client.refusal()
+    };
+    let mut client = far.client();
+    let unknown = join(&mut client, &|place| place.token = Token::fresh().unwrap());
+    assert!(unknown.contains("no trial of yours runs here"), "{unknown}");
+    let stolen = join(&mut from("127.0.0.2:0", far.address).enters(None), &|_| {});
+    assert_eq!(stolen, unknown, "who guesses a token learns nothing");
+    let again = join(&mut client, &|place| place.node = 1);
+    assert!(again.contains("far end 2 of this trial is here already"), "{again}");
+    let more = join(&mut client, &|place| (place.nodes, place.node) = (4, 3));
+    assert!(more.contains("announced with 3 far ends here"), "{more}");
+    let many = join(&mut client, &|place| (place.nodes, place.node) = (17, 16));
+    assert!(many.contains("far end 17 of 17") && many.contains("--to A --to B"), "{many}");
+    let beyond = join(&mut client, &|place| place.node = 3);
+    assert!(beyond.contains("far end 4 of 3"), "{beyond}");
+    ends[0].say(&ToAgent::Start);
+    assert!(matches!(ends[0].hear_agent(), FromAgent::Finished { .. }));
+    let late = join(&mut client, &|_| {});
+    assert!(late.contains("has begun or ended"), "{late}");
+    // Its own token is taken as well.
+    let mut taken = all[0].clone();
+    taken.token = Token::fresh().unwrap();
+    let far_more = Far::with(Manner::Right, |config: &mut Config| config.limits.concurrent = 2);
+    let _first = opened(&far_more, &all[..1]);
+    let mut second = far_more.client();
+    second.say(&open(&taken));
+    assert!(second.refusal().contains("another trial has this grant's token"));
+}
+
+#[test]
+fn limits_hold_for_the_sum_of_the_far_ends_and_refuse_before_the_trial_begins() {
+    let far = Far::with(Manner::Right, |config| config.limits.bytes = 2_500_000);
+    let plans = plans(3);
+    let _ends = opened(&far, &plans[..2]);
+    let mut third = far.client();
+    third.say(&open(&plans[2]));
+    let why = third.refusal();
+    assert!(why.contains("with all its far ends here"), "{why}");
+    assert!(why.contains("up to 3.00 MB, and this server allows 2.50 MB"), "{why}");
+    assert!(why.contains("--max-bytes"), "{why}");
+}
+
+/// A load is bounded by the work beside it, and without any by the limits.
+#[test]
+fn a_load_has_no_length_of_its_own() {
+    let far = Far::new(Manner::Right);
+    let mut load = plan();
+    load.workload = "bulk:time=86400s".into();
+    let mut client = far.client();
+    client.say(&open(&load));
+    assert!(client.refusal().contains("--max-duration"));
+    let (token, task) = (Token::fresh().unwrap(), GrantTask::Load);
+    load.grant = Some(GrantPlace { token, nodes: 1, node: 0, task });
+    client.say(&open(&load));
+    client.ready();
+    client.finish_trial();
+}
+
+/// The relay leads to where the trial's own far end listens: no client says where.
+#[test]
+fn a_relay_leads_to_the_far_end_of_its_own_trial_and_a_turn_server_is_not_started() {
+    let far = Far::new(Manner::Right);
+    let mut client = far.client();
+    let mut asked = plan();
+    asked.contender = "udp:via=coturn".into();
+    client.say(&open(&asked));
+    let why = client.refusal();
+    assert!(why.contains("forwards to wherever its client says"), "{why}");
+    asked.contender = "udp:via=relay".into();
+    asked.endpoint = Address::Ip("192.0.2.1:53".parse().unwrap());
+    client.say(&open(&asked));
+    assert_eq!(client.ready(), Address::Ip(far.address));
+    let behind = far.next_plan();
+    assert_eq!(behind.endpoint, Address::Ip("127.0.0.1:0".parse().unwrap()));
+    let Seen::Relay(RelayPlan::Forward(relay)) = far.next_seen() else { panic!("no relay") };
+    assert_eq!((relay.to, relay.token), (BEHIND.parse().unwrap(), Some(asked.token)));
+    client.finish_trial();
+    assert!(matches!(far.next_seen(), Seen::Killed), "the relay ends with its far end");
+}
+
+#[test]
+fn a_client_of_the_last_version_is_served() {
+    let far = Far::new(Manner::Right);
+    for (protocol, newest, common) in
+        [(OLDEST_PROTOCOL, None, OLDEST_PROTOCOL), (OLDEST_PROTOCOL, Some(PROTOCOL + 1), PROTOCOL)]
+    {
+        let mut client = Client::connect(far.address);
+        client.say(&Greeting { newest, ..greeting(protocol) });
+        match client.hear() {
+            FromServer::Welcome { protocol, .. } => assert_eq!(protocol, common),
+            word => panic!("{word:?}"),
+        }
+        assert!(matches!(client.hear(), FromServer::Facts(_)));
+        client.say(&open(&plan()));
+        client.ready();
+        client.finish_trial();
+    }
+}
