@@ -113,6 +113,9 @@ pub(super) fn with_stage(
     let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
     let mut waiting = ServerWait { stop: &stop, on_full: &mut on_full };
     let far = request.far(&credentials, &mut waiting)?;
+    if let Some(versions) = far.other_version() {
+        screen.above(&format!("note: {versions}"));
+    }
     let queued = screen.clone();
     let mut agents = Agents::new(far)
         .overwrite(request.overwrite())

@@ -162,6 +162,11 @@ fn four_races_from_four_hosts_run_at_once_and_none_is_lost() {
     assert!(server.lines.lock().unwrap().iter().all(|(_, line)| !line.contains(" waits, ")));
 }
 
+/// Seconds for which the link is down; `make soak` makes them 30.
+fn down_for() -> u64 {
+    std::env::var("DEADHEAT_DOWN_SECONDS").map_or(7, |text| text.parse().unwrap())
+}
+
 /// For longer than the heartbeat bears, in both directions at once.
 #[test]
 fn a_race_survives_a_link_that_is_down() {
@@ -177,7 +182,7 @@ fn a_race_survives_a_link_that_is_down() {
     // The pilot and a block.
     server.line(6, " started");
     run("ip", &["-n", &star.router, "link", "set", "far", "down"]);
-    std::thread::sleep(Duration::from_secs(7));
+    std::thread::sleep(Duration::from_secs(down_for()));
     run("ip", &["-n", &star.router, "link", "set", "far", "up"]);
     let said = String::from_utf8_lossy(&ended(race).stderr).into_owned();
     let outcome = outcome(&dir.path().join("0.json"));

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::contract::Reach;
 use crate::error::{Error, Result};
+use crate::foreign::visible;
 use crate::path::{Family, PathKind};
 use crate::time::Nanos;
 use crate::transport::{Address, Contender, unserved};
@@ -45,6 +46,19 @@ impl Far {
             Far::Emulated(path) => path.extra_time(),
             Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
         }
+    }
+
+    /// Returns the difference in words if the far end is a server of another version, which still speaks our protocol.
+    pub fn other_version(&self) -> Option<String> {
+        let Far::Server { host, server } = self else { return None };
+        let (there, here) = (&server.facts.deadheat, env!("CARGO_PKG_VERSION"));
+        (there != here).then(|| {
+            format!(
+                "{} runs deadheat {}, and this is deadheat {here}",
+                visible(host),
+                visible(there)
+            )
+        })
     }
 
     /// Returns true if no trial can be opened there any more; to be asked while none is open.
