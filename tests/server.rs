@@ -779,3 +779,25 @@ fn trials_that_run_at_once_have_cpus_of_their_own() {
     third.say(&open(&choosy));
     assert!(third.refusal().contains("chooses the CPUs"));
 }
+
+/// The greeting and the plan are as version 0.1.0 with protocol 3 sent them, to the byte.
+#[test]
+fn a_client_of_the_last_version_is_served() {
+    const GREETING: &str = r#"{"magic":"deadheat","protocol":3,"version":"0.1.0"}"#;
+    const OPEN: &str = concat!(
+        r#"{"open":{"side":"far","contender":"tcp","workload":"ping:claim=p50,count=30,interval=20ms,size=64,"#,
+        r#"think=0,timeout=3000ms,warmup=20","endpoint":{"ip":"127.0.0.1:5210"},"#,
+        r#""token":"1047eee89e6afea03d23314bf2d359f1","seed":1464314040462394652,"cpu":null,"wait":"hybrid","#,
+        r#""samples":null,"limits":null,"interval_ns":100000000,"live":false,"goes_first":false}}"#
+    );
+    let far = Far::new(Manner::Right);
+    let mut client = Client::connect(far.address);
+    client.raw(&frame(GREETING.as_bytes()));
+    let FromServer::Welcome { protocol, .. } = client.hear() else { panic!("no welcome") };
+    assert_eq!(protocol, 3, "it takes no other answer");
+    assert!(matches!(client.hear(), FromServer::Facts(_)));
+    client.raw(&frame(OPEN.as_bytes()));
+    client.ready();
+    assert_eq!(far.next_plan().contender, "tcp");
+    client.finish_trial();
+}
