@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::contract::Side;
-use crate::error::{Error, Result};
+use crate::error::{Error, Fault, Result};
 use crate::host::process_tree::cpu_ns;
 use crate::path::emulated::hosts::Namespaces;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -15,8 +15,6 @@ use crate::trial::control::patient::Patient;
 use crate::trial::control::stream::{ControlStream, Stream};
 use crate::trial::control::{self, FromAgent, FromServer, ToAgent, heartbeat};
 use crate::trial::process::{self, AgentProcess};
-
-use super::nodes::stopped;
 
 /// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
@@ -235,14 +233,27 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if !self.is_running || !self.is_through_server() || self.send(&ToAgent::CallOff).is_err() {
+        let LinkChannel::Server { stream, .. } = &self.line else { return };
+        if !self.is_running || stream.is_lost() {
+            return;
+        }
+        self.keep_heartbeat(RacePhase::Between);
+        if self.send(&ToAgent::CallOff).is_err() {
             return;
         }
         let deadline = Monotonic.now() + MESSAGE_TIMEOUT;
         while self.is_running && self.has_message(deadline - Monotonic.now()).unwrap_or(false) {
             let _ = self.receive();
         }
+        if self.is_running {
+            self.lose();
+        }
     }
+}
+
+/// Returns the error of a server that its operator stopped.
+pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
+    Error::stopped(who, fault.to_string())
 }
 
 /// Part of a race, for the heartbeat of control.

@@ -21,7 +21,7 @@ use crate::workload::Clocks;
 use super::both_reports::BothReports;
 use super::credible::check_tallies;
 use super::joined::{for_all, interleaved, joined, repeated};
-use super::link::{Link, LinkMessage, RacePhase};
+use super::link::{Link, LinkMessage, RacePhase, stopped};
 
 /// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
@@ -69,11 +69,6 @@ pub(super) fn await_ready(
             word => return Err(refusal(link, word)),
         }
     }
-}
-
-/// Returns the error of a server that its operator stopped.
-pub(super) fn stopped(who: &str, fault: &Fault) -> Error {
-    Error::stopped(who, fault.to_string())
 }
 
 /// Returns the error that an unexpected message stands for.
