@@ -4,7 +4,7 @@
 
 use deadheat::Error;
 use deadheat::contract::Reach;
-use deadheat::race::Race;
+use deadheat::race::{DEFAULT_BLAST, Race};
 use deadheat::transport::{self, Contender};
 use deadheat::workload::{self, Setting, SharedTask};
 
@@ -33,6 +33,8 @@ pub(crate) enum RemoteCell {
     Runs,
     /// It runs where the server's operator opens the contender's port.
     RunsWithPort,
+    /// It runs if a person allows it to flood the line.
+    RunsWithBlast,
     /// It is refused, for this reason.
     Refused(String),
 }
@@ -42,7 +44,9 @@ pub(crate) fn cell(contender: &str, work: &str) -> RemoteCell {
     if let Some(why) = misfit(contender, work) {
         return RemoteCell::Refused(why);
     }
-    match Race::new([contender]).workload(work).to("host.example").check() {
+    let race = || Race::new([contender]).workload(work).to("host.example");
+    match race().check() {
+        Err(_) if race().blast(DEFAULT_BLAST).check().is_ok() => RemoteCell::RunsWithBlast,
         Ok(_) if reach(contender) == Some(Reach::OwnPort) => RemoteCell::RunsWithPort,
         Ok(_) => RemoteCell::Runs,
         Err(Error::Usage(why)) => RemoteCell::Refused(why),

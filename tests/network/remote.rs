@@ -23,7 +23,7 @@ fn race_at(serve: &str, path: &str, args: &[&str], dir: &Path) -> serde_json::Va
         .arg(format!("exec {DEADHEAT} {serve}"))
         .args(["--far-ready", "5210", "--", DEADHEAT, "race", "--idle", "host"])
         .args(args)
-        .args(["--to", "198.18.0.2", "--blocks", "1", "-q", "-o", "race.json"])
+        .args(["--to", "198.18.0.2", "--blast", "--blocks", "1", "-q", "-o", "race.json"])
         .current_dir(dir)
         .output()
         .unwrap();

@@ -20,6 +20,7 @@ fn table() -> String {
             let word = match cell(&contender, work) {
                 RemoteCell::Runs => "runs".to_owned(),
                 RemoteCell::RunsWithPort => "runs, `--also`".to_owned(),
+                RemoteCell::RunsWithBlast => "runs, `--blast`".to_owned(),
                 RemoteCell::Refused(why) => {
                     let known = reasons.iter().position(|reason| *reason == why);
                     let at = known.unwrap_or_else(|| {
