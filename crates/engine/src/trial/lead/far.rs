@@ -48,17 +48,21 @@ impl Far {
         }
     }
 
-    /// Returns the difference in words if the far end is a server of another version, which still speaks our protocol.
+    /// Returns the servers of another version that still speak our protocol, in words; `None` if there are none.
     pub fn other_version(&self) -> Option<String> {
-        let Far::Server { host, server } = self else { return None };
-        let (there, here) = (&server.facts.deadheat, env!("CARGO_PKG_VERSION"));
-        (there != here).then(|| {
-            format!(
-                "{} runs deadheat {}, and this is deadheat {here}",
-                visible(host),
-                visible(there)
-            )
-        })
+        let Far::Server { host, server, further } = self else { return None };
+        let here = env!("CARGO_PKG_VERSION");
+        let further = further.iter().map(|far| (&far.host, &far.server));
+        let others: Vec<String> = [(host, server)]
+            .into_iter()
+            .chain(further)
+            .filter(|(_, server)| server.facts.deadheat != here)
+            .map(|(host, server)| {
+                format!("{} runs deadheat {}", visible(host), visible(&server.facts.deadheat))
+            })
+            .collect();
+        let is_any = !others.is_empty();
+        is_any.then(|| format!("{}, and this is deadheat {here}", others.join(", ")))
     }
 
     /// Returns true if no trial can be opened there any more; to be asked while none is open.
