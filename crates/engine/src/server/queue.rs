@@ -53,7 +53,7 @@ pub(super) struct Ticket {
 /// Right to run one trial; returned when dropped.
 pub(super) struct Turn {
     queue: Arc<Queue>,
-    /// Number of its place among those that run at once, from 0.
+    /// Number of its place among the trials that run at once, from 0.
     place: u32,
     origin: IpAddr,
     /// Start tag.
@@ -266,7 +266,7 @@ impl Drop for Ticket {
 }
 
 impl Turn {
-    /// Returns the number of its place among those that run at once, from 0. No other running trial has it.
+    /// Returns the number of its place among the trials that run at once, from 0. No other running trial has it.
     pub(super) fn place(&self) -> u32 {
         self.place
     }

@@ -2,7 +2,7 @@
 //! answers it, so that a peer of any version has one, and a peer whose program is busy does not count as gone.
 //!
 //! Outside of measured phases a peer that does not answer is gone after [`SILENCE`]. Within one, control is silent,
-//! so that it disturbs nothing: the length of the trial bounds it then, and what was sent and not acknowledged.
+//! so that it disturbs nothing: the length of the trial bounds it then, and the wait for an acknowledgement of its end.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,8 +16,8 @@ pub(crate) const SILENCE: Duration = Duration::from_millis(3_900);
 /// Time between two questions.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Longest time in a measured phase until the peer acknowledges what was sent to it: a path whose queue holds seconds
-/// of data delays control as well.
+/// Longest time in a measured phase until the peer acknowledges a message: a path whose queue holds seconds of data
+/// delays control as well.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
 /// Asks the peer every second whether it is there; reads and writes fail once it has not answered for [`SILENCE`].
