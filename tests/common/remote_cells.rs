@@ -12,7 +12,7 @@ use deadheat::workload::{self, Setting, SharedTask};
 const FURTHER_WORKS: &[&str] = &["ping:load=tcp", "rpc:connect=each", "streams:over=connections"];
 
 /// Contenders of the table beside each transport.
-const FURTHER_CONTENDERS: &[&str] = &["udp|tcp", "mix:events=tcp,state=udp", "tcp:via=relay"];
+const FURTHER_CONTENDERS: &[&str] = &["udp|tcp", "mix:events=tcp,state=udp"];
 
 /// Returns the works of the table, as typed.
 pub(crate) fn works() -> Vec<String> {
