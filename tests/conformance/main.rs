@@ -461,12 +461,13 @@ fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
         if contender.transport.info().reach != Reach::OwnPort {
             continue;
         }
+        let contender = &contender;
         let Address::Ip(any) = at else { panic!("{at}") };
         let free = UdpSocket::bind(any).unwrap().local_addr().unwrap();
         let mut port = contender.transport.own_port(free).unwrap().unwrap();
         let (server, agent) = HandOver::pair().unwrap();
         let to = Address::Ip(free);
-        let mut listener = listen(&contender, &to, ConnectionSource::Handed(agent)).unwrap();
+        let mut listener = listen(contender, &to, ConnectionSource::Handed(agent)).unwrap();
         let (stop, pull) = UnixStream::pair().unwrap();
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -479,13 +480,14 @@ fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
                             (hello, server.give_datagrams(hello.flow, local, peer))
                         }
                     };
-                    handed.unwrap();
+                    // A repeated hello may come after the agent has taken the flow and closed its end.
+                    drop(handed);
                     assert_eq!((hello.token, hello.flow), (RIGHT, 9), "{contender:?}");
                 }
             });
             let far = scope.spawn(move || listener.accept(LONG).unwrap());
             let hello = Hello { token: RIGHT, flow: 9 };
-            let near = dial(&contender, &to, hello, LONG).unwrap();
+            let near = dial(contender, &to, hello, LONG).unwrap();
             let (flow, far) = far.join().unwrap();
             assert_eq!(flow, 9, "{contender:?}");
             let mut ends = Ends { near, far: Some(far) };

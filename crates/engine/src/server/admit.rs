@@ -42,8 +42,8 @@ pub(super) struct AdmittedTrial {
     pub(super) is_relayed: bool,
 }
 
-/// Checks `plan` against `limits`, the CPUs of this host and the ports that are `also` open, and makes it this server's own: with its limits, its
-/// address `here`, no file of this host, and no path properties that only the client knows.
+/// Checks `plan` against `limits`, the CPUs of this host and the ports that are `also` open, and makes it this server's
+/// own: with its limits, its address `here`, no file of this host, and no path properties that only the client knows.
 ///
 /// # Errors
 /// Fails with a sentence that names the excess and the limit.
