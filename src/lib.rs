@@ -35,6 +35,7 @@
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
 //! | [`advise`] | transports for an application, ranked by races |
 //! | [`map`] | the leader at each point of a grid over keys of a path; a race at each point |
+//! | [`line`] | what a line to another host is worth, in a minute |
 //! | [`import`] | results of other tools, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |
@@ -47,7 +48,7 @@ pub use deadheat_base::{error, figures, foreign, rng, spec, time, units};
 pub use deadheat_contract::{contract, measurements, workload};
 pub use deadheat_datapath::{datapath, transport};
 pub use deadheat_engine::{
-    advise, analysis, host, import, map, race, result, server, study, trial,
+    advise, analysis, host, import, line, map, race, result, server, study, trial,
 };
 pub use deadheat_path as path;
 pub use deadheat_report as report;

@@ -36,6 +36,7 @@ mod habits;
 mod history;
 mod import;
 mod interrupt;
+mod line;
 mod list;
 mod map;
 mod merge;
@@ -67,6 +68,8 @@ enum Command {
     Map(Box<map::MapArgs>),
     /// Join the parts of a map that several runs made
     Merge(merge::MergeArgs),
+    /// Say what a line to another host is worth, in a minute
+    Line(line::LineArgs),
     /// Be the far end for races from other hosts
     Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
@@ -120,6 +123,7 @@ pub fn run() -> ExitCode {
         Command::Race(args) => race::run(*args),
         Command::Map(args) => map::run(&args),
         Command::Merge(args) => merge::run(&args).map(|()| Verdict::Fine),
+        Command::Line(args) => line::run(&args),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
         Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
         Command::Compare(args) => compare::run(&args),

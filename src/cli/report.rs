@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
+use crate::line;
 use crate::map;
 use crate::report::figure::Figure;
 use crate::report::{self, ReportInput, html, over_time, plot, words};
@@ -56,6 +57,7 @@ pub(super) fn run(args: ReportArgs) -> Result<()> {
     }
     let outcome = match derived::load(one) {
         Err(_) if map::file::is_map(one) => return map_of(one, &args, report.id()),
+        Err(_) if line::outcome::is_line(one) => return line_of(one, &args, report.id()),
         loaded => loaded?,
     };
     if args.intervals {
@@ -81,6 +83,19 @@ fn map_of(file: &Path, args: &ReportArgs, format: &str) -> Result<()> {
         Some(other) => return Err(unknown("figure", other, &["map"])),
         None => report::map::render(&map, format, &args.form.style())?,
     };
+    deliver(text.as_bytes(), args.output.as_deref())
+}
+
+/// Writes a surveyed line, which has fewer formats than a race.
+fn line_of(file: &Path, args: &ReportArgs, format: &str) -> Result<()> {
+    let line = line::outcome::load(file)?;
+    if args.intervals || args.figure.is_some() {
+        return Err(Error::usage(format!(
+            "{} is a surveyed line; it has no intervals and no figures to draw",
+            file.display()
+        )));
+    }
+    let text = report::line::render(&line, format, &args.form.style())?;
     deliver(text.as_bytes(), args.output.as_deref())
 }
 

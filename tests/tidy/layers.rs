@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["result"],
     &["analysis"],
     &["race"],
-    &["study", "import", "advise", "map"],
+    &["study", "import", "advise", "line", "map"],
 ];
 
 /// Modules beside the layers: the last layer that they may use.

@@ -66,6 +66,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("imported", "the files of a result that was imported"),
             ("history", "the same race over time"),
             ("highs", "the best and the worst over days"),
+            ("line", "a surveyed line"),
             ("map", "the leader at each point"),
             ("needs", "bytes on the wire, memory and allocations"),
             ("outages", "stretches in which nothing arrived"),

@@ -17,6 +17,7 @@ const BLIND: &[&str] = &[
     "trial",
     "race",
     "advise",
+    "line",
     "map",
     "report",
     "server",

@@ -5,6 +5,7 @@ pub mod advise;
 pub mod analysis;
 pub mod host;
 pub mod import;
+pub mod line;
 pub mod map;
 pub mod race;
 pub mod registry;

@@ -32,6 +32,7 @@
 //! | `map/` | a map as letters, borders and a table |
 //! | `compare.rs` | two races, in the same document form |
 //! | `advise.rs` | advice on an application, likewise |
+//! | `line.rs` | a surveyed line, likewise |
 //! | `study.rs` `studies.rs` | a study that was run, and the results of several, likewise |
 
 use std::path::Path;
@@ -65,6 +66,7 @@ mod hlog;
 pub mod html;
 mod imported;
 mod json;
+pub mod line;
 pub mod map;
 mod markdown;
 mod needs;

@@ -12,6 +12,7 @@
 //! | `index.rs` | a page over many pages |
 //! | `page.css` `page.js` | style; behaviour if scripts run |
 
+use super::document::{Block, Document};
 use super::{Report, ReportInput, Samples, Style, answer, content};
 use crate::error::Result;
 use deadheat_engine::study::outcome::StudyRun;
@@ -68,6 +69,27 @@ impl<'a> Page<'a> {
     pub fn of(part: Part<'a>) -> Page<'a> {
         Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
     }
+}
+
+/// Returns the page of a document that is not a race: its answer, tables and facts.
+pub(super) fn of_document(document: &Document) -> String {
+    let mut html = Markup::default();
+    html.open("article", &[]);
+    html.leaf("h1", &[], &document.title);
+    html.leaf("p", &[("class", "subtitle")], &document.subtitle);
+    for (at, section) in document.sections.iter().enumerate() {
+        if !section.heading.is_empty() {
+            html.leaf("h2", &[("id", &slug(&section.heading))], &section.heading);
+        }
+        for block in &section.blocks {
+            match block {
+                Block::Sentences(lines) if at == 0 => blocks::answer(&mut html, lines),
+                block => blocks::block(&mut html, &document.title, block),
+            }
+        }
+    }
+    html.close("article");
+    shell::page(&document.title, "", &[], &html.into_string())
 }
 
 /// A result in a page.

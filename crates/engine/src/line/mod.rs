@@ -1,0 +1,16 @@
+//! What a line to another host is worth, in a minute: round trips of an idle and of a busy line, goodput, loss, and the
+//! transports that get through.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`part`] | the kinds of trials, and the work of each |
+//! | [`run`] | rounds of trials until the time is over, and again at later times |
+//! | [`figures`] | from the trials of one survey to figures with intervals; pure |
+//! | [`hours`] | medians by hour of the day of a line that was surveyed for days; pure |
+//! | [`outcome`] | the saved file |
+
+pub mod figures;
+pub mod hours;
+pub mod outcome;
+pub mod part;
+pub mod run;

@@ -1,0 +1,432 @@
+//! A line that was surveyed, on at most 25 lines of a terminal: round trips of the idle and of the busy line, goodput,
+//! loss, and the transports that get through; over days, the hours, too.
+
+use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
+use super::words::{self, Scale};
+use super::{Style, html, markdown, terminal};
+use crate::contract::Direction;
+use crate::error::{Error, Result, unknown};
+use deadheat_engine::line::figures::{self, PDV, per_minute};
+use deadheat_engine::line::hours::{FigureCourse, SurveyFigure, course};
+use deadheat_engine::line::outcome::{LineFigure, LineOutcome, Survey};
+use deadheat_engine::line::part::{LinePart, MANY};
+use deadheat_engine::line::run::few_rounds;
+use deadheat_engine::result::{date, layout};
+
+/// Formats of a surveyed line; the first is the default.
+pub const FORMATS: &[&str] = &["terminal", "markdown", "json", html::ID];
+
+/// Renders the surveys of a line in the form called `format`; with a newline at its end.
+///
+/// # Errors
+/// [`Error::Usage`] for a format that a line does not have; [`Error::Data`] if it cannot be written as JSON.
+pub fn render(line: &LineOutcome, format: &str, style: &Style) -> Result<String> {
+    match format {
+        "terminal" => Ok(terminal::render(&document(line), style)),
+        "markdown" => Ok(markdown::render(&document(line))),
+        "json" => layout::text(line)
+            .map(|text| text + "\n")
+            .map_err(|e| Error::data("line", format!("cannot be written as JSON: {e}"))),
+        html::ID => Ok(html::of_document(&document(line))),
+        other => Err(unknown("format", other, FORMATS)),
+    }
+}
+
+fn document(line: &LineOutcome) -> Document {
+    let mut sections = Vec::new();
+    if let Some(survey) = line.last() {
+        sections.push(Section::new("", vec![Block::Sentences(answer(survey))]));
+        sections.push(Section::new("", vec![Block::Table(busy(survey, &line.works.load))]));
+        sections.push(Section::new("", vec![Block::Facts(facts(survey))]));
+    }
+    sections.push(Section::new("Over time", over_time(line)));
+    Document {
+        title: title(line),
+        subtitle: subtitle(line),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn title(line: &LineOutcome) -> String {
+    let path = &line.path;
+    match path.address.is_empty() || path.spec.contains(&path.address) {
+        true => format!("The line to {}", path.spec),
+        false => format!("The line to {} ({})", path.spec, path.address),
+    }
+}
+
+fn subtitle(line: &LineOutcome) -> String {
+    let Some(survey) = line.last() else { return String::new() };
+    let last = format!(
+        "{} in {} s, from {}",
+        words::count(survey.rounds, "round"),
+        survey.took_ns / 1_000_000_000,
+        at(survey.started_ms)
+    );
+    match line.surveys.len() {
+        1 => last,
+        n => format!("the last of {}: {last}", words::count(n as u64, "survey")),
+    }
+}
+
+/// Returns the time of day and the date, UTC.
+fn at(ms: u64) -> String {
+    format!("{} UTC", date::minute(ms))
+}
+
+/// Returns the sentences: idle, busy, and what is wrong.
+fn answer(survey: &Survey) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let rtt = |part| survey.figure(&figures::rtt(part));
+    if let Some(idle) = rtt(LinePart::Idle) {
+        let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8].map(|part| (part, rtt(part)));
+        let worst = busy.into_iter().filter_map(|(part, rtt)| Some((part, rtt?)));
+        let worst = worst.max_by(|(_, a), (_, b)| a.point.total_cmp(&b.point));
+        let text = match worst {
+            Some((part, worst)) => format!(
+                "Idle, a small message takes {} there and back; while {MANY} connections fill the line {}, it takes {}: {} round \
+                 trips a minute.",
+                amount(idle),
+                way(part),
+                amount(worst),
+                words::significant(per_minute(worst.point))
+            ),
+            None => format!("Idle, a small message takes {} there and back.", amount(idle)),
+        };
+        lines.push(Line::new(text, Tone::Plain));
+    }
+    if let Some(first) = survey.reach.first()
+        && first.why_not.is_some()
+        && !survey.probe.is_empty()
+    {
+        let text = format!(
+            "{} does not get through; small messages went over {}.",
+            first.contender, survey.probe
+        );
+        lines.push(Line::new(text, Tone::Bad));
+    }
+    if let Some(why) = &survey.ended {
+        lines.push(Line::new(format!("Ended early: {why}"), Tone::Bad));
+    }
+    let mut excluded = survey.trials.iter().filter_map(|trial| trial.why_invalid.as_ref());
+    if let Some(first) = excluded.next() {
+        let all = words::count(1 + excluded.count() as u64, "trial");
+        let text = format!("Not counted: {all} of {}; the first: {first}.", survey.trials.len());
+        lines.push(Line::new(text, Tone::Bad));
+    }
+    if let Some(note) = few_rounds(survey).filter(|_| survey.rounds > 0) {
+        lines.push(Line::new(format!("{note}."), Tone::Aside));
+    }
+    lines
+}
+
+fn way(part: LinePart) -> &'static str {
+    match part.load() {
+        Some((Some(Direction::Up), _)) => "up",
+        Some((Some(Direction::Down), _)) => "down",
+        Some((None, _)) => "both ways",
+        None => "not at all",
+    }
+}
+
+/// Returns a figure without its interval; "> 3.00 s" if it is censored.
+fn amount(figure: &LineFigure) -> String {
+    match figure.censored {
+        true => words::beyond(figure.point, figure.unit),
+        false => words::figure(figure.point, figure.unit),
+    }
+}
+
+/// Returns a figure with its interval.
+fn with_interval(figure: &LineFigure) -> Cell {
+    let scale = Scale::of([figure.point], figure.unit);
+    let end = |value: f64| scale.number(value);
+    let rest = match figure.rounds {
+        1 => String::new(),
+        _ => format!(" {}", words::interval(&end(figure.low), &end(figure.high))),
+    };
+    Cell::text(format!("{}{rest}", amount(figure)))
+}
+
+/// Returns a row for the idle line, and one for each load.
+fn busy(survey: &Survey, load: &str) -> Table {
+    let parts = || LinePart::ALL.into_iter().filter(|part| *part != LinePart::Paced);
+    let cells = |name: fn(LinePart) -> String| -> Vec<Cell> {
+        let cell = |part| survey.figure(&name(part)).map_or_else(Cell::default, with_interval);
+        parts().map(cell).collect()
+    };
+    let heads = parts().map(|part| {
+        Cell::text(match part.load() {
+            None => "idle".to_owned(),
+            Some((_, flows)) => format!("{flows} {load} {}", way(part)),
+        })
+    });
+    let minutes = parts().map(|part| {
+        let rtt = survey.figure(&figures::rtt(part));
+        rtt.map_or_else(Cell::default, |rtt| Cell::text(words::significant(per_minute(rtt.point))))
+    });
+    Table {
+        columns: vec![
+            Column::new("beside", heads.collect()),
+            Column::new("round trip p50", cells(figures::rtt)),
+            Column::new("a minute", minutes.collect()),
+            Column::new("goodput", cells(figures::goodput)),
+        ],
+        legend: String::new(),
+    }
+}
+
+/// Returns loss, packet sizes and reach.
+fn facts(survey: &Survey) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let share = |name: String| survey.figure(&name).map(|figure| with_interval(figure).rest);
+    let mut add = |name: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    let both = |of: fn(Direction) -> String| {
+        let ways = [Direction::Up, Direction::Down];
+        let each: Vec<String> =
+            ways.into_iter().filter_map(|way| Some(format!("{way} {}", share(of(way))?))).collect();
+        (!each.is_empty()).then(|| each.join(", "))
+    };
+    add("paced, lost", both(figures::lost));
+    add("paced, out of order", both(figures::reordered));
+    add("paced, delay variation", share(PDV.to_owned()));
+    add("path MTU", survey.path_mtu.map(|mtu| format!("{mtu} B")));
+    let (through, blocked): (Vec<_>, Vec<_>) =
+        survey.reach.iter().partition(|reached| reached.why_not.is_none());
+    let names: Vec<&str> = through.iter().map(|reached| reached.contender.as_str()).collect();
+    add("gets through", (!names.is_empty()).then(|| names.join(", ")));
+    for reached in blocked {
+        add(&format!("{} does not", reached.contender), reached.why_not.clone());
+    }
+    facts
+}
+
+/// Returns the hours of the day, the best and the worst survey; nothing for a single survey.
+fn over_time(line: &LineOutcome) -> Vec<Block> {
+    let names = [
+        ("round trip, idle", figures::rtt(LinePart::Idle)),
+        ("round trip, 8 both ways", figures::rtt(LinePart::Both8)),
+        ("goodput, 8 up", figures::goodput(LinePart::Up8)),
+        ("goodput, 8 down", figures::goodput(LinePart::Down8)),
+        ("lost up", figures::lost(Direction::Up)),
+        ("lost down", figures::lost(Direction::Down)),
+    ];
+    let found: Vec<(&str, LineFigure, FigureCourse)> = names
+        .iter()
+        .filter_map(|(label, name)| {
+            let figure = line.surveys.iter().find_map(|survey| survey.figure(name))?;
+            Some((*label, figure.clone(), course(line, name)?))
+        })
+        .collect();
+    let mut blocks = vec![Block::Facts(
+        found
+            .iter()
+            .map(|(label, figure, course)| {
+                let shown = |one: &SurveyFigure| {
+                    format!("{} at {}", words::figure(one.value, figure.unit), at(one.at_ms))
+                };
+                let value = format!("best {}; worst {}", shown(&course.best), shown(&course.worst));
+                ((*label).to_owned(), value)
+            })
+            .collect(),
+    )];
+    let hours: Vec<u64> = (0..24)
+        .filter(|hour| {
+            found.iter().any(|(_, _, course)| course.hours.iter().any(|one| one.hour == *hour))
+        })
+        .collect();
+    if hours.len() > 1 {
+        blocks.push(Block::Table(by_hour(&hours, &found)));
+    }
+    let down: Vec<Line> = line
+        .surveys
+        .iter()
+        .filter(|survey| survey.rounds == 0)
+        .filter_map(|survey| Some((survey.started_ms, survey.ended.as_ref()?)))
+        .map(|(ms, why)| Line::new(format!("No survey at {}: {why}", at(ms)), Tone::Bad))
+        .collect();
+    blocks.push(Block::Sentences(down));
+    blocks
+}
+
+fn by_hour(hours: &[u64], found: &[(&str, LineFigure, FigureCourse)]) -> Table {
+    let heads = hours.iter().map(|hour| Cell::text(format!("{hour:02}:00")));
+    let mut columns = vec![Column::new("hour, UTC", heads.collect())];
+    for (label, figure, course) in found {
+        let cell = |hour: &u64| {
+            let of_hour = course.hours.iter().find(|one| one.hour == *hour);
+            of_hour.map_or_else(Cell::default, |one| {
+                Cell::text(words::figure(one.median, figure.unit))
+            })
+        };
+        columns.push(Column::new(*label, hours.iter().map(cell).collect()));
+    }
+    Table { columns, legend: "Medians of the surveys that began in each hour.".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Colour;
+    use crate::measurements::{Account, Ledger};
+    use deadheat_engine::host::facts::HostFacts;
+    use deadheat_engine::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached};
+    use deadheat_engine::line::part::LineWorks;
+    use deadheat_engine::result::outcome::Program;
+    use deadheat_engine::trial::PathFacts;
+
+    /// Returns a survey of six rounds on a line of 20 ms and 20 Mbit/s whose queue holds 80 ms up and 200 ms down.
+    fn survey(started_ms: u64) -> Survey {
+        let mut trials = Vec::new();
+        for round in 0..6 {
+            let scatter = 1.0 + 0.01 * round as f64;
+            for part in LinePart::ALL {
+                let rtt = match part {
+                    LinePart::Idle | LinePart::Paced => 20.0,
+                    LinePart::Up1 | LinePart::Up8 => 100.0,
+                    LinePart::Down1 | LinePart::Down8 => 220.0,
+                    LinePart::Both8 => 300.0,
+                };
+                let mut metrics = vec![("rtt_p50_ns".to_owned(), rtt * 1e6 * scatter)];
+                if part.load().is_some() {
+                    metrics.push(("load_goodput_bps".to_owned(), 19e6 * scatter));
+                }
+                let account =
+                    Account { sent: 400, delivered: 398, lost_on_path: 2, ..Account::default() };
+                let is_paced = part == LinePart::Paced;
+                trials.push(LineTrial {
+                    round,
+                    part,
+                    workload: "ping".into(),
+                    why_invalid: None,
+                    started_ms,
+                    took_ns: 1,
+                    metrics: metrics.into_iter().collect(),
+                    censored: Vec::new(),
+                    ledger: match is_paced {
+                        true => Ledger {
+                            up: Some(account.clone()),
+                            down: Some(account),
+                            round_trip: None,
+                        },
+                        false => Ledger::default(),
+                    },
+                });
+            }
+        }
+        let reached = |contender: &str, why_not: Option<&str>| Reached {
+            contender: contender.to_owned(),
+            why_not: why_not.map(str::to_owned),
+        };
+        Survey {
+            started_ms,
+            took_ns: 54_000_000_000,
+            reach: vec![
+                reached("udp", None),
+                reached("tcp", None),
+                reached("kcp", Some("no answer")),
+            ],
+            probe: "udp".into(),
+            path_mtu: Some(1500),
+            rounds: 6,
+            figures: figures::figures(&trials),
+            trials,
+            ended: None,
+        }
+    }
+
+    fn line(surveys: Vec<Survey>) -> LineOutcome {
+        let path = PathFacts {
+            spec: "host.example".into(),
+            kind: deadheat_path::PathKind::Remote,
+            address: "192.0.2.7:5210".into(),
+            built: None,
+        };
+        LineOutcome {
+            kind: LineFileKind::Line,
+            format: FORMAT,
+            deadheat: Program { version: "0.1.0".into() },
+            started: "2026-01-01T00:00:00Z".into(),
+            seed: 1,
+            path,
+            host: HostFacts::default(),
+            peer_host: None,
+            works: LineWorks {
+                small: "ping".into(),
+                paced: "cbr".into(),
+                paced_over: "udp".into(),
+                load: "tcp".into(),
+                knock: "ping".into(),
+            },
+            every_ns: None,
+            surveys,
+        }
+    }
+
+    fn shown(line: &LineOutcome) -> String {
+        let style = Style { colour: Colour::Never, width: 80, ..Style::default() };
+        render(line, "terminal", &style).unwrap()
+    }
+
+    #[test]
+    fn the_answer_fits_on_25_lines_and_names_the_fullest_line() {
+        let text = shown(&line(vec![survey(0)]));
+        assert!(text.lines().count() <= 25, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains("takes 20.5 ms there and back"), "{joined}");
+        assert!(
+            joined.contains("fill the line both ways, it takes 308 ms: 195 round trips a minute"),
+            "{joined}"
+        );
+        assert!(joined.contains("lost up 0.500 % [0.500, 0.500], down"), "{joined}");
+        assert!(joined.contains("kcp does not no answer"), "{joined}");
+        assert!(!joined.contains("Over time"), "{joined}");
+    }
+
+    #[test]
+    fn a_trial_that_does_not_count_is_named_with_its_reason() {
+        let mut survey = survey(0);
+        survey.trials[3].why_invalid = Some("the generator was late".into());
+        let text = shown(&line(vec![survey])).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("Not counted: 1 trial of 42; the first: the generator was late."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn over_days_there_are_hours_and_surveys_without_an_answer() {
+        let mut slow = survey(20 * 3_600_000);
+        slow.figures.iter_mut().for_each(|figure| figure.point *= 2.0);
+        let down = Survey {
+            started_ms: 21 * 3_600_000,
+            ended: Some("no answer".into()),
+            ..Survey::default()
+        };
+        let text = shown(&line(vec![survey(3 * 3_600_000), slow, down]));
+        assert!(text.contains("03:00") && text.contains("20:00"), "{text}");
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains("worst 41.0 ms at 1970-01-01 20:00 UTC"), "{joined}");
+        assert!(joined.contains("No survey at 1970-01-01 21:00 UTC: no answer"), "{joined}");
+    }
+
+    #[test]
+    fn a_page_has_the_answer_and_escapes_what_a_peer_said() {
+        let mut survey = survey(0);
+        survey.reach[2].why_not = Some("<script>".into());
+        let page = render(&line(vec![survey]), html::ID, &Style::default()).unwrap();
+        assert!(page.contains("there and back") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains("<script></script>") && page.contains("path MTU"), "{page}");
+    }
+
+    #[test]
+    fn json_has_what_the_file_has() {
+        let line = line(vec![survey(0)]);
+        let text = render(&line, "json", &Style::default()).unwrap();
+        assert_eq!(serde_json::from_str::<LineOutcome>(&text).unwrap(), line);
+        assert!(render(&line, "csv", &Style::default()).is_err());
+    }
+}

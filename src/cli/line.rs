@@ -1,0 +1,216 @@
+//! `deadheat line`: what a line to another host is worth, in a minute.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::line::outcome::LineOutcome;
+use crate::line::part::LineWorks;
+use crate::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
+use crate::race::Request;
+use crate::report;
+use crate::rng::fresh_seed;
+use crate::time::{Monotonic, Nanos};
+use crate::transport;
+use crate::trial::control::remote::ServerWait;
+use crate::trial::lead::agents::Agents;
+use crate::units;
+
+use super::screen::Screen;
+use super::{Target, Verdict, deliver, interrupt, secret, stdout_style};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+On the other host: deadheat serve
+  deadheat line host.example
+  deadheat line host.example --every 1h --budget 7d    a week, with the hours of the day
+  deadheat line --path delay=20ms,rate=50mbit,queue=250kB    an emulated line")]
+pub(super) struct LineArgs {
+    /// The host that runs `deadheat serve`
+    #[arg(value_name = "HOST", required_unless_present = "path", conflicts_with = "path")]
+    host: Option<String>,
+    /// An emulated network instead of a host
+    #[arg(long, value_name = "PATH")]
+    path: Option<String>,
+    /// Use IPv4 only
+    #[arg(short = '4', conflicts_with = "v6", hide_short_help = true)]
+    v4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', hide_short_help = true)]
+    v6: bool,
+    /// Time of the survey [default: 55s]; with --every, of all surveys
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Survey the line again and again, at least this time from start to start
+    #[arg(long, value_name = "TIME", requires = "budget")]
+    every: Option<String>,
+    /// Fixes the order of trials
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    seed: Option<u64>,
+    /// The file of the result [default: by date and time]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[arg(long, default_value = report::line::FORMATS[0], value_parser = report::line::FORMATS.to_vec(), hide_possible_values = true,
+          hide_default_value = true, help = help())]
+    format: String,
+    /// The same as --format json
+    #[arg(short = 'J', long, conflicts_with = "format")]
+    json: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    secret_file: Option<PathBuf>,
+    /// Encrypt control, and talk only to the server whose key this is (or that in DEADHEAT_PIN)
+    #[arg(long, value_name = "sha256:HEX", hide_short_help = true)]
+    pin: Option<String>,
+}
+
+fn help() -> String {
+    format!("How to show it: {} [default: terminal]", report::words::list(report::line::FORMATS))
+}
+
+/// Transports that are tried. Small messages go over the first, or over the second if the first does not get through.
+const KNOCK: &[&str] = &[
+    "udp",
+    "tcp",
+    "tls",
+    "mptcp",
+    "websocket",
+    "quic",
+    "webtransport",
+    "kcp",
+    "enet",
+    "utp",
+    "sctp-udp",
+    "icmp",
+];
+
+/// Returns the works of a survey. A round of seven trials takes some 9 s, so that six fit into a minute.
+fn works() -> LineWorks {
+    LineWorks {
+        small: "ping:size=64,count=60,interval=10ms,warmup=10".into(),
+        paced: "cbr:rate=1mbit,size=200,direction=both,time=600ms,warmup=200ms".into(),
+        paced_over: "udp".into(),
+        load: "tcp".into(),
+        knock: "ping:size=64,count=20,interval=5ms,warmup=0".into(),
+    }
+}
+
+pub(super) fn run(args: &LineArgs) -> Result<Verdict> {
+    let (time, every) = times(args)?;
+    let request = request(args);
+    if request.simulation()?.is_some() {
+        return Err(Error::usage(
+            "a line in virtual time has no TCP to fill it; leave out `sim:`, and the path is emulated",
+        ));
+    }
+    let target = Target::of(args.output.as_ref(), "deadheat-line")?;
+    let seed = args.seed.map_or_else(fresh_seed, Ok)?;
+    let is_here = |id: &&str| {
+        let found = transport::ALL.iter().find(|one| one.info().id == *id);
+        found.is_some_and(|one| one.check().is_ok())
+    };
+    let knock: Vec<&str> = KNOCK.iter().copied().filter(is_here).collect();
+    let works = works();
+    let task =
+        LineTask { knock: &knock, works: &works, survey: time, every, seed, file: target.file() };
+    let outcome = with_agents(args, &request, |agents, screen| {
+        let mut on_event = |event: &LineEvent<'_>| screen.show(vec![progress(event)]);
+        let mut context = LineContext {
+            runner: agents,
+            clock: &Monotonic,
+            on_event: &mut on_event,
+            stop: interrupt::flag()?,
+        };
+        survey(&task, &mut context)
+    })?;
+    show(args, &outcome)?;
+    tell!("saved: {}", target.file().display());
+    let is_whole = outcome.last().is_some_and(|survey| survey.valid() * 2 > survey.trials.len());
+    Ok(if is_whole { Verdict::Fine } else { Verdict::Doubtful })
+}
+
+fn show(args: &LineArgs, outcome: &LineOutcome) -> Result<()> {
+    let format = if args.json { "json" } else { &args.format };
+    deliver(report::line::render(outcome, format, &stdout_style())?.as_bytes(), None)
+}
+
+/// Returns the time of a survey, and the times between and of all.
+fn times(args: &LineArgs) -> Result<(Nanos, Option<(Nanos, Nanos)>)> {
+    let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
+    let too_short = |what: &str, typed: Nanos, least: Nanos| {
+        Error::usage(format!(
+            "{what} {}: a survey takes {} at least",
+            units::span_text(typed),
+            units::span_text(least)
+        ))
+    };
+    match args.every.as_deref().map(units::parse_span).transpose()? {
+        None => match budget.unwrap_or(SURVEY) {
+            budget if budget < SHORTEST => Err(too_short("--budget", budget, SHORTEST)),
+            budget => Ok((budget, None)),
+        },
+        Some(every) if every < SURVEY => Err(too_short("--every", every, SURVEY)),
+        Some(every) => Ok((SURVEY, Some((every, budget.unwrap_or(every))))),
+    }
+}
+
+fn request(args: &LineArgs) -> Request {
+    let request = Request::new(["udp"]);
+    let request = match (&args.host, &args.path) {
+        (Some(host), _) => request.to(host),
+        (None, Some(path)) => request.path(path),
+        (None, None) => request,
+    };
+    match (args.v4, args.v6) {
+        (true, _) => request.family(4),
+        (_, true) => request.family(6),
+        _ => request,
+    }
+}
+
+/// Connects to the far host, or builds the emulated path, and calls `survey` with the runner.
+fn with_agents<T>(
+    args: &LineArgs,
+    request: &Request,
+    survey: impl FnOnce(&mut Agents, &Screen) -> Result<T>,
+) -> Result<T> {
+    let stop = interrupt::flag()?;
+    let screen = match (args.quiet, std::io::stderr().is_terminal()) {
+        (true, _) => Screen::none(),
+        (false, true) => Screen::stderr(),
+        // A line for each trial would be noise in a log.
+        (false, false) => Screen::none(),
+    };
+    let credentials = secret::credentials(args.secret_file.as_deref(), args.pin.as_deref())?;
+    let waits = screen.clone();
+    let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
+    let mut waiting = ServerWait { stop: &stop, on_full: &mut on_full };
+    let far = request.far(&credentials, &mut waiting)?;
+    let queued = screen.clone();
+    let mut agents = Agents::new(far)
+        .on_queued(move |ahead| queued.show(vec![format!("the server is busy: {ahead} before us")]))
+        .stop_on(Arc::clone(&stop));
+    let ended = survey(&mut agents, &screen);
+    screen.clear();
+    ended
+}
+
+fn progress(event: &LineEvent<'_>) -> String {
+    match event {
+        LineEvent::Trying(contender) => format!("does {contender} get through?"),
+        LineEvent::Trial { round, part, left } => {
+            format!(
+                "round {round}: {} · {} left",
+                part.name().replace('_', " "),
+                report::words::span(*left)
+            )
+        }
+        LineEvent::Waiting { left } => {
+            format!("the next survey in {}", report::words::span(*left))
+        }
+    }
+}
