@@ -1,4 +1,4 @@
-//! What a line to another host is worth, in a minute: round trips of an idle and of a busy line, goodput, loss, and the
+//! Survey of a line to another host in a minute: round trips of the idle and of the full line, goodput, loss, and the
 //! transports that get through.
 //!
 //! | file | content |

@@ -18,10 +18,10 @@ use crate::transport::{self, Contender, Info, unopened};
 /// Names of transports whose ports the operator opens.
 pub type Also = Vec<&'static str>;
 
-/// Reads what was typed for `--also`: names of transports with a port of their own, between commas.
+/// Reads the value of `--also`: names of transports with a port of their own, between commas.
 ///
 /// # Errors
-/// [`Error::Usage`] with the names of those that exist.
+/// [`Error::Usage`] with the names that exist.
 pub fn parse_also(typed: &str) -> Result<Also> {
     let having = || transport::ALL.iter().filter(|one| one.info().reach == Reach::OwnPort);
     let names: Vec<&'static str> = having().map(|one| one.info().id).collect();

@@ -75,7 +75,7 @@ fn share_out(door: &HandOver, parts: &[HandOver]) {
     }
 }
 
-/// Listener of a part at a server, with the numbers of its connections turned into those of flows.
+/// Listener of a part at a server: turns the numbers of its connections into the numbers of flows.
 pub(super) struct PartListener {
     pub(super) listener: Box<dyn Listener>,
     pub(super) parts: u16,
