@@ -14,7 +14,7 @@ use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport::via;
-use crate::transport::{self, Place, Transport, equal, optional, prefers, several};
+use crate::transport::{self, Place, Transport, equal, header, optional, prefers, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -115,6 +115,11 @@ fn transports(wanted: &Selection<'_>) -> String {
         put(&mut out, 2, (BETWEEN, 12), what, width);
         put_keys(&mut out, via::KEYS, width, &|_| None);
     }
+    if wanted.has(HEADER) || wanted.has_key(header::KEYS) {
+        let what = "with any transport over IP: fields of its packets, and their pace";
+        put(&mut out, 2, (HEADER, 12), what, width);
+        put_keys(&mut out, header::KEYS, width, &|_| None);
+    }
     if wanted.has(TERMS) || wanted.has_key(equal::KEYS) {
         put(&mut out, 2, (TERMS, 12), "with any: what is not typed", width);
         put_keys(&mut out, equal::KEYS, width, &|_| None);
@@ -166,6 +171,9 @@ const TERMS: &str = "…:terms=";
 /// Heading of the key for the services of lanes.
 const LANES: &str = "…:lane=";
 const BETWEEN: &str = "…:via=";
+
+/// Heading of the keys for the IP header.
+const HEADER: &str = "…:dscp=";
 
 /// Kinds of paths, in one line each.
 const PATHS: [(&str, &str); 4] = [

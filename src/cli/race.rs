@@ -21,7 +21,7 @@ use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
-const FIXED: [&str; 17] = [
+const FIXED: [&str; 19] = [
     "vary",
     "contenders",
     "workload",
@@ -29,6 +29,8 @@ const FIXED: [&str; 17] = [
     "to",
     "v4",
     "v6",
+    "source",
+    "device",
     "blocks",
     "every",
     "margin",
@@ -79,6 +81,16 @@ pub(super) struct RaceArgs {
     /// Use IPv6 only
     #[arg(short = '6', hide_short_help = true)]
     v6: bool,
+    /// Leave from this address of this host, with --to: 192.0.2.7, fe80::1%eth0
+    ///
+    /// Control and all data sockets of the near end are bound to it.
+    #[arg(long, value_name = "ADDR", hide_short_help = true)]
+    source: Option<String>,
+    /// Leave by this interface of this host, with --to: eth0
+    ///
+    /// Control and all data sockets of the near end are bound to it (SO_BINDTODEVICE).
+    #[arg(long, value_name = "IFACE", hide_short_help = true)]
+    device: Option<String>,
     /// Blocks at most; without --budget, time is then no limit
     #[arg(long, value_name = "N", hide_short_help = true)]
     blocks: Option<u64>,
@@ -333,19 +345,9 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         [] => Request::new(USUAL),
         named => Request::new(named.iter().cloned()),
     };
-    if let Some(path) = &args.path {
-        request = request.path(path);
-    }
+    request = way(args, request);
     if let Some(workload) = &args.workload {
         request = request.workload(workload);
-    }
-    for host in &args.to {
-        request = request.to(host);
-    }
-    for (given, family) in [(args.v4, 4), (args.v6, 6)] {
-        if given {
-            request = request.family(family);
-        }
     }
     if let Some(blocks) = args.blocks {
         request = request.blocks(blocks);
@@ -421,6 +423,28 @@ fn blasting(args: &RaceArgs, request: Request) -> Result<Request> {
     }
 }
 
+/// Adds the path, or the way to another host.
+fn way(args: &RaceArgs, mut request: Request) -> Request {
+    if let Some(path) = &args.path {
+        request = request.path(path);
+    }
+    for host in &args.to {
+        request = request.to(host);
+    }
+    for (given, family) in [(args.v4, 4), (args.v6, 6)] {
+        if given {
+            request = request.family(family);
+        }
+    }
+    if let Some(source) = &args.source {
+        request = request.source(source);
+    }
+    if let Some(device) = &args.device {
+        request = request.device(device);
+    }
+    request
+}
+
 /// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown.
 fn failure(outcome: &Outcome) -> Option<Error> {
     outcome.why_failed().map(|what| Error::peer("race", what.to_owned()))
@@ -473,6 +497,7 @@ mod tests {
                 .as_deployed()
                 .explain(),
             Request::new(["udp"]).to("far.example:5210").family(4).vary("size", ["64", "1kB"]),
+            Request::new(["udp"]).to("fe80::7%eth0").source("fe80::1%eth0").device("eth0"),
             Request::new(["udp"]).workload("cbr:rate=1mbit").vary("placement", ["busy", "host"]),
         ];
         for request in asked {

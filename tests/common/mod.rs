@@ -189,6 +189,7 @@ pub(crate) fn emulated() -> Outcome {
         kind: PathKind::Emulated,
         address: "198.18.0.2".into(),
         built: Some(Box::new(built_path())),
+        reached: None,
     };
     let ways = [(0, Direction::Up), (0, Direction::Down), (1, Direction::Up), (1, Direction::Down)];
     outcome.path_ways = ways.map(path_way).to_vec();
@@ -403,6 +404,7 @@ pub(crate) fn full() -> Outcome {
             kind: PathKind::Remote,
             address: "192.0.2.7".into(),
             built: None,
+            reached: None,
         },
         metrics: metrics(),
         factors: Vec::new(),
@@ -440,6 +442,8 @@ pub(crate) fn minimal() -> Outcome {
         contenders: vec!["tcp".into()],
         to: None,
         family: None,
+        source: None,
+        device: None,
         blocks: None,
         budget_ns: None,
         every_ns: None,
@@ -453,6 +457,7 @@ pub(crate) fn minimal() -> Outcome {
         kind: PathKind::Loopback,
         address: "127.0.0.1".into(),
         built: None,
+        reached: None,
     };
     let full = full();
     Outcome {
@@ -644,6 +649,8 @@ fn asked() -> RecordedRequest {
         path: "loopback".into(),
         to: Some("beta.example:5210".into()),
         family: Some(4),
+        source: None,
+        device: None,
         blocks: Some(40),
         budget_ns: Some(60_000_000_000),
         every_ns: Some(1_000_000_000),
@@ -685,6 +692,7 @@ fn host(name: &str) -> HostFacts {
     HostFacts {
         cpu_quota_milli: None,
         reached_at: None,
+        seen_as: None,
         hostname: name.into(),
         kernel: "Linux 6.18.44".into(),
         arch: "x86_64".into(),

@@ -26,6 +26,7 @@ pub(crate) fn ordinary() -> Outcome {
         kind: PathKind::Loopback,
         address: "127.0.0.1".into(),
         built: None,
+        reached: None,
     };
     outcome.asked.path = "loopback".into();
     outcome.asked.to = None;

@@ -8,9 +8,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 
-use deadheat::path::Family;
 use deadheat::server::{Encryption, Secret, ServerKey};
 use deadheat::trial::control::key::Pin;
+use deadheat::trial::control::reach::Route;
 use deadheat::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 
 use super::far::{Far, Manner};
@@ -65,7 +65,7 @@ fn connect_with(
     let secret = secret.map(|secret| Secret::new(secret, "a test")).transpose()?;
     let credentials = Credentials { secret, pin };
     let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
-    RemoteServer::connect(&to.to_string(), Family::Any, &credentials, &mut waiting)
+    RemoteServer::connect(&to.to_string(), &Route::default(), &credentials, &mut waiting)
 }
 
 fn holds(bytes: &[u8], words: &str) -> bool {

@@ -1,5 +1,8 @@
 //! Trials with several far ends at one server: one turn, one deadline, limits for their sum, and nobody else in them.
 
+// Clippy's leave for tests ends at functions that are no tests themselves.
+#![allow(clippy::unwrap_used)]
+
 use std::net::SocketAddr;
 
 use deadheat::server::Config;

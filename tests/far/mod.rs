@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use deadheat::contract::{Inbox, Lane, Patience, Side, WaitMode};
 use deadheat::datapath::account::Account;
+use deadheat::datapath::origin::Origin;
 use deadheat::host::facts::HostFacts;
 use deadheat::measurements::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
@@ -481,6 +482,7 @@ pub(crate) fn plan() -> AgentPlan {
         further: Vec::new(),
         share: None,
         mtu: None,
+        origin: Origin::default(),
         goes_first: false,
         grant: None,
         side: Side::Far,

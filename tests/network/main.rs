@@ -14,3 +14,4 @@ mod remote;
 mod remote_cells;
 mod spread;
 mod uml;
+mod ways;

@@ -82,7 +82,7 @@ impl Drop for TwoHosts {
     }
 }
 
-struct Server(Child);
+pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {

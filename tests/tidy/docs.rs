@@ -9,7 +9,9 @@ use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKin
 use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
-use deadheat::transport::{self, Contender, Transport, equal, optional, prefers, several, via};
+use deadheat::transport::{
+    self, Contender, Transport, equal, header, optional, prefers, several, via,
+};
 use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
@@ -118,6 +120,9 @@ fn transports() -> String {
     let mut out = described(everywhere());
     out.push_str("### In between, for any over IP that a process answers\n\n");
     keys(&mut out, via::KEYS);
+
+    out.push_str("### In the header of IP, for any over IP\n\n");
+    keys(&mut out, header::KEYS);
 
     out.push_str("### On which terms, for any\n\n");
     keys(&mut out, equal::KEYS);

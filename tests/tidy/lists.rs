@@ -57,6 +57,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("answer", "the verdicts in sentences"),
             ("arrived", "integrity of received content"),
             ("boxes", "box plots in text"),
+            ("way", "the way to a far end behind a server"),
             ("compare", "two saved races"),
             ("content", "the sections of a report, in order"),
             ("document", "headings, tables and lists"),

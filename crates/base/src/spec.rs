@@ -399,6 +399,12 @@ impl Settings {
         self.set(key, value)
     }
 
+    /// Adds the settings of other keys.
+    pub fn join(&mut self, other: Settings) {
+        self.values.extend(other.values);
+        self.given.extend(other.given);
+    }
+
     /// Returns true if the user typed this key, as opposed to a default.
     pub fn given(&self, key: &str) -> bool {
         self.given.contains(&key)

@@ -84,6 +84,7 @@ mod terminal;
 mod text;
 mod theory;
 mod totals;
+mod way;
 pub mod words;
 
 pub use text::{columns, wrap};

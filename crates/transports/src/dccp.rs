@@ -22,6 +22,7 @@ use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::OwnDefault;
+use crate::transport::header::HeaderTerms;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, TXQLEN};
 use crate::transport::own_port::OwnPort;
@@ -157,7 +158,7 @@ impl Transport for Dccp {
             let failed = |e| Error::setup(format!("set up a DCCP connection on {at}"), e);
             options.buffers(&socket)?;
             match settle(&socket, &hello, deadline) {
-                Ok(()) => options.open(socket, hello, (largest, 0)).map(Some).map_err(failed),
+                Ok(_) => options.open(socket, hello, (largest, 0)).map(Some).map_err(failed),
                 Err(e) if is_gone(&e) => Ok(None),
                 Err(e) => Err(failed(e)),
             }
@@ -227,6 +228,7 @@ struct DccpOptions {
     txqlen: u32,
     sndbuf: Option<Bytes>,
     rcvbuf: Option<Bytes>,
+    header: HeaderTerms,
 }
 
 impl DccpOptions {
@@ -236,6 +238,7 @@ impl DccpOptions {
             txqlen: knobs.get(&TXQLEN_KEY) as u32,
             sndbuf: knobs.find(&SNDBUF),
             rcvbuf: knobs.find(&RCVBUF),
+            header: HeaderTerms::of(knobs),
         }
     }
 
@@ -250,6 +253,7 @@ impl DccpOptions {
 
     /// Sets the buffers of a connection.
     fn buffers(&self, socket: &Socket) -> Result<()> {
+        self.header.set(socket)?;
         Buffer::Send.request(socket, self.sndbuf)?;
         Buffer::Receive.request(socket, self.rcvbuf)?;
         set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_QPOLICY_TXQLEN, &[self.txqlen])
@@ -360,6 +364,7 @@ impl Messenger for Flow {
         if let Some(mtu) = path_mtu(socket) {
             shown.insert("path_mtu".to_owned(), mtu.to_string());
         }
+        self.options.header.report(self.socket.as_fd(), &mut shown);
         shown
     }
 

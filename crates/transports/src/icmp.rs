@@ -25,7 +25,9 @@ use echo::{Access, Echo, Family, HEADER};
 
 use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
 use crate::datapath::option::{self, Buffer};
+use crate::datapath::origin;
 use crate::error::{Error, Result};
+use crate::transport::header::HeaderTerms;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options;
 use crate::transport::udp_handshake::{self, HelloFailure, send_hello};
@@ -107,9 +109,13 @@ impl Transport for Icmp {
         Buffer::Receive.request(&socket, rcvbuf)?;
         let echo = Echo { family: Family::of(ip), access, id: identifier(&dial.hello) };
         echo.keep_out_others(&socket).map_err(failed)?;
+        origin::bind(&socket, to)?;
+        let header = HeaderTerms::of(dial.knobs);
+        header.set(&socket)?;
         socket.connect(&to.into()).map_err(failed)?;
-        let mut conn = IcmpConn::new(socket, echo, dial.hello, rcvbuf, dial.largest_message)
+        let conn = IcmpConn::new(socket, echo, dial.hello, rcvbuf, dial.largest_message)
             .map_err(failed)?;
+        let mut conn = IcmpConn { header, ..conn };
         conn.prove(ip, dial.timeout)?;
         Ok(Box::new(conn))
     }
@@ -177,6 +183,7 @@ struct IcmpConn {
     request: Box<[u8]>,
     reply: Box<[u8]>,
     rcvbuf: Option<Bytes>,
+    header: HeaderTerms,
     network_errors: u64,
 }
 
@@ -198,6 +205,7 @@ impl IcmpConn {
             // One byte more than any reply, so that the length shows a longer stray packet.
             reply: vec![0xA5; LONGEST_IP_HEADER + largest + 1].into(),
             rcvbuf,
+            header: HeaderTerms::default(),
             network_errors: 0,
         })
     }
@@ -342,12 +350,12 @@ impl Conn for IcmpConn {
     }
 
     fn effective(&self) -> Effective {
-        [
+        let mut shown = effective_options([
             ("socket", self.echo.access.name().to_owned()),
             ("rcvbuf", Buffer::Receive.describe(self.socket.socket(), self.rcvbuf)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        ]);
+        self.header.report(self.socket.as_fd(), &mut shown);
+        shown
     }
 
     fn info(&self) -> ConnInfo {

@@ -106,7 +106,9 @@ impl Flavour for MptcpFlavour {
 
     /// Returns the facts: subflows arrive at the listener, as connections that name the one they belong to.
     fn facts(&self) -> FlavourFacts {
-        FlavourFacts { joins: true, ..FlavourFacts::moved_by(self.options.facts().engines) }
+        let below = self.options.facts();
+        let header = below.header;
+        FlavourFacts { joins: true, header, ..FlavourFacts::moved_by(below.engines) }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {

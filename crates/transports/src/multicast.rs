@@ -31,6 +31,7 @@ use socket2::{Domain, Protocol as IpProtocol, SockAddr, Socket, Type};
 use crate::contract::{PeerKind, Side};
 use crate::datapath::datagram::{Binding, is_full, is_network_error};
 use crate::datapath::destination;
+use crate::datapath::ip_header::ArrivedHeader;
 use crate::time::{Clock, Monotonic};
 use crate::transport::frame::PREFIX;
 use crate::transport::handover::readable;
@@ -125,7 +126,7 @@ impl Transport for Multicast {
             let hello = Hello { token: dial.hello.token, flow: number };
             let left = deadline - Monotonic.now();
             let binding = Binding::Connected;
-            proofs.push(udp_handshake::dial(UDP, to, hello, left, binding, &|_| Ok(()))?);
+            proofs.push(udp_handshake::dial(UDP, to, hello, left, binding, &|_| Ok(()))?.socket);
         }
         let group = group_of(&dial.hello.token);
         let failed = |source| Error::setup(format!("open a socket to the group {group}"), source);
@@ -209,7 +210,8 @@ impl Listener for MemberListener {
         let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
         let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
         let arrivals = self.arrivals.try_clone().map_err(failed)?;
-        let sockets = Sockets { out: guest.socket, arrivals: Some(arrivals) };
+        let sockets =
+            Sockets { out: guest.socket, arrivals: Some(arrivals), arrived: guest.arrived };
         let (tag, index) = (Tag::of(&self.token), guest.hello.flow);
         let conn = over_udp::connect(&INFO, sockets, &ends, asked, deadline, &|opening| {
             Ok(Box::new(ReceivingEnd::new(tag, GroupTerms::called(opening, &call), index)))
@@ -297,7 +299,7 @@ fn senders(near: Ipv4Addr, group: SocketAddrV4) -> io::Result<Sockets> {
     out.connect(&group.into())?;
     let arrivals = socket()?;
     arrivals.bind(&here)?;
-    Ok(Sockets { out, arrivals: Some(arrivals) })
+    Ok(Sockets { out, arrivals: Some(arrivals), arrived: ArrivedHeader::default() })
 }
 
 /// Returns the port that receives answers.

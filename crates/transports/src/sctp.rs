@@ -24,6 +24,7 @@ use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::equal::{self, OwnDefault};
+use crate::transport::header::HeaderTerms;
 use crate::transport::hello::{Hello, LEN};
 use crate::transport::own_port::OwnPort;
 use crate::transport::{
@@ -115,6 +116,7 @@ impl Transport for Sctp {
             min_rto_ms: None,
             sndbuf: None,
             rcvbuf: None,
+            header: HeaderTerms::default(),
             lanes: vec![Service::ORDERED; MOST_LANES.into()],
             largest_message: 0,
         };
@@ -157,6 +159,7 @@ struct SctpOptions {
     min_rto_ms: Option<u32>,
     sndbuf: Option<Bytes>,
     rcvbuf: Option<Bytes>,
+    header: HeaderTerms,
     lanes: Vec<Service>,
     largest_message: usize,
 }
@@ -169,12 +172,14 @@ impl SctpOptions {
             min_rto_ms: knobs.find(&MIN_RTO).map(ms),
             sndbuf: knobs.find(&SNDBUF),
             rcvbuf: knobs.find(&RCVBUF),
+            header: HeaderTerms::of(knobs),
             lanes: lanes.to_vec(),
             largest_message,
         }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
+        self.header.set(socket)?;
         Buffer::Send.request(socket, self.sndbuf)?;
         Buffer::Receive.request(socket, self.rcvbuf)?;
         self.takes_messages(socket)?;
@@ -335,7 +340,7 @@ impl Messenger for Association {
         let read = |name, words: &mut [u32]| get(socket.as_fd(), LEVEL, name, words).is_some();
         let (mut nodelay, mut rto) = ([0], [0; 4]);
         let unknown = || "unknown".to_owned();
-        effective_options([
+        let mut shown = effective_options([
             ("cc", CC.to_owned()),
             (
                 "nodelay",
@@ -351,7 +356,9 @@ impl Messenger for Association {
             ),
             ("sndbuf", Buffer::Send.describe(socket, self.options.sndbuf)),
             ("rcvbuf", Buffer::Receive.describe(socket, self.options.rcvbuf)),
-        ])
+        ]);
+        self.options.header.report(self.socket.as_fd(), &mut shown);
+        shown
     }
 
     fn stats(&self) -> ConnStats {

@@ -9,6 +9,7 @@ use socket2::Socket;
 use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::channel::{Channel, ChannelKind};
 use crate::datapath::drain::{Drain, ReceiveBy};
+use crate::datapath::ip_header::ArrivedHeader;
 use crate::datapath::pump::{Pump, SendBy, Step};
 use crate::datapath::stamps::Stamps;
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::spec::Settings;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::{Decoder, Encoder};
+use crate::transport::header::{self, HeaderTerms};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 
 /// Time until a backlog is tried again, if no descriptor shows room.
@@ -89,6 +91,8 @@ pub(super) trait Flavour: Clone + Send + 'static {
 pub(super) struct FlavourFacts {
     /// Engines that move bulk bytes.
     pub(super) engines: StreamEngines,
+    /// Fields of the IP header; none without IP.
+    pub(super) header: HeaderTerms,
     /// True if a connection opens with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
     /// True if further connections join an open connection, through its listener.
@@ -100,7 +104,8 @@ pub(super) struct FlavourFacts {
 impl FlavourFacts {
     /// Creates the facts of a flavour that needs engines only.
     pub(super) fn moved_by(engines: StreamEngines) -> FlavourFacts {
-        FlavourFacts { engines, opens_fast: false, joins: false, rearms: false }
+        let header = HeaderTerms::default();
+        FlavourFacts { engines, header, opens_fast: false, joins: false, rearms: false }
     }
 }
 
@@ -225,6 +230,8 @@ pub(super) struct StreamConn<F: Flavour> {
     /// Time at which to look for room for a backlog, if no descriptor shows it.
     try_again_at: Option<Nanos>,
     connect_ns: u64,
+    side: Side,
+    header: HeaderTerms,
 }
 
 impl<F: Flavour> StreamConn<F> {
@@ -240,8 +247,10 @@ impl<F: Flavour> StreamConn<F> {
         connect_ns: u64,
     ) -> io::Result<StreamConn<F>> {
         let channel = flavour.open(socket, side)?;
-        let FlavourFacts { engines, rearms, .. } = flavour.facts();
+        let FlavourFacts { engines, rearms, header, .. } = flavour.facts();
         Ok(StreamConn {
+            side,
+            header,
             outgoing: Encoder::new(largest_message),
             incoming: Decoder::new(largest_message),
             pump: Pump::new(engines.send, &channel)?,
@@ -421,6 +430,11 @@ impl<F: Flavour> Conn for StreamConn<F> {
     fn effective(&self) -> Effective {
         let mut all = self.flavour.effective(&self.channel);
         all.extend(self.engines.effective(&self.pump));
+        let socket = self.channel.inlet();
+        self.header.report(socket, &mut all);
+        if self.side == Side::Far {
+            header::report_arrived(ArrivedHeader::of_accepted(socket), &mut all);
+        }
         all
     }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::contract::{Guarantees, Side};
+use crate::datapath::origin;
 use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::pending::{StreamListener, await_welcome, present};
@@ -167,6 +168,7 @@ pub(super) fn connect(
 ) -> Result<(Socket, u64)> {
     let address = ip(variant, dial.to)?;
     let socket = open(variant, address)?;
+    origin::bind(&socket, address)?;
     apply(&socket)?;
     let began = Monotonic.now();
     socket

@@ -20,12 +20,13 @@ use crate::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
 };
+use crate::datapath::ip_header::ArrivedHeader;
 use crate::datapath::option::{self, Buffer, Fragmenting};
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, Meaning};
-use crate::transport::udp_handshake::{self, DatagramListener, LateDatagram, Variant};
+use crate::transport::udp_handshake::{self, DatagramListener, DialledFlow, LateDatagram, Variant};
 use crate::transport::*;
 
 mod bulk;
@@ -100,11 +101,13 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     let engines = UdpEngines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
-    let socket = udp_handshake::dial(variant, *to, hello, timeout, binding, &prepare)?;
+    let DialledFlow { socket, arrived } =
+        udp_handshake::dial(variant, *to, hello, timeout, binding, &prepare)?;
     let socket = take_over(socket, *to, binding)
         .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
     let largest = dial.largest_message;
-    Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
+    let conn = UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest);
+    Ok(Box::new(UdpConn { arrived, ..conn }))
 }
 
 /// Opens a far end.
@@ -144,7 +147,7 @@ impl Listener for UdpListener {
             .map_err(|e| Error::setup(what(), e))?;
         let engines = UdpEngines::new(&knobs)?;
         let conn = UdpConn::new(socket, hello, Side::Far, (knobs, engines), largest);
-        Ok((hello.flow, Box::new(conn)))
+        Ok((hello.flow, Box::new(UdpConn { arrived: guest.arrived, ..conn })))
     }
 }
 
@@ -193,6 +196,7 @@ struct UdpConn {
     /// Drops before coalescing was switched on, each of one datagram.
     early_drops: Option<u64>,
     network_errors: u64,
+    arrived: ArrivedHeader,
 }
 
 impl UdpConn {
@@ -217,6 +221,7 @@ impl UdpConn {
             inbound: None,
             early_drops: None,
             network_errors: 0,
+            arrived: ArrivedHeader::default(),
         }
     }
 
@@ -384,6 +389,8 @@ impl Conn for UdpConn {
         if let Some(mtu) = self.path_mtu() {
             shown.insert("path_mtu".to_owned(), mtu.to_string());
         }
+        self.knobs.header.report(self.socket.as_fd(), &mut shown);
+        header::report_arrived(self.arrived, &mut shown);
         shown
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use deadheat_base::cmsg;
 use socket2::Socket;
 
+use super::ip_header::set_field;
 use super::option::{is_ipv6, set_int};
 
 /// Codepoint of a datagram (RFC 3168, section 5), as the two bits of the header.
@@ -41,16 +42,12 @@ impl Codepoint {
     }
 }
 
-/// Marks every datagram that a socket sends from now on; the rest of the field becomes 0.
+/// Marks every datagram that a socket sends from now on; the rest of the field, the DSCP, is unchanged.
 ///
 /// # Errors
 /// The error of setsockopt(2).
 pub(super) fn mark(socket: &Socket, codepoint: Codepoint) -> io::Result<()> {
-    let (level, name) = match is_ipv6(socket) {
-        true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
-        false => (libc::IPPROTO_IP, libc::IP_TOS),
-    };
-    set_int(socket.as_fd(), level, name, libc::c_int::from(codepoint as u8))
+    set_field(socket, |field| field & !0b11 | codepoint as u8)
 }
 
 /// Makes the kernel add the field of each datagram that arrives as a control message.

@@ -185,6 +185,7 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
 /// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
 pub fn path_mtu_to(to: &SockAddr) -> Option<usize> {
     let asking = Socket::new(to.domain(), Type::DGRAM, None).ok()?;
+    super::origin::bind(&asking, to.as_socket()?).ok()?;
     asking.connect(to).ok()?;
     path_mtu(&asking)
 }

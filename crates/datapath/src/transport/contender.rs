@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::equal::{self, Terms};
 use super::external::{self, Pair};
+use super::header::{self, HeaderTerms};
 use super::identity::{CERTIFICATE, check_certificate};
 use super::options::Meaning;
 use super::prefers;
@@ -146,7 +147,9 @@ impl Contender {
         let via = Via::take(&mut own, transport.info())?;
         let terms = Terms::take(&mut own)?;
         let prefers = prefers::take(&mut own, &transport.info().guarantees)?;
+        let header = HeaderTerms::take(&mut own, transport.info())?;
         let mut knobs = Settings::check(&own, transport.info().keys)?;
+        knobs.join(header);
         if terms == Terms::Deployed {
             equal::leave(&mut knobs, *transport)?;
         }
@@ -188,7 +191,7 @@ impl Contender {
             let (name, rest) = option.split_once('.')?;
             self.part(name)?.contender.meaning(rest)
         };
-        self.transport.info().meaning(option).or_else(of_part)
+        self.transport.info().meaning(option).or_else(|| header::meaning(option)).or_else(of_part)
     }
 
     /// Returns it as typed, without the knobs that name a file: for an end that opens none.

@@ -30,6 +30,7 @@ pub mod equal;
 pub mod external;
 pub mod frame;
 pub mod handover;
+pub mod header;
 pub mod hello;
 pub mod identity;
 pub mod mem;

@@ -13,19 +13,24 @@
 use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+mod silence;
 
 use super::hello::{self, Hello, Token};
 use crate::datapath::datagram::{Binding, is_full, is_network_error};
 use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
+use crate::datapath::ip_header::{self, ArrivedHeader};
 use crate::datapath::option;
+use crate::datapath::origin;
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection, readable};
+pub use silence::{HelloFailure, Silence, send_hello};
 
 /// Datagram protocol of the kernel that a flow uses.
 #[derive(Debug, Clone, Copy)]
@@ -75,89 +80,13 @@ pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
 /// repeats its hello every 400 ms, so two in a row must be lost to be mistaken for a lost confirmation.
 const SETTLE: Nanos = Nanos::from_secs(1);
 
-/// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
-/// 400 ms, then every 400 ms.
-fn due(sent: u32) -> Nanos {
-    Nanos::from_millis(match sent {
-        0 => 0,
-        1..=4 => 50 << (sent - 1),
-        more => 400 * (u64::from(more) - 3),
-    })
-}
-
-/// Record of a near end's attempts without an answer.
-#[derive(Debug, Default)]
-pub struct Silence {
-    /// Hellos sent.
-    pub sent: u32,
-    /// Errors that the network returned.
-    pub errors: u32,
-    /// Last of these errors.
-    pub last: Option<io::Error>,
-    /// Time waited.
-    pub waited: Nanos,
-}
-
-impl Silence {
-    /// Returns the evidence, as the start of a sentence.
-    pub fn describe(&self, what: &str, to: &str) -> String {
-        let (sent, waited) = (self.sent, self.waited);
-        let errors = match &self.last {
-            Some(last) => format!("{} network errors, the last: {last}", self.errors),
-            None => "no network error either".to_owned(),
-        };
-        format!("sent {sent} {what} to {to} over {waited}, no answer came back, {errors}")
-    }
-}
-
-/// Reason why no answer arrived.
+/// Flow that was dialled and welcomed.
 #[derive(Debug)]
-pub enum HelloFailure {
-    /// No answer arrived.
-    Silent(Silence),
-    /// This host could not send.
-    Failed(io::Error),
-}
-
-/// Sends a hello, at most `most` times, until it is answered or `timeout` passes. `hear` reads one datagram without
-/// waiting, and returns whether it is the answer.
-pub fn send_hello(
-    socket: &Socket,
-    most: u32,
-    timeout: Nanos,
-    mut say: impl FnMut() -> io::Result<()>,
-    mut hear: impl FnMut() -> io::Result<bool>,
-) -> Result<(), HelloFailure> {
-    let start = Monotonic.now();
-    let deadline = start + timeout;
-    let mut silence = Silence::default();
-    loop {
-        let now = Monotonic.now();
-        let next = start + due(silence.sent);
-        let spoke = if now >= deadline {
-            silence.waited = now - start;
-            return Err(HelloFailure::Silent(silence));
-        } else if silence.sent < most && now >= next {
-            silence.sent += 1;
-            say()
-        } else {
-            let until = if silence.sent < most { next.min(deadline) } else { deadline };
-            let there = readable(socket.as_fd(), until - now).map_err(HelloFailure::Failed)?;
-            match if there { hear() } else { Ok(false) } {
-                Ok(true) => return Ok(()),
-                Ok(false) => Ok(()),
-                Err(error) => Err(error),
-            }
-        };
-        match spoke {
-            Err(error) if is_network_error(&error) => {
-                silence.errors += 1;
-                silence.last = Some(error);
-            }
-            Err(error) if !is_full(&error) => return Err(HelloFailure::Failed(error)),
-            _ => {}
-        }
-    }
+pub struct DialledFlow {
+    /// Socket.
+    pub socket: Socket,
+    /// Header of the welcome.
+    pub arrived: ArrivedHeader,
 }
 
 /// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`.
@@ -171,14 +100,17 @@ pub fn dial(
     timeout: Nanos,
     binding: Binding,
     prepare: &dyn Fn(&Socket) -> Result<()>,
-) -> Result<Socket> {
+) -> Result<DialledFlow> {
     let to = canonical(to);
     let address = SockAddr::from(to);
     let Variant { label, protocol, .. } = variant;
     let failed = |source| Error::setup(format!("open a {label} socket to {to}"), source);
     let socket =
         Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).map_err(failed)?;
+    origin::bind(&socket, to)?;
     prepare(&socket)?;
+    let is_announced = ArrivedHeader::announce(&socket, true).is_ok();
+    let mut arrived = ArrivedHeader::default();
     if binding == Binding::Connected {
         socket.connect(&address).map_err(failed)?;
     }
@@ -192,20 +124,33 @@ pub fn dial(
         u32::MAX,
         timeout,
         || say(&question).map(|_| ()),
-        || Ok(read(&socket, 0)? == HandshakeDatagram::Exactly(answer)),
+        || {
+            let (datagram, header) = read_with_header(&socket, 0)?;
+            let is_answer = datagram == HandshakeDatagram::Exactly(answer);
+            arrived = if is_answer { header } else { arrived };
+            Ok(is_answer)
+        },
     );
     match welcomed {
         Ok(()) => {
             // No need to wait, and the far end manages without it.
             let _ = say(&answer);
-            Ok(socket)
+            if is_announced {
+                ArrivedHeader::announce(&socket, false).map_err(failed)?;
+            }
+            Ok(DialledFlow { socket, arrived })
         }
         Err(HelloFailure::Failed(source)) => {
             Err(Error::setup(format!("say hello to {to}"), source))
         }
         Err(HelloFailure::Silent(silence)) => Err(Error::blocked(format!(
-            "{}; control over TCP works, so a firewall or NAT drops {label}",
-            silence.describe(&format!("{label} hellos of {} B", hello::LEN), &to.to_string())
+            "{}; control over TCP works, so a firewall or NAT drops {label} over {}",
+            silence.describe(&format!("{label} hellos of {} B", hello::LEN), &to.to_string()),
+            if to.is_ipv4() {
+                "IPv4; if the host has IPv6, -6 takes that"
+            } else {
+                "IPv6; if the host has IPv4, -4 takes that"
+            }
         ))),
     }
 }
@@ -222,26 +167,25 @@ enum HandshakeDatagram {
 }
 
 fn read(socket: &Socket, flags: libc::c_int) -> io::Result<HandshakeDatagram> {
+    read_with_header(socket, flags).map(|(datagram, _)| datagram)
+}
+
+fn read_with_header(
+    socket: &Socket,
+    flags: libc::c_int,
+) -> io::Result<(HandshakeDatagram, ArrivedHeader)> {
     let mut bytes = [0u8; hello::LEN + 1];
-    // SAFETY: the pointer and length describe `bytes`.
-    let got = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            flags | libc::MSG_DONTWAIT,
-        )
-    };
-    match usize::try_from(got) {
-        Err(_) => Err(io::Error::last_os_error()),
-        Ok(hello::LEN) => {
+    let (len, arrived) = ip_header::receive(socket, &mut bytes, flags)?;
+    let datagram = match len {
+        hello::LEN => {
             let mut exact = [0; hello::LEN];
             exact.copy_from_slice(&bytes[..hello::LEN]);
-            Ok(HandshakeDatagram::Exactly(exact))
+            HandshakeDatagram::Exactly(exact)
         }
-        Ok(0) => Ok(HandshakeDatagram::Nothing),
-        Ok(_) => Ok(HandshakeDatagram::Other),
-    }
+        0 => HandshakeDatagram::Nothing,
+        _ => HandshakeDatagram::Other,
+    };
+    Ok((datagram, arrived))
 }
 
 /// Reads one datagram of a connected socket without waiting; returns whether it is the answer.
@@ -290,13 +234,15 @@ pub struct AcceptedFlow {
     pub socket: Socket,
     /// Address of the near end.
     pub peer: SocketAddr,
+    /// Header of a packet of the near end, if one arrived before the flow counted as open.
+    pub arrived: ArrivedHeader,
 }
 
 /// Listener that accepts flows of datagrams that present the token.
 #[derive(Debug)]
 pub struct DatagramListener {
     variant: Variant,
-    from: Origin,
+    from: FlowOrigin,
     at: SocketAddr,
     token: Token,
     /// Flows that were accepted already: their late hellos open no further flows.
@@ -305,7 +251,7 @@ pub struct DatagramListener {
 }
 
 #[derive(Debug)]
-enum Origin {
+enum FlowOrigin {
     Own(Socket),
     Handed(HandOver),
 }
@@ -330,14 +276,14 @@ impl DatagramListener {
         door: ConnectionSource,
     ) -> Result<DatagramListener> {
         let (from, at) = match door {
-            ConnectionSource::Handed(hand_over) => (Origin::Handed(hand_over), at),
+            ConnectionSource::Handed(hand_over) => (FlowOrigin::Handed(hand_over), at),
             ConnectionSource::Own => {
                 let failed =
                     |source| Error::setup(format!("listen on {at} ({})", variant.label), source);
                 let socket = bound(variant, at).map_err(failed)?;
                 announce_destination(&socket, at).map_err(failed)?;
                 let at = local_of(&socket).map_err(failed)?;
-                (Origin::Own(socket), at)
+                (FlowOrigin::Own(socket), at)
             }
         };
         Ok(DatagramListener { variant, from, at, token, met: HashSet::new(), strangers: 0 })
@@ -380,17 +326,17 @@ impl DatagramListener {
             let hello = Hello { token: self.token, flow };
             let socket = answer(self.variant, local, peer, prepare)?;
             self.met.insert((flow, peer));
-            settle(&socket, &hello, deadline).map_err(|source| {
+            let arrived = settle(&socket, &hello, deadline).map_err(|source| {
                 Error::setup(format!("welcome {peer} from {local} ({label})"), source)
             })?;
-            return Ok(AcceptedFlow { hello, socket, peer });
+            return Ok(AcceptedFlow { hello, socket, peer, arrived });
         }
     }
 
     /// Waits for the next hello with the right token, if one arrives in time. It may also return early with `None`.
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<ArrivedHello>> {
         match &self.from {
-            Origin::Handed(hand_over) => match hand_over.take(patience)? {
+            FlowOrigin::Handed(hand_over) => match hand_over.take(patience)? {
                 Some(HandedConnection::Datagrams { flow, local, peer }) => {
                     let (local, peer) = (canonical(local), canonical(peer));
                     Ok(Some(ArrivedHello { flow, local, peer }))
@@ -401,7 +347,7 @@ impl DatagramListener {
                 )),
                 None => Ok(None),
             },
-            Origin::Own(socket) => {
+            FlowOrigin::Own(socket) => {
                 if !readable(socket.as_fd(), patience)? {
                     return Ok(None);
                 }
@@ -444,11 +390,27 @@ fn answer(
 }
 
 /// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must have received the
-/// welcome.
+/// welcome. Returns the header of the last packet that arrived, where the kernel reports it.
 ///
 /// # Errors
 /// The errors of send(2) and recv(2), except errors about an earlier datagram.
-pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()> {
+pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<ArrivedHeader> {
+    // Not all protocols of the kernel report headers.
+    let is_announced = ArrivedHeader::announce(socket, true).is_ok();
+    let mut arrived = ArrivedHeader::default();
+    let settled = settle_noting(socket, hello, deadline, &mut arrived);
+    if is_announced {
+        ArrivedHeader::announce(socket, false)?;
+    }
+    settled.map(|()| arrived)
+}
+
+fn settle_noting(
+    socket: &Socket,
+    hello: &Hello,
+    deadline: Nanos,
+    arrived: &mut ArrivedHeader,
+) -> io::Result<()> {
     let (question, welcome) = (hello.encode(), hello.encode_welcome());
     let mut since = Monotonic.now();
     let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {
@@ -465,7 +427,11 @@ pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<()>
         if !readable(socket.as_fd(), until - now)? {
             continue;
         }
-        match read(socket, libc::MSG_PEEK) {
+        let peeked = read_with_header(socket, libc::MSG_PEEK).map(|(datagram, header)| {
+            *arrived = header.or(*arrived);
+            datagram
+        });
+        match peeked {
             Ok(HandshakeDatagram::Exactly(bytes)) if bytes == welcome => {
                 read(socket, 0)?;
                 return Ok(());
@@ -499,6 +465,7 @@ fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
 mod tests {
     use std::net::UdpSocket;
 
+    use super::silence::due;
     use super::*;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
@@ -531,7 +498,7 @@ mod tests {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
             let near = std::thread::spawn(move || {
-                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
             });
             let far = accept(&mut gate).unwrap();
             let near = near.join().unwrap();
@@ -610,7 +577,7 @@ mod tests {
             DatagramListener::open(UDP, local, HELLO.token, ConnectionSource::Handed(take))
                 .unwrap();
         let near = std::thread::spawn(move || {
-            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap()
+            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
         });
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), SECOND).unwrap());

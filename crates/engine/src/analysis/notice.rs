@@ -7,8 +7,10 @@ use super::host_notice::HostNotice;
 use super::library_limits::{LIBRARY_ADVICE, LibraryLimit};
 use super::loss_words::{fragmented, receive_buffer, send_queue};
 use super::losses::Losses;
+use super::nat::{self, ForgottenFlow};
 use super::order::{self, OrderEffect};
 use super::own_state::{self, OwnState};
+use super::rewritten::{self, RewrittenDscp};
 use crate::figures::{percent, times};
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning};
@@ -144,6 +146,10 @@ pub enum Notice {
         /// Value in another trial or flow.
         to: String,
     },
+    /// Losses after pauses that a NAT may not outlast.
+    NatForgot(ForgottenFlow),
+    /// DSCP that something on the way rewrote.
+    DscpRewritten(RewrittenDscp),
     /// Ledgers that do not close.
     LedgerOpen {
         /// Number of affected trials.
@@ -232,6 +238,11 @@ fn exclusions_differ(
     )
 }
 
+fn lost_on_loopback(labels: &[String], lost: u64) -> String {
+    let labels = labels.join(", ");
+    format!("{lost} messages of {labels} were lost on loopback, where only full buffers lose any")
+}
+
 impl Notice {
     /// Returns the stable code of the notice.
     pub fn code(&self) -> &'static str {
@@ -261,6 +272,8 @@ impl Notice {
             Notice::Censored { .. } => "censored_percentile",
             Notice::NotAsAsked { .. } => "not_as_asked",
             Notice::SettingChanged { .. } => "setting_changed",
+            Notice::NatForgot(_) => "nat_forgot",
+            Notice::DscpRewritten(_) => "dscp_rewritten",
             Notice::LedgerOpen { .. } => "ledger_open",
             Notice::FellBack { .. } => "fell_back",
             Notice::LibraryLimit(_) => "library_limit",
@@ -308,10 +321,7 @@ impl Notice {
             Notice::ExclusionsDiffer { who, decides } => exclusions_differ(who, *decides),
             Notice::OrderEffect(effect) => effect.to_string(),
             Notice::OwnState(state) => state.words(),
-            Notice::LoopbackLoss { labels, lost } => format!(
-                "{lost} messages of {} were lost on loopback, where only full buffers lose any",
-                labels.join(", ")
-            ),
+            Notice::LoopbackLoss { labels, lost } => lost_on_loopback(labels, *lost),
             Notice::BudgetTooSmall { blocks, fewest, .. } => format!(
                 "blocks planned: {blocks}; {fewest} are the fewest that can decide all \
                  claims, so some must stay undecided"
@@ -333,6 +343,8 @@ impl Notice {
                 "{option} of {label} changed during the race: at the {end} end it was {from} at first \
                  and {to} later"
             ),
+            Notice::NatForgot(forgotten) => forgotten.to_string(),
+            Notice::DscpRewritten(rewritten) => rewritten.to_string(),
             Notice::LedgerOpen { trials, why } => {
                 format!("the ledger does not close in {trials} trials; the first: {why}")
             }
@@ -404,6 +416,8 @@ impl Notice {
             Notice::SettingChanged { .. } => {
                 "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"
             }
+            Notice::NatForgot(_) => nat::ADVICE,
+            Notice::DscpRewritten(_) => rewritten::ADVICE,
             Notice::LedgerOpen { .. } => {
                 "do not rely on the loss figures of these trials; the ledger says why"
             }

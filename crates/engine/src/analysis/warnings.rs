@@ -8,7 +8,8 @@ use super::notice::{Notice, VerdictEffect};
 use super::table::{Table, TrialFilter};
 use super::translated::translated;
 use super::{
-    exclusions, fallbacks, library_limits, order, own_state, path_account, settings, theory,
+    exclusions, fallbacks, library_limits, nat, order, own_state, path_account, rewritten,
+    settings, theory,
 };
 use crate::analysis::claims::fewest_for;
 use crate::contract::PeerKind;
@@ -77,6 +78,8 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(own_state::own_states(outcome, &table).into_iter().map(Notice::OwnState));
     all.extend(path_account::notices(outcome));
     all.extend(fallbacks::notices(outcome));
+    all.extend(nat::notices(outcome));
+    all.extend(rewritten::notices(outcome));
     all.extend(library_limits::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));

@@ -54,6 +54,9 @@ pub struct HostFacts {
     /// host is not a far end behind a server, and in results from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_at: Option<IpAddr>,
+    /// Address of the race's host, as this host sees it; absent where `reached_at` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_as: Option<IpAddr>,
     /// Version of deadheat on this host.
     pub deadheat: String,
 }
@@ -131,6 +134,7 @@ impl HostFacts {
             memory_bytes: memory().unwrap_or(0),
             cpu_quota_milli: cgroup::cpu_quota_milli(),
             reached_at: None,
+            seen_as: None,
             deadheat: env!("CARGO_PKG_VERSION").to_owned(),
             cpus,
         }

@@ -231,6 +231,7 @@ impl ImportCollection {
             kind: PathKind::Imported,
             address: String::new(),
             built: None,
+            reached: None,
         };
         Outcome {
             title: settings.title.clone(),

@@ -19,7 +19,7 @@ use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
 use crate::transport::via::{self, Via};
-use crate::transport::{Contender, Effective, Info, equal, external, prefers, unserved};
+use crate::transport::{Contender, Effective, Info, equal, external, header, prefers, unserved};
 use crate::trial::{Pairing, misfit, sim, suited};
 use crate::units::{Bytes, range};
 use crate::workload::{self, SharedTask, Task};
@@ -33,7 +33,7 @@ const MOST_LEVELS: usize = 16;
 const PLACEMENT: &str = "placement";
 
 /// Keys that every contender has beside its own.
-const COMMON: [&[Key]; 2] = [equal::KEYS, prefers::KEYS];
+const COMMON: [&[Key]; 3] = [equal::KEYS, prefers::KEYS, header::KEYS];
 
 /// Name of a factor that users may try to vary but cannot.
 const PATH: &str = "path";

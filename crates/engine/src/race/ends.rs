@@ -1,10 +1,14 @@
 //! Runners of a race's trials: agents on this machine or at a server, or a simulation.
 
+use std::net::SocketAddr;
+
 use super::request::Request;
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
+use crate::trial::control::reach::Route;
 use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 use crate::trial::lead::far::{Far, FarHost};
 use crate::trial::sim::Simulation;
@@ -27,6 +31,48 @@ impl Request {
 
     pub(super) fn simulated(&self, network: Network) -> Result<Simulation> {
         Simulation::new(&self.path, network, self.ip())
+    }
+
+    /// Binds control and all data sockets of the near end to an address of this host: `192.0.2.7`, `fe80::1%eth0`.
+    pub fn source(mut self, address: impl Into<String>) -> Request {
+        self.source = Some(address.into());
+        self
+    }
+
+    /// Binds control and all data sockets of the near end to an interface of this host: `eth0`.
+    pub fn device(mut self, interface: impl Into<String>) -> Request {
+        self.device = Some(interface.into());
+        self
+    }
+
+    /// Checks the source address and the interface, which only a race to another host has.
+    pub(super) fn check_origin(&self) -> Result<()> {
+        let given = [("--source", &self.source), ("--device", &self.device)];
+        let given = given.into_iter().find_map(|(name, value)| Some((name, value.as_ref()?)));
+        match given {
+            Some((name, value)) if self.to.is_none() => Err(Error::usage(format!(
+                "{name} {value}: both ends are on this machine, which chooses their addresses; race another host with --to, \
+                 or leave {name} out"
+            ))),
+            _ => self.route().map(drop),
+        }
+    }
+
+    /// Returns the limits of the way to the far host.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the source address or the interface cannot be read.
+    pub(super) fn route(&self) -> Result<Route> {
+        let origin = Origin::parse(self.source.as_deref(), self.device.as_deref())?;
+        let source = origin.source.map(|source| SocketAddr::new(source.ip(), 0));
+        match source.filter(|source| !self.ip().has(source)) {
+            Some(source) => Err(Error::usage(format!(
+                "--source {} and -{} exclude each other; leave one of them out",
+                source.ip(),
+                self.family.unwrap_or_default()
+            ))),
+            None => Ok(Route { family: self.ip(), origin }),
+        }
     }
 
     fn ip(&self) -> Family {
@@ -58,9 +104,10 @@ impl Request {
                 )),
             };
         };
+        let route = self.route()?;
         let mut servers: Vec<FarHost> = Vec::new();
         for host in hosts.names() {
-            let server = RemoteServer::connect(host, family, credentials, waiting)?;
+            let server = RemoteServer::connect(host, &route, credentials, waiting)?;
             if let Some(same) = servers.iter().find(|one| one.server.address == server.address) {
                 return Err(Error::usage(format!(
                     "--to: {} and {host} are one server, {}; each further --to is another host",

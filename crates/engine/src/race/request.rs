@@ -61,6 +61,9 @@ pub struct Request {
     pub(super) path: String,
     pub(super) to: Option<FarHosts>,
     pub(super) family: Option<u8>,
+    /// Local address and interface of the near end, as typed.
+    pub(super) source: Option<String>,
+    pub(super) device: Option<String>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
@@ -102,6 +105,8 @@ impl Request {
             path: "loopback".to_owned(),
             to: None,
             family: None,
+            source: None,
+            device: None,
             blocks: None,
             length: RaceLength::Whole,
             least_blocks: None,
@@ -330,6 +335,8 @@ impl Request {
             },
             to: self.to.clone(),
             family: self.family,
+            source: self.source.clone(),
+            device: self.device.clone(),
             blocks: self.blocks,
             budget_ns: match self.limit() {
                 // A screening is bounded by its blocks.
@@ -412,6 +419,7 @@ impl Request {
         {
             return Err(Error::usage(format!("IPv{family}; 4 or 6")));
         }
+        self.check_origin()?;
         match &self.to {
             Some(hosts) if hosts.names().iter().any(|host| host.trim().is_empty()) => {
                 Err(Error::usage("the far end has no name; write --to HOST or --to HOST:PORT"))

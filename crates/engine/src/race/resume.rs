@@ -178,6 +178,8 @@ fn request(outcome: &Outcome) -> Result<Request> {
         request.path.clone_from(&asked.path);
     }
     request.family = asked.family;
+    request.source.clone_from(&asked.source);
+    request.device.clone_from(&asked.device);
     request.blocks = asked.blocks;
     request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;

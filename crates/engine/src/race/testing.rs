@@ -68,7 +68,7 @@ pub fn built(seed: Option<u64>) -> PathFacts {
         nics: Vec::new(),
     };
     let built = Some(Box::new(BuiltPath::of(&network, how)));
-    PathFacts { spec, kind: PathKind::Emulated, address: "198.18.0.2".into(), built }
+    PathFacts { spec, kind: PathKind::Emulated, address: "198.18.0.2".into(), built, reached: None }
 }
 
 /// Duration of a fake trial.

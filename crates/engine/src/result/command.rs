@@ -30,9 +30,11 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     let RecordedRequest {
         contenders,
         workload,
-        path,
-        to,
-        family,
+        path: _,
+        to: _,
+        family: _,
+        source: _,
+        device: _,
         blocks,
         budget_ns,
         every_ns,
@@ -49,16 +51,7 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     } = asked;
     let mut words = CommandWords::new(contenders);
     words.option("workload", workload);
-    if let Some(hosts) = to {
-        hosts.names().iter().for_each(|host| words.option("to", host));
-    } else if !path.is_empty() {
-        words.option("path", path);
-    }
-    match family {
-        Some(4) => words.switch("-4"),
-        Some(6) => words.switch("-6"),
-        _ => {}
-    }
+    target(&mut words, asked);
     for factor in vary {
         words.vary(&factor.name, &factor.levels);
     }
@@ -97,6 +90,25 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         words.switch("--explain");
     }
     words
+}
+
+/// Adds the way to the far end.
+fn target(words: &mut CommandWords, asked: &RecordedRequest) {
+    if let Some(hosts) = &asked.to {
+        hosts.names().iter().for_each(|host| words.option("to", host));
+    } else if !asked.path.is_empty() {
+        words.option("path", &asked.path);
+    }
+    match asked.family {
+        Some(4) => words.switch("-4"),
+        Some(6) => words.switch("-6"),
+        _ => {}
+    }
+    for (name, value) in [("source", &asked.source), ("device", &asked.device)] {
+        if let Some(value) = value {
+            words.option(name, value);
+        }
+    }
 }
 
 /// Words of a race's command line under construction.

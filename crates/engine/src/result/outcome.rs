@@ -116,6 +116,10 @@ pub struct RecordedRequest {
     pub to: Option<FarHosts>,
     /// Requested address family, `4` or `6`; absent if none.
     pub family: Option<u8>,
+    /// Requested local address of the near end; absent if none.
+    pub source: Option<String>,
+    /// Requested interface of the near end; absent if none.
+    pub device: Option<String>,
     /// Maximum number of blocks; absent if not given.
     pub blocks: Option<u64>,
     /// Maximum duration, in nanoseconds; absent if unlimited.

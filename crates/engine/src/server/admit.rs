@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::own_ports;
 use crate::contract::{Reach, Side, WaitMode};
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::host::placement::listed;
 use crate::time::Nanos;
@@ -96,6 +97,7 @@ pub(super) fn admit(
         emulated: None,
         // No IP network has a smaller MTU (RFC 791, section 3.1: every host accepts packets of 576 bytes).
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
+        origin: Origin::default(),
         goes_first: false,
         blast: plan.blast,
         grant: plan.grant,

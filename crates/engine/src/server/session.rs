@@ -60,7 +60,8 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
     };
     let client = FramedStream::new(stream, LARGEST as usize);
     let mut session = ClientSession { shared, stop, peer, here, client };
-    let facts = HostFacts { reached_at: Some(here.ip()), ..shared.facts.clone() };
+    let (reached_at, seen_as) = (Some(here.ip()), Some(canonical(peer).ip()));
+    let facts = HostFacts { reached_at, seen_as, ..shared.facts.clone() };
     if session.send(&FromServer::Facts(Box::new(facts))).is_ok() {
         while session.next_trial().is_ok() {}
     }

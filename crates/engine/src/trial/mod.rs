@@ -38,7 +38,7 @@ use crate::host::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use explain::{EndNotes, Pass};
 pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
-use path::facts::BuiltPath;
+use path::facts::{BuiltPath, ReachFacts};
 
 /// View of a task for transports that share out its lanes.
 struct Lanes<'a>(&'a dyn Task);
@@ -238,6 +238,8 @@ pub struct PathFacts {
     pub address: String,
     /// Emulated path that was built for the race, if any.
     pub built: Option<Box<BuiltPath>>,
+    /// Way to a far end behind a server; absent for all others, and in results from before it was recorded.
+    pub reached: Option<Box<ReachFacts>>,
 }
 
 /// Figures and circumstances of a trial that ran.

@@ -16,6 +16,7 @@ use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
 use crate::transport::equal::{self, OwnDefault};
+use crate::transport::header::HeaderTerms;
 use crate::transport::{ConnInfo, Effective, frame, unstamped};
 use crate::units::Bytes;
 
@@ -139,6 +140,7 @@ pub(crate) struct TcpOptions {
     fastopen: bool,
     thin: bool,
     engines: StreamEngines,
+    header: HeaderTerms,
 }
 
 #[derive(Debug, Clone)]
@@ -170,6 +172,7 @@ impl From<&Settings> for TcpOptions {
             fastopen: knobs.get(&FASTOPEN),
             thin: knobs.get(&THIN),
             engines: StreamEngines::from(knobs),
+            header: HeaderTerms::of(knobs),
         }
     }
 }
@@ -234,6 +237,7 @@ impl Flavour for TcpOptions {
     fn facts(&self) -> FlavourFacts {
         FlavourFacts {
             engines: self.engines,
+            header: self.header,
             opens_fast: self.fastopen,
             joins: false,
             rearms: self.quickack == Some(true),
@@ -253,6 +257,7 @@ impl Flavour for TcpOptions {
 
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.set_congestion_control(socket)?;
+        self.header.set(socket)?;
         set("nodelay", Some(self.nodelay), |on| socket.set_tcp_nodelay(on))?;
         set("sndbuf", self.sndbuf, |size| socket.set_send_buffer_size(size))?;
         set("rcvbuf", self.rcvbuf, |size| socket.set_recv_buffer_size(size))?;

@@ -12,6 +12,7 @@ use crate::datapath::option::{Buffer, Fragmenting, cover};
 use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings};
+use crate::transport::header::HeaderTerms;
 use crate::transport::options;
 use crate::transport::udp_handshake::Variant;
 use crate::units::Bytes;
@@ -117,6 +118,7 @@ pub(super) struct Knobs {
     pub(super) batch: Option<usize>,
     pub(super) binding: Binding,
     pub(super) df: Option<Fragmenting>,
+    pub(super) header: HeaderTerms,
 }
 
 impl Knobs {
@@ -133,6 +135,7 @@ impl Knobs {
             batch: settings.find(&BATCH).map(|n| n as usize),
             binding: if settings.get(&CONNECTED) { Binding::Connected } else { Binding::Loose },
             df: settings.find(&DF),
+            header: HeaderTerms::of(settings),
         }
     }
 
@@ -141,6 +144,7 @@ impl Knobs {
         Buffer::Receive.request(socket, self.rcvbuf)?;
         Buffer::Send.request(socket, self.sndbuf)?;
         cover(socket, self.coverage)?;
+        self.header.set(socket)?;
         let Some(df) = self.df else { return Ok(()) };
         let label = self.variant.label;
         df.set(socket).map_err(|e| Error::setup(format!("set df={} for {label}", df.word()), e))

@@ -18,6 +18,7 @@ use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, Received, is_full,
     is_network_error, probe_coalescing, probe_segmentation,
 };
+use crate::datapath::ip_header::ArrivedHeader;
 use crate::datapath::option::{self, Buffer};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
@@ -26,8 +27,9 @@ use crate::measurements::ConnStats;
 use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
+use crate::transport::header::{self, HeaderTerms};
 use crate::transport::hello::{self, Hello};
-use crate::transport::udp_handshake::{self, DatagramListener, LateDatagram, UDP};
+use crate::transport::udp_handshake::{self, DatagramListener, DialledFlow, LateDatagram, UDP};
 use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
     effective_options, not_ip, unstamped,
@@ -56,7 +58,9 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
         return Err(not_ip(transport.info().id, dial.to));
     };
     let deadline = Monotonic.now() + dial.timeout;
-    let socket =
+    let terms = HeaderTerms::of(dial.knobs);
+    let prepare = |socket: &socket2::Socket| prepare_with(socket, terms);
+    let DialledFlow { socket, arrived } =
         udp_handshake::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
     let asked = ConnParameters {
@@ -65,7 +69,7 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
         largest_message: dial.largest_message,
         tickets: dial.tickets,
     };
-    let sockets = Sockets { out: socket, arrivals: None };
+    let sockets = Sockets { out: socket, arrivals: None, arrived };
     connect(transport.info(), sockets, &ends, asked, deadline, &|opening| transport.open(opening))
 }
 
@@ -113,6 +117,11 @@ pub fn prepare(socket: &socket2::Socket) -> Result<()> {
     Buffer::Send.request(socket, Some(SOCKET_BUFFER))
 }
 
+fn prepare_with(socket: &socket2::Socket, terms: HeaderTerms) -> Result<()> {
+    terms.set(socket)?;
+    prepare(socket)
+}
+
 struct OverUdpListener {
     transport: Box<dyn Userspace + Send>,
     gate: DatagramListener,
@@ -129,11 +138,12 @@ impl Listener for OverUdpListener {
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let deadline = Monotonic.now() + timeout;
-        let guest = self.gate.accept(timeout, &prepare)?;
+        let terms = HeaderTerms::of(&self.knobs);
+        let guest = self.gate.accept(timeout, &|socket| prepare_with(socket, terms))?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
         let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
         let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
-        let sockets = Sockets { out: guest.socket, arrivals: None };
+        let sockets = Sockets { out: guest.socket, arrivals: None, arrived: guest.arrived };
         let make: Make<'_> = &|opening| self.transport.open(opening);
         let conn = connect(self.transport.info(), sockets, &ends, asked, deadline, make)?;
         Ok((ends.hello.flow, conn))
@@ -169,6 +179,8 @@ pub struct Sockets {
     pub out: socket2::Socket,
     /// Socket on which datagrams arrive; absent where it is the same one.
     pub arrivals: Option<socket2::Socket>,
+    /// Header of a packet that arrived when the flow was opened.
+    pub arrived: ArrivedHeader,
 }
 
 /// End of a connection.
@@ -189,6 +201,8 @@ struct OverUdp {
     rx: ReceiveEngine,
     connect: Nanos,
     network_errors: u64,
+    terms: HeaderTerms,
+    arrived: ArrivedHeader,
 }
 
 impl OverUdp {
@@ -239,6 +253,8 @@ impl OverUdp {
             rx,
             connect: Nanos::ZERO,
             network_errors: 0,
+            terms: HeaderTerms::of(asked.knobs),
+            arrived: sockets.arrived,
         })
     }
 
@@ -448,6 +464,8 @@ impl Conn for OverUdp {
             ("rcvbuf", Buffer::Receive.describe(inlet, Some(SOCKET_BUFFER))),
             ("sndbuf", Buffer::Send.describe(socket, Some(SOCKET_BUFFER))),
         ]));
+        self.terms.report(self.socket.as_fd(), &mut effective);
+        header::report_arrived(self.arrived, &mut effective);
         effective
     }
 

@@ -1,6 +1,18 @@
-//! Options of several flows, as read back.
+//! Options of flows, as read back.
 
-use crate::transport::Effective;
+use crate::datapath::origin;
+use crate::transport::{Conn, Effective};
+
+/// Returns the options of a connection as read back, with the local address and the interface that its socket is bound to,
+/// if the trial has any.
+pub(in crate::trial) fn of(conn: &dyn Conn) -> Effective {
+    let mut all = conn.effective();
+    let bound = conn.sockets().first().and_then(|socket| origin::in_force(*socket));
+    let Some(bound) = bound else { return all };
+    all.extend(bound.source.map(|source| ("source".to_owned(), source.ip().to_string())));
+    all.extend(bound.device.map(|device| ("device".to_owned(), device)));
+    all
+}
 
 /// Returns the options of the first flow, and the options of each flow if they differ.
 pub(in crate::trial) fn by_flow(all: Vec<Effective>) -> (Effective, Vec<Effective>) {

@@ -116,6 +116,7 @@ fn limit_memory(most: u64) -> Result<()> {
 mod tests {
     use super::*;
     use crate::contract::{Side, WaitMode};
+    use crate::datapath::origin::Origin;
     use crate::time::Nanos;
     use crate::transport::Address;
     use crate::transport::hello::Token;
@@ -135,6 +136,7 @@ mod tests {
             further: Vec::new(),
             share: None,
             mtu: None,
+            origin: Origin::default(),
             goes_first: false,
             grant: None,
             side,

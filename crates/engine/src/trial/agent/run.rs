@@ -10,7 +10,7 @@ use deadheat_base::panics::contained;
 
 use crate::contract::{PeerKind, Side, Store};
 use crate::datapath::account::Account;
-use crate::datapath::{option, policer};
+use crate::datapath::{option, origin, policer};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::handover::ConnectionSource;
@@ -87,6 +87,7 @@ fn trial(
 ) -> Result<(AgentReport, Parting)> {
     means::begin(&plan, account)?;
     option::limit_path_mtu(plan.mtu);
+    origin::leave_from(plan.origin.clone());
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
     if let Some(why) = misfit(&contender, &*task) {

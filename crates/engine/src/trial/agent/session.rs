@@ -26,7 +26,7 @@ use crate::trial::process::{spawn, take_nudges};
 use crate::workload::EndpointReport;
 
 use super::driver::{Flow, Signal, Watch};
-use super::effective::by_flow;
+use super::effective::{self, by_flow};
 use super::meters::Meters;
 use super::parting::Parting;
 use super::stuck::{self, StuckWatch};
@@ -381,7 +381,7 @@ fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Resu
         stats: flow.stats(),
         report: flow.half.report(clock.now()),
         series: flow.sampler.series(),
-        effective: flow.conn.effective(),
+        effective: effective::of(&*flow.conn),
         wait_calls: flow.wait_calls,
         waiting: flow.waiting.total(),
         allocations,

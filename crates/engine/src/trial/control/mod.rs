@@ -31,6 +31,7 @@ use sha2::Sha256;
 
 use super::explain::{EndNotes, Pass};
 use crate::contract::{Side, WaitMode};
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Fault, Result};
 use crate::host::facts::HostFacts;
 use crate::measurements::series::{Point, Series};
@@ -45,10 +46,12 @@ use crate::workload::EndpointReport;
 
 pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
+pub mod eyeballs;
 pub(crate) mod heartbeat;
 pub mod key;
 pub(super) mod patient;
 pub mod private_file;
+pub mod reach;
 pub mod remote;
 pub mod stream;
 
@@ -250,6 +253,9 @@ pub struct AgentPlan {
     /// Largest IP packet that passes unfragmented, if a relay on the way hides it from this end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// Local address and interface of the sockets of this end (near); absent if the kernel chooses.
+    #[serde(default, skip_serializing_if = "Origin::is_any")]
+    pub origin: Origin,
     /// True if this end runs at a higher priority than other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,

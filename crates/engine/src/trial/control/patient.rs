@@ -3,10 +3,7 @@
 //! A read timeout is per call: a peer that sends a byte every few seconds would never exceed it.
 
 use std::io::{self, Read};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
@@ -51,31 +48,6 @@ where
     }
 }
 
-/// Connects within `timeout`, or until `stop` is set.
-///
-/// # Errors
-/// Fails like connect(2); with [`io::ErrorKind::TimedOut`]; with [`io::ErrorKind::Other`] once `stop` is set.
-pub(in crate::trial) fn connect(
-    address: std::net::SocketAddr,
-    timeout: Duration,
-    stop: &AtomicBool,
-) -> io::Result<TcpStream> {
-    let (sender, receiver) = channel();
-    let dial = move || {
-        // After Ctrl-C the receiver is gone.
-        let _ = sender.send(TcpStream::connect_timeout(&address, timeout));
-    };
-    std::thread::Builder::new().name("dial".into()).spawn(dial)?;
-    loop {
-        check(stop)?;
-        match receiver.recv_timeout(GLANCE.into()) {
-            Ok(connected) => return connected,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::TimedOut.into()),
-        }
-    }
-}
-
 /// Sleeps for `time`, or until `stop` is set.
 ///
 /// # Errors
@@ -99,6 +71,7 @@ fn check(stop: &AtomicBool) -> io::Result<()> {
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     use super::*;
 
@@ -120,14 +93,12 @@ mod tests {
     }
 
     #[test]
-    fn stop_ends_reading_connecting_and_sleeping() {
+    fn stop_ends_reading_and_sleeping() {
         let (near, _far) = UnixStream::pair().unwrap();
         let stop = AtomicBool::new(true);
         let deadline = Monotonic.now() + Nanos::from_secs(1_000);
         let error = Patient { stream: &near, deadline, stop: &stop }.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Other);
         assert!(sleep(Nanos::from_secs(1_000), &stop).is_err());
-        let nowhere = "192.0.2.1:9".parse().unwrap();
-        assert!(connect(nowhere, Duration::from_secs(1_000), &stop).is_err());
     }
 }

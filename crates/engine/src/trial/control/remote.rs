@@ -1,30 +1,30 @@
 //! Client's side of a server's control connection: it greets, proves the secret, and reads the host's facts.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::foreign::{short, visible};
-use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
 
+use super::eyeballs::ConnectAttempt;
 use super::heartbeat;
 use super::key::Pin;
-use super::patient::{Patient, connect, sleep};
+use super::patient::{Patient, sleep};
+use super::reach::{self, ReachedServer, Route};
 use super::stream::{ControlStream, Stream};
 use super::{FromServer, Greeting, Limits, MAGIC, OLDEST_PROTOCOL, PROTOCOL, Secret};
 use crate::host::facts::HostFacts;
 use crate::transport::handover::readable;
 use crate::transport::hello::Token;
 use crate::trial::control;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::trial::path::facts::ReachFacts;
 
 /// Default port of servers, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 5210;
@@ -75,6 +75,10 @@ pub struct ServerWait<'a> {
 pub struct RemoteServer {
     /// Address of the server.
     pub address: SocketAddr,
+    /// Address of this host on the control connection.
+    pub own_address: SocketAddr,
+    /// Attempts that led to the control connection, in their order.
+    pub attempts: Vec<ConnectAttempt>,
     /// Control connection.
     pub control: Arc<ControlStream>,
     /// Facts about the server's host.
@@ -102,7 +106,7 @@ pub struct SpokenProtocol {
 #[derive(Debug, Clone)]
 struct Dialled {
     host: String,
-    family: Family,
+    route: Route,
     credentials: Credentials,
     /// Number of this client, which all its connections give.
     client: Token,
@@ -117,22 +121,21 @@ pub(in crate::trial) enum Redial {
 }
 
 impl RemoteServer {
-    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`. A server without capacity is
-    /// asked again every second for an hour.
+    /// Connects to `host`, which is `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`, over the IP version that answers
+    /// first. A server without capacity is asked again every second for an hour.
     ///
     /// # Errors
     /// Fails with the address and a remedy if the server cannot be reached, speaks another protocol, or wants a secret
     /// that is missing or wrong. [`Error::Interrupted`] on Ctrl-C.
     pub fn connect(
         host: &str,
-        family: Family,
+        route: &Route,
         credentials: &Credentials,
         waiting: &mut ServerWait<'_>,
     ) -> Result<RemoteServer> {
-        let addresses = resolve(host, family)?;
         let (client, credentials) = (Token::fresh()?, credentials.clone());
-        let dialled = Dialled { host: host.into(), family, credentials, client };
-        RemoteServer::wait(&dialled, &addresses, waiting)
+        let dialled = Dialled { host: host.into(), route: route.clone(), credentials, client };
+        RemoteServer::wait(&dialled, None, waiting)
     }
 
     /// Returns the control connection for the far end `node` of a trial at this server; opens those that are missing,
@@ -150,7 +153,7 @@ impl RemoteServer {
             return Ok(Arc::clone(&self.control));
         };
         while self.beside.len() <= at {
-            let more = RemoteServer::wait(&self.dialled, &[self.address], waiting)?;
+            let more = RemoteServer::wait(&self.dialled, Some(self.address), waiting)?;
             self.beside.push(more.control);
         }
         Ok(Arc::clone(&self.beside[at]))
@@ -178,13 +181,13 @@ impl RemoteServer {
 
     fn wait(
         dialled: &Dialled,
-        addresses: &[SocketAddr],
+        at: Option<SocketAddr>,
         waiting: &mut ServerWait<'_>,
     ) -> Result<RemoteServer> {
         let give_up = Monotonic.now() + LONGEST_WAIT;
         let mut closed = 0;
         loop {
-            match RemoteServer::ask(dialled.clone(), addresses, waiting.stop)? {
+            match RemoteServer::ask(dialled.clone(), at, waiting.stop)? {
                 Answer::Welcome(server) => return Ok(*server),
                 Answer::Silent(error) => return Err(error),
                 Answer::Closed(error) => {
@@ -209,10 +212,7 @@ impl RemoteServer {
     /// # Errors
     /// Fails if a server answers that does not admit this client; [`Error::Interrupted`] on Ctrl-C.
     pub(in crate::trial) fn again(&self, stop: &AtomicBool) -> Result<Redial> {
-        let Dialled { host, family, .. } = &self.dialled;
-        let asked = resolve(host, *family)
-            .and_then(|addresses| RemoteServer::ask(self.dialled.clone(), &addresses, stop));
-        match asked {
+        match RemoteServer::ask(self.dialled.clone(), None, stop) {
             Ok(Answer::Welcome(server)) => Ok(Redial::Back(server)),
             Ok(Answer::Full(error) | Answer::Closed(error) | Answer::Silent(error))
             | Err(error @ (Error::Setup { .. } | Error::Stopped { .. })) => {
@@ -252,14 +252,31 @@ impl RemoteServer {
         [&self.control].into_iter().chain(&self.beside).any(|stream| stream.is_lost())
     }
 
-    fn ask(dialled: Dialled, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Answer> {
-        let Dialled { credentials, client, .. } = &dialled;
-        let control = connect_any(addresses, stop)?;
-        let failed = |e| Error::setup("set up a control connection", e);
-        let address = control.peer_addr().map_err(failed)?;
+    /// Returns the way that control took.
+    pub fn reached(&self) -> ReachFacts {
+        ReachFacts {
+            own_address: self.own_address.ip(),
+            seen_as: self.facts.seen_as,
+            attempts: self.attempts.clone(),
+        }
+    }
+
+    /// Returns the local address and interface of all connections to it.
+    pub fn origin(&self) -> &Origin {
+        &self.dialled.route.origin
+    }
+
+    /// Asks the server `at` this address, or else at the first of its name's addresses that answers.
+    fn ask(dialled: Dialled, at: Option<SocketAddr>, stop: &AtomicBool) -> Result<Answer> {
+        let Dialled { host, route, credentials, client } = &dialled;
+        let ReachedServer { stream: control, address, attempts } = match at {
+            Some(address) => reach::connect_to(address, route, stop)?,
+            None => reach::connect(host, route, stop)?,
+        };
         let failed = |e| Error::setup(format!("set up the control connection to {address}"), e);
         control.set_nodelay(true).map_err(failed)?;
         control.set_write_timeout(Some(LET_IN.into())).map_err(failed)?;
+        let own_address = control.local_addr().map_err(failed)?;
         let control = match (&credentials.secret, &credentials.pin) {
             (None, None) => ControlStream::plain(control),
             (_, pin) => ControlStream::encrypted(control, pin.as_ref())?,
@@ -272,8 +289,17 @@ impl RemoteServer {
             Ok((facts, limits, spoken)) => {
                 heartbeat::beat(line.stream.tcp()).map_err(failed)?;
                 let (control, beside) = (Arc::new(line.stream), Vec::new());
-                let server =
-                    RemoteServer { address, control, facts, limits, spoken, dialled, beside };
+                let server = RemoteServer {
+                    address,
+                    own_address,
+                    attempts,
+                    control,
+                    facts,
+                    limits,
+                    spoken,
+                    dialled,
+                    beside,
+                };
                 Ok(Answer::Welcome(Box::new(server)))
             }
             Err(error) => match line.full {
@@ -439,59 +465,10 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
-fn resolve(host: &str, family: Family) -> Result<Vec<SocketAddr>> {
-    let resolved = if let Ok(ip) = host.parse::<IpAddr>() {
-        Ok(vec![SocketAddr::new(ip, DEFAULT_PORT)])
-    } else if host.contains(':') {
-        host.to_socket_addrs().map(Iterator::collect)
-    } else {
-        (host, DEFAULT_PORT).to_socket_addrs().map(Iterator::collect)
-    };
-    let all: Vec<SocketAddr> = resolved.map_err(|e| {
-        Error::setup_advice(
-            format!("look up {host}"),
-            e,
-            "write NAME, NAME:PORT, ADDRESS or [ADDRESS]:PORT",
-        )
-    })?;
-    let fitting: Vec<SocketAddr> =
-        all.iter().copied().filter(|address| family.has(address)).collect();
-    if fitting.is_empty() {
-        let version = if family == Family::V4 { "IPv4" } else { "IPv6" };
-        return Err(Error::usage(format!("{host} has no {version} address; leave out -4 or -6")));
-    }
-    Ok(fitting)
-}
-
-fn connect_any(addresses: &[SocketAddr], stop: &AtomicBool) -> Result<TcpStream> {
-    let mut last = None;
-    for address in addresses {
-        match connect(*address, CONNECT_TIMEOUT, stop) {
-            Ok(stream) => return Ok(stream),
-            Err(_) if stop.load(Ordering::Acquire) => return Err(Error::Interrupted),
-            Err(error) => last = Some((address, error)),
-        }
-    }
-    let Some((address, error)) = last else {
-        return Err(Error::usage("no address to connect to"));
-    };
-    let advice = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            "nothing listens there; start `deadheat serve` on that host, or give its port as HOST:PORT"
-        }
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            "no answer at all: a firewall, or the wrong address; TCP port 5210 must be open"
-        }
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            "there is no route to it from here"
-        }
-        _ => "",
-    };
-    Err(Error::setup_advice(format!("connect to {address}"), error, advice))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -503,19 +480,7 @@ mod tests {
 
     fn ask(host: &str) -> Result<RemoteServer> {
         let mut waiting = ServerWait { stop: &AtomicBool::new(false), on_full: &mut |_| {} };
-        RemoteServer::connect(host, Family::Any, &Credentials::default(), &mut waiting)
-    }
-
-    #[test]
-    fn hosts_in_every_form() {
-        let one = |host, family| resolve(host, family).map(|all| all[0].to_string());
-        assert_eq!(one("127.0.0.1", Family::Any).unwrap(), "127.0.0.1:5210");
-        assert_eq!(one("127.0.0.1:99", Family::V4).unwrap(), "127.0.0.1:99");
-        assert_eq!(one("::1", Family::V6).unwrap(), "[::1]:5210");
-        assert_eq!(one("[::1]:99", Family::Any).unwrap(), "[::1]:99");
-        let error = one("127.0.0.1", Family::V6).unwrap_err().to_string();
-        assert!(error.contains("no IPv6 address"), "{error}");
-        assert!(one("127.0.0.1:port", Family::Any).unwrap_err().to_string().contains("NAME:PORT"));
+        RemoteServer::connect(host, &Route::default(), &Credentials::default(), &mut waiting)
     }
 
     #[test]
@@ -590,7 +555,7 @@ mod tests {
             });
             let mut waiting = ServerWait { stop: &stop, on_full: &mut |_| {} };
             let nothing = Credentials::default();
-            let left = RemoteServer::connect(&address, Family::Any, &nothing, &mut waiting);
+            let left = RemoteServer::connect(&address, &Route::default(), &nothing, &mut waiting);
             assert!(matches!(left, Err(Error::Interrupted)), "{left:?}");
         });
     }

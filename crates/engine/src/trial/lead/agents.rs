@@ -191,9 +191,10 @@ impl Agents {
         work.live = self.on_interval.is_some();
         work.goes_first = self.goes_first;
         work.emulated = self.emulated().map(|path| path.terms());
-        if let Far::Server { .. } = self.far {
+        if let Far::Server { server, .. } = &self.far {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
+            work.origin = server.origin().clone();
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         let mut loads = Vec::new();

@@ -13,6 +13,7 @@
 use std::net::SocketAddr;
 
 use crate::contract::{PeerKind, Side, WaitMode};
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
@@ -68,6 +69,8 @@ pub(super) struct Group {
     pub(super) emulated: Option<control::PathTerms>,
     /// Relay that the group's traffic goes through, if any.
     pub(super) way: Option<RelayWay>,
+    /// Local address and interface that its near end is bound to.
+    pub(super) origin: Origin,
 }
 
 impl Group {
@@ -92,7 +95,8 @@ impl Group {
         let Some(order) = load::order(&work.order) else { return Ok(None) };
         let work_by_side = [order.pairing.task.clone(), order.pairing.task.clone()];
         let group = Group::new(order, work_by_side, free(&work.assigned, topology))?;
-        let group = Group { emulated: work.emulated, is_load: true, ..group };
+        let origin = work.origin.clone();
+        let group = Group { emulated: work.emulated, is_load: true, origin, ..group };
         if !work.is_served {
             return Ok(Some(group));
         }
@@ -124,6 +128,7 @@ impl Group {
             blast: None,
             emulated: None,
             way: None,
+            origin: Origin::default(),
         })
     }
 
@@ -154,6 +159,7 @@ impl Group {
         AgentPlan {
             samples: self.order.samples.clone(),
             further: far,
+            origin: self.near_origin(),
             share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
             ..self.plan(Side::Near, first)
         }
@@ -218,6 +224,7 @@ impl Group {
             to: self.behind_relay(far)?,
             credentials: way.credentials.clone(),
             allocations: flows as u16,
+            origin: self.origin.clone(),
         }))
     }
 
@@ -260,10 +267,16 @@ impl Group {
             pass: self.order.pass,
             emulated: self.emulated,
             mtu: self.way.as_ref().and_then(|way| way.mtu),
+            origin: Origin::default(),
             goes_first: self.goes_first,
             blast: self.blast,
             grant: None,
         }
+    }
+
+    /// Returns the origin of the near end's sockets. Towards a TURN client beside it there is none: that client has it.
+    fn near_origin(&self) -> Origin {
+        if self.contender.via.is_turn() { Origin::default() } else { self.origin.clone() }
     }
 }
 

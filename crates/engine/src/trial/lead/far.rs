@@ -137,15 +137,17 @@ impl Far {
                 kind: PathKind::Loopback,
                 address: family.loopback().to_string(),
                 built: None,
+                reached: None,
             },
             Far::Emulated(path) => path.facts(),
-            Far::Server { host, further, .. } => {
+            Far::Server { host, server, further } => {
                 let hosts = [host].into_iter().chain(further.iter().map(|one| &one.host));
                 PathFacts {
                     spec: hosts.cloned().collect::<Vec<_>>().join(", "),
                     kind: PathKind::Remote,
                     address: self.of_servers(|server| server.address.to_string()),
                     built: None,
+                    reached: Some(Box::new(server.reached())),
                 }
             }
         }

@@ -144,6 +144,7 @@ impl EmulatedPath {
             kind: PathKind::Emulated,
             address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
             built: Some(Box::new(BuiltPath::of(&self.network, how))),
+            reached: None,
         }
     }
 }

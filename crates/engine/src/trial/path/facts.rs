@@ -9,7 +9,28 @@ use crate::contract::WaitMode;
 use crate::path::gate::{self, LatenessLimits};
 use crate::path::network::{Impairments, Link, Network, Rate};
 use crate::time::Nanos;
+use crate::trial::control::eyeballs::ConnectAttempt;
 use crate::units::BitRate;
+
+/// Way to a far end behind a server, as control took it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReachFacts {
+    /// Address of this host, as this host sees it.
+    pub own_address: IpAddr,
+    /// Address of this host, as the server sees it; absent if an older server did not report it.
+    pub seen_as: Option<IpAddr>,
+    /// Attempts to connect, in their order.
+    pub attempts: Vec<ConnectAttempt>,
+}
+
+impl ReachFacts {
+    /// Returns the address of this host as the server sees it, if that is another one: a NAT is on the way.
+    pub fn translated(&self) -> Option<IpAddr> {
+        let canonical = |ip: IpAddr| ip.to_canonical();
+        self.seen_as.map(canonical).filter(|seen| *seen != canonical(self.own_address))
+    }
+}
 
 /// Description of a built path.
 #[skip_serializing_none]

@@ -38,6 +38,7 @@ impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
             kind: PathKind::Loopback,
             address: "127.0.0.1".into(),
             built: None,
+            reached: None,
         }
     }
 }

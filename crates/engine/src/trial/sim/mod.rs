@@ -20,6 +20,7 @@ use crate::path::network::{Link, Network};
 use crate::path::{Family, PathKind};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Manual, Nanos};
+use crate::transport::header::HeaderTerms;
 use crate::transport::hello::Token;
 use crate::transport::several::{self, JoinedConn, Strand};
 use crate::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
@@ -256,6 +257,7 @@ impl Runner for Simulation {
             kind: PathKind::Simulated,
             address: String::new(),
             built: None,
+            reached: None,
         }
     }
 }
@@ -301,8 +303,15 @@ fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
         .collect()
 }
 
-/// Checks that a contender does not require real time.
+/// Checks that a contender requires neither real time nor IP.
 fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
+    if let Some(key) = HeaderTerms::typed(&contender.knobs) {
+        return Err(Error::usage(format!(
+            "`{}`: packets of a simulated path have no IP header and no pace of the kernel's; leave out {key}, or emulate \
+             the path without `sim:`",
+            contender.spec
+        )));
+    }
     match contender.transport.info().real_time {
         Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
         None => Ok(()),

@@ -353,6 +353,7 @@ fn refused(what: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datapath::origin::Origin;
 
     const REALM: &str = "example.org";
     const ADDRESS: &str = "192.0.2.9:5000";
@@ -363,6 +364,7 @@ mod tests {
             to: ADDRESS.parse().unwrap(),
             credentials: Some(TurnCredentials { user: "ann".into(), password: "pw".into() }),
             allocations: 1,
+            origin: Origin::default(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use deadheat_base::descriptor::ready;
-use socket2::{SockAddr, SockRef};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use super::allocation::{Allocation, CHANNEL, Failure, FailureKind};
 use super::batch::Batch;
@@ -287,11 +287,11 @@ impl TurnClient {
 
 impl Leg {
     fn new(plan: &TurnPlan) -> Result<Leg> {
-        let any: IpAddr = match plan.server {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = socket(SocketAddr::new(any, 0))?;
+        let opened =
+            Socket::new(Domain::for_address(plan.server), Type::DGRAM, Some(Protocol::UDP));
+        let socket = opened.map_err(|e| Error::setup("open the TURN client's socket", e))?;
+        plan.origin.bind(&socket, plan.server)?;
+        let socket = prepared(socket.into())?;
         let connected = socket.connect(plan.server);
         connected.map_err(|e| Error::setup(format!("reach the TURN server {}", plan.server), e))?;
         let allocation = Allocation::new(plan);
@@ -314,7 +314,11 @@ impl Leg {
 
 fn socket(at: SocketAddr) -> Result<UdpSocket> {
     let failed = |e| Error::setup(format!("open the TURN client's socket at {at}"), e);
-    let socket = UdpSocket::bind(at).map_err(failed)?;
+    prepared(UdpSocket::bind(at).map_err(failed)?)
+}
+
+fn prepared(socket: UdpSocket) -> Result<UdpSocket> {
+    let failed = |e| Error::setup("set the TURN client's socket up", e);
     socket.set_nonblocking(true).map_err(failed)?;
     for buffer in [Buffer::Receive, Buffer::Send] {
         buffer.request(&SockRef::from(&socket), Some(BUFFER))?;

@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 
 pub(in crate::trial) use client::run as carry;
@@ -87,6 +88,9 @@ pub struct TurnPlan {
     pub credentials: Option<TurnCredentials>,
     /// Number of allocations to make before the near end dials, one for each of its sockets.
     pub allocations: u16,
+    /// Local address and interface of the sockets to the server.
+    #[serde(default, skip_serializing_if = "Origin::is_any")]
+    pub origin: Origin,
 }
 
 /// Plan of a TURN server for one trial, at the far end's host.
