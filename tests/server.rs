@@ -21,6 +21,8 @@ use deadheat::trial::control::{
 
 #[path = "far/attacks.rs"]
 mod attacks;
+#[path = "far/clocks.rs"]
+mod clocks;
 #[path = "far/encrypted.rs"]
 mod encrypted;
 mod far;

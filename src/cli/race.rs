@@ -10,6 +10,7 @@ use crate::race::{DEFAULT_BLAST, Request, resume};
 use crate::report::{Report, ReportInput, Samples};
 use crate::result::outcome::Outcome;
 use crate::result::save;
+use crate::time::Nanos;
 use crate::units::{self, Bare};
 
 use super::allow::Allow;
@@ -101,8 +102,9 @@ pub(super) struct RaceArgs {
     /// ends the race early
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     every: Option<String>,
-    /// Differences up to this do not matter [default: 5%]
-    #[arg(long, value_name = "SHARE")]
+    /// Differences up to this do not matter: a share, or a time such as 2ms for figures that are times
+    /// [default: 5%]
+    #[arg(long, value_name = "SHARE|TIME")]
     margin: Option<String>,
     #[command(flatten)]
     deciding: DecisionOptions,
@@ -340,6 +342,18 @@ fn intervals(args: &RaceArgs) -> Intervals {
     }
 }
 
+/// Sets the margin as typed: a time for figures that are times, or a share.
+fn with_margin(request: Request, typed: &str) -> Result<Request> {
+    Ok(match units::parse_span(typed) {
+        Ok(Nanos::ZERO) => {
+            let what = "a margin of 0: it must be longer, such as 2ms, or a share, such as 5%";
+            return Err(Error::usage(what));
+        }
+        Ok(time) => request.margin_time(time),
+        Err(_) => request.margin(share("margin", typed, "5%")?),
+    })
+}
+
 pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     let mut request = match args.contenders.as_slice() {
         [] => Request::new(USUAL),
@@ -362,7 +376,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         request = request.every(units::parse_span(every)?);
     }
     if let Some(margin) = &args.margin {
-        request = request.margin(share("margin", margin, "5%")?);
+        request = with_margin(request, margin)?;
     }
     if let Some(confidence) = &args.confidence {
         request = request.confidence(share("confidence", confidence, "95%")?);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::SystemTime;
 
 use clap::Args;
+use deadheat_base::clocks::ClockMap;
 
 use super::secret;
 use crate::error::{Error, Result};
@@ -16,9 +17,27 @@ use crate::server::{
     Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
     ServedClients, Server, ServerKey, Stop, parse_also,
 };
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control::private_file;
 use crate::trial::control::{Limits, SECRET_VARIABLE};
 use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
+
+/// Environment variable with a clock for the far ends in test builds: its lead over this host's in seconds, and its gain
+/// in parts per million: `18000,100`.
+const TEST_CLOCK: &str = "DEADHEAT_TEST_CLOCK";
+
+/// Returns the clock of the far ends: this host's, unless a test build is asked for another.
+fn test_clock() -> ClockMap {
+    let typed = std::env::var(TEST_CLOCK).ok().filter(|_| cfg!(debug_assertions));
+    let parsed =
+        typed.as_deref().and_then(|typed| typed.split_once(',')).and_then(|(lead, gain)| {
+            Some((lead.parse().ok().map(Nanos::from_secs)?, gain.parse().ok()?))
+        });
+    parsed.map_or(ClockMap::SAME, |(lead, gain_ppm)| {
+        let from_ns = Monotonic.now();
+        ClockMap { from_ns, to_ns: from_ns + lead, gain_ppm }
+    })
+}
 
 /// Options as typed.
 #[derive(Debug, Clone, Default, Args)]
@@ -153,6 +172,7 @@ impl ServeArgs {
             encryption: self.encryption()?,
             clients: if self.once { ServedClients::One } else { ServedClients::Any },
             also: self.also.as_deref().map_or(Ok(Vec::new()), parse_also)?,
+            clock: test_clock(),
             ..Config::default()
         })
     }

@@ -66,8 +66,13 @@ fn a_server_cannot_write_on_the_terminal() {
         rate_bps: BitRate(1),
         concurrent: 1,
     };
-    let welcome =
-        |protocol, version| FromServer::Welcome { protocol, version, nonce: None, limits };
+    let welcome = |protocol, version| FromServer::Welcome {
+        protocol,
+        version,
+        nonce: None,
+        limits,
+        echoes: false,
+    };
     for kind in [FaultKind::Peer, FaultKind::Usage, FaultKind::Setup, FaultKind::Blocked] {
         let fault = Fault { kind, message: hostile() };
         for words in [

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use deadheat::analysis::verdicts;
 use deadheat::measurements::series::{Point, RoundTrips, Series};
-use deadheat::measurements::{Better, Metric, Role, Unit};
+use deadheat::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use deadheat::result::outcome::{Entrant, Outcome, Trial};
 use deadheat::rng::SplitMix64;
 use deadheat::trial::Record;
@@ -48,6 +48,7 @@ pub(crate) fn large() -> Outcome {
         unit: Unit::Nanos,
         better: Better::Lower,
         role,
+        clock: ClockNeed::None,
     };
     let entrant = |(id, (spec, transport, colour)): (usize, (&str, &str, &str))| Entrant {
         id,

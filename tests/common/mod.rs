@@ -22,9 +22,9 @@ use deadheat::host::quiet::{
 use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
-    Account, Allocations, Better, ClockEstimate, ContentState, Cost, Distribution, Fallback,
-    FallbackCause, HostCounters, Ledger, Marks, Metric, Outage, PacedFlow, Pacing, Packets,
-    Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp, Wire,
+    Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,
+    Fallback, FallbackCause, HostCounters, Ledger, Marks, Metric, Outage, PacedFlow, Pacing,
+    Packets, Quantile, Role, TcpView, Throttled, Unit, Verified, WarmUp, Wire,
 };
 use deadheat::path::PathKind;
 use deadheat::path::gate::LatenessLimits;
@@ -655,6 +655,7 @@ fn asked() -> RecordedRequest {
         budget_ns: Some(60_000_000_000),
         every_ns: Some(1_000_000_000),
         margin: Some(0.05),
+        margin_ns: None,
         resolve: None,
         claims_all: false,
         as_deployed: false,
@@ -719,6 +720,7 @@ fn metrics() -> Vec<Metric> {
         unit,
         better: Better::Lower,
         role,
+        clock: ClockNeed::None,
     };
     vec![
         metric("rtt_p50_ns", "RTT p50", Unit::Nanos, Role::Claim),
@@ -879,6 +881,8 @@ fn clock() -> ClockEstimate {
         error_bound_ns: 21_500,
         drift_ppm: Some(-3.25),
         n: MESSAGES,
+        round_trip_ns: Some(43_000),
+        ..ClockEstimate::default()
     }
 }
 
@@ -1086,6 +1090,7 @@ fn summary() -> Vec<Summary> {
         trials: BLOCKS,
         censored: false,
         regimes: None,
+        clock_bound_ns: None,
     };
     let mut rows = vec![
         row(TCP, "rtt_p50_ns", [62_300.0, 62_574.0, 62_848.0]),
@@ -1130,6 +1135,7 @@ fn verdicts() -> Vec<Verdict> {
         resolution: Some(0.013),
         effect: Some(effect(by)),
         note: note.into(),
+        difference: None,
     };
     let undecided = |a, b, ratio, by, more: u64| Verdict {
         more_blocks: Some(more),
@@ -1195,6 +1201,7 @@ fn control() -> Control {
             resolution: Some(0.011),
             effect: Some(Effect { point: 62.0, low: -370.0, high: 500.0 }),
             note: "tcp and its hidden copy are a dead heat.".into(),
+            difference: None,
         }],
         trusted: true,
         note: "tcp against a hidden copy of itself is a dead heat, as it must be.".into(),

@@ -132,6 +132,7 @@ fn summary((contender, estimate): (usize, f64)) -> Summary {
         trials: BLOCKS,
         censored: false,
         regimes: None,
+        clock_bound_ns: None,
     }
 }
 
@@ -143,6 +144,7 @@ fn verdict() -> Verdict {
         outcome: stats::Outcome::Undecided,
         ahead: None,
         ratio: Some(Ratio { point: 1.05, low: 1.007, high: 1.1 }),
+        difference: None,
         margin: 0.05,
         confidence: 0.95,
         blocks: BLOCKS,

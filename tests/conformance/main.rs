@@ -469,6 +469,7 @@ fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
         let to = Address::Ip(free);
         let mut listener = listen(contender, &to, ConnectionSource::Handed(agent)).unwrap();
         let (stop, pull) = UnixStream::pair().unwrap();
+        let contender = &contender;
         thread::scope(|scope| {
             scope.spawn(move || {
                 while let Some(presented) = port.next(stop.as_fd()).unwrap() {

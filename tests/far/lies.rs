@@ -17,14 +17,20 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
 type Lie = fn(&mut Value);
 
 /// An honest server; killed when dropped.
-struct Honest {
+pub(super) struct Honest {
     process: Child,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Honest {
-    fn start() -> Honest {
+    pub(super) fn start() -> Honest {
+        Honest::on_clock("0,0")
+    }
+
+    /// On a clock that leads by so many seconds, and gains so many parts per million.
+    pub(super) fn on_clock(clock: &str) -> Honest {
         let mut process = Command::new(PROGRAM)
+            .env("DEADHEAT_TEST_CLOCK", clock)
             .args(["serve", "--bind", "127.0.0.1:0"])
             .stderr(Stdio::piped())
             .spawn()

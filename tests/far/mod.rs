@@ -151,6 +151,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
                 listens(&mut control)
             }
             ToAgent::CallOff => panic!("the server ends agents itself"),
+            ToAgent::Echo { .. } => panic!("the server answers echoes itself"),
         };
         if done {
             return;
@@ -485,6 +486,7 @@ pub(crate) fn plan() -> AgentPlan {
         origin: Origin::default(),
         goes_first: false,
         grant: None,
+        clock: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -67,6 +67,24 @@ fn which_way_is_worse_depends_on_the_metric() {
 }
 
 #[test]
+fn a_change_that_the_clocks_of_two_hosts_may_be_is_none() {
+    let on_clocks = |mut race: Outcome| {
+        for summary in &mut race.summary {
+            // A tenth of each figure may be the clocks'.
+            summary.clock_bound_ns = Some((summary.estimate / 10.0) as u64);
+        }
+        race
+    };
+    for (factor, expected) in
+        [(1.0, Change::Undecided), (1.2, Change::Undecided), (1.5, Change::ChangedWorse)]
+    {
+        let new = on_clocks(with_udp(|ns, _| ns * factor));
+        let comparison = compare(&on_clocks(common::full()), &new);
+        assert_eq!(udp(&comparison).change, Some(expected), "{factor}");
+    }
+}
+
+#[test]
 fn noise_is_undecided_and_not_the_same() {
     let new = with_udp(|ns, block| ns * if block.is_multiple_of(2) { 0.8 } else { 1.25 });
     assert_eq!(udp(&compare(&common::full(), &new)).change, Some(Change::Undecided));

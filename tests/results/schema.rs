@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::map::file::Map;
 use deadheat::measurements::series::Series;
-use deadheat::result::outcome::Outcome;
+use deadheat::measurements::{ClockNeed, ClockSource};
+use deadheat::result::outcome::{Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
 use serde_json::Value;
 
@@ -37,11 +38,30 @@ const RESULT: Format = Format {
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
         beside_a_load(&mut outcome);
+        on_two_clocks(&mut outcome);
         json(&outcome)
     },
     is_readable: |value| serde_json::from_value::<Outcome>(value).is_ok(),
     sizes: (20, 100),
 };
+
+/// Adds what a race between two hosts has whose clocks were compared.
+fn on_two_clocks(outcome: &mut Outcome) {
+    outcome.metrics[0].clock = ClockNeed::Offset;
+    let trial = outcome.trials.iter_mut().find(|trial| trial.record.clock.is_some()).unwrap();
+    let clock = trial.record.clock.as_mut().unwrap();
+    (clock.source, clock.stepped) = (ClockSource::Kernel, true);
+    outcome.asked.margin_ns = Some(2_000_000);
+    outcome.summary[0].clock_bound_ns = Some(400_000);
+    outcome.verdicts[0].difference = Some(TimeDifference {
+        point: -3_200_000.0,
+        low: -3_600_000.0,
+        high: -2_900_000.0,
+        margin: 2_000_000.0,
+        resolution: Some(900_000.0),
+        clock_bound: Some(400_000),
+    });
+}
 
 /// Adds what a trial has over time whose messages are observed one by one, and the course of its load.
 fn beside_a_load(outcome: &mut Outcome) {

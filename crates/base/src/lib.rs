@@ -5,6 +5,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`units`], [`mod@time`] | sizes, rates and shares as typed and as newtypes; `Nanos` and clocks |
+//! | [`clocks`] | the clocks of two hosts: a map between them, and the state of one host's |
 //! | [`error`], [`foreign`] | errors by the party that must act; text of peers and files, cleaned for display |
 //! | [`figures`] | measured shares, ratios and their intervals in words |
 //! | [`spec`] | the grammar `NAME:key=value,…`, and typed access to it |
@@ -20,6 +21,7 @@
 //! | [`checksum`] | the Internet checksum |
 
 pub mod checksum;
+pub mod clocks;
 pub mod cmsg;
 pub mod cpu;
 pub mod descriptor;

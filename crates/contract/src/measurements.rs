@@ -15,6 +15,7 @@ pub use deadheat_base::moments;
 pub use deadheat_stats::Better;
 
 mod amounts;
+pub mod clock;
 mod content;
 mod fallback;
 pub mod name;
@@ -24,6 +25,7 @@ mod throttled;
 mod view;
 
 pub use crate::measurements::amounts::{Allocations, Marks, Wire, total};
+pub use crate::measurements::clock::{ClockEstimate, ClockNeed, ClockSource};
 pub use crate::measurements::content::{ContentState, Verified};
 pub use crate::measurements::fallback::{Fallback, FallbackCause};
 pub use crate::measurements::name::{MetricName, Percentile, Phase, Suffix};
@@ -68,6 +70,9 @@ pub struct Metric {
     pub better: Better,
     /// Use of the metric: with verdicts, or only described.
     pub role: Role,
+    /// Clock that its values need.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub clock: ClockNeed,
 }
 
 /// The figures of one trial by metric name.
@@ -488,21 +493,6 @@ fn either<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option
         (Some(a), Some(b)) => Some(plus(a, b)),
         (one, other) => one.or(other),
     }
-}
-
-/// An estimate of the far clock against the near clock, from echoes that carry far timestamps.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ClockEstimate {
-    /// Far minus near, in nanoseconds, at the middle of the trial.
-    pub offset_ns: i64,
-    /// Bound on its error: half the round trip of its echo, which had the smallest round trip. No end host can know
-    /// better.
-    pub error_bound_ns: u64,
-    /// Rate at which the far clock gains on the near one, in parts per million; absent on short
-    /// trials.
-    pub drift_ppm: Option<f64>,
-    /// Echoes used.
-    pub n: u64,
 }
 
 /// First messages of a trial, which warm up both ends and are in no other figure.

@@ -365,7 +365,13 @@ impl<'a> Standing<'a> {
     /// Returns the lead over the next contender: `, 17.8 % lower than tcp, the next`.
     fn lead(&self, leader: usize) -> String {
         let next = self.ids.iter().find(|id| **id != leader);
-        let ratio = next.and_then(|next| self.between(leader, *next)?.ratio);
+        let verdict = next.and_then(|next| self.between(leader, *next));
+        if let (Some(next), Some(difference)) = (next, verdict.and_then(|one| one.difference)) {
+            let way = if self.metric.better == Better::Lower { "lower" } else { "higher" };
+            let by = Nanos(difference.point.abs().round() as u64);
+            return format!(", {by} {way} than {}, the next", label(self.outcome, *next));
+        }
+        let ratio = verdict.and_then(|verdict| verdict.ratio);
         let (Some(next), Some(ratio)) = (next, ratio) else {
             return String::new();
         };
@@ -406,7 +412,7 @@ impl<'a> Standing<'a> {
     }
 
     fn margin(&self) -> String {
-        self.verdicts.first().map_or_else(String::new, |verdict| words::margin(verdict.margin))
+        self.verdicts.first().map_or_else(String::new, |verdict| words::verdict_margin(verdict))
     }
 
     fn labels(&self, ids: &[usize]) -> Vec<String> {

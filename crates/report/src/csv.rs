@@ -10,10 +10,11 @@ use super::content::label;
 use super::text::field;
 use super::{Report, ReportInput, Style};
 use crate::error::Result;
-use crate::measurements::Unit;
+use crate::measurements::{ClockNeed, Metric, Unit};
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
-const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored";
+const COLUMNS: &str =
+    "block,order,contender,control,valid,metric,value,unit,censored,clock_bound_ns";
 
 /// Format of tidy CSV.
 pub(super) struct Csv;
@@ -36,10 +37,11 @@ impl Report for Csv {
                 let value = trial.record.metrics.get(metric);
                 let value = value.map_or_else(String::new, f64::to_string);
                 let censored = trial.record.censored.iter().any(|name| name == metric);
+                let bound = clock_bound(outcome, trial, metric);
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     text,
-                    "{},{},{},{},{},{},{value},{unit},{censored}",
+                    "{},{},{},{},{},{},{value},{unit},{censored},{bound}",
                     trial.block,
                     trial.order,
                     field(&name),
@@ -51,6 +53,14 @@ impl Report for Csv {
         }
         Ok(text.into_bytes())
     }
+}
+
+/// Returns how far the two hosts' clocks may put this figure off, in nanoseconds; empty if they do not enter it.
+fn clock_bound(outcome: &Outcome, trial: &Trial, name: &str) -> String {
+    let is_offset = |metric: &&Metric| metric.name == name && metric.clock == ClockNeed::Offset;
+    let metric = outcome.metrics.iter().find(is_offset);
+    let clock = metric.and(trial.record.clock.as_ref());
+    clock.map_or_else(String::new, |clock| clock.error_bound_ns.to_string())
 }
 
 /// Returns the race's metrics in their order, then the other metrics of the trial.

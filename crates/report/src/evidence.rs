@@ -13,9 +13,12 @@ use super::{factors, imported};
 use crate::figures;
 use crate::measurements::Metric;
 use crate::stats;
+use crate::time::Nanos;
 use deadheat_engine::host::facts::HostFacts;
 use deadheat_engine::host::quiet::HostQuiet;
-use deadheat_engine::result::outcome::{Outcome, Ratio, Status, Trial, Verdict};
+use deadheat_engine::result::outcome::{
+    Effect, Outcome, Ratio, Status, TimeDifference, Trial, Verdict,
+};
 
 /// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {
@@ -84,11 +87,8 @@ fn verdict_table(
         })
     }));
     columns.push(column("difference", &|verdict| effect(outcome, verdict)));
-    columns.push(column("resolution", &|verdict| {
-        let resolution = verdict.resolution.map(figures::resolution);
-        Cell::text(resolution.unwrap_or_default())
-    }));
-    let margins = column("margin", &|v| Cell::text(words::margin(v.margin)));
+    columns.push(column("resolution", &|verdict| Cell::text(resolution(verdict))));
+    let margins = column("margin", &|v| Cell::text(words::verdict_margin(v)));
     let levels = column("level", &|v| Cell::text(words::level(v.confidence)));
     let mut legend = "Ratio: first over second".to_owned();
     legend.push_str(&match shared(&levels) {
@@ -116,17 +116,41 @@ fn verdict_table(
     if verdicts.iter().any(|verdict| verdict.more_blocks.is_some()) {
         legend.push_str(" “+ about”: blocks that are missing for a decision.");
     }
-    if verdicts.iter().any(|verdict| verdict.resolution.is_some()) {
+    legend.push_str(&on_differences(verdicts));
+    if verdicts.iter().any(|verdict| !resolution(verdict).is_empty()) {
         legend.push_str(" Resolution: what these blocks would have found 4 times in 5.");
     }
     columns.retain(Column::has_content);
     Table { columns, legend }
 }
 
+/// Formats the resolution of a verdict, a fraction or a time: `±4.5 %`, `±0.90 ms`; empty if it has none.
+fn resolution(verdict: &Verdict) -> String {
+    let in_time = verdict.difference.and_then(|difference| difference.resolution);
+    let in_time = in_time.map(|ns| format!("±{}", Nanos(ns.round() as u64)));
+    in_time.or(verdict.resolution.map(figures::resolution)).unwrap_or_default()
+}
+
+/// Returns the part of a legend on verdicts about differences, for figures with two hosts' clocks in them.
+fn on_differences(verdicts: &[Verdict]) -> String {
+    let bounds = verdicts.iter().filter_map(|verdict| verdict.difference?.clock_bound);
+    bounds.max().map_or_else(String::new, |bound| {
+        format!(
+            " On differences: the offset of both hosts' clocks, {}, is the same for both and cancels.",
+            words::clock_bound(bound)
+        )
+    })
+}
+
 /// Returns the difference of the first and the second in the metric's unit, with its interval.
 fn effect(outcome: &Outcome, verdict: &Verdict) -> Cell {
     let metric = metric(outcome, &verdict.metric);
-    let Some((effect, metric)) = verdict.effect.as_ref().zip(metric) else {
+    let judged = verdict.difference.map(|TimeDifference { point, low, high, .. }| Effect {
+        point,
+        low,
+        high,
+    });
+    let Some((effect, metric)) = judged.or(verdict.effect).zip(metric) else {
         return Cell::default();
     };
     let scale = Scale::of([effect.point], metric.unit);

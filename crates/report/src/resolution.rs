@@ -2,8 +2,10 @@
 //! and a margin that was widened.
 
 use super::document::{Line, Tone};
+use super::words;
 use crate::figures;
-use crate::measurements::{Metric, Role};
+use crate::measurements::{Metric, Role, Unit};
+use crate::time::Nanos;
 use deadheat_engine::result::outcome::{Outcome, Verdict};
 
 /// Returns a line for each claimed metric with verdicts, and a line on a margin that was widened.
@@ -19,6 +21,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
         let name = if claims.len() > 1 { format!("{}: ", metric.label) } else { String::new() };
         let text = of_metric(outcome, metric);
         lines.extend(text.map(|text| Line::new(format!("{name}{text}"), Tone::Aside)));
+        lines.extend(of_clocks(outcome, metric));
     }
     lines
 }
@@ -39,7 +42,7 @@ fn widened(outcome: &Outcome) -> Vec<Line> {
 /// Returns `resolution ±4.5 %: identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
 fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let own = outcome.verdicts.iter().filter(|verdict| verdict.metric == metric.name);
-    let resolution = range(own);
+    let resolution = in_time(own.clone()).or_else(|| range(own));
     let copies = copies(outcome, metric);
     Some(match (resolution, copies) {
         (Some(range), Some(copies)) => format!("{range}: {copies}"),
@@ -49,6 +52,27 @@ fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<String> {
         (None, Some(copies)) if !outcome.verdicts.is_empty() => copies,
         (None, _) => return None,
     })
+}
+
+/// Returns `resolution ±0.90 ms`, the greatest of verdicts on differences in time.
+fn in_time<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {
+    let all = verdicts.filter_map(|verdict| verdict.difference?.resolution);
+    let most = all.reduce(f64::max)?;
+    Some(format!("resolution ±{}", Nanos(most.round() as u64)))
+}
+
+/// Returns `±12.5 ms of it are the clocks'` for a metric with the offset between two hosts' clocks in it.
+fn of_clocks(outcome: &Outcome, metric: &Metric) -> Option<Line> {
+    let bounds = outcome.summary.iter().filter(|summary| summary.metric == metric.name);
+    let bound = words::clock_bound(bounds.filter_map(|summary| summary.clock_bound_ns).max()?);
+    let enters = match metric.unit {
+        Unit::Nanos => format!("of which {bound} is the clocks'"),
+        Unit::Share | Unit::Count | Unit::BitRate => {
+            format!("and both hosts' clocks enter it, which are known to {bound}")
+        }
+    };
+    let text = format!("{}: {enters}, the same for all contenders of a block", metric.label);
+    Some(Line::new(text, Tone::Aside))
 }
 
 fn range<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {

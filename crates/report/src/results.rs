@@ -160,6 +160,11 @@ pub(super) fn figure(outcome: &Outcome, metric: &Metric, summary: &Summary, scal
         (Some(low), Some(high)) => words::interval(&show(low), &show(high)),
         _ => String::new(),
     };
+    let clocks = match summary.clock_bound_ns.filter(|_| metric.unit == Unit::Nanos) {
+        Some(bound) => format!(" clocks {}", words::clock_bound(bound)),
+        None => String::new(),
+    };
+    let interval = format!("{interval}{clocks}").trim_start().to_owned();
     Cell::number(show(summary.estimate), interval)
 }
 

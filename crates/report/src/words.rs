@@ -4,7 +4,7 @@ use crate::figures;
 pub use crate::figures::list;
 use crate::measurements::Unit;
 use crate::time::Nanos;
-use deadheat_engine::result::outcome::Ratio;
+use deadheat_engine::result::outcome::{Ratio, Verdict};
 
 /// Placeholder for a missing figure.
 pub const NOTHING: &str = figures::NOTHING;
@@ -51,6 +51,19 @@ pub fn level(confidence: f64) -> String {
 /// Formats a margin as a fraction: `±5 %`.
 pub fn margin(margin: f64) -> String {
     format!("±{}", percent(margin))
+}
+
+/// Formats the margin of a verdict, a fraction or a time: `±5 %`, `±2.00 ms`.
+pub fn verdict_margin(verdict: &Verdict) -> String {
+    verdict.difference.map_or_else(
+        || margin(verdict.margin),
+        |difference| format!("±{}", Nanos(difference.margin.round() as u64)),
+    )
+}
+
+/// Formats a bound of two hosts' clocks: `±0.41 ms`.
+pub fn clock_bound(bound_ns: u64) -> String {
+    format!("±{}", Nanos(bound_ns))
 }
 
 /// Formats a ratio with its interval: `1.006` and `[1.002, 1.011]`.

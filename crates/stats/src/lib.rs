@@ -70,7 +70,7 @@ pub use pooled_quantile::pooled_quantile;
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
-pub use verdict::{Claim, Missing, Outcome, Ruling, Slack, Winner, rule, rule_any_time};
+pub use verdict::{Claim, Missing, Outcome, Ruling, Scale, Slack, Winner, rule, rule_any_time};
 
 /// Direction of better figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Verdict: from log-ratios to `ahead`, `dead heat` or `undecided`.
+//! Verdict: from log-ratios, or from differences, to `ahead`, `dead heat` or `undecided`.
 //!
 //! Every verdict follows from one kind of interval: the interval of the signed-rank test around the Hodges–Lehmann
 //! estimate, widened for serial dependence ([`super::serial`]) and for the possible effect of the generator's lateness
@@ -12,6 +12,9 @@
 //!   dead heat with `detectable_but_small`.
 //! * `undecided`: neither, with the number of blocks that would decide. If the interval excludes 1 the direction is
 //!   known nevertheless.
+//!
+//! Where ratios do not exist, or are of figures with a common unknown error, blocks give differences in the unit of the
+//! figure, with a margin in that unit ([`Scale::Differences`]). All of the above holds with 0 in place of a ratio of 1.
 //!
 //! The probability of any false `ahead` in a race is at most the level, and so is the probability of any false `dead
 //! heat`.
@@ -87,14 +90,35 @@ pub struct Slack {
     pub above: f64,
 }
 
+/// Scale of a claim.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scale {
+    /// Log-ratios `ln(a / b)`, with the margin of the race.
+    LogRatios,
+    /// Differences `a - b` in the unit of the figure.
+    Differences {
+        /// Margin in that unit.
+        margin: f64,
+    },
+}
+
 /// Claim: a comparison of contenders a and b.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim<'a> {
-    /// Log-ratios `ln(a / b)`, one per block with two valid trials, in the order of the blocks. They must be finite:
+    /// Log-ratios or differences, one per block with two valid trials, in the order of the blocks. They must be finite:
     /// the gate excludes trials without a ratio before.
-    pub log_ratios: &'a [f64],
+    pub values: &'a [f64],
+    /// Scale of the values.
+    pub scale: Scale,
     /// Bounds on the effect of lateness on them.
     pub slack: Slack,
+}
+
+impl<'a> Claim<'a> {
+    /// Creates a claim on log-ratios.
+    pub fn on_ratios(values: &'a [f64], slack: Slack) -> Claim<'a> {
+        Claim { values, scale: Scale::LogRatios, slack }
+    }
 }
 
 /// Ruling on one [`Claim`].
@@ -104,11 +128,16 @@ pub struct Ruling {
     pub outcome: Outcome,
     /// Contender that is ahead; set if and only if the outcome is `Ahead`.
     pub winner: Option<Winner>,
-    /// Ratio of a over b, with the decisive interval. Without a usable block it is 1 with confidence 0.
+    /// Ratio of a over b, with the decisive interval. Without a usable block, and for a claim on differences, it is 1
+    /// with confidence 0.
     pub ratio: Estimate,
+    /// Difference a - b with the decisive interval, for a claim on differences; 0 with confidence 0 without a usable
+    /// block.
+    pub difference: Option<Estimate>,
     /// Better contender if the interval at `1 - a / m` excludes a ratio of 1, decided or not.
     pub direction: Option<Winner>,
-    /// Difference, as a fraction, that these blocks find with 80 % power. `None` with too few blocks.
+    /// Difference, as a fraction or in the unit of the figure, that these blocks find with 80 % power. `None` with too
+    /// few blocks.
     pub resolution: Option<f64>,
     /// Number of blocks that would decide.
     pub missing: Missing,
@@ -123,13 +152,21 @@ const SHARP: f64 = 0.25;
 const KNOWN_FROM: u64 = 40;
 
 impl Ruling {
-    /// Returns true if the resolution is at most `wanted` (a fraction), or a quarter of the measured difference.
+    /// Returns the confidence of the decisive interval.
+    pub fn confidence(&self) -> f64 {
+        self.difference.map_or(self.ratio.confidence, |difference| difference.confidence)
+    }
+
+    /// Returns true if the resolution is at most `wanted` (in its own unit), or a quarter of the measured difference.
     ///
     /// A race that ends early because of its result ends only on a sharp ruling. It then has the requested resolution,
     /// and few blocks, from which serial dependence ([`super::serial`]) cannot be estimated, decide only clear
     /// differences.
     pub fn is_sharp(&self, wanted: f64) -> bool {
-        let seen = self.ratio.point.ln().abs().exp_m1();
+        let seen = match self.difference {
+            Some(difference) => difference.point.abs(),
+            None => self.ratio.point.ln().abs().exp_m1(),
+        };
         self.resolution.is_some_and(|resolution| resolution <= wanted.max(SHARP * seen))
     }
 }
@@ -185,7 +222,7 @@ impl Intervals {
     fn at(self, walsh: &Walsh, claim: &Claim, level: f64) -> Option<Estimate> {
         match self {
             Intervals::Planned => walsh.interval(1.0 - level),
-            Intervals::AnyTime => eprocess::sequence(walsh, claim.log_ratios, level),
+            Intervals::AnyTime => eprocess::sequence(walsh, claim.values, level),
         }
     }
 
@@ -214,11 +251,12 @@ impl Criterion {
     /// three shifts shows that faster than an interval.
     fn rule_if_decided(&self, claim: &Claim) -> Option<Ruling> {
         let rejects = |shift, side, level: f64| {
-            let evidence = evidence(claim.log_ratios, shift, side);
+            let evidence = evidence(claim.values, shift, side);
             evidence.is_some_and(|evidence| evidence >= -level.ln())
         };
         let differs = [Side::Above, Side::Below].map(|side| rejects(0.0, side, self.level / 2.0));
-        let ties = [(-self.limit, Side::Above), (self.limit, Side::Below)]
+        let limit = self.limit(claim);
+        let ties = [(-limit, Side::Above), (limit, Side::Below)]
             .map(|(edge, side)| rejects(edge, side, self.level));
         if !differs.contains(&true) && ties.contains(&false) {
             return None;
@@ -226,19 +264,28 @@ impl Criterion {
         Some(self.rule(claim)).filter(|ruling| ruling.outcome != Outcome::Undecided)
     }
 
+    /// Returns the margin in the scale of the claim.
+    fn limit(&self, claim: &Claim) -> f64 {
+        match claim.scale {
+            Scale::LogRatios => self.limit,
+            Scale::Differences { margin } => margin.max(0.0),
+        }
+    }
+
     fn rule(&self, claim: &Claim) -> Ruling {
-        let Some(walsh) = Walsh::of(claim.log_ratios) else {
-            return self.without_blocks();
+        let Some(walsh) = Walsh::of(claim.values) else {
+            return self.without_blocks(claim);
         };
-        let inflation = serial::inflation(claim.log_ratios);
+        let limit = self.limit(claim);
+        let inflation = serial::inflation(claim.values);
         let widened = |interval: Estimate| claim.slack.widen(interval.widened(inflation));
         let wide = self.intervals.at(&walsh, claim, self.level).map(widened);
         let narrow = self.intervals.at(&walsh, claim, 2.0 * self.level).map(widened);
         let differs = wide.is_some_and(|interval| interval.excludes(0.0));
-        let within = |interval: &Estimate| interval.within(-self.limit, self.limit);
+        let within = |interval: &Estimate| interval.within(-limit, limit);
         let shown = wide.or_else(|| walsh.widest().map(widened)).unwrap_or(NOTHING);
         let (outcome, shown) = match (wide, narrow.filter(within)) {
-            (Some(wide), _) if differs && wide.point.abs() > self.limit => (Outcome::Ahead, wide),
+            (Some(wide), _) if differs && wide.point.abs() > limit => (Outcome::Ahead, wide),
             // The two tests of a tie need fewer blocks than the interval; the ruling waits for the interval.
             (Some(wide), Some(_)) if within(&wide) => (Outcome::DeadHeat, wide),
             (Some(_), Some(narrow)) => (Outcome::DeadHeat, narrow),
@@ -249,16 +296,17 @@ impl Criterion {
         let missing = match outcome {
             Outcome::Ahead | Outcome::DeadHeat => Missing::Nothing,
             Outcome::Undecided => {
-                let (done, point) = (claim.log_ratios.len() as u64, shown.point);
+                let (done, point) = (claim.values.len() as u64, shown.point);
                 let known =
                     OpenClaim { point, scatter: 0.0, done, wide, narrow, slack: claim.slack };
-                self.missing(known, scatter)
+                self.missing(known, limit, scatter)
             }
         };
         Ruling {
             outcome,
             winner: direction.filter(|_| outcome == Outcome::Ahead),
-            ratio: shown.map(f64::exp),
+            ratio: claim.scale.ratio(shown),
+            difference: claim.scale.difference(shown),
             direction,
             resolution: self.resolution(claim, scatter),
             missing,
@@ -266,11 +314,12 @@ impl Criterion {
         }
     }
 
-    fn without_blocks(&self) -> Ruling {
+    fn without_blocks(&self, claim: &Claim) -> Ruling {
         Ruling {
             outcome: Outcome::Undecided,
             winner: None,
             ratio: NOTHING.map(f64::exp),
+            difference: claim.scale.difference(NOTHING),
             direction: None,
             resolution: None,
             missing: self.at_least(0, 0, false),
@@ -286,19 +335,23 @@ impl Criterion {
     }
 
     fn resolution(&self, claim: &Claim, scatter: Option<f64>) -> Option<f64> {
-        let blocks = claim.log_ratios.len() as u64;
+        let blocks = claim.values.len() as u64;
         let reach = distance(scatter?, blocks, self.resolves, 1.0 - POWER)?;
-        Some((reach + claim.slack.below.max(claim.slack.above)).exp_m1())
+        let whole = reach + claim.slack.below.max(claim.slack.above);
+        Some(match claim.scale {
+            Scale::LogRatios => whole.exp_m1(),
+            Scale::Differences { .. } => whole,
+        })
     }
 
     /// Returns the number of further blocks until the claim is decided, in either way, given the present data. `known`
     /// lacks only a scatter.
-    fn missing(&self, known: OpenClaim, scatter: Option<f64>) -> Missing {
+    fn missing(&self, known: OpenClaim, limit: f64, scatter: Option<f64>) -> Missing {
         // Without a scatter, such as before the third block, only the minimum is known.
         let Some(scatter) = scatter else { return self.at_least(0, known.done, false) };
         let known = OpenClaim { scatter, ..known };
-        let needed = planning::deciding(&known, self.limit, self.level);
-        let off = (known.point.abs() - self.limit).abs();
+        let needed = planning::deciding(&known, limit, self.level);
+        let off = (known.point.abs() - limit).abs();
         let is_likely = known.done >= KNOWN_FROM && off >= known.error();
         self.at_least(needed, known.done, is_likely)
     }
@@ -312,6 +365,19 @@ impl Criterion {
             true => Missing::Blocks(more),
             false => Missing::Perhaps(more),
         }
+    }
+}
+
+impl Scale {
+    fn ratio(self, estimate: Estimate) -> Estimate {
+        match self {
+            Scale::LogRatios => estimate.map(f64::exp),
+            Scale::Differences { .. } => NOTHING.map(f64::exp),
+        }
+    }
+
+    fn difference(self, estimate: Estimate) -> Option<Estimate> {
+        matches!(self, Scale::Differences { .. }).then_some(estimate)
     }
 }
 
@@ -330,7 +396,7 @@ mod tests {
     use super::*;
 
     fn ruled(log_ratios: &[f64], better: Better, margin: f64, slack: Slack) -> Ruling {
-        rule(&[Claim { log_ratios, slack }], better, margin, 0.05)[0]
+        rule(&[Claim::on_ratios(log_ratios, slack)], better, margin, 0.05)[0]
     }
 
     fn one(log_ratios: &[f64], better: Better, margin: f64) -> Ruling {
@@ -415,7 +481,7 @@ mod tests {
     #[test]
     fn claims_share_the_level() {
         let data = around(-0.2, 0.05);
-        let claim = Claim { log_ratios: &data, slack: Slack::default() };
+        let claim = Claim::on_ratios(&data, Slack::default());
         let alone = rule(&[claim], Better::Lower, 0.05, 0.05)[0];
         let among = rule(&[claim; 5], Better::Lower, 0.05, 0.05)[4];
         assert_eq!((alone.ratio.confidence, among.ratio.confidence), (0.95, 0.99));
@@ -488,7 +554,7 @@ mod tests {
                     (0..n).map(|_| ((centre + sd * rng.normal()) / grid).round() * grid).collect()
                 })
                 .collect();
-            let claim = |d| Claim { log_ratios: d, slack: Slack::default() };
+            let claim = |d| Claim::on_ratios(d, Slack::default());
             let claims: Vec<Claim> = data.iter().map(|d| claim(d)).collect();
             let alpha = [0.05, 0.02, 0.003][rng.below(3) as usize];
             let level = alpha / m as f64;
@@ -523,7 +589,7 @@ mod tests {
     #[test]
     fn after_any_block_a_large_difference_and_a_close_tie_are_decided() {
         let any_time = |log_ratios: &[f64], margin| {
-            let claim = Claim { log_ratios, slack: Slack::default() };
+            let claim = Claim::on_ratios(log_ratios, Slack::default());
             rule_any_time(&[claim], Better::Lower, margin, 0.01, 0.05)[0]
         };
         let ahead = any_time(&around(-1.4, 0.1), 0.05).unwrap();
@@ -538,8 +604,8 @@ mod tests {
         assert_eq!(any_time(&around(0.001, 0.3), 0.05), None);
         assert_eq!(any_time(&around(-1.4, 0.1)[..11], 0.05), None);
         assert_eq!(any_time(&[f64::NAN; 12], 0.05), None);
-        let late =
-            Claim { log_ratios: &around(-0.2, 0.05), slack: Slack { below: 0.0, above: 0.3 } };
+        let data = around(-0.2, 0.05);
+        let late = Claim::on_ratios(&data, Slack { below: 0.0, above: 0.3 });
         assert_eq!(rule_any_time(&[late], Better::Lower, 0.05, 0.01, 0.05), [None]);
     }
 
@@ -549,5 +615,45 @@ mod tests {
         assert_eq!(serde_json::to_value(Winner::A).unwrap(), "a");
         assert_eq!(serde_json::to_value(Missing::Never).unwrap(), "never");
         assert_eq!(serde_json::to_value(Missing::Blocks(9)).unwrap()["blocks"], 9);
+    }
+
+    #[test]
+    fn differences_are_judged_as_log_ratios_are_and_in_their_own_unit() {
+        // The same numbers as log-ratios, and as differences in units of a million.
+        for (shift, scatter) in [(0.0, 0.01), (-0.2, 0.05), (0.06, 0.05), (0.02, 0.001)] {
+            let logs = around(shift, scatter);
+            let scaled: Vec<f64> = logs.iter().map(|log| log * 1e6).collect();
+            let margin = 0.05f64.ln_1p() * 1e6;
+            let scale = Scale::Differences { margin };
+            let claim = Claim { values: &scaled, scale, slack: Slack::default() };
+            let [in_units, in_ratios] = [claim, Claim::on_ratios(&logs, Slack::default())]
+                .map(|claim| rule(&[claim], Better::Lower, 0.05, 0.05)[0]);
+            assert_eq!(in_units.outcome, in_ratios.outcome, "{shift}");
+            assert_eq!((in_units.winner, in_units.missing), (in_ratios.winner, in_ratios.missing));
+            let difference = in_units.difference.unwrap();
+            assert!((difference.low / 1e6 - in_ratios.ratio.low.ln()).abs() < 1e-9, "{shift}");
+            let resolutions = (in_units.resolution.unwrap(), in_ratios.resolution.unwrap());
+            assert!((resolutions.0 / 1e6 - resolutions.1.ln_1p()).abs() < 1e-9, "{resolutions:?}");
+            assert_eq!((in_units.ratio.point, in_ratios.difference), (1.0, None));
+        }
+    }
+
+    #[test]
+    fn an_offset_common_to_both_contenders_changes_no_verdict_on_differences() {
+        let ages = |shift: f64, offset: f64| -> Vec<f64> {
+            around(shift, 0.3).into_iter().map(|noise| 31.2 + noise + offset).collect()
+        };
+        let verdict = |offset: f64| {
+            let (a, b) = (ages(2.0, offset), ages(0.0, offset));
+            let values: Vec<f64> = a.iter().rev().zip(&b).map(|(a, b)| a - b).collect();
+            let scale = Scale::Differences { margin: 1.25 };
+            let claim = Claim { values: &values, scale, slack: Slack::default() };
+            let ruling = rule(&[claim], Better::Lower, 0.05, 0.05)[0];
+            (ruling.outcome, ruling.winner, (ruling.difference.unwrap().point * 1e6).round())
+        };
+        assert_eq!(verdict(0.0).0, Outcome::Ahead);
+        for offset in [-30.9, 7.5, 1e4] {
+            assert_eq!(verdict(offset), verdict(0.0), "{offset}");
+        }
     }
 }

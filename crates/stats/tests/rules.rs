@@ -156,7 +156,7 @@ impl Race {
     }
 
     fn ruled(&self, level: f64) -> Ruling {
-        let claim = Claim { log_ratios: &self.ratios, slack: Slack::default() };
+        let claim = Claim::on_ratios(&self.ratios, Slack::default());
         rule(&[claim], Better::Lower, self.margin, level)[0]
     }
 
@@ -376,7 +376,7 @@ fn states_of(
     for seed in 0..races {
         let [a, b, copy] = columns(seed);
         let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-        let claim = Claim { log_ratios: &ratios, slack: Slack::default() };
+        let claim = Claim::on_ratios(&ratios, Slack::default());
         let ruling = rule(&[claim], Better::Lower, MARGIN, LEVEL)[0];
         let less = |one: &[f64], two: &[f64], three: &[f64]| -> Vec<f64> {
             one.iter().zip(two).zip(three).map(|((x, y), z)| x - 0.5 * (y + z)).collect()

@@ -12,7 +12,7 @@
 
 use crate::contract::{Direction, Framing, Guarantees, PeerKind, Service, Side};
 use crate::error::Result;
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::spec::{Settings, Spec};
 use crate::time::Nanos;
 use crate::units::Bytes;
@@ -349,6 +349,7 @@ impl BulkTask {
             unit,
             better,
             role,
+            clock: ClockNeed::None,
         };
         let rate = |name, label, role| metric(name, label, Unit::BitRate, Better::Higher, role);
         let mut metrics = vec![rate("goodput_bps", "goodput", Role::Claim)];

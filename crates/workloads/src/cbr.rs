@@ -6,7 +6,7 @@
 
 use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -271,6 +271,7 @@ impl CbrTask {
             unit,
             better,
             role: if name == "goodput_bps" { Role::Claim } else { Role::Descriptive },
+            clock: if name.starts_with("pdv_") { ClockNeed::Relative } else { ClockNeed::None },
         };
         let rate = |name, label| metric(name, label, Unit::BitRate, Better::Higher);
         let share = |name, label| metric(name, label, Unit::Share, Better::Lower);

@@ -11,7 +11,7 @@
 
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -22,7 +22,7 @@ use crate::paced::{
     BoxedPlan, Claim, DUE_LEN, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
     Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::setting::{fits_rate, ways};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
 
@@ -116,7 +116,6 @@ impl Workload for Events {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
         Ok(Box::new(task))
@@ -269,6 +268,7 @@ impl Work for EventsWork {
                 "{events} events beside a state at {hz} Hz on one connection, {ways}"
             ),
             figures: FIGURES,
+            clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: NamedLane::names(&LANES),
             messages: Some(self.count.saturating_add(self.states())),
@@ -321,6 +321,15 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("held_by_events_mean_ns", "wait for earlier events", Unit::Nanos, Better::Lower),
     ("held_by_state_mean_ns", "wait for the state", Unit::Nanos, Better::Lower),
     ("state_age_mean_ns", "mean age of the state", Unit::Nanos, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("delivery_mean_ns", ClockNeed::Offset),
+    ("delivery_p50_ns", ClockNeed::Offset),
+    ("delivery_p99_ns", ClockNeed::Offset),
+    ("delivery_max_ns", ClockNeed::Offset),
+    ("state_age_mean_ns", ClockNeed::Offset),
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Role, SEGMENTS, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::units::Bytes;
@@ -132,6 +132,7 @@ fn metrics(together: &[Metric]) -> Vec<Metric> {
         unit: Unit::BitRate,
         better: Better::Higher,
         role,
+        clock: ClockNeed::None,
     };
     let own = [
         rate(SLOWEST, "goodput of the slowest", Role::Claim),

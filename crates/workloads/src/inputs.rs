@@ -11,7 +11,7 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -19,7 +19,7 @@ use crate::time::Nanos;
 use crate::paced::{DRAIN, Period, conclude_both};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled, fits_rate, one_clock};
+use crate::workload::setting::{claiming, filled, fits_rate, needing};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{
@@ -97,7 +97,6 @@ impl Workload for Inputs {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = Lockstep::new(Settings::check(spec, KEYS)?)?;
         // At least a message with one input leaves each tick.
         let least = (FRONT + task.input) as f64 * 8.0 * task.hz as f64;
@@ -194,7 +193,7 @@ impl Lockstep {
                 self.hz
             ),
             spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
-            metrics: claiming(FIGURES, self.claimed),
+            metrics: needing(claiming(FIGURES, self.claimed), CLOCKS),
             lengths: self.lengths,
             flows: vec![None],
             largest_message: self.mtu,
@@ -272,6 +271,15 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("stall_max_ns", "longest hitch", Unit::Nanos, Better::Lower),
     ("between_stalls_ns", "time from hitch to hitch", Unit::Nanos, Better::Higher),
     ("sent_bps", "sent, each way", Unit::BitRate, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("delay_p99_ns", ClockNeed::Relative),
+    ("delay_smooth_ns", ClockNeed::Relative),
+    ("stalled_share", ClockNeed::Relative),
+    ("stall_max_ns", ClockNeed::Relative),
+    ("between_stalls_ns", ClockNeed::Relative),
 ];
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod bulk;
 mod cbr;
-mod clock_offset;
 mod connect;
 mod draw;
 mod events;

@@ -6,7 +6,9 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, MetricName, Percentile, Role, Suffix, Unit, name};
+use crate::measurements::{
+    Better, ClockNeed, Metric, MetricName, Percentile, Role, Suffix, Unit, name,
+};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -363,6 +365,7 @@ impl PingTask {
             unit: Unit::Nanos,
             better: Better::Lower,
             role: if percentile == self.claim() { Role::Claim } else { Role::Descriptive },
+            clock: ClockNeed::None,
         };
         let descriptive = |name: &str, label: &str, unit| Metric {
             name: name.to_owned(),
@@ -370,6 +373,7 @@ impl PingTask {
             unit,
             better: Better::Lower,
             role: Role::Descriptive,
+            clock: ClockNeed::None,
         };
         let mut metrics: Vec<Metric> = Percentile::ALL.into_iter().map(percentile).collect();
         metrics.push(descriptive("rtt_pdv_p99_ns", "RTT PDV p99", Unit::Nanos));

@@ -22,7 +22,7 @@ use crate::paced::{
     Claim, MOST_MESSAGES, NamedLane, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key,
     direction_key,
 };
-use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::setting::{fits_rate, ways};
 use crate::workload::{Endpoint, Info, Part, Setting, Task, Workload};
 
 mod parts;
@@ -157,7 +157,6 @@ impl Workload for Share {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
         Ok(Box::new(task))
@@ -303,6 +302,7 @@ impl Work for Session {
                 "{shown}, a pen at {pen} Hz, a voice, and a pose at {pose} Hz on one connection, {ways}"
             ),
             figures: seen::FIGURES,
+            clocks: seen::CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: NamedLane::names(&LANES),
             messages: Some(self.messages()),

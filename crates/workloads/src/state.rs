@@ -10,7 +10,7 @@
 
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Tally, Unit};
+use crate::measurements::{Better, ClockNeed, Tally, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -20,7 +20,7 @@ use crate::paced::{
     BoxedPlan, DUE_LEN, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
     Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, one_clock, set_apart, ways};
+use crate::workload::setting::{fits_rate, set_apart, ways};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
@@ -148,7 +148,6 @@ impl Workload for State {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         let least = setting.bounds(task.pace.direction).delay;
@@ -304,6 +303,7 @@ impl Work for Updates {
             id: INFO.id,
             headline,
             figures,
+            clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: Vec::new(),
             messages: None,
@@ -391,6 +391,20 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
     ("playout_p99_ns", "playout delay for 1 % late", Unit::Nanos, Better::Lower),
     (LOST, "lost", Unit::Share, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("age_mean_ns", ClockNeed::Offset),
+    ("age_p99_ns", ClockNeed::Offset),
+    ("age_max_ns", ClockNeed::Offset),
+    ("near_age_mean_ns", ClockNeed::Offset),
+    ("rest_age_mean_ns", ClockNeed::Offset),
+    ("error_mean_share", ClockNeed::Offset),
+    ("error_p99_share", ClockNeed::Offset),
+    ("playout_p99_ns", ClockNeed::Offset),
+    ("stall_share", ClockNeed::Relative),
+    ("stall_max_ns", ClockNeed::Relative),
 ];
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 
 use crate::contract::{Direction, Guarantees, Ordering, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::units::OfferedRate;
@@ -20,7 +20,7 @@ use crate::units::OfferedRate;
 use crate::paced::{
     Claim, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, numbered, one_clock, ways};
+use crate::workload::setting::{fits_rate, numbered, ways};
 use crate::workload::theory::{Conditions, Prediction, held_back, overlap};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
@@ -110,7 +110,6 @@ impl Workload for Streams {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
@@ -197,6 +196,7 @@ impl Work for StreamsWork {
             id: INFO.id,
             headline: format!("{streams} streams over {over}, {size}-byte messages, {rate} {ways}"),
             figures: FIGURES,
+            clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names,
             messages: None,
@@ -252,6 +252,14 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("held_share", "messages that waited for other streams", Unit::Share, Better::Lower),
     ("held_of_wait_share", "share of other streams in all waiting", Unit::Share, Better::Lower),
     ("own_held_mean_ns", "wait for its own stream", Unit::Nanos, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("delay_mean_ns", ClockNeed::Offset),
+    ("delay_p50_ns", ClockNeed::Offset),
+    ("delay_p99_ns", ClockNeed::Offset),
+    ("delay_max_ns", ClockNeed::Offset),
 ];
 
 #[cfg(test)]

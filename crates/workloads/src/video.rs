@@ -9,7 +9,7 @@
 
 use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -20,7 +20,7 @@ use crate::paced::{
     BoxedPlan, DUE_LEN, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot, Work, WorkFacts,
     direction_key,
 };
-use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::setting::{fits_rate, ways};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
@@ -131,7 +131,6 @@ impl Workload for Video {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let settings = Settings::check(spec, KEYS)?;
         let rate = settings.get(&RATE).0 as f64;
         let task = task(settings);
@@ -264,6 +263,7 @@ impl Work for Moving {
             id: INFO.id,
             headline: format!("{rate} of video at {hz} Hz, shown {deadline} later, {ways}"),
             figures: FIGURES,
+            clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: Vec::new(),
             messages: Some(self.frames.most()),
@@ -346,6 +346,16 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("frozen_max_ns", "longest still", Unit::Nanos, Better::Lower),
     ("latency_mean_ns", "mean latency of a frame", Unit::Nanos, Better::Lower),
     ("latency_p99_ns", "latency p99 of a frame", Unit::Nanos, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("missed_share", ClockNeed::Offset),
+    ("late_share", ClockNeed::Offset),
+    ("frozen_share", ClockNeed::Offset),
+    ("frozen_max_ns", ClockNeed::Offset),
+    ("latency_mean_ns", ClockNeed::Offset),
+    ("latency_p99_ns", ClockNeed::Offset),
 ];
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use crate::contract::Direction;
 use crate::error::Result;
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -19,7 +19,7 @@ use crate::units::span_text;
 use crate::paced::{
     Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, one_clock, ways};
+use crate::workload::setting::{fits_rate, ways};
 use crate::workload::traffic;
 use crate::workload::{Info, Setting, Task, Traffic, Workload};
 
@@ -78,7 +78,6 @@ impl Workload for Voice {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        one_clock(INFO.id, setting)?;
         let task = task(Settings::check(spec, KEYS)?);
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
@@ -139,6 +138,7 @@ impl Work for Speech {
                 "a voice in frames of {frame} with a jitter buffer of {buffer}, {ways}"
             ),
             figures: FIGURES,
+            clocks: CLOCKS,
             claimed: CLAIMED.to_owned(),
             lane_names: Vec::new(),
             messages: None,
@@ -165,6 +165,17 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("mouth_to_ear_ns", "mouth to ear", Unit::Nanos, Better::Lower),
     ("best_rating_share", "rating with the best buffer", Unit::Share, Better::Higher),
     ("best_mouth_to_ear_ns", "mouth to ear with it", Unit::Nanos, Better::Lower),
+];
+
+/// Clocks that the figures need.
+const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("impairment_share", ClockNeed::Offset),
+    ("rating_share", ClockNeed::Offset),
+    ("mouth_to_ear_ns", ClockNeed::Offset),
+    ("best_rating_share", ClockNeed::Offset),
+    ("best_mouth_to_ear_ns", ClockNeed::Offset),
+    ("gap_share", ClockNeed::Relative),
+    ("late_share", ClockNeed::Relative),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use deadheat::Result;
 use deadheat::contract::{Action, Direction, Guarantees, Lane, PeerKind, Service, Side};
-use deadheat::measurements::{Better, Metric, Role, Tally, Unit};
+use deadheat::measurements::{Better, ClockNeed, Metric, Role, Tally, Unit};
 use deadheat::spec::typed::{Optional, Preset};
 use deadheat::spec::{Key, Settings, Spec};
 use deadheat::time::Nanos;
@@ -63,6 +63,7 @@ impl Workload for Knock {
                 unit: Unit::Share,
                 better: Better::Higher,
                 role: Role::Claim,
+                clock: ClockNeed::None,
             }],
             lengths: None::<Lengths>,
             flows: vec![None],

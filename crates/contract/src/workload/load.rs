@@ -11,7 +11,7 @@
 
 use crate::contract::{Guarantees, PeerKind, Service};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Phase, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Phase, Role, Unit};
 use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
 use crate::time::Nanos;
@@ -243,6 +243,7 @@ impl Terms {
             unit: Unit::BitRate,
             better: Better::Higher,
             role: Role::Descriptive,
+            clock: ClockNeed::None,
         });
         info.metrics.extend(phases.iter().flat_map(|_| share_metrics()));
         let leads = self.load.as_ref().filter(|load| load.stint.is_none());

@@ -2,7 +2,7 @@
 
 use crate::contract::Direction;
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::path::PathKind;
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
@@ -153,17 +153,6 @@ pub fn spoken(span: Nanos) -> String {
     }
 }
 
-/// Refuses work that compares times of both ends if they may have different clocks.
-pub fn one_clock(workload: &str, setting: &Setting) -> Result<()> {
-    if setting.kind != PathKind::Remote {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "{workload}: it compares times of both ends, and those of two machines are of two clocks; run it on \
-         loopback, or with --path on an emulated or simulated path like the one to there"
-    )))
-}
-
 /// Refuses work that offers more bits per second of data in one direction than the path carries, without headers: the
 /// queue would grow throughout the trial, and every figure with it.
 pub fn fits_rate(
@@ -213,9 +202,19 @@ pub fn claiming(figures: &[(&str, &str, Unit, Better)], claimed: &str) -> Vec<Me
         unit: *unit,
         better: *better,
         role: if *name == claimed { Role::Claim } else { Role::Descriptive },
+        clock: ClockNeed::None,
     };
     let mut metrics: Vec<Metric> = figures.iter().map(metric).collect();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
+    metrics
+}
+
+/// Sets the clocks that metrics need, by name; others need none.
+pub fn needing(mut metrics: Vec<Metric>, clocks: &[(&str, ClockNeed)]) -> Vec<Metric> {
+    for metric in &mut metrics {
+        let declared = clocks.iter().find(|(name, _)| *name == metric.name);
+        metric.clock = declared.map_or(ClockNeed::None, |(_, need)| *need);
+    }
     metrics
 }
 

@@ -13,6 +13,7 @@ use crate::analysis::claims::alpha;
 use crate::analysis::conditions::warnings;
 use crate::analysis::independent::RankTest;
 use crate::analysis::kind::RaceKind;
+use crate::analysis::time_differences::clock_slack;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role};
 use crate::path::PathKind;
@@ -242,6 +243,8 @@ struct RunFigures {
     figures: Figures,
     /// Median from the race's summary.
     estimate: Option<f64>,
+    /// Largest logarithm by which two hosts' clocks may put it off.
+    clock_slack: f64,
 }
 
 fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<FigurePair<'a>> {
@@ -278,7 +281,8 @@ fn figures(races: &[&Outcome], label: &str, metric: &Metric) -> Vec<RunFigures> 
         let mut summaries = race.summary.iter();
         let own = summaries.find(|own| own.contender == contender.id && own.metric == metric.name);
         let estimate = own.map(|summary| summary.estimate);
-        (figures.trials > 0).then_some(RunFigures { figures, estimate })
+        let clock_slack = own.map_or(0.0, clock_slack);
+        (figures.trials > 0).then_some(RunFigures { figures, estimate, clock_slack })
     };
     races.iter().filter_map(of).collect()
 }
@@ -362,8 +366,23 @@ impl PairJudge {
             between_runs: apart.map(|apart| apart.deviation.exp_m1()),
             found: found.seen.map(|(found, _)| found),
             with_more: found.seen.and_then(|(_, more)| more),
-            change: found.change,
+            change: self.beyond_clocks(pair, &found),
         }
+    }
+
+    /// Returns the change if it holds whatever the clocks of both hosts were off by in either race: within a race their
+    /// offset cancels, and between races it does not.
+    fn beyond_clocks(&self, pair: &FigurePair<'_>, found: &PairFinding) -> Option<Change> {
+        let most = |runs: &[RunFigures]| runs.iter().map(|run| run.clock_slack).fold(0.0, f64::max);
+        let slack = most(&pair.old) + most(&pair.new);
+        let (Some(interval), true) = (found.interval, slack > 0.0) else { return found.change };
+        let limit = self.margin.max(0.0).ln_1p();
+        let (low, high) = (interval.low - slack, interval.high + slack);
+        found.change.map(|change| match change {
+            Change::Same if -limit <= low && high <= limit => change,
+            Change::ChangedBetter | Change::ChangedWorse if low > 0.0 || high < 0.0 => change,
+            _ => Change::Undecided,
+        })
     }
 
     /// Judges a pair by its runs.

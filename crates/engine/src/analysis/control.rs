@@ -34,6 +34,7 @@ pub(crate) fn control<'a>(
     let column = |copy, metric| table.one(entrant.id, copy, metric).cloned().unwrap_or_default();
     let questions: Vec<Question<'_>> = claimed(&outcome.metrics)
         .map(|metric| Question {
+            on: None,
             metric,
             a: entrant.id,
             b: entrant.id,

@@ -165,6 +165,7 @@ fn verdict(
         outcome: finding.outcome,
         ahead: (finding.outcome == Ruled::Ahead).then_some(if a_wins { a.id } else { b.id }),
         ratio,
+        difference: None,
         margin: test.margin,
         confidence: 1.0 - finding.error,
         blocks: samples.a.trials.min(samples.b.trials),

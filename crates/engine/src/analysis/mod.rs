@@ -7,6 +7,7 @@
 //! | [`verdicts`], [`claims`] | from trials to summary and verdicts; the claims and their error levels |
 //! | `table` | figures by contender and block, and their log-ratios |
 //! | [`course`] | the work over time, before, during and after a load |
+//! | [`time_differences`] | claims on differences in time, free of the offset between two hosts' clocks |
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
@@ -60,6 +61,7 @@ pub mod spread;
 pub mod sweep;
 mod table;
 pub mod theory;
+pub mod time_differences;
 pub mod translated;
 pub mod verdicts;
 pub mod warnings;

@@ -3,7 +3,7 @@
 
 use crate::figures::{IN_TIMES, change_range, percent, percent_range, times, wait};
 use crate::measurements::{Better, Metric, Unit};
-use crate::result::outcome::{Effect, Ratio, Verdict};
+use crate::result::outcome::{Effect, Ratio, TimeDifference, Verdict};
 use crate::stats::Outcome;
 use crate::time::Nanos;
 
@@ -43,6 +43,9 @@ impl ContenderPair<'_> {
     }
 
     fn compose(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
+        if let Some(difference) = verdict.difference {
+            return self.on_difference(&difference, verdict, seen, planned);
+        }
         let Some(range) = verdict.ratio else {
             return self.without_ratio(seen);
         };
@@ -66,6 +69,52 @@ impl ContenderPair<'_> {
                 self.outlook(verdict, seen, planned)
             ),
         }
+    }
+
+    /// Returns a verdict on a difference in time.
+    fn on_difference(
+        &self,
+        by: &TimeDifference,
+        verdict: &Verdict,
+        seen: &PairLosses,
+        planned: PlanState,
+    ) -> String {
+        let ContenderPair { a, b, metric } = self;
+        let (label, margin) = (&metric.label, time(by.margin));
+        let lead = || {
+            let a_wins = (by.point < 0.0) == (metric.better == Better::Lower);
+            let (winner, loser) = if a_wins { (a, b) } else { (b, a) };
+            let way = if metric.better == Better::Lower { "lower" } else { "higher" };
+            let least = if seen.censored { "at least " } else { "" };
+            let ends = [by.low.abs(), by.high.abs()];
+            let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+            format!(
+                "{winner} is ahead of {loser}: {label} is {least}{} {way} ({} to {})",
+                time(by.point.abs()),
+                time(low),
+                time(high)
+            )
+        };
+        let plain = format!("difference {}, {} to {}", time(by.point), time(by.low), time(by.high));
+        let said = match (verdict.outcome, verdict.direction) {
+            (Outcome::Ahead, _) => format!("{}.", lead()),
+            (Outcome::DeadHeat, _) => {
+                format!("{a} and {b}: dead heat, {label} within {margin} ({plain}).")
+            }
+            (Outcome::Undecided, Some(_)) => format!(
+                "{}; whether by more than the {margin} that matter is open.{}",
+                lead(),
+                self.outlook(verdict, seen, planned)
+            ),
+            (Outcome::Undecided, None) => format!(
+                "{a} and {b}: undecided, {label} {plain}.{}",
+                self.outlook(verdict, seen, planned)
+            ),
+        };
+        let clocks = by.clock_bound.map(|bound| {
+            format!(" The offset of both hosts' clocks, ±{}, is the same for both.", Nanos(bound))
+        });
+        said + &clocks.unwrap_or_default()
     }
 
     /// Returns the verdict on contenders without a decision, because one stays in a state of its own; `state`
@@ -192,6 +241,12 @@ impl Ratio {
     }
 }
 
+/// Formats a difference of times: `−3.20 ms`.
+fn time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "−" } else { "" };
+    format!("{sign}{}", Nanos(ns.abs().round() as u64))
+}
+
 /// Formats a rate in bits per second: `12.3 Mbit/s`.
 fn rate_in_words(bps: f64) -> String {
     let (value, unit) = match bps {
@@ -206,7 +261,7 @@ fn rate_in_words(bps: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Role;
+    use crate::measurements::{ClockNeed, Role};
 
     fn compose(
         better: Better,
@@ -219,8 +274,14 @@ mod tests {
             Better::Lower => ("rtt_p50_ns", "RTT p50", Unit::Nanos),
             Better::Higher => ("goodput_bps", "goodput", Unit::BitRate),
         };
-        let metric =
-            Metric { name: name.into(), label: label.into(), unit, better, role: Role::Claim };
+        let metric = Metric {
+            name: name.into(),
+            label: label.into(),
+            unit,
+            better,
+            role: Role::Claim,
+            clock: ClockNeed::None,
+        };
         let [point, low, high] = ratio;
         let mut verdict = Verdict {
             metric: name.into(),
@@ -229,6 +290,7 @@ mod tests {
             outcome,
             ahead: None,
             ratio: Some(Ratio { point, low, high }),
+            difference: None,
             margin: 0.05,
             confidence: 0.95,
             blocks: 40,

@@ -18,6 +18,13 @@ pub(crate) struct Figure {
     pub late: f64,
 }
 
+impl Figure {
+    /// Returns the largest part of the value that late sends may have made.
+    fn late_part(&self) -> f64 {
+        self.value * -(-self.late).exp_m1()
+    }
+}
+
 /// A contender's figures of one metric, by block.
 pub(crate) type Column = BTreeMap<u64, Figure>;
 
@@ -68,8 +75,10 @@ impl<'a> Table<'a> {
 pub struct Pairs {
     /// Log-ratios: logarithms of the first contender's figure over the second's.
     pub log_ratios: Vec<f64>,
-    /// Differences: the first contender's figure less the second's.
+    /// Differences: the first contender's figure less the second's, in blocks with a ratio.
     pub differences: Vec<f64>,
+    /// Differences in all blocks in which not both figures are censored.
+    pub all_differences: Vec<f64>,
     /// True if any of these figures is censored at the timeout.
     pub censored: bool,
     /// Number of blocks in which both figures are censored, so that they have no ratio.
@@ -78,6 +87,8 @@ pub struct Pairs {
     pub left_out: u64,
     /// Bounds on the effect of late sends on the ratio.
     pub slack: Slack,
+    /// Bounds on the effect of late sends on the differences.
+    pub difference_slack: Slack,
 }
 
 /// Returns the log-ratios of `a` over `b` in `metric`, by block.
@@ -90,11 +101,15 @@ impl Pairs {
     /// Returns the pairs of a and b, in the blocks that have both.
     pub(crate) fn of(a: &Column, b: &Column) -> Pairs {
         let mut pairs = Pairs::default();
-        let mut late = 0.0;
+        let (mut late, mut late_by) = (0.0, 0.0);
         for (block, a) in a {
             let Some(b) = b.get(block) else { continue };
             pairs.censored |= a.censored || b.censored;
             let log_ratio = a.value.ln() - b.value.ln();
+            if !(a.censored && b.censored) && (a.value - b.value).is_finite() {
+                pairs.all_differences.push(a.value - b.value);
+                late_by += a.late_part() - b.late_part();
+            }
             if a.censored && b.censored {
                 pairs.both_censored += 1;
                 pairs.left_out += 1;
@@ -109,6 +124,8 @@ impl Pairs {
         // Lateness common to both cancels in the ratio.
         let late = late / pairs.log_ratios.len().max(1) as f64;
         pairs.slack = Slack { below: late.max(0.0), above: (-late).max(0.0) };
+        let late_by = late_by / pairs.all_differences.len().max(1) as f64;
+        pairs.difference_slack = Slack { below: late_by.max(0.0), above: (-late_by).max(0.0) };
         pairs
     }
 }

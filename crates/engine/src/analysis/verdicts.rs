@@ -24,10 +24,11 @@ pub use super::table::{Pairs, pairs};
 use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
 use crate::analysis::spread::median_of_bounds;
+use crate::analysis::time_differences::{DifferenceTerms, clock_bound, terms};
 use crate::measurements::{Better, Metric, total};
 use crate::path::PathKind;
-use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, Verdict};
-use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, quantile, signed_rank};
+use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, TimeDifference, Verdict};
+use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, Scale, quantile, signed_rank};
 
 /// Decisions permitted at this point of a race.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,9 +94,12 @@ fn is_decided(verdict: &Verdict) -> bool {
 /// own centre, which does not depend on the leader. `None` with too few blocks.
 pub(crate) fn scatter(outcome: &Outcome) -> Option<f64> {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
-    let mut scatters = claims(outcome, &table, &[])
-        .into_iter()
-        .map(|claim| stats::scatter(&claim.pairs.log_ratios));
+    let margin = outcome.plan.margin.ln_1p();
+    let mut scatters = claims(outcome, &table, &[]).into_iter().map(|claim| {
+        let scatter = stats::scatter(claim.values())?;
+        // In multiples of the margin, as a plan counts.
+        Some(claim.on.map_or(scatter, |on| scatter / on.margin_ns * margin))
+    });
     scatters.try_fold(0.0, |most: f64, scatter| Some(most.max(scatter?)))
 }
 
@@ -122,6 +126,7 @@ fn summaries<'a>(outcome: &'a Outcome, table: &Table<'a>) -> Vec<Summary> {
                 trials: values.len() as u64,
                 censored: own.values().any(|figure| figure.censored),
                 regimes: stats::regimes(&values),
+                clock_bound_ns: clock_bound(outcome, metric, Some(entrant.id)),
             });
         }
     }
@@ -141,12 +146,29 @@ pub(crate) struct Question<'a> {
     pub b: usize,
     pub names: (&'a str, &'a str),
     pub pairs: Pairs,
+    /// Terms of a claim on differences; `None` for one on ratios.
+    pub on: Option<DifferenceTerms>,
 }
 
 impl Question<'_> {
+    /// Returns the values by block that the claim is about.
+    fn values(&self) -> &[f64] {
+        match self.on {
+            Some(_) => &self.pairs.all_differences,
+            None => &self.pairs.log_ratios,
+        }
+    }
+
     /// Returns the claim in the form of the statistics crate.
     pub(crate) fn claim(&self) -> Claim<'_> {
-        Claim { log_ratios: &self.pairs.log_ratios, slack: self.pairs.slack }
+        match self.on {
+            None => Claim::on_ratios(self.values(), self.pairs.slack),
+            Some(on) => Claim {
+                values: self.values(),
+                scale: Scale::Differences { margin: on.margin_ns },
+                slack: self.pairs.difference_slack,
+            },
+        }
     }
 }
 
@@ -195,6 +217,7 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
                         b: b.id,
                         names: (&a.label, &b.label),
                         pairs: Pairs::of(&columns[at], &columns[with]),
+                        on: terms(outcome, metric),
                     });
                 }
             }
@@ -244,13 +267,14 @@ fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Opti
 /// after any block.
 fn current_ruling(
     outcome: &Outcome,
-    pairs: &Pairs,
+    question: &Question<'_>,
     (planned, early): (Ruling, Option<Ruling>),
     stage: DecisionStage,
 ) -> (Ruling, bool) {
-    let blocks = pairs.log_ratios.len();
+    let (pairs, blocks) = (&question.pairs, question.values().len());
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
     let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
+    let wanted = question.on.map_or(wanted, |on| wanted / outcome.plan.margin * on.margin_ns);
     let (stage, is_last) = match stage {
         DecisionStage::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
             (DecisionStage::Between { next: Some(next) }, false)
@@ -278,8 +302,8 @@ fn verdict(
     terms: JudgingTerms<'_>,
 ) -> Verdict {
     let pairs = &question.pairs;
-    let blocks = pairs.log_ratios.len();
-    let (ruling, is_early) = current_ruling(outcome, pairs, rulings, terms.stage);
+    let blocks = question.values().len();
+    let (ruling, is_early) = current_ruling(outcome, question, rulings, terms.stage);
     let state = terms.states.iter().find(|state| {
         let is_part = [question.a, question.b].contains(&state.contender) && !state.copy;
         is_part && state.metric == question.metric.name
@@ -289,11 +313,12 @@ fn verdict(
         None => ruling,
     };
     let more_blocks = ruling.missing.blocks();
-    let a_wins = (ruling.ratio.point < 1.0) == (question.metric.better == Better::Lower);
+    let is_lower = ruling.difference.map_or(ruling.ratio.point < 1.0, |one| one.point < 0.0);
+    let a_wins = is_lower == (question.metric.better == Better::Lower);
     let winner = if a_wins { question.a } else { question.b };
     let effect = match is_early {
-        true => stats::eprocess::interval(&pairs.differences, 1.0 - ruling.ratio.confidence),
-        false => signed_rank::interval(&pairs.differences, ruling.ratio.confidence),
+        true => stats::eprocess::interval(&pairs.differences, 1.0 - ruling.confidence()),
+        false => signed_rank::interval(&pairs.differences, ruling.confidence()),
     };
     let mut verdict = Verdict {
         metric: question.metric.name.clone(),
@@ -301,14 +326,15 @@ fn verdict(
         b: question.b,
         outcome: ruling.outcome,
         ahead: (ruling.outcome == Ruled::Ahead).then_some(winner),
-        ratio: ratio(&ruling),
+        ratio: question.on.map_or_else(|| ratio(&ruling), |on| beside(on, pairs, &ruling)),
+        difference: question.on.and_then(|on| difference(on, &ruling)),
         margin: outcome.plan.margin,
-        confidence: ruling.ratio.confidence,
+        confidence: ruling.confidence(),
         blocks: blocks as u64,
         more_blocks,
         more_ns: more_blocks.and_then(|more| Some(more.saturating_mul(block_ns(outcome)?))),
         direction: ruling.direction.map(|_| winner),
-        resolution: ruling.resolution.filter(|resolution| resolution.is_finite()),
+        resolution: ruling.resolution.filter(|one| one.is_finite() && question.on.is_none()),
         effect: effect.map(|stats::Estimate { point, low, high, .. }| Effect { point, low, high }),
         note: String::new(),
     };
@@ -324,6 +350,28 @@ fn verdict(
         None => pair.note(&verdict, &seen),
     };
     verdict
+}
+
+/// Returns the ratio beside a verdict on differences, if the clocks matter less to it than the margin does.
+fn beside(on: DifferenceTerms, pairs: &Pairs, ruling: &Ruling) -> Option<Ratio> {
+    let matters = on.clock_bound_ns.is_some_and(|bound| bound as f64 >= on.margin_ns);
+    let logs =
+        signed_rank::interval(&pairs.log_ratios, ruling.confidence()).filter(|_| !matters)?;
+    let [point, low, high] = [logs.point, logs.low, logs.high].map(f64::exp);
+    [point, low, high].iter().all(|end| end.is_finite()).then_some(Ratio { point, low, high })
+}
+
+/// Returns the difference that a verdict is about, if there is a block.
+fn difference(on: DifferenceTerms, ruling: &Ruling) -> Option<TimeDifference> {
+    let stats::Estimate { point, low, high, confidence } = ruling.difference?;
+    (confidence > 0.0).then_some(TimeDifference {
+        point,
+        low,
+        high,
+        margin: on.margin_ns,
+        resolution: ruling.resolution.filter(|resolution| resolution.is_finite()),
+        clock_bound: on.clock_bound_ns,
+    })
 }
 
 /// Returns the ratio if JSON can hold it.

@@ -8,7 +8,7 @@ use super::foreign::ForeignFile;
 use super::gather::{MetricNaming, SampleBuffer, SortedSamples, blank};
 use super::unit::Scale;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::result::date;
 
 /// Newest supported version of the file format.
@@ -222,6 +222,7 @@ impl FlentSeries<'_> {
                     unit: Unit::BitRate,
                     better: Better::Higher,
                     role: Role::Claim,
+                    clock: ClockNeed::None,
                 };
                 if let Some(mean) = summed.mean() {
                     trial.record.metrics.insert(metric.name.clone(), mean);

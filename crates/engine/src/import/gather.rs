@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{FiveNumberSummary, ImportedTrial, ReaderContext};
 use crate::error::Error;
 use crate::measurements::{
-    Account, Better, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
+    Account, Better, ClockNeed, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample,
+    Unit,
 };
 use crate::result::imported::SpreadOver;
 use crate::stats::quantile;
@@ -289,6 +290,7 @@ impl MetricNaming {
             unit: self.unit,
             better: self.better,
             role: if name == "p50" { claim } else { Role::Descriptive },
+            clock: ClockNeed::None,
         };
         PERCENTILES.into_iter().map(percentile).collect()
     }
@@ -324,6 +326,7 @@ pub(super) fn loss_metric() -> Metric {
         unit: Unit::Share,
         better: Better::Lower,
         role: Role::Descriptive,
+        clock: ClockNeed::None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::foreign::ForeignFile;
 use super::gather::blank;
 use super::unit::Scale;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 /// The format.
 pub(super) struct Hyperfine;
@@ -79,6 +79,7 @@ impl HyperfineCommand {
             unit: Unit::Nanos,
             better: Better::Lower,
             role: Role::Claim,
+            clock: ClockNeed::None,
         };
         let seconds = Scale { name: "s", unit: Unit::Nanos, factor: 1e9 };
         let mut trials = Vec::new();

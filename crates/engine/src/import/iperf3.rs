@@ -9,7 +9,7 @@ use super::foreign::ForeignFile;
 use super::gather::{blank, loss_metric};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::series::Series;
-use crate::measurements::{Account, Better, Cost, Ledger, Metric, Role, Unit};
+use crate::measurements::{Account, Better, ClockNeed, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
 
 /// The format.
@@ -207,6 +207,7 @@ impl Iperf3File {
             unit: Unit::BitRate,
             better: Better::Higher,
             role,
+            clock: ClockNeed::None,
         };
         let mut metrics = vec![rate("goodput_bps", "goodput", Role::Claim)];
         if self.ways().iter().all(Option::is_some) {

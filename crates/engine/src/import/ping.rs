@@ -7,7 +7,7 @@ use super::foreign::ForeignFile;
 use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
 use super::unit::Scale;
 use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::result::imported::SpreadOver;
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
@@ -214,6 +214,7 @@ impl PingTotals {
             unit: Unit::Nanos,
             better: Better::Lower,
             role: Role::Claim,
+            clock: ClockNeed::None,
         };
         let mut record = blank();
         let mut spreads = Vec::new();

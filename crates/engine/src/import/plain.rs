@@ -4,7 +4,7 @@ use super::foreign::ForeignFile;
 use super::gather::{MetricNaming, SampleBuffer, blank};
 use super::unit::{self, Scale};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, NumberMeaning, ReaderContext};
-use crate::measurements::{Metric, Role, Unit};
+use crate::measurements::{ClockNeed, Metric, Role, Unit};
 
 /// Maximum number of trials in one file: each is stored with all its fields.
 pub(super) const MOST_TRIALS: usize = 100_000;
@@ -97,6 +97,7 @@ fn trials(values: SampleBuffer, scale: &Scale, unknown: &mut Vec<String>) -> Res
         unit: scale.unit,
         better: scale.better(),
         role: Role::Claim,
+        clock: ClockNeed::None,
     };
     let values = values.into_vec();
     if values.len() > MOST_TRIALS {

@@ -237,6 +237,7 @@ mod tests {
             outcome,
             ahead,
             ratio: Some(Ratio { point: 1.0 + (a + b) as f64, low: 1.0, high: 9.0 }),
+            difference: None,
             margin: 0.05,
             confidence: 0.99,
             blocks: 20,

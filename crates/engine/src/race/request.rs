@@ -71,6 +71,7 @@ pub struct Request {
     pub(super) budget: Option<Nanos>,
     pub(super) every: Option<Nanos>,
     pub(super) margin: Option<f64>,
+    pub(super) margin_time: Option<Nanos>,
     pub(super) resolve: Option<f64>,
     pub(super) claims: Claims,
     pub(super) terms: Terms,
@@ -113,6 +114,7 @@ impl Request {
             budget: None,
             every: None,
             margin: None,
+            margin_time: None,
             resolve: None,
             claims: Claims::Competitors,
             terms: Terms::Equal,
@@ -190,6 +192,13 @@ impl Request {
     /// early, because its purpose is to show changes. Blocks or a budget must be given with it.
     pub fn every(mut self, every: Nanos) -> Request {
         self.every = Some(every);
+        self
+    }
+
+    /// Sets the margin of figures that are times, such as round trips, ages and delays: verdicts on them are about
+    /// differences. The margin of others stays a fraction.
+    pub fn margin_time(mut self, margin: Nanos) -> Request {
+        self.margin_time = Some(margin);
         self
     }
 
@@ -346,6 +355,7 @@ impl Request {
             },
             every_ns: self.every.map(|every| every.0),
             margin: self.margin,
+            margin_ns: self.margin_time.map(|margin| margin.0),
             resolve: self.resolve,
             claims_all: self.claims == Claims::All,
             as_deployed: self.terms == Terms::Deployed,

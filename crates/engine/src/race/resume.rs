@@ -183,6 +183,7 @@ fn request(outcome: &Outcome) -> Result<Request> {
     request.blocks = asked.blocks;
     request.every = asked.every_ns.map(Nanos);
     request.margin = asked.margin;
+    request.margin_time = asked.margin_ns.map(Nanos);
     request.resolve = asked.resolve;
     if asked.claims_all {
         request = request.claims(Claims::All);

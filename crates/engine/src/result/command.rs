@@ -39,6 +39,7 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         budget_ns,
         every_ns,
         margin,
+        margin_ns,
         resolve,
         claims_all,
         as_deployed,
@@ -64,12 +65,11 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     if let Some(blocks) = blocks {
         words.option("blocks", blocks.to_string());
     }
-    if let Some(budget) = budget_ns {
-        words.option("budget", units::span_text(Nanos(*budget)));
-    }
+    words.span("budget", *budget_ns);
     if let Some(margin) = margin {
         words.option("margin", units::percent(*margin));
     }
+    words.span("margin", *margin_ns);
     if let Some(resolve) = resolve {
         words.option("resolve", units::percent(*resolve));
     }
@@ -80,12 +80,8 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         words.switch("--as-deployed");
     }
     words.option("confidence", units::percent(*confidence));
-    if let Some(every) = every_ns {
-        words.option("every", units::span_text(Nanos(*every)));
-    }
-    if let Some(interval) = interval_ns {
-        words.option("interval", units::span_text(Nanos(*interval)));
-    }
+    words.span("every", *every_ns);
+    words.span("interval", *interval_ns);
     if *explain {
         words.switch("--explain");
     }
@@ -121,6 +117,13 @@ impl CommandWords {
     /// Creates the command without options.
     pub(crate) fn new(contenders: &[String]) -> CommandWords {
         CommandWords { contenders: contenders.to_vec(), options: Vec::new() }
+    }
+
+    /// Adds an option that takes a duration, if one is given.
+    fn span(&mut self, name: &str, span_ns: Option<u64>) {
+        if let Some(ns) = span_ns {
+            self.option(name, units::span_text(Nanos(ns)));
+        }
     }
 
     /// Adds an option that takes a value.

@@ -129,6 +129,8 @@ pub struct RecordedRequest {
     pub every_ns: Option<u64>,
     /// Margin as a fraction; absent if not given.
     pub margin: Option<f64>,
+    /// Margin as a time, for figures that are times; absent if not given.
+    pub margin_ns: Option<u64>,
     /// Requested resolution, as a fraction; absent if not given.
     pub resolve: Option<f64>,
     /// True if claims include contenders that the far kernel answers.
@@ -378,6 +380,10 @@ pub struct Summary {
     /// Two regimes, if the trials fall into two clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[crate::stats::Regime; 2]>,
+    /// Bound on the part of the estimate that is of two hosts' clocks, in nanoseconds; absent if they are not in it. It
+    /// stands beside the interval, never inside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound_ns: Option<u64>,
 }
 
 /// Share of the variance of one metric's logarithm that one source accounts for. The shares of a metric add up to
@@ -459,9 +465,11 @@ pub struct Verdict {
     pub outcome: crate::stats::Outcome,
     /// Id of the contender ahead.
     pub ahead: Option<usize>,
-    /// Ratio of a to b.
+    /// Ratio of a to b; none for a verdict on differences whose clock bound reaches the margin.
     #[serialize_always]
     pub ratio: Option<Ratio>,
+    /// Difference a − b in time that the verdict is about, if it is not about the ratio.
+    pub difference: Option<TimeDifference>,
     /// Margin, as a fraction.
     pub margin: f64,
     /// Confidence level of the ratio's interval.
@@ -499,6 +507,24 @@ impl Ratio {
     pub fn inverse(self) -> Ratio {
         Ratio { point: 1.0 / self.point, low: 1.0 / self.high, high: 1.0 / self.low }
     }
+}
+
+/// Difference in time with its interval, in nanoseconds.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TimeDifference {
+    /// Estimate (Hodges–Lehmann).
+    pub point: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+    /// Margin.
+    pub margin: f64,
+    /// Difference that these blocks would have found with 80 % power; absent with too few blocks.
+    pub resolution: Option<f64>,
+    /// Bound on the clocks' part in each contender's figure, which cancels in the difference; absent on one clock.
+    pub clock_bound: Option<u64>,
 }
 
 /// Difference with its interval, in the unit of its metric.

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use deadheat_base::clocks::{ClockMap, LARGEST_GAIN_PPM};
+
 use super::own_ports;
 use crate::contract::{Reach, Side, WaitMode};
 use crate::datapath::origin::Origin;
@@ -72,6 +74,7 @@ pub(super) fn admit(
     let demand = Demand::of(&plan, &contender, task.info());
     demand.check(limits, cpus)?;
     check_files(&task.info().files)?;
+    check_clock(plan.clock.as_ref())?;
     contender
         .check_at(Place::Server)
         .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
@@ -101,6 +104,7 @@ pub(super) fn admit(
         goes_first: false,
         blast: plan.blast,
         grant: plan.grant,
+        clock: plan.clock,
     };
     let (place, flows) = (plan.grant, task.info().flows.len());
     let connections = connections(&contender, task.info());
@@ -164,6 +168,20 @@ fn check_knobs(contender: &Contender) -> Result<()> {
             "a server opens no file because a client says so; leave it out of the far end's plan",
         ))
     })
+}
+
+/// Refuses a map of this host's clock to none that runs like a clock.
+fn check_clock(clock: Option<&ClockMap>) -> Result<()> {
+    match clock.filter(|map| !map.is_plausible()) {
+        None => Ok(()),
+        Some(map) => Err(Error::peer(
+            "server",
+            format!(
+                "you want the far clock to gain {} ppm, and clocks differ by {LARGEST_GAIN_PPM} at most",
+                map.gain_ppm
+            ),
+        )),
+    }
 }
 
 /// Refuses files of this host: a server neither reads nor writes a file because a client asks for it. An honest client

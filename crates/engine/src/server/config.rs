@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use deadheat_base::clocks::ClockMap;
+
 use super::own_ports::Also;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -47,6 +49,8 @@ pub struct Config {
     pub clients: ServedClients,
     /// Protocols other than TCP and UDP whose ports it opens, too.
     pub also: Also,
+    /// Clock of the far ends, as a map from this host's: for tests of clocks that are apart.
+    pub clock: ClockMap,
 }
 
 impl Default for Config {
@@ -61,6 +65,7 @@ impl Default for Config {
             room: Room::default(),
             clients: ServedClients::Any,
             also: Also::new(),
+            clock: ClockMap::SAME,
         }
     }
 }

@@ -70,6 +70,7 @@ impl LetIn {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             nonce: nonce.clone(),
             limits: self.limits,
+            echoes: true,
         };
         Ok(GreetingAnswer { welcome, nonce, client: greeting.client })
     }

@@ -47,6 +47,7 @@ mod config;
 mod connection_limits;
 mod cpu_shares;
 mod datagrams;
+mod echo;
 mod ended_trial;
 mod fit;
 mod framed_stream;

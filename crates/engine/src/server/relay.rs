@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::config::Patience;
+use super::echo::{Echoes, MOST_ECHOES};
 use super::grants::{Grant, TrialPhase};
 use super::pulse::Pulse;
 use super::queue::Queue;
@@ -82,6 +83,8 @@ pub(super) struct FrameRelay<'a> {
     pub(super) here: SocketAddr,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
+    /// Echoes from the client.
+    pub(super) echoes: Echoes<'a>,
     /// True once the client has sent the start message to this far end.
     pub(super) has_begun: bool,
     /// Signs of life of the client.
@@ -202,6 +205,15 @@ impl FrameRelay<'_> {
         }
     }
 
+    /// Answers an echo of the client; the agent does not notice.
+    fn answer_echo(&mut self, sent: Nanos) -> Result<(), TrialEnd> {
+        let Some(answer) = self.echoes.next(sent) else {
+            let what = format!("more than {MOST_ECHOES} echoes in one trial");
+            return Err(TrialEnd::Nonsense(what));
+        };
+        self.send_to_client(|client, until| client.send(&answer, until))
+    }
+
     /// Sends the client a message, which it must accept while the trial lasts.
     fn send_to_client(
         &mut self,
@@ -226,19 +238,28 @@ impl FrameRelay<'_> {
             _ => return Err(TrialEnd::Nonsense("a message that stops in the middle".into())),
         };
         self.pulse.speak(Monotonic.now());
+        let word = control::parse(&frame);
+        if let Ok(ToAgent::Echo { sent_ns }) = word {
+            return self.answer_echo(sent_ns);
+        }
         self.messages += 1;
         if self.messages > MOST_MESSAGES {
             return Err(TrialEnd::Nonsense(format!(
                 "more than {MOST_MESSAGES} messages in one trial"
             )));
         }
-        match control::parse(&frame) {
+        match word {
             Ok(ToAgent::Start) if !self.has_begun => {
                 self.has_begun = true;
                 self.pulse.rest(self.client.stream().tcp(), Monotonic.now());
                 self.grant.begin(Monotonic.now(), self.patience);
             }
-            Ok(ToAgent::Start | ToAgent::PeerFinished { .. } | ToAgent::Stop) => {}
+            Ok(
+                ToAgent::Start
+                | ToAgent::PeerFinished { .. }
+                | ToAgent::Stop
+                | ToAgent::Echo { .. },
+            ) => {}
             Ok(ToAgent::CallOff) => return Err(TrialEnd::CalledOff),
             Ok(ToAgent::Open(_) | ToAgent::Relay(_)) => {
                 return Err(TrialEnd::Nonsense("a new trial before the last one ended".into()));

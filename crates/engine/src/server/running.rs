@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
+use super::echo::opened;
 use super::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use super::grants::Grant;
 use super::{Agent, Shared, Stop};
@@ -46,7 +47,7 @@ impl AgentSetting<'_> {
     /// # Errors
     /// Fails with the failed operation on this host.
     pub(super) fn opened(self, door: HandOver, plan: AgentPlan) -> Result<RunningAgent> {
-        self.start(Some(door), &ToAgent::Open(Box::new(plan)))
+        self.start(Some(door), &opened(plan, &self.shared.config.clock))
     }
 
     /// Starts the far end of `plan` and a relay in front of it, which takes connections from `door`; both listen then.
@@ -60,7 +61,7 @@ impl AgentSetting<'_> {
         here: SocketAddr,
     ) -> Result<RunningAgent> {
         let token = plan.token;
-        let mut far = self.start(None, &ToAgent::Open(Box::new(plan)))?;
+        let mut far = self.start(None, &opened(plan, &self.shared.config.clock))?;
         let Address::Ip(to) = self.listens(&mut far)? else {
             return Err(Error::peer("far end", "it has no port that a relay could lead to"));
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::admit::{AdmittedTrial, admit};
+use super::echo::{Echoes, MOST_ECHOES, answer};
 use super::ended_trial::{EndedTrial, numbered};
 use super::grants::{Grant, GrantTerms};
 use super::pulse::Pulse;
@@ -81,13 +82,8 @@ impl ClientSession<'_> {
             let frame = self.receive(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
-                Ok(
-                    ToAgent::Relay(_)
-                    | ToAgent::Start
-                    | ToAgent::PeerFinished { .. }
-                    | ToAgent::Stop
-                    | ToAgent::CallOff,
-                ) => {}
+                // A message of the trial before.
+                Ok(_) => {}
                 Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
             }
         }
@@ -272,6 +268,7 @@ impl ClientSession<'_> {
             peer: self.peer,
             here: self.here,
             messages: 0,
+            echoes: Echoes::new(&config.clock),
             has_begun: false,
             pulse: Pulse::new(grant.account(), Monotonic.now()),
         }
@@ -351,14 +348,20 @@ impl ClientSession<'_> {
         self.send(&FromServer::Refused(why.to_fault()))
     }
 
-    /// Waits at most `patience` for a frame.
+    /// Waits at most `patience` for a frame, and answers echoes before it.
     fn receive(&mut self, patience: Nanos) -> Result<Vec<u8>, SessionEnd> {
-        let deadline = Some(Monotonic.now() + patience);
-        let event = self.client.receive(self.stop, deadline, &self.shared.config.patience, None);
-        match event {
-            FrameEvent::Frame(frame) => Ok(frame),
-            event => Err(self.close_after(event)),
+        let config = &self.shared.config;
+        for _ in 0..=MOST_ECHOES {
+            let deadline = Some(Monotonic.now() + patience);
+            match self.client.receive(self.stop, deadline, &config.patience, None) {
+                FrameEvent::Frame(frame) => match answer(&frame, &config.clock) {
+                    Some(answer) => self.send(&answer)?,
+                    None => return Ok(frame),
+                },
+                event => return Err(self.close_after(event)),
+            }
         }
+        Err(self.close(&Error::peer("server", "you sent more echoes than clocks take")))
     }
 
     /// Sends the client the reason why no frame arrived from it.

@@ -368,6 +368,25 @@ impl Record {
         }
     }
 
+    /// Notes the clocks of both hosts, with the reason why the trial is invalid if one was not steady. An estimate of the
+    /// work itself is of the clock that it was given, and stays where it is the better one.
+    pub(crate) fn on_clock(&mut self, estimate: Option<ClockEstimate>, why: Option<String>) {
+        if let Some(mut estimate) = estimate {
+            if let Some(own) = &self.clock
+                && own.error_bound_ns < estimate.error_bound_ns
+            {
+                estimate.offset_ns = estimate.offset_ns.saturating_add(own.offset_ns);
+                estimate.error_bound_ns = own.error_bound_ns;
+                estimate.round_trip_ns = own.round_trip_ns;
+                estimate.source = own.source;
+            }
+            estimate.n += self.clock.as_ref().map_or(0, |own| own.n);
+            self.clock = Some(estimate);
+        }
+        self.why_invalid = self.why_invalid.take().or(why);
+        self.valid = self.why_invalid.is_none();
+    }
+
     /// Creates the record of a trial without figures; `why` is the reason.
     pub fn without_figures(why: String) -> Record {
         Record { why_invalid: Some(why), ..Record::default() }

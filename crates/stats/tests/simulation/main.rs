@@ -118,7 +118,7 @@ fn intervals_hold_under_serial_dependence() {
                 let columns = race.trials(10_000 * blocks as u64 + seed);
                 let ratios: Vec<f64> =
                     columns[0].iter().zip(&columns[1]).map(|(a, b)| a - b).collect();
-                let claim = Claim { log_ratios: &ratios, slack: Slack::default() };
+                let claim = Claim::on_ratios(&ratios, Slack::default());
                 let ruling = rule(&[claim], Better::Lower, 0.0, LEVEL)[0];
                 hits += u64::from(!ruling.ratio.excludes(1.0));
                 widening += serial::inflation(&ratios);

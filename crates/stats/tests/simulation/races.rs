@@ -74,7 +74,7 @@ impl Race<'_> {
             if Some(heard.blocks) == replan_at || is_end && !self.is_resolved(&plan, &ratios) {
                 plan = self.replanned(&plan, &ratios);
             }
-            let claim = |ratios| Claim { log_ratios: ratios, slack: Slack::default() };
+            let claim = |ratios| Claim::on_ratios(ratios, Slack::default());
             let claims: Vec<Claim> = ratios.iter().map(|r: &Vec<f64>| claim(r)).collect();
             let truths = || pairs.iter().map(|(a, b)| self.truth[*a] - self.truth[*b]);
             let is_last = plan.looks.last().is_some_and(|look| look.blocks == heard.blocks);

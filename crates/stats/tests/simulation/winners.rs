@@ -37,7 +37,7 @@ fn interleaved(difference: f64, seed: u64) -> Said {
         }
         ratios.push(figures[0] - figures[1] - difference);
         let Some(look) = plan.at(block) else { continue };
-        let claim = Claim { log_ratios: &ratios, slack: Slack::default() };
+        let claim = Claim::on_ratios(&ratios, Slack::default());
         let ruling = rule(&[claim], Better::Lower, MARGIN, look.alpha)[0];
         if ruling.missing == Missing::Nothing || block == TRIALS / 3 {
             return match (ruling.outcome, ruling.winner.or(ruling.direction)) {

@@ -35,7 +35,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(workload::parse("inputs:size=100,mtu=128").is_ok());
     let on = |setting: Setting| workload::parse_on("inputs", &setting).err().unwrap().to_string();
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
-    assert!(on(elsewhere).contains("two clocks"));
+    assert!(workload::parse_on("inputs", &elsewhere).is_ok(), "clocks of two hosts are compared");
     // 60 messages of 29 bytes a second.
     let narrow = Bounds { delay: None, rate: Some(BitRate(13_919)) };
     let narrow = Setting { down: narrow, ..Setting::LOOPBACK };

@@ -1,7 +1,7 @@
 //! Task of messages one way, at times that are fixed at the start: everything but the measurement of arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
-use crate::measurements::{Better, Unit};
+use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::Settings;
 use crate::spec::typed::Preset;
 use crate::time::Nanos;
@@ -9,7 +9,7 @@ use crate::time::Nanos;
 use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled};
+use crate::workload::setting::{claiming, filled, needing};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
 use crate::workload::{Endpoint, Measurements};
@@ -64,6 +64,8 @@ pub(crate) struct WorkFacts {
     pub(crate) headline: String,
     /// Figures: name, label, unit and the better end.
     pub(crate) figures: &'static [(&'static str, &'static str, Unit, Better)],
+    /// Clocks that figures need, by name; others need none.
+    pub(crate) clocks: &'static [(&'static str, ClockNeed)],
     /// Name of the figure for verdicts.
     pub(crate) claimed: String,
     /// Names of the lanes, as in [`TaskInfo::lane_names`].
@@ -179,7 +181,7 @@ impl<W: Work> Paced<W> {
         let info = TaskInfo {
             headline: facts.headline,
             spec: filled(facts.id, &pace.settings, [("count", pace.count.to_string())]),
-            metrics: claiming(facts.figures, &facts.claimed),
+            metrics: needing(claiming(facts.figures, &facts.claimed), facts.clocks),
             lengths: pace.lengths,
             lane_names: facts.lane_names,
             flows: vec![Some(pace.direction); usize::from(pace.flows)],

@@ -8,7 +8,7 @@ use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
-use crate::clock_offset::{ClockOffset, Echo};
+use crate::measurements::clock::{ClockTrack, Echo};
 use crate::silence::Silence;
 use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
@@ -64,7 +64,7 @@ pub(super) struct PingSender {
     round_trips: RoundTrips,
     late_sends: u64,
     asked_all: bool,
-    clock: ClockOffset,
+    clock: ClockTrack,
     silence: Silence,
     /// Due times of the questions that were given up since the last report.
     missing: Option<Missing>,
@@ -112,7 +112,7 @@ impl PingSender {
             round_trips: RoundTrips::default(),
             late_sends: 0,
             asked_all: false,
-            clock: ClockOffset::new(),
+            clock: ClockTrack::new(),
             silence: Silence::new(),
             missing: None,
         }

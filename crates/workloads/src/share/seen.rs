@@ -1,7 +1,7 @@
 //! Measurement of a session at the receivers: each part as the workload of its kind measures it.
 
 use crate::measurements::series::RoundTrips;
-use crate::measurements::{Better, Tally, Unit};
+use crate::measurements::{Better, ClockNeed, Tally, Unit};
 use crate::time::Nanos;
 
 use super::parts::{self, PartKind};
@@ -45,6 +45,23 @@ pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
     (PICTURE, "picture: mean time to complete", Unit::Nanos, Better::Lower),
     ("picture_max_ns", "picture: slowest", Unit::Nanos, Better::Lower),
     ("picture_unfinished_share", "pictures not whole", Unit::Share, Better::Lower),
+];
+
+/// Clocks that the figures need.
+pub(super) const CLOCKS: &[(&str, ClockNeed)] = &[
+    ("pen_mean_ns", ClockNeed::Offset),
+    ("pen_p50_ns", ClockNeed::Offset),
+    ("pen_p99_ns", ClockNeed::Offset),
+    ("pen_max_ns", ClockNeed::Offset),
+    ("pose_age_mean_ns", ClockNeed::Offset),
+    ("pose_age_p99_ns", ClockNeed::Offset),
+    ("pose_age_max_ns", ClockNeed::Offset),
+    ("voice_impairment_share", ClockNeed::Offset),
+    ("voice_rating_share", ClockNeed::Offset),
+    ("picture_mean_ns", ClockNeed::Offset),
+    ("picture_max_ns", ClockNeed::Offset),
+    ("voice_gap_share", ClockNeed::Relative),
+    ("voice_late_share", ClockNeed::Relative),
 ];
 
 /// Names of figures here, and in the workload that measures them.

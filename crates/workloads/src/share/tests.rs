@@ -55,8 +55,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("share:pictures=0,claim=picture").contains("nothing to claim"));
     assert!(say("share:picture=1GiB,pictures=100").contains("raise mtu"));
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
-    let refused = workload::parse_on("share", &elsewhere).err().unwrap().to_string();
-    assert!(refused.contains("two clocks"), "{refused}");
+    assert!(workload::parse_on("share", &elsewhere).is_ok(), "clocks of two hosts are compared");
 }
 
 #[test]

@@ -32,8 +32,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("state:motion=swing").contains("sine"));
     assert!(say("state:size=19").contains("outside"));
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
-    let refused = workload::parse_on("state", &elsewhere).err().unwrap().to_string();
-    assert!(refused.contains("two clocks"), "{refused}");
+    assert!(workload::parse_on("state", &elsewhere).is_ok(), "clocks of two hosts are compared");
 }
 
 #[test]

@@ -43,8 +43,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("streams:size=12").contains("outside"));
     assert!(say("streams:count=3").contains("outside"));
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
-    let refused = workload::parse_on("streams", &elsewhere).err().unwrap().to_string();
-    assert!(refused.contains("two clocks"), "{refused}");
+    assert!(workload::parse_on("streams", &elsewhere).is_ok(), "clocks of two hosts are compared");
 }
 
 #[test]

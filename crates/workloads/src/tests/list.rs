@@ -1,7 +1,7 @@
 //! Facts of every workload in the list.
 
 use crate::contract::Guarantees;
-use crate::measurements::{MetricName, Role};
+use crate::measurements::{ClockNeed, MetricName, Role};
 use crate::time::Nanos;
 use crate::workload::*;
 
@@ -29,6 +29,29 @@ fn every_workload_has_the_facts_that_a_trial_needs() {
         assert!(!lanes.is_empty(), "{id}");
         assert!(info.lane_names.is_empty() || info.lane_names.len() == lanes.len(), "{id}");
     }
+}
+
+#[test]
+fn each_claim_says_which_clock_it_needs() {
+    let claimed = |id: &str| parse(id).unwrap().info().claim().unwrap().clock;
+    let needs = |need| move |id: &&str| claimed(id) == need;
+    let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
+    let of = |need| ids.iter().copied().filter(needs(need)).collect::<Vec<_>>();
+    assert_eq!(of(ClockNeed::Relative), ["inputs"], "the mean of both ends");
+    let mut apart = of(ClockNeed::Offset);
+    apart.sort_unstable();
+    assert_eq!(apart, ["events", "share", "state", "streams", "video", "voice"]);
+    // Beside a load, times one way are of two clocks, and round trips are not.
+    let beside = |typed: &str, name: &str| {
+        let task = parse(typed).unwrap();
+        task.info().metrics.iter().find(|metric| metric.name == name).unwrap().clock
+    };
+    let phases = "load=tcp,load-from=1s,load-for=1s";
+    let state = format!("state:count=240,{phases}");
+    assert_eq!(beside(&state, "delay_p50_during_ns"), ClockNeed::Offset);
+    assert_eq!(beside(&state, "loss_during_share"), ClockNeed::None);
+    let ping = format!("ping:count=4000,{phases}");
+    assert_eq!(beside(&ping, "rtt_p50_during_ns"), ClockNeed::None);
 }
 
 #[test]

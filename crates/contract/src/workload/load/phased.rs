@@ -9,8 +9,8 @@ use crate::time::Nanos;
 use super::super::{Lengths, Reports, Task, TaskInfo};
 use super::log::{MOST, most};
 use super::phases::{
-    GOODPUT_RATIO, INDUCED, Observed, PERCENTILES, Phases, Stint, counts_gaps, descriptive,
-    goodput_name, loss_name, metrics, missed_name, percentile_name, ratio_name,
+    GOODPUT_RATIO, INDUCED, Observed, PERCENTILES, Phases, Stint, clock_of, counts_gaps,
+    descriptive, goodput_name, loss_name, metrics, missed_name, percentile_name, ratio_name,
 };
 use super::{FOR, FROM, GOODPUT, PHASE};
 use crate::workload::Measurements;
@@ -133,7 +133,10 @@ impl Phases {
     /// Returns the metrics of the work with the metrics of each phase; the claim moves to the phase for verdicts.
     pub(super) fn add_metrics(&self, observed: Observed, work: &TaskInfo) -> Vec<Metric> {
         let mut all = work.metrics.clone();
-        all.extend(metrics(observed));
+        all.extend(metrics(observed).into_iter().map(|metric| {
+            let clock = clock_of(&metric, observed, work);
+            Metric { clock, ..metric }
+        }));
         if let Some(claim) = self.claim(observed, work) {
             for metric in &mut all {
                 let is_claim = metric.name == claim;

@@ -12,10 +12,13 @@
 use std::collections::BTreeMap;
 
 use crate::contract::{Direction, Side};
-use crate::measurements::{Better, Metric, MetricName, Percentile, Phase, Role, Suffix, Unit};
+use crate::measurements::{
+    Better, ClockNeed, Metric, MetricName, Percentile, Phase, Role, Suffix, Unit,
+};
 use crate::stats::quantile::{nearest_rank, quantile_sorted};
 use crate::time::Nanos;
 
+use super::super::TaskInfo;
 use super::super::setting::{spoken, typed};
 use super::{FOR, FROM, PHASE};
 
@@ -312,7 +315,18 @@ pub(super) fn counts_gaps(name: &str) -> bool {
 }
 
 pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Better) -> Metric {
-    Metric { name, label, unit, better, role: Role::Descriptive }
+    Metric { name, label, unit, better, role: Role::Descriptive, clock: ClockNeed::None }
+}
+
+/// Returns the clock that a figure of a phase needs: its times are those of the work.
+pub(super) fn clock_of(metric: &Metric, observed: Observed, work: &TaskInfo) -> ClockNeed {
+    let is_of_times = metric.unit != Unit::BitRate
+        && !counts_gaps(&metric.name)
+        && metric.name != INDUCED
+        && observed != Observed::RoundTrips;
+    let compares = matches!(observed, Observed::OneWay(_))
+        || work.metrics.iter().any(|metric| metric.clock != ClockNeed::None);
+    if is_of_times && compares { ClockNeed::Offset } else { ClockNeed::None }
 }
 
 /// Returns the metrics of all phases.

@@ -139,6 +139,7 @@ mod tests {
             origin: Origin::default(),
             goes_first: false,
             grant: None,
+            clock: None,
             side,
             contender: String::new(),
             workload: workload.into(),

@@ -11,6 +11,7 @@ mod parting;
 pub(super) mod run;
 pub mod samples;
 pub(super) mod session;
+mod shifted;
 pub mod store;
 mod stuck;
 mod upkeep;

@@ -30,6 +30,7 @@ use super::means;
 use super::parting::Parting;
 use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, send_message};
+use super::shifted::ShiftedEndpoint;
 use super::store::OpenFile;
 use super::upkeep::{self, ControlEvent};
 
@@ -265,7 +266,7 @@ fn make_half(
     // One file holds one flow's samples; workloads that measure round trips have one flow.
     let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
     let store = file.map(OpenFile::open).transpose()?;
-    Ok(task.half(Part {
+    let half = task.half(Part {
         side: plan.side,
         flow,
         tag: plan.token.tag(),
@@ -274,5 +275,9 @@ fn make_half(
         guarantees: contender.promised(),
         recorder: Box::new(Samples::new(keep, task.info().timeout.0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
-    }))
+    });
+    Ok(match plan.clock {
+        None => half,
+        Some(clock) => Box::new(ShiftedEndpoint::new(half, clock)),
+    })
 }

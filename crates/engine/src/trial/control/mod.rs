@@ -8,6 +8,8 @@
 //!  |<------------------ Welcome  |
 //!  | Proof (if asked for) ------>|
 //!  |<-------------------- Facts  |
+//!  | Echo* --------------------->| (at any time)
+//!  |<------------------- Echoed* |
 //!  | Open ---------------------->| (Queued*, then relays) ------->|
 //!  |<-------------------------------------------------- Ready     |
 //!  | Open ---------------------------------------------------------------------->|
@@ -29,11 +31,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use deadheat_base::clocks::{ClockMap, HostClock};
+
 use super::explain::{EndNotes, Pass};
 use crate::contract::{Side, WaitMode};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Fault, Result};
 use crate::host::facts::HostFacts;
+use crate::measurements::clock::Echo;
 use crate::measurements::series::{Point, Series};
 use crate::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
 use crate::time::Nanos;
@@ -110,9 +115,14 @@ pub enum FromServer {
         nonce: Option<String>,
         /// Limits that the server sets.
         limits: Limits,
+        /// True if it answers echoes for the comparison of clocks; servers of older versions do not.
+        #[serde(default)]
+        echoes: bool,
     },
     /// Facts of the server's host, once the client is admitted.
     Facts(Box<HostFacts>),
+    /// Answer to an echo.
+    Echoed(EchoAnswer),
     /// The trial waits for others to end.
     Queued {
         /// Number of trials ahead of it.
@@ -131,7 +141,7 @@ impl FromServer {
     pub fn is_meant(body: &[u8]) -> bool {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
-        let words = ["welcome", "facts", "queued", "full", "refused", "stopped"];
+        let words = ["welcome", "facts", "echoed", "queued", "full", "refused", "stopped"];
         words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
     }
 }
@@ -169,6 +179,11 @@ pub enum ToAgent {
     Start,
     /// End the running flows and report, as a load does once the work beside it is over.
     Stop,
+    /// Answer at once with the times of the far clock. A server answers itself, before, amid and after trials.
+    Echo {
+        /// Time of sending on the near clock, which is repeated in the answer.
+        sent_ns: Nanos,
+    },
     /// End the trial at once. A server answers with the agent's last message or a fault.
     CallOff,
     /// The other end has sent all it will, by flow.
@@ -266,6 +281,35 @@ pub struct AgentPlan {
     /// Place of this far end among the far ends of its trial at one server; absent if it is the only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantPlace>,
+    /// Map from this host's monotonic clock to the clock of the trial, which is the near host's; absent if that is the
+    /// clock of this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockMap>,
+}
+
+/// Answer to an echo, for the comparison of two clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EchoAnswer {
+    /// Time of sending as the echo gave it.
+    pub near_sent_ns: Nanos,
+    /// Time at which the echo was received, on the far clock.
+    pub received_ns: Nanos,
+    /// Time of this answer, on the far clock.
+    pub sent_ns: Nanos,
+    /// State of the far host's clocks.
+    pub host: HostClock,
+}
+
+impl EchoAnswer {
+    /// Returns the four times of the echo, whose answer arrived at `received` on the near clock.
+    pub fn received_at(&self, received: Nanos) -> Echo {
+        Echo {
+            near_sent: self.near_sent_ns.0.min(received.0),
+            far_received: self.received_ns.0,
+            far_sent: self.sent_ns.0,
+            near_received: received.0,
+        }
+    }
 }
 
 /// Place of a far end in the grant of its trial: the permission of a server to run a trial, with the turn, the limits
@@ -525,10 +569,15 @@ mod tests {
         let fault = || Fault { kind: crate::error::FaultKind::Peer, message: "no".into() };
         let limits =
             Limits { duration_ns: Nanos(1), bytes: 1, rate_bps: BitRate(1), concurrent: 1 };
-        let welcome = FromServer::Welcome { protocol: 1, version: "1".into(), nonce: None, limits };
+        let (version, host) = ("1".to_owned(), HostClock::default());
+        let welcome =
+            FromServer::Welcome { protocol: 1, version, nonce: None, limits, echoes: true };
+        let (near_sent_ns, received_ns, sent_ns) = (Nanos(1), Nanos(2), Nanos(3));
+        let echoed = EchoAnswer { near_sent_ns, received_ns, sent_ns, host };
         let words = [
             welcome,
             FromServer::Facts(Box::default()),
+            FromServer::Echoed(echoed),
             FromServer::Queued { ahead: 1 },
             FromServer::Full(fault()),
             FromServer::Refused(fault()),
@@ -539,6 +588,7 @@ mod tests {
             match word {
                 FromServer::Welcome { .. }
                 | FromServer::Facts(_)
+                | FromServer::Echoed(_)
                 | FromServer::Queued { .. }
                 | FromServer::Full(_)
                 | FromServer::Refused(_)

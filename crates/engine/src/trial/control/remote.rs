@@ -100,6 +100,8 @@ pub struct SpokenProtocol {
     pub protocol: u32,
     /// Version of the server.
     pub version: String,
+    /// True if the server answers echoes for the comparison of clocks.
+    pub echoes: bool,
 }
 
 /// Name and credentials by which a server is reached.
@@ -167,7 +169,7 @@ impl RemoteServer {
         if self.spoken.protocol >= PROTOCOL {
             return Ok(());
         }
-        let SpokenProtocol { protocol, version } = &self.spoken;
+        let SpokenProtocol { protocol, version, .. } = &self.spoken;
         Err(Error::peer(
             format!("server {}", self.address),
             format!(
@@ -375,8 +377,8 @@ impl ServerExchange<'_> {
                     env!("CARGO_PKG_VERSION")
                 )))
             }
-            FromServer::Welcome { protocol, version, nonce, limits } => {
-                Ok((nonce, limits, SpokenProtocol { protocol, version }))
+            FromServer::Welcome { protocol, version, nonce, limits, echoes } => {
+                Ok((nonce, limits, SpokenProtocol { protocol, version, echoes }))
             }
             other => Err(self.unexpected(other)),
         }
@@ -527,7 +529,13 @@ mod tests {
             let greeting: Greeting = control::read(&mut stream).unwrap();
             assert_eq!((greeting.protocol, greeting.newest), (OLDEST_PROTOCOL, Some(PROTOCOL)));
             let (protocol, version) = (OLDEST_PROTOCOL, "0.0.9".to_owned());
-            let welcome = FromServer::Welcome { protocol, version, nonce: None, limits: LIMITS };
+            let welcome = FromServer::Welcome {
+                protocol,
+                version,
+                nonce: None,
+                limits: LIMITS,
+                echoes: false,
+            };
             control::write(&mut stream, &welcome).unwrap();
             control::write(&mut stream, &FromServer::Facts(Box::default())).unwrap();
         });

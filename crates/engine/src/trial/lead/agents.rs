@@ -15,6 +15,7 @@ use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 pub use super::far::Far;
+use super::far_clock::FarClock;
 use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, LiveRow};
@@ -60,6 +61,8 @@ pub struct Agents {
     blast: Option<u64>,
     /// Changes at the far end that the race does not know of yet.
     changes: Vec<String>,
+    /// Clock of the far host, if it has one of its own.
+    far_clock: FarClock,
 }
 
 /// Far nodes of a group that listen, and the relays in front of them.
@@ -104,6 +107,7 @@ impl Agents {
             goes_first: false,
             blast: None,
             changes: Vec::new(),
+            far_clock: FarClock::default(),
         }
     }
 
@@ -162,7 +166,8 @@ impl Agents {
         }
         let ready = self.files.ready(&**asked)?;
         let work_by_side = [ready.work_for(asked, Side::Near)?, ready.work_for(asked, Side::Far)?];
-        let cast = self.cast(order, work_by_side)?;
+        let mut cast = self.cast(order, work_by_side)?;
+        let before = self.far_clock.before(&self.far, &mut cast, &self.stop)?;
         let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
@@ -175,6 +180,7 @@ impl Agents {
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
         }
+        self.far_clock.after(before, (&self.far, &cast, &self.stop), &mut record)?;
         if let (Some(path), Some(account)) = (self.emulated(), ran.account) {
             path.judge(account, &mut record);
         }
@@ -396,13 +402,13 @@ impl Runner for Agents {
                 Err(error) => return error.into(),
             }
         }
-        match self.trial(order) {
-            Ok(record) => TrialOutcome::Ran(Box::new(record)),
-            Err(error) => self.far.outcome_of(error),
-        }
+        let ran = self.trial(order).map(Box::new);
+        ran.map_or_else(|error| self.far.outcome_of(error), TrialOutcome::Ran)
     }
 
     fn reconnect(&mut self) -> Result<Reconnection> {
+        // The host may have started anew, and its clock with it.
+        self.far_clock = FarClock::default();
         let (reached, changes) = self.far.reconnect(&self.stop)?;
         self.changes.extend(changes);
         Ok(reached)

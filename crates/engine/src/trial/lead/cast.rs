@@ -12,9 +12,12 @@
 
 use std::net::SocketAddr;
 
+use deadheat_base::clocks::ClockMap;
+
 use crate::contract::{PeerKind, Side, WaitMode};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
+use crate::measurements::ClockNeed;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::via::{self, Via};
@@ -71,6 +74,8 @@ pub(super) struct Group {
     pub(super) way: Option<RelayWay>,
     /// Local address and interface that its near end is bound to.
     pub(super) origin: Origin,
+    /// Map from the far host's clock to this one's, if they have clocks of their own.
+    pub(super) clock: Option<ClockMap>,
 }
 
 impl Group {
@@ -95,8 +100,8 @@ impl Group {
         let Some(order) = load::order(&work.order) else { return Ok(None) };
         let work_by_side = [order.pairing.task.clone(), order.pairing.task.clone()];
         let group = Group::new(order, work_by_side, free(&work.assigned, topology))?;
-        let origin = work.origin.clone();
-        let group = Group { emulated: work.emulated, is_load: true, origin, ..group };
+        let (origin, clock) = (work.origin.clone(), work.clock);
+        let group = Group { emulated: work.emulated, is_load: true, origin, clock, ..group };
         if !work.is_served {
             return Ok(Some(group));
         }
@@ -129,6 +134,7 @@ impl Group {
             emulated: None,
             way: None,
             origin: Origin::default(),
+            clock: None,
         })
     }
 
@@ -145,6 +151,12 @@ impl Group {
             Via::Direct | Via::Relay | Via::Turn { .. } => Ok(self),
             Via::Coturn => Err(Error::usage(via::unserved_coturn(&self.contender.spec))),
         }
+    }
+
+    /// Returns the clock that the figures of the work need: the greatest need of any.
+    pub(super) fn clock_need(&self) -> ClockNeed {
+        let needs = self.task.info().metrics.iter().map(|metric| metric.clock);
+        needs.max().unwrap_or_default()
     }
 
     /// Returns the longest time until all nodes are connected: a little more than the far nodes wait.
@@ -271,6 +283,7 @@ impl Group {
             goes_first: self.goes_first,
             blast: self.blast,
             grant: None,
+            clock: self.clock.filter(|_| side == Side::Far),
         }
     }
 

@@ -7,6 +7,7 @@ mod cast;
 pub(super) mod conclude;
 mod credible;
 pub mod far;
+mod far_clock;
 pub mod files;
 mod joined;
 pub mod link;

@@ -72,7 +72,7 @@ pub(super) fn await_ready(
 }
 
 /// Returns the error that an unexpected message stands for.
-fn refusal(link: &Link, word: LinkMessage) -> Error {
+pub(super) fn refusal(link: &Link, word: LinkMessage) -> Error {
     match word {
         LinkMessage::Agent(FromAgent::Fault(fault)) => match fault.kind {
             FaultKind::Blocked => Error::blocked(fault.message),
