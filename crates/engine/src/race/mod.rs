@@ -51,6 +51,7 @@ mod every;
 pub mod explain;
 mod files;
 pub mod gate;
+mod margin;
 pub mod outside;
 mod pilot;
 pub mod plan;
