@@ -103,7 +103,9 @@ impl Routed {
             assert_eq!(contender.get("blocked"), None, "{contender}");
             assert_eq!(contender.get("failed"), None, "{contender}");
         }
-        (result, String::from_utf8_lossy(&output.stdout).into_owned())
+        // Lines are wrapped, so words are compared.
+        let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+        (result, screen.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
     /// Packets that a device of the router has received.
