@@ -1,14 +1,18 @@
 //! A race's progress: a small table that is rewritten on a terminal, nothing elsewhere.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use crate::figures;
 use crate::foreign::visible;
+use crate::measurements::series::RoundTrips;
 use crate::measurements::{Metric, Unit};
 use crate::race::context::{Observer, RaceEvent};
 use crate::report::columns;
 use crate::report::words::{self, Scale};
 use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
 use crate::time::Nanos;
-use crate::trial::lead::live::{LiveRate, LiveRow};
+use crate::trial::lead::live::{LiveRate, LiveRow, LiveWay};
 use crate::units::Bytes;
 
 use super::screen::Screen;
@@ -16,6 +20,7 @@ use super::screen::Screen;
 /// Shows a race as it runs.
 pub(super) struct Progress {
     screen: Screen,
+    running: RunningTrial,
     /// Name of the whole that the race is part of, in front of the first line.
     before: String,
     blocks: u64,
@@ -30,6 +35,7 @@ impl Progress {
     pub(super) fn new(screen: Screen) -> Progress {
         Progress {
             screen,
+            running: RunningTrial::default(),
             before: String::new(),
             blocks: 0,
             blocks_max: 0,
@@ -42,6 +48,12 @@ impl Progress {
     /// Sets the name of the whole that the race is part of, in front of everything shown.
     pub(super) fn within(mut self, what: &str) -> Progress {
         self.before = if what.is_empty() { String::new() } else { format!("{what} · ") };
+        self
+    }
+
+    /// Sets the place where it notes which trial runs.
+    pub(super) fn noting(mut self, running: &RunningTrial) -> Progress {
+        self.running = running.clone();
         self
     }
 
@@ -71,6 +83,7 @@ impl Observer for Progress {
     fn on(&mut self, event: RaceEvent<'_>) {
         match event {
             RaceEvent::Pilot { trial, of } => {
+                self.running.set(format!("pilot {trial}"), "");
                 self.say(&format!("measuring how much trials vary: trial {trial} of {of}"));
             }
             RaceEvent::Settling { why } => {
@@ -110,6 +123,8 @@ impl Observer for Progress {
             }
             RaceEvent::TrialStarted(place) => {
                 self.blocks = place.block;
+                let mark = if place.control { COPY } else { "" };
+                self.running.set(format!("block {}", place.block + 1), mark);
                 match place.control {
                     true => self.show(&copy(place.label)),
                     false => self.show(place.label),
@@ -122,6 +137,7 @@ impl Observer for Progress {
                 self.table = table(outcome);
             }
             RaceEvent::Explaining { trial, of, label } => {
+                self.running.set(format!("explain {trial}"), "");
                 self.say(&format!(
                     "measuring where the time goes: trial {trial} of {of} · {label}"
                 ));
@@ -144,9 +160,12 @@ fn long(outcome: &Outcome, takes: Nanos) -> Option<String> {
     })
 }
 
+/// Text behind the name of a contender's hidden copy.
+const COPY: &str = " (copy)";
+
 /// Returns the name of a contender's hidden copy.
 fn copy(label: &str) -> String {
-    format!("{label} (copy)")
+    format!("{label}{COPY}")
 }
 
 /// Maximum number of columns of a name.
@@ -212,47 +231,99 @@ fn resolution(verdict: &Verdict) -> Option<f64> {
     half.is_finite().then_some(half)
 }
 
-/// Formats an interval of a running trial as a line.
-pub(super) fn interval(row: &LiveRow) -> String {
+/// Trial that runs, as it is named in the lines of its intervals. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunningTrial(Rc<RefCell<TrialName>>);
+
+#[derive(Debug, Default)]
+struct TrialName {
+    /// Place in the race: `block 3`.
+    place: String,
+    /// Text behind the contender's name.
+    mark: &'static str,
+}
+
+impl RunningTrial {
+    fn set(&self, place: String, mark: &'static str) {
+        *self.0.borrow_mut() = TrialName { place, mark };
+    }
+
+    /// Formats an interval of the trial as a line.
+    pub(super) fn interval(&self, row: &LiveRow) -> String {
+        let name = self.0.borrow();
+        let place = if name.place.is_empty() { "" } else { "  " };
+        let contender = visible(&row.contender);
+        format!("{}{place}{contender}{}  {}", name.place, name.mark, interval(row))
+    }
+}
+
+/// Formats an interval of a running trial: its times, and what is known of it.
+fn interval(row: &LiveRow) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let mut text = format!(
-        "{}  {:.2}–{:.2} s",
-        visible(&row.contender),
-        seconds(row.from_ns),
-        seconds(row.to_ns)
-    );
-    let mut say = |what: &str, value: String| text += &format!("  {what} {value}");
-    for (way, rate) in [("up", row.up), ("down", row.down)] {
-        match rate {
-            LiveRate::None => {}
-            LiveRate::Unknown => say(way, "not told yet".to_owned()),
-            LiveRate::Bps(bps) => say(way, words::figure(bps, Unit::BitRate)),
-        }
-    }
-    if let Some(mean) = row.rtt.mean_ns() {
-        let [mean, min, max] =
-            [mean, row.rtt.min_ns, row.rtt.max_ns].map(|ns| words::figure(ns as f64, Unit::Nanos));
-        say("RTT", format!("{mean} ({min} to {max}, {} of them)", row.rtt.n));
-    }
-    if let Some(jitter) = row.jitter_ns {
-        say("jitter", words::figure(jitter as f64, Unit::Nanos));
-    }
+    let span = format!("{:.2}–{:.2} s", seconds(row.from_ns), seconds(row.to_ns));
+    let late = if row.late { "reported late: " } else { "" };
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(times("RTT", &row.rtt));
+    parts.extend(times(row.delay_label, &row.delay));
+    parts.extend([("up", &row.up), ("down", &row.down)].iter().filter_map(|(n, way)| data(n, way)));
     if let Some(lost) = row.lost_messages {
-        let due = row.missing.filter(|due| lost > 0 && due.from_ns < row.from_ns).map(|due| {
-            format!(" (due at {:.2}–{:.2} s)", seconds(due.from_ns), seconds(due.to_ns))
+        let of = row.settled_messages.filter(|of| *of > 0);
+        let of = of.map(|of| {
+            let share = words::figure(lost as f64 / of as f64, Unit::Share);
+            if lost > 0 { format!(" of {of} ({share})") } else { format!(" of {of}") }
         });
-        say("lost", format!("{lost}{}", due.unwrap_or_default()));
+        let due = row
+            .missing
+            .filter(|due| lost > 0 && due.from_ns < row.from_ns)
+            .map(|due| format!(", due at {:.2}–{:.2} s", seconds(due.from_ns), seconds(due.to_ns)));
+        parts.push(format!("lost {lost}{}{}", of.unwrap_or_default(), due.unwrap_or_default()));
     }
-    if let Some(drops) = row.socket_drops.filter(|drops| *drops > 0) {
-        say("dropped at the socket", drops.to_string());
+    let mut say = |what: &str, value: Option<String>| {
+        parts.extend(value.map(|value| format!("{what} {value}")));
+    };
+    say("jitter", row.jitter_ns.map(|ns| words::figure(ns as f64, Unit::Nanos)));
+    let drops = row.socket_drops.filter(|drops| *drops > 0);
+    say("dropped at the socket", drops.map(|drops| drops.to_string()));
+    say("cwnd", row.cwnd_bytes.map(|bytes| Bytes(bytes).to_string()));
+    say("retransmits", row.retransmits.map(|n| n.to_string()));
+    format!("{span:<13}  {late}{}", parts.join("  ")).trim_end().to_owned()
+}
+
+/// Formats the times that ended in an interval; `None` if there are none.
+fn times(label: &str, times: &RoundTrips) -> Option<String> {
+    let mean = times.mean_ns()? as f64;
+    let scale = Scale::of([mean], Unit::Nanos);
+    let max = scale.with_unit(times.max_ns as f64);
+    let mean = scale.number(mean);
+    // An end that stores no shortest time has 0 there.
+    Some(match times.min_ns {
+        0 => format!("{label} {mean}/{max} mean/max"),
+        min => format!("{label} {}/{mean}/{max} min/mean/max", scale.number(min as f64)),
+    })
+}
+
+/// Formats the data in one direction; `None` if there is none.
+fn data(name: &str, way: &LiveWay) -> Option<String> {
+    let rate = |bps: f64| words::figure(bps, Unit::BitRate);
+    let mut text = match way.rate {
+        LiveRate::None => return None,
+        LiveRate::Unknown => {
+            let sent = way.sent_bps.map(|bps| format!(" ({} sent)", rate(bps)));
+            return Some(format!("{name} not reported yet{}", sent.unwrap_or_default()));
+        }
+        LiveRate::Bps(bps) => format!("{name} {:>10}", rate(bps)),
+    };
+    if let Some(messages) = way.messages {
+        text += &format!(", {}", words::count(messages, "message"));
     }
-    if let Some(cwnd) = row.cwnd_bytes {
-        say("cwnd", Bytes(cwnd).to_string());
+    let (n, of) = way.flows;
+    if n < of {
+        text += &format!(" (of {n} of {of} flows)");
     }
-    if let Some(retransmits) = row.retransmits {
-        say("retransmits", retransmits.to_string());
+    if let Some(ns) = way.outage_ns {
+        text += &format!(", outage: nothing for {:.2} s", ns as f64 / 1e9);
     }
-    text
+    Some(text)
 }
 
 #[cfg(test)]
@@ -317,50 +388,119 @@ mod tests {
         assert_eq!(watched.terminal.shows(), (Vec::new(), (0, 0)));
     }
 
+    const SECOND: u64 = 1_000_000_000;
+
+    fn way(bps: f64, messages: Option<u64>) -> LiveWay {
+        LiveWay { rate: LiveRate::Bps(bps), messages, flows: (1, 1), ..LiveWay::default() }
+    }
+
     #[test]
     fn losses_are_told_with_the_time_at_which_they_were_due() {
-        let second = 1_000_000_000;
         let row = LiveRow {
             contender: "udp".into(),
-            from_ns: 6 * second,
-            to_ns: 7 * second,
-            up: LiveRate::Bps(0.0),
+            from_ns: 6 * SECOND,
+            to_ns: 7 * SECOND,
+            up: way(975e3, Some(87)),
             lost_messages: Some(240),
-            missing: Some(Missing { from_ns: 3 * second, to_ns: 6 * second - second / 100 }),
+            settled_messages: Some(327),
+            missing: Some(Missing { from_ns: 3 * SECOND, to_ns: 6 * SECOND - SECOND / 100 }),
             jitter_ns: Some(31_000),
             ..LiveRow::default()
         };
         assert_eq!(
             interval(&row),
-            "udp  6.00–7.00 s  up 0 bit/s  jitter 31.0 µs  lost 240 (due at 3.00–5.99 s)"
+            "6.00–7.00 s    up 975 kbit/s, 87 messages  lost 240 of 327 (73.4 %), due at 3.00–5.99 s  jitter 31.0 µs"
         );
-        let at_once = LiveRow { from_ns: 3 * second, ..row };
-        assert!(interval(&at_once).ends_with("lost 240"), "{}", interval(&at_once));
+        let at_once = LiveRow { from_ns: 3 * SECOND, ..row };
+        assert!(interval(&at_once).contains("(73.4 %)  jitter"), "{}", interval(&at_once));
+    }
+
+    #[test]
+    fn an_outage_is_told_at_its_time_and_a_late_report_as_what_it_is() {
+        let unknown = LiveWay {
+            rate: LiveRate::Unknown,
+            sent_bps: Some(1e6),
+            flows: (0, 1),
+            ..LiveWay::default()
+        };
+        let row = LiveRow {
+            contender: "udp".into(),
+            from_ns: 4 * SECOND,
+            to_ns: 5 * SECOND,
+            up: unknown,
+            ..LiveRow::default()
+        };
+        assert_eq!(interval(&row), "4.00–5.00 s    up not reported yet (1.00 Mbit/s sent)");
+        let outage_ns = Some(2 * SECOND);
+        let row = LiveRow { late: true, up: LiveWay { outage_ns, ..way(0.0, Some(0)) }, ..row };
+        assert_eq!(
+            interval(&row),
+            "4.00–5.00 s    reported late: up    0 bit/s, 0 messages, outage: nothing for 2.00 s"
+        );
     }
 
     #[test]
     fn an_interval_says_what_is_known_and_nothing_else() {
         let row = LiveRow {
             contender: "tcp".into(),
-            from_ns: 100_000_000,
-            to_ns: 200_000_000,
-            up: LiveRate::Bps(9.41e9),
+            from_ns: SECOND / 10,
+            to_ns: SECOND / 5,
+            up: LiveWay { flows: (2, 3), ..way(9.41e9, None) },
             cwnd_bytes: Some(3_200_000),
             retransmits: Some(2),
             ..LiveRow::default()
         };
-        assert_eq!(interval(&row), "tcp  0.10–0.20 s  up 9.41 Gbit/s  cwnd 3.20 MB  retransmits 2");
+        assert_eq!(
+            interval(&row),
+            "0.10–0.20 s    up 9.41 Gbit/s (of 2 of 3 flows)  cwnd 3.20 MB  retransmits 2"
+        );
         let row = LiveRow {
             contender: "u\u{1b}[2J".into(),
             rtt: RoundTrips { n: 4, sum_ns: 80_000, min_ns: 15_000, max_ns: 31_000 },
-            lost_messages: Some(1),
-            down: LiveRate::Unknown,
+            delay: RoundTrips { n: 2, sum_ns: 8_000_000, min_ns: 0, max_ns: 5_000_000 },
+            delay_label: "delay",
+            lost_messages: Some(0),
             socket_drops: Some(0),
             ..LiveRow::default()
         };
+        let running = RunningTrial::default();
+        running.set("block 3".into(), COPY);
         assert_eq!(
-            interval(&row),
-            "u\\u{1b}[2J  0.00–0.00 s  down not told yet  RTT 20.0 µs (15.0 µs to 31.0 µs, 4 of them)  lost 1"
+            running.interval(&row),
+            "block 3  u\\u{1b}[2J (copy)  0.00–0.00 s    RTT 15.0/20.0/31.0 µs min/mean/max  \
+             delay 4.00/5.00 ms mean/max  lost 0"
         );
+    }
+
+    #[test]
+    fn each_trial_is_named_with_its_place_in_the_race() {
+        /// Names of the trials as they start.
+        struct Names(Progress, RunningTrial, Vec<String>);
+
+        impl Observer for Names {
+            fn on(&mut self, event: RaceEvent<'_>) {
+                let starts = matches!(event, RaceEvent::Pilot { .. } | RaceEvent::TrialStarted(_));
+                self.0.on(event);
+                if starts {
+                    let row =
+                        LiveRow { contender: "x".into(), to_ns: SECOND, ..LiveRow::default() };
+                    self.2.push(self.1.interval(&row));
+                }
+            }
+        }
+
+        let running = RunningTrial::default();
+        let progress = Progress::new(Screen::none()).noting(&running);
+        let mut names = Names(progress, running, Vec::new());
+        let mut trial = testing::noisy(1, 0.02, |_| 90e3);
+        let mut runner = crate::trial::sim::fake::Fake(&mut trial);
+        let clock = crate::time::Manual::default();
+        let request = Request::new(["tcp", "udp"]).blocks(2).seed(1);
+        let stage = RaceContext::new(&mut runner, &mut names).at(&clock, testing::day());
+        request.run_with(stage).unwrap();
+        let begin = |what: &str| names.2.iter().filter(|name| name.starts_with(what)).count();
+        assert_eq!((begin("block 1  x  0.00–1.00 s"), begin("block 1  x (copy)  0.00")), (2, 1));
+        assert_eq!(begin("block 2"), 3);
+        assert_eq!(begin("pilot") + 6, names.2.len());
     }
 }

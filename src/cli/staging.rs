@@ -16,7 +16,7 @@ use crate::trial::control::remote::ServerWait;
 use crate::trial::lead::agents::Agents;
 use crate::trial::lead::live::LiveRow;
 
-use super::progress::{self, Progress};
+use super::progress::{Progress, RunningTrial};
 use super::screen::Screen;
 use super::{interrupt, secret};
 
@@ -51,13 +51,18 @@ pub(super) enum Intervals {
 
 impl Intervals {
     /// Returns a function that shows an interval; `None` if intervals are not shown.
-    fn shown(self, progress: &Screen) -> Option<impl FnMut(&LiveRow) + 'static> {
+    fn shown(
+        self,
+        progress: &Screen,
+        running: &RunningTrial,
+    ) -> Option<impl FnMut(&LiveRow) + 'static> {
+        let running = running.clone();
         let screen = if progress.is_rewritten() { progress.clone() } else { Screen::plain() };
         (self != Intervals::Nowhere).then_some({
             move |row: &LiveRow| match self {
                 // A reader that has gone is no reason to end a race.
-                Intervals::Stdout => drop(super::print(&format!("{}\n", progress::interval(row)))),
-                Intervals::Nowhere | Intervals::Stderr => screen.above(&progress::interval(row)),
+                Intervals::Stdout => drop(super::print(&format!("{}\n", running.interval(row)))),
+                Intervals::Nowhere | Intervals::Stderr => screen.above(&running.interval(row)),
             }
         })
     }
@@ -91,12 +96,13 @@ pub(super) fn with_stage(
         (Choice::Yes, false) => Screen::plain(),
         (Choice::No, _) => Screen::none(),
     };
-    let mut progress = Progress::new(screen.clone()).within(&staging.within);
+    let running = RunningTrial::default();
+    let mut progress = Progress::new(screen.clone()).within(&staging.within).noting(&running);
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
         let mut simulation = simulation.stop_on(Arc::clone(&stop));
-        if let Some(show) = staging.intervals.shown(&screen) {
+        if let Some(show) = staging.intervals.shown(&screen, &running) {
             simulation = simulation.on_interval(show);
         }
         let stage = RaceContext::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
@@ -128,7 +134,7 @@ pub(super) fn with_stage(
             queued.show(vec![format!("the server is busy: {before}")]);
         })
         .stop_on(Arc::clone(&stop));
-    if let Some(show) = staging.intervals.shown(&screen) {
+    if let Some(show) = staging.intervals.shown(&screen, &running) {
         agents = agents.on_interval(show);
     }
     let stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);

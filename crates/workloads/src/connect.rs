@@ -159,6 +159,7 @@ impl ConnectTask {
             longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
             // The trial begins with one that is not measured.
             connections: u16::try_from(count + 1).unwrap_or(u16::MAX),
+            times: "first byte",
             ..TaskInfo::default()
         }
     }

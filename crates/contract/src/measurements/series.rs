@@ -113,6 +113,10 @@ impl Point {
         rtt.merge(&self.rtt);
         delay.merge(&self.delay);
         (self.rtt, self.delay) = (rtt, delay);
+        self.missing = match (before.missing, self.missing) {
+            (Some(before), Some(own)) => Some(before.and(own)),
+            (before, own) => before.or(own),
+        };
         self
     }
 }

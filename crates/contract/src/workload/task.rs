@@ -67,6 +67,8 @@ pub struct TaskInfo {
     pub load: Option<Load>,
     /// Way to observe it over time, for figures of parts of a trial; `None` if there is none.
     pub observed: Option<Observed>,
+    /// Name of the times in [`RecentTimes::delays`](super::RecentTimes::delays), unless `observed` has one.
+    pub times: &'static str,
     /// Warning that it offers more than the path carries, which may be intended; `None` if it does not, or the path's
     /// rate is unknown.
     pub overload: Option<String>,
@@ -105,6 +107,14 @@ impl TaskInfo {
         self.connections > 1
     }
 
+    /// Returns the name of the times in [`RecentTimes::delays`](super::RecentTimes::delays).
+    pub fn delay_label(&self) -> &'static str {
+        match self.observed {
+            Some(Observed::Items(items)) => items.names[1],
+            _ => self.times,
+        }
+    }
+
     /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the number of
     /// bytes to send if a file of `source_bytes` is read.
     pub fn spec_for(&self, side: Side, source_bytes: Option<u64>) -> Spec {
@@ -140,6 +150,7 @@ impl Default for TaskInfo {
             timeout: Nanos::ZERO,
             load: None,
             observed: None,
+            times: "delay",
             overload: None,
             connections: 1,
             most_bytes: None,

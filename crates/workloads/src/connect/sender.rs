@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::contract::{Action, Lane};
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::stats::quantile::printable_rank;
 use crate::time::Nanos;
 
 use super::ConnectTask;
 use crate::workload::Standing;
 use crate::workload::header::{Arrival, Header, SeqWindow, count};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Samples beyond each reported quantile.
 const BEYOND: usize = 10;
@@ -43,6 +44,8 @@ pub(super) struct ConnectSender {
     repeats: u64,
     /// Times of set-up and exchange of each connection, in nanoseconds.
     times: Vec<(u64, u64)>,
+    /// Times until the first byte since the last report.
+    recent: RoundTrips,
     seen: SeqWindow,
     sent: Tally,
     received: Tally,
@@ -63,6 +66,7 @@ impl ConnectSender {
             opened: Nanos::ZERO,
             repeats: 0,
             times: Vec::with_capacity(task.count as usize),
+            recent: RoundTrips::default(),
             seen: SeqWindow::new(),
             sent: Tally::default(),
             received: Tally::default(),
@@ -138,7 +142,9 @@ impl Endpoint for ConnectSender {
         if arrival == Arrival::Duplicate || !is_awaited {
             return;
         }
-        self.times.push((self.set_up.0, (now - self.opened).0));
+        let exchange = now - self.opened;
+        self.times.push((self.set_up.0, exchange.0));
+        self.recent.add((self.set_up + exchange).0);
         self.done += 1;
         self.phase = ConnectPhase::Pause(now + self.pause);
     }
@@ -160,6 +166,10 @@ impl Endpoint for ConnectSender {
     fn standing(&mut self, _now: Nanos) -> Standing {
         let awaited = u64::from(matches!(self.phase, ConnectPhase::Await(_)));
         Standing { sent: self.sent, received: self.received, awaited, ..Standing::default() }
+    }
+
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes { delays: std::mem::take(&mut self.recent), ..RecentTimes::default() }
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {

@@ -153,9 +153,8 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Ends the flow now.
     pub(in crate::trial) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
         let last = self.look(now);
-        if self.sampler.finish(last) {
-            watch.sampled(&last);
-        }
+        self.sampler.finish(last);
+        watch.sampled(&last);
     }
 
     fn steps(

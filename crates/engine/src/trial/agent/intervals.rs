@@ -1,5 +1,6 @@
 //! Series of a flow over time: a point at each interval, in memory that is allocated before the flow starts.
-//! Neighbouring points of a long trial are merged, so that a day takes no more memory than twelve seconds.
+//! Neighbouring points of a long trial are merged, so that a day takes no more memory than twelve seconds. Where points
+//! are also shown while the trial runs, they go on to be taken at the interval that was asked for.
 
 use crate::measurements::series::{Point, Series};
 use crate::time::Nanos;
@@ -25,7 +26,15 @@ pub struct Sampler {
     due: Nanos,
     points: Vec<Point>,
     most: usize,
+    /// Interval at which points are taken for a view of the running trial; `None` if there is none: then each point that
+    /// is taken is stored.
+    shown: Option<Nanos>,
+    /// Points that were taken since the last stored one, as one.
+    unstored: Option<Point>,
 }
+
+/// Longest time that a point may wait for a moment at which taking it delays nothing, whatever the interval.
+const LONGEST_PATIENCE: Nanos = Nanos::from_millis(10);
 
 impl Sampler {
     /// Creates a sampler for one of `flows` flows. An interval out of bounds is clamped, because it may come from a
@@ -36,7 +45,22 @@ impl Sampler {
         let mut points = vec![Point::default(); most];
         points.clear();
         let interval = interval.clamp(SHORTEST, LONGEST);
-        Sampler { start: Nanos::ZERO, interval, due: Nanos::ZERO, points, most }
+        Sampler {
+            start: Nanos::ZERO,
+            interval,
+            due: Nanos::ZERO,
+            points,
+            most,
+            shown: None,
+            unstored: None,
+        }
+    }
+
+    /// Goes on to take points at the interval that was asked for, however few of them are stored.
+    #[must_use]
+    pub fn for_a_view(mut self) -> Sampler {
+        self.shown = Some(self.interval);
+        self
     }
 
     /// Starts the flow's series at `now`.
@@ -53,7 +77,7 @@ impl Sampler {
 
     /// Returns the longest time that a point may wait for a moment at which taking it delays nothing.
     pub fn patience(&self) -> Nanos {
-        Nanos(self.interval.0 / 10)
+        Nanos(self.shown.unwrap_or(self.interval).0 / 10).min(LONGEST_PATIENCE)
     }
 
     /// Returns the time from the start to `now`.
@@ -61,8 +85,36 @@ impl Sampler {
         now - self.start
     }
 
-    /// Stores a point. The next is due at the next multiple of the interval: missed points are not made up for.
+    /// Takes a point. The next is due at the next multiple of the interval: missed points are not made up for.
     pub fn keep(&mut self, point: Point) {
+        let whole = match self.unstored.take() {
+            Some(unstored) => point.after(&unstored),
+            None => point,
+        };
+        match self.shown {
+            Some(shown) if !self.ends_an_interval(whole.at_ns) => {
+                self.unstored = Some(whole);
+                self.due = self.next(point.at_ns, shown);
+            }
+            shown => {
+                self.store(whole);
+                self.due = self.next(point.at_ns, shown.unwrap_or(self.interval));
+            }
+        }
+    }
+
+    /// Returns true if a point at this time lies in an interval after that of the last stored point.
+    fn ends_an_interval(&self, at_ns: u64) -> bool {
+        let before = self.points.last().map_or(0, |last| last.at_ns);
+        at_ns / self.interval.0 > before / self.interval.0
+    }
+
+    /// Returns the next multiple of `interval` after `at_ns`.
+    fn next(&self, at_ns: u64, interval: Nanos) -> Nanos {
+        self.start + Nanos((at_ns / interval.0 + 1).saturating_mul(interval.0))
+    }
+
+    fn store(&mut self, point: Point) {
         self.points.push(point);
         // Merged now, not before the next point, so that the next due time is on the wider grid already.
         if self.points.len() >= self.most {
@@ -72,22 +124,20 @@ impl Sampler {
             self.points.truncate(self.most / 2);
             self.interval = Nanos(self.interval.0.saturating_mul(2));
         }
-        let passed = point.at_ns / self.interval.0;
-        self.due = self.start + Nanos((passed + 1).saturating_mul(self.interval.0));
     }
 
-    /// Stores the point at the flow's end. A point that follows the last by almost no time replaces it, because rates
-    /// over so short an interval mean nothing. Returns true if it was stored as a point of its own.
-    pub fn finish(&mut self, point: Point) -> bool {
+    /// Takes the point at the flow's end. A point that follows the last stored one by almost no time replaces it,
+    /// because rates over so short an interval mean nothing.
+    pub fn finish(&mut self, point: Point) {
+        let whole = match self.unstored.take() {
+            Some(unstored) => point.after(&unstored),
+            None => point,
+        };
         match self.points.last_mut() {
-            Some(last) if point.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {
-                *last = point.after(last);
-                false
+            Some(last) if whole.at_ns.saturating_sub(last.at_ns) < self.interval.0 / 10 => {
+                *last = whole.after(last);
             }
-            _ => {
-                self.keep(point);
-                true
-            }
+            _ => self.store(whole),
         }
     }
 
@@ -145,6 +195,38 @@ mod tests {
         assert_eq!(series.rtt_n.iter().sum::<u64>(), looks);
         assert_eq!(series.rtt_min_ns[0], Some(1));
         assert_eq!(series.rtt_max_ns.iter().flatten().max(), Some(&looks));
+    }
+
+    #[test]
+    fn a_view_of_a_long_trial_has_a_point_at_each_interval_and_the_stored_series_loses_nothing() {
+        let day = Nanos::from_secs(86_400);
+        let mut sampler = Sampler::new(Nanos::from_secs(1), 1).for_a_view();
+        let start = Nanos(12_345);
+        sampler.start(start);
+        let mut looks = 0;
+        while sampler.due() < start + day {
+            let at = sampler.since_start(sampler.due());
+            looks += 1;
+            assert_eq!(at, Nanos::from_secs(looks), "a point is missing");
+            let mut rtt = RoundTrips::default();
+            rtt.add(looks);
+            sampler.keep(Point { at_ns: at.0, sent_bytes: at.0 / 1000, rtt, ..Point::default() });
+        }
+        sampler.finish(Point { at_ns: day.0, sent_bytes: day.0 / 1000, ..Point::default() });
+        let series = sampler.series();
+        assert_eq!(series.interval_ns, 1_000_000_000 << 10);
+        let gaps: Vec<u64> = series.at_ns.windows(2).map(|w| w[1] - w[0]).collect();
+        let (last, others) = gaps.split_last().unwrap();
+        assert!(others.iter().all(|gap| *gap == series.interval_ns) && *last <= series.interval_ns);
+        assert_eq!(series.rtt_n.iter().sum::<u64>(), 86_399);
+        assert_eq!(series.intervals().map(|i| i.sent_bytes).sum::<u64>(), day.0 / 1000);
+    }
+
+    #[test]
+    fn a_point_of_a_long_interval_waits_no_longer_than_that_of_a_short_one() {
+        assert_eq!(Sampler::new(Nanos::from_secs(1), 1).patience(), Nanos::from_millis(10));
+        assert_eq!(Sampler::new(DEFAULT, 1).patience(), Nanos::from_millis(10));
+        assert_eq!(Sampler::new(SHORTEST, 1).patience(), Nanos::from_millis(1));
     }
 
     #[test]

@@ -119,6 +119,7 @@ fn trial(
         let (further, come_in) = further(&plan, &contender, &task, &tickets, flow);
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
+        let sampler = if plan.live { sampler.for_a_view() } else { sampler };
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe) = (further, probe);
         flows.push(flow);

@@ -252,22 +252,22 @@ impl Agents {
     ) -> Result<BothReports> {
         let flows = group.task.info().flows.len();
         let far = if group.far_nodes > 0 { flows } else { 0 };
-        let near = group.near_share().flows(flows).count();
-        let mut live = Live::new(&group.order.contender(), near + far);
+        let near = group.near_share().flows(flows).map(|flow| (Side::Near, flow));
+        let all = near.chain((0..far as u16).map(|flow| (Side::Far, flow)));
+        let label = group.task.info().delay_label();
+        let mut live = Live::new(&group.order.contender(), label, group.order.interval, all);
         let longest = group.task.info().longest + SLACK + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
         stints.count_from(Monotonic.now());
         let mut on_point = |side, flow, point| {
-            if let (Some(callback), Some(row)) =
-                (on_interval.as_mut(), live.note(side, flow, point))
-            {
-                callback(&row);
+            if let Some(callback) = on_interval.as_mut() {
+                live.note(side, flow, point).iter().for_each(callback);
             }
         };
         let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now))?;
-        if let (Some(callback), Some(row)) = (on_interval, live.rest()) {
-            callback(&row);
+        if let Some(callback) = on_interval {
+            live.rest().iter().for_each(callback);
         }
         Ok(reports)
     }

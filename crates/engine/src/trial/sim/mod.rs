@@ -122,6 +122,7 @@ impl Simulation {
             task: &**task,
             cutter: self.cutter,
             clock: &clock,
+            is_viewed: self.on_interval.is_some(),
         };
         let work = cast.hosts()?;
         let (beside, when) = match (&task.info().load, load::order(order)) {
@@ -134,14 +135,15 @@ impl Simulation {
             }
             _ => ([Vec::new(), Vec::new()], LoadSchedule::default()),
         };
-        let mut live = Live::new(&order.contender(), 2 * work[0].len());
+        let flows = 0..work[0].len() as u16;
+        let flows = flows.flat_map(|flow| [(Side::Near, flow), (Side::Far, flow)]);
+        let label = task.info().delay_label();
+        let mut live = Live::new(&order.contender(), label, order.interval, flows);
         let on_interval = &mut self.on_interval;
         let longest = task.info().longest + SLACK + model_time::drain(&self.network);
         let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
-            if let Some(callback) = on_interval.as_mut()
-                && let Some(row) = live.note(side, flow, point)
-            {
-                callback(&row);
+            if let Some(callback) = on_interval.as_mut() {
+                live.note(side, flow, point).iter().for_each(callback);
             }
         });
         // Only the endpoints can fail once the trial runs.
@@ -151,8 +153,8 @@ impl Simulation {
             }
             other => other,
         })?;
-        if let (Some(callback), Some(row)) = (on_interval, live.rest()) {
-            callback(&row);
+        if let Some(callback) = on_interval {
+            live.rest().iter().for_each(callback);
         }
         let figures = world.figures();
         let (ends, beside, took) = world.stops();
@@ -364,6 +366,8 @@ struct SimulatedCast<'a> {
     cutter: Cutter,
     transit: Nanos,
     clock: &'a Manual,
+    /// True if intervals are shown while it runs.
+    is_viewed: bool,
 }
 
 impl SimulatedCast<'_> {
@@ -421,6 +425,7 @@ impl SimulatedCast<'_> {
             store: None,
         });
         let sampler = Sampler::new(self.order.interval, flows);
+        let sampler = if self.is_viewed { sampler.for_a_view() } else { sampler };
         let largest_message = self.task.info().largest_message;
         let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
         Ok(end::SimulatedEnd::new(flow, connections))
