@@ -56,7 +56,11 @@ fn placement(outcome: &Outcome) -> Option<String> {
     if cells.any(|cell| cell.placement.is_some()) {
         return None;
     }
-    Some(match Placement::parse(&outcome.plan.placement).ok()? {
+    let placement = Placement::parse(&outcome.plan.placement).ok()?;
+    if outcome.path.kind == PathKind::Remote {
+        return Some(near_placement(&placement));
+    }
+    Some(match placement {
         Placement::SameCore => "on one core".into(),
         Placement::CrossCore => "on two cores".into(),
         Placement::Busy => "on two cores that never sleep".into(),
@@ -64,6 +68,17 @@ fn placement(outcome: &Outcome) -> Option<String> {
         Placement::Cpus(near, far) => format!("on CPUs {near} and {far}"),
         Placement::Virtual => "in virtual time".into(),
     })
+}
+
+/// Returns the placement of the end on this host; the server places the other one.
+fn near_placement(placement: &Placement) -> String {
+    match placement {
+        Placement::SameCore | Placement::CrossCore => "from one core".into(),
+        Placement::Busy => "from one core that never sleeps".into(),
+        Placement::Host => "wherever the host places it".into(),
+        Placement::Cpus(near, _) => format!("from CPU {near}"),
+        Placement::Virtual => "in virtual time".into(),
+    }
 }
 
 /// Returns the time from the first trial's start to the last one's end; `None` if no clock ran.

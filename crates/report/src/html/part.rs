@@ -209,10 +209,12 @@ impl Writer<'_> {
 }
 
 /// Returns the drawing that shows the answer: the work over time beside a load, the load curve of a sweep, figures by
-/// level of a race over conditions, the distribution of round trips, or the trials of the first claim.
+/// level of a race over conditions, long trials over time, the distribution of round trips, or the trials of the first
+/// claim.
 fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
     let claim = outcome.metrics.first().map(|metric| format!("trials-{}", slug(&metric.name)));
-    let wanted = ["over-time", "offered", "levels-", "distribution"].map(str::to_owned);
+    let wanted = ["over-time", "offered", "levels-", "long-trial", "distribution"];
+    let wanted = wanted.map(str::to_owned);
     let mut wanted = wanted.into_iter().chain(claim);
     wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
 }

@@ -7,6 +7,7 @@
 //! | `distribution.rs` | the share of round trips beyond a time |
 //! | `drift.rs` | figures from block to block |
 //! | `course.rs` | the work over time, before, during and after a load |
+//! | `long.rs` | long trials: round trips, goodput and outages over time |
 //! | `within.rs` | course of trials from start to end |
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
@@ -36,6 +37,7 @@ mod facets;
 mod ink;
 mod label;
 mod levels;
+mod long;
 mod map;
 mod offered;
 mod pairs;
@@ -72,6 +74,7 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     figures.extend(distribution::figure(shown));
     figures.extend(boxed.iter().take(MOST_DRIFTS).filter_map(|m| drift::figure(outcome, m)));
     figures.extend(course::figures(outcome));
+    figures.extend(long::figure(outcome));
     figures.extend(within::figure(outcome));
     figures.extend(offered::figure(outcome));
     figures.extend(bars::split(outcome));

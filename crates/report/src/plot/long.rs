@@ -1,0 +1,341 @@
+//! Drawing of long trials over time, one line for each contender: round trips, goodput, and when nothing arrived.
+
+use super::axis::{Axis, Quantity};
+use super::canvas::{Anchor, Canvas, Frame, Panel, Size};
+use super::facets::LineKey;
+use super::ink::Ink;
+use super::{drawn, figure_text, left_out, numbers, order, palette};
+use crate::content::label;
+use crate::figure::Figure;
+use crate::measurements::Unit;
+use crate::measurements::series::{RoundTrips, Series, goodput_bps};
+use crate::words;
+use deadheat_engine::analysis::spread;
+use deadheat_engine::result::outcome::{Outcome, Trial};
+
+/// Shortest trial that is drawn.
+const LONG_NS: u64 = 10_000_000_000;
+const MOST_LINES: usize = 8;
+const MOST_POINTS: usize = 120;
+
+/// Heights: of a panel, of a contender's row among the outages, of a name over each panel, of the labels of the time.
+const PANEL: f64 = 104.0;
+const ROW: f64 = 13.0;
+const NAME: f64 = 20.0;
+const BELOW: f64 = 40.0;
+const LEFT: f64 = 60.0;
+
+/// Values over time; `None` where there are none.
+type Values = Vec<(f64, Option<f64>)>;
+
+/// A contender's typical trial.
+struct LongTrial {
+    number: usize,
+    label: String,
+    block: u64,
+    end_ns: u64,
+    /// Mean round trip, or mean time one way, of each interval.
+    times: Values,
+    /// Rate at which data arrived at both ends together.
+    goodput: Values,
+    /// Starts and ends of the stretches without an arrival.
+    outages: Vec<(u64, u64)>,
+    /// Number of outages in the contender's other trials.
+    elsewhere: usize,
+}
+
+/// Panel of lines.
+struct LinePanel {
+    name: String,
+    unit: Unit,
+    y: Axis,
+    of: fn(&LongTrial) -> &Values,
+}
+
+/// Draws the figure, if trials last long enough.
+pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
+    let metric = outcome.metrics.first()?;
+    let (ids, _) = order(outcome);
+    let mut trials: Vec<LongTrial> =
+        ids.into_iter().filter_map(|id| long(outcome, id, &metric.name)).collect();
+    let all = trials.len();
+    trials.truncate(MOST_LINES);
+    let strips = strips(outcome, &trials);
+    if strips.is_empty() {
+        return None;
+    }
+    let silences: usize = trials.iter().map(|trial| trial.outages.len()).sum();
+    let elsewhere: usize = trials.iter().map(|trial| trial.elsewhere).sum();
+    let caption = format!(
+        "The typical trial of each contender, whose {} is nearest to the median, from its start to its end.{}{}{}",
+        metric.label,
+        if silences > 0 { " Bars: when nothing arrived for 500 ms or more." } else { "" },
+        match elsewhere {
+            0 => String::new(),
+            n =>
+                format!(" {} in trials that are not drawn.", words::count(n as u64, "more outage")),
+        },
+        left_out(all, MOST_LINES)
+    );
+    Some(drawn(
+        "long-trial".into(),
+        "Over time".into(),
+        caption,
+        numbers(&["contender", "time from start", "round trip or delay", "goodput"], rows(&trials)),
+        |size| draw(&trials, &strips, size),
+    ))
+}
+
+/// Returns the typical trial of a contender, if that is long enough.
+fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
+    let end = |trial: &Trial| {
+        let flows = trial.record.intervals.iter().chain(&trial.record.far_intervals);
+        flows.filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0)
+    };
+    let typical = spread::typical(outcome, id, metric, |trial| end(trial) >= LONG_NS)?;
+    let record = &typical.record;
+    let own = spread::valid_trials(outcome, id);
+    let others = own.filter(|one| (one.block, one.order) != (typical.block, typical.order));
+    let end_ns = end(typical);
+    Some(LongTrial {
+        number: palette::number(outcome, id),
+        label: label(outcome, id),
+        block: typical.block + 1,
+        end_ns,
+        times: times(typical),
+        goodput: goodput(typical, end_ns),
+        outages: record.outages.iter().map(|one| (one.from_ns, one.end_ns().min(end_ns))).collect(),
+        elsewhere: others.map(|trial| trial.record.outages.len()).sum(),
+    })
+}
+
+/// Returns the mean times of a trial: of the first flow that has round trips, or else times one way.
+fn times(trial: &Trial) -> Values {
+    let flows = || trial.record.intervals.iter().chain(&trial.record.far_intervals);
+    let times = |of: fn(&Series) -> Vec<RoundTrips>| {
+        flows().map(move |flow| (flow, of(flow))).find(|(_, times)| !times.is_empty())
+    };
+    let found = times(Series::rtts).or_else(|| times(Series::delays));
+    let Some((series, times)) = found else { return Vec::new() };
+    let group = times.len().min(series.at_ns.len()).div_ceil(MOST_POINTS).max(1);
+    let grouped = times.chunks(group).zip(series.at_ns.chunks(group));
+    let mean = |times: &[RoundTrips]| {
+        let mut sum = RoundTrips::default();
+        times.iter().for_each(|one| sum.merge(one));
+        sum.mean_ns().map(|mean| mean as f64)
+    };
+    grouped.filter_map(|(times, at)| Some((*at.last()? as f64, mean(times)))).collect()
+}
+
+fn goodput(trial: &Trial, end_ns: u64) -> Values {
+    let flows: Vec<&Series> =
+        trial.record.intervals.iter().chain(&trial.record.far_intervals).collect();
+    let known = flows.iter().map(|flow| flow.at_ns.len()).max().unwrap_or(0);
+    let rates = goodput_bps(&flows, known.min(MOST_POINTS) as u64);
+    let each = end_ns as f64 / rates.len().max(1) as f64;
+    (0..).zip(rates).map(|(at, rate)| ((f64::from(at) + 0.5) * each, Some(rate))).collect()
+}
+
+/// Returns the panels with lines: that of the claimed figure first.
+fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
+    let values = |of: fn(&LongTrial) -> &Values| {
+        trials.iter().flat_map(of).filter_map(|(_, value)| *value).collect::<Vec<f64>>()
+    };
+    let has_round_trips = outcome
+        .trials
+        .iter()
+        .any(|trial| trial.record.intervals.iter().any(|series| !series.rtt_n.is_empty()));
+    let name = if has_round_trips { "mean round trip" } else { "mean delay" };
+    let times = Axis::of(values(|trial| &trial.times).into_iter().filter(|ns| *ns > 0.0));
+    let times = times.map(|y| LinePanel {
+        name: name.to_owned(),
+        unit: Unit::Nanos,
+        y,
+        of: |trial| &trial.times,
+    });
+    let rates = values(|trial| &trial.goodput);
+    let rates =
+        Axis::from_zero(rates.iter().copied()).filter(|_| rates.iter().any(|bps| *bps > 0.0));
+    let goodput = rates.map(|y| LinePanel {
+        name: "goodput".to_owned(),
+        unit: Unit::BitRate,
+        y,
+        of: |trial| &trial.goodput,
+    });
+    let mut strips: Vec<LinePanel> = times.into_iter().chain(goodput).collect();
+    if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
+        strips.reverse();
+    }
+    strips
+}
+
+fn rows(trials: &[LongTrial]) -> Vec<Vec<String>> {
+    let row = |trial: &LongTrial, (at, rate): &(f64, Option<f64>)| {
+        let time = trial.times.iter().find(|(end, _)| end >= at).and_then(|(_, time)| *time);
+        vec![
+            trial.label.clone(),
+            words::figure(*at, Unit::Nanos),
+            figure_text(time, Unit::Nanos),
+            figure_text(*rate, Unit::BitRate),
+        ]
+    };
+    trials
+        .iter()
+        .flat_map(|trial| trial.goodput.iter().map(move |point| row(trial, point)))
+        .collect()
+}
+
+fn draw(trials: &[LongTrial], strips: &[LinePanel], size: Size) -> String {
+    let labels = trials.iter().map(|trial| (trial.number, trial.label.as_str()));
+    let key = LineKey::new(size, labels);
+    let has_outages = trials.iter().any(|trial| !trial.outages.is_empty());
+    let outages = if has_outages { NAME + ROW * trials.len() as f64 } else { 0.0 };
+    let height = (PANEL + NAME) * strips.len() as f64 + outages + BELOW;
+    let canvas = Canvas::new(size, key.height + height);
+    key.draw(&canvas);
+    let end = trials.iter().map(|trial| trial.end_ns).max().unwrap_or(0) as f64;
+    let x = Axis::exact(0.0, end);
+    let mut top = key.height;
+    for (at, strip) in strips.iter().enumerate() {
+        let frame = frame(&canvas, top, PANEL);
+        let panel = canvas.panel(frame, x, strip.y);
+        for trial in trials {
+            shade(&panel, trial, (strip.y.low(), strip.y.high()));
+        }
+        panel.ticks_left(Quantity::Of(strip.unit));
+        below(&canvas, &panel, at + 1 == strips.len() && !has_outages);
+        canvas.text((frame.left, frame.top - 9.0), &strip.name, Ink::Small, Anchor::Left);
+        trials.iter().for_each(|trial| curve(&panel, strip, trial));
+        top = frame.bottom;
+    }
+    if has_outages {
+        let frame = frame(&canvas, top, ROW * trials.len() as f64);
+        let panel = canvas.panel(frame, x, Axis::exact(trials.len() as f64, 0.0));
+        below(&canvas, &panel, true);
+        canvas.text((frame.left, frame.top - 9.0), "nothing arrived", Ink::Small, Anchor::Left);
+        for (row, trial) in trials.iter().enumerate() {
+            for (from, to) in &trial.outages {
+                let words = format!(
+                    "{}, block {}: nothing arrived from {} for {}",
+                    trial.label,
+                    trial.block,
+                    words::figure(*from as f64, Unit::Nanos),
+                    words::figure(to.saturating_sub(*from) as f64, Unit::Nanos)
+                );
+                let (low, high) = (row as f64 + 0.15, row as f64 + 0.85);
+                let corners = ((*from as f64, low), (*to as f64, high));
+                panel.rectangle(corners.0, corners.1, Ink::Bar(trial.number), &words);
+            }
+        }
+    }
+    canvas.finish()
+}
+
+fn frame(canvas: &Canvas, top: f64, height: f64) -> Frame {
+    Frame { left: LEFT, top: top + NAME, right: canvas.width - 12.0, bottom: top + NAME + height }
+}
+
+/// Draws the grid of the time, with labels under the last panel.
+fn below(canvas: &Canvas, panel: &Panel<'_>, is_last: bool) {
+    if !is_last {
+        panel.grid_below();
+        return;
+    }
+    panel.ticks_below(Quantity::Of(Unit::Nanos));
+    let Frame { left, right, bottom, .. } = panel.frame;
+    let under = ((left + right) / 2.0, bottom + 28.0);
+    canvas.text(under, "time from the start of the trial", Ink::Small, Anchor::Middle);
+}
+
+/// Shades the times in which nothing arrived.
+fn shade(panel: &Panel<'_>, trial: &LongTrial, (low, high): (f64, f64)) {
+    for (from, to) in &trial.outages {
+        panel.rectangle((*from as f64, low), (*to as f64, high), Ink::Zone, "");
+    }
+}
+
+/// Draws a contender's line, with a gap where there is no value.
+fn curve(panel: &Panel<'_>, strip: &LinePanel, trial: &LongTrial) {
+    let points = (strip.of)(trial);
+    let known = || points.iter().filter_map(|(_, value)| *value);
+    let mut words = format!(
+        "{}, block {}, {}: from {} to {}",
+        trial.label,
+        trial.block,
+        strip.name,
+        words::figure(known().fold(f64::INFINITY, f64::min), strip.unit),
+        words::figure(known().fold(0.0, f64::max), strip.unit)
+    );
+    for run in points.chunk_by(|a, b| a.1.is_some() == b.1.is_some()) {
+        let line: Vec<(f64, f64)> = run.iter().filter_map(|(at, v)| Some((*at, (*v)?))).collect();
+        if line.len() < 2 {
+            continue;
+        }
+        // The words belong to the whole line, and are written once.
+        let ink = match words.is_empty() {
+            true => Ink::KeyLine(trial.number),
+            false => Ink::Line(trial.number),
+        };
+        panel.line(&line, ink, &std::mem::take(&mut words));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Outage;
+    use crate::measurements::series::Point;
+    use deadheat_engine::race::testing::loaded as race;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a race of which each trial lasts `seconds`, with 100 answers each 100 ms but from 4 s to 7 s.
+    fn lasting(seconds: u64) -> Outcome {
+        let mut outcome = race();
+        outcome.metrics.truncate(1);
+        let point = |k: u64| {
+            let mut rtt = RoundTrips::default();
+            let is_up = !(41..=70).contains(&k);
+            (0..if is_up { 100 } else { 0 }).for_each(|_| rtt.add(20 * MS));
+            let received_bytes = 1_000 * if k <= 40 { k } else { (k.max(70) - 30).max(40) };
+            Point { at_ns: k * 100 * MS, received_bytes, rtt, ..Point::default() }
+        };
+        let points: Vec<Point> = (1..=10 * seconds).map(point).collect();
+        let name = outcome.metrics[0].name.clone();
+        for trial in &mut outcome.trials {
+            trial.record.metrics.insert(name.clone(), 2e7);
+            trial.record.intervals = vec![Series::new(100 * MS, &points)];
+            trial.record.far_intervals = Vec::new();
+            let outage = Outage { from_ns: 4_000 * MS, length_ns: 3_000 * MS, messages: 30 };
+            trial.record.outages = vec![outage];
+        }
+        outcome
+    }
+
+    #[test]
+    fn a_long_trial_has_round_trips_goodput_and_its_outage() {
+        let figure = figure(&lasting(12)).unwrap();
+        assert_eq!(figure.id, "long-trial");
+        for drawing in [&figure.wide, &figure.narrow] {
+            for name in ["mean round trip", "goodput", "nothing arrived"] {
+                assert!(drawing.contains(&format!(">{name}</text>")), "{name}: {drawing}");
+            }
+            // Two contenders have a bar each; both panels are shaded for each of them.
+            assert_eq!(drawing.matches("nothing arrived from 4.00 s for 3.00 s").count(), 2);
+            assert_eq!(drawing.matches("class=\"z\"").count(), 4);
+        }
+        // Round trips have a gap, and goodput falls to 0.
+        let at = |seconds: f64| {
+            let mut rows = figure.numbers.rows.iter();
+            rows.find(|row| row[1] == words::figure(seconds * 1e9, Unit::Nanos)).unwrap()
+        };
+        assert_eq!(at(5.05)[2..], [words::NOTHING, "0 bit/s"]);
+        assert_eq!(at(8.05)[2..], ["20.0 ms", "80.0 kbit/s"]);
+        assert!(figure.caption.contains("more outages in trials that are not drawn"));
+    }
+
+    #[test]
+    fn short_trials_have_none() {
+        assert!(figure(&lasting(9)).is_none());
+    }
+}
