@@ -1,6 +1,6 @@
 //! The options that choose how a result is shown.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::report::{self, Detail, Report, Style, words};
 
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,14 @@ impl Form {
     /// # Errors
     /// If there is no format of that name.
     pub(super) fn find(&self) -> Result<&'static dyn Report> {
-        report::find(if self.json { "json" } else { &self.format })
+        let name = if self.json { "json" } else { &self.format };
+        report::find(name).map_err(|error| match name.len() {
+            // As iperf3 names a unit.
+            1 => Error::usage(format!(
+                "{error}; each figure has the unit that fits, and --format csv has bits per second"
+            )),
+            _ => error,
+        })
     }
 
     /// Returns true if the format is text for a terminal.

@@ -1,143 +1,130 @@
-//! Options that people know from iperf3, irtt, ping and tc, answered with the options that do the same here.
+//! Options that people know from iperf3, irtt, ping and tc, answered with the words that do the same here.
 //! No option is silently accepted with another meaning.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// An option of other tools, and the option that does the same here.
-struct Habit {
-    typed: &'static [&'static str],
-    /// Unit that other tools give a bare number.
-    unit: &'static str,
-    /// Text in the place of `{}` where no value was typed.
-    example: &'static str,
-    says: &'static str,
-}
+use table::{Habit, RACE, SERVE, Words};
 
-const fn habit(
-    typed: &'static [&'static str],
-    (unit, example): (&'static str, &'static str),
-    says: &'static str,
-) -> Habit {
-    Habit { typed, unit, example, says }
-}
+use crate::foreign::visible;
 
-/// Unit and example of options with a value of another form here.
-const ITS_OWN: (&str, &str) = ("", "");
-
-const HABITS: &[Habit] = &[
-    habit(&["-u", "--udp"], ITS_OWN, "name the contender instead: deadheat race udp"),
-    habit(
-        &["-t", "--time", "-d", "--duration"],
-        ("s", "5s"),
-        "--budget 60s limits the whole race; -w bulk:time={} sets the length of a trial",
-    ),
-    habit(
-        &["-l", "--length", "--len", "--size", "-s"],
-        ("", "64"),
-        "the size of messages is part of the workload: -w ping:size={}",
-    ),
-    habit(
-        &["-n", "--bytes"],
-        ("", "1GB"),
-        "the amount is part of the workload: -w bulk:bytes={}, with its unit",
-    ),
-    habit(
-        &["-c", "--count"],
-        ITS_OWN,
-        "write --to HOST to race against another host, or -w ping:count=100 for the number of messages",
-    ),
-    habit(&["--client"], ("", "HOST"), "the other host is named by --to {}"),
-    habit(&["--server"], ITS_OWN, "the other end is a subcommand: deadheat serve"),
-    habit(
-        &["-R", "--reverse"],
-        ITS_OWN,
-        "the direction is part of the workload: -w bulk:direction=down",
-    ),
-    habit(
-        &["--bidir", "--full-duplex"],
-        ITS_OWN,
-        "the direction is part of the workload: -w cbr:rate=20mbit,direction=both",
-    ),
-    habit(
-        &["-P", "--parallel"],
-        ("", "4"),
-        "the number of streams is part of the workload: -w bulk:streams={}",
-    ),
-    habit(
-        &["-b", "--bitrate", "--bandwidth"],
-        ITS_OWN,
-        "for a constant load, -w cbr:rate=20mbit; for the rate of the path, --path rate=20mbit",
-    ),
-    habit(
-        &["-C", "--congestion"],
-        ("", "bbr"),
-        "congestion control belongs to the contender: deadheat race tcp:cc={}",
-    ),
-    habit(
-        &["-N", "--no-delay", "--nodelay"],
-        ITS_OWN,
-        "it belongs to the contender: deadheat race tcp:nodelay=on",
-    ),
-    habit(&["-A", "--affinity"], ITS_OWN, "the CPUs of the two ends: --placement 0,1"),
-    habit(&["-p", "--port"], ("", "5210"), "the port stands behind the host: --to HOST:{}"),
-    habit(&["--loss"], ("%", "1%"), "loss is part of the path: --path loss={}"),
-    habit(&["--delay", "--latency"], ("ms", "25ms"), "delay is part of the path: --path delay={}"),
-    habit(&["--jitter"], ("ms", "2ms"), "jitter is part of the path: --path delay=25ms,jitter={}"),
-    habit(&["--rate"], ("", "20mbit"), "the rate is part of the path: --path rate={}"),
-    habit(&["-r", "--runs"], ("", "20"), "a race runs in blocks of trials: --blocks {}"),
-    habit(&["-v", "--verbose"], ITS_OWN, "--details shows all there is to say"),
-    habit(
-        &["--no-samples"],
-        ITS_OWN,
-        "raw samples are kept only where --samples asks for them; leave it out",
-    ),
-];
+mod table;
+mod value;
 
 /// Prints the fault of the command line, and ends the program.
 pub(super) fn refuse(error: &clap::Error) -> ! {
     let typed: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     match answer(error, &typed) {
-        Some(answer) => {
-            tell!("deadheat: {answer}");
+        Some(answers) => {
+            answers.iter().for_each(|answer| tell!("deadheat: {answer}"));
             std::process::exit(2)
         }
         None => error.exit(),
     }
 }
 
-/// Returns the option that does here the work of an unknown option of other tools. `line` is the command line with the
-/// program's name.
-fn answer(error: &clap::Error, line: &[String]) -> Option<String> {
-    let is_race = line.get(1).is_some_and(|word| word == "race" || word.starts_with('-'));
-    if error.kind() != ErrorKind::UnknownArgument || !is_race {
+/// Returns what to write in the place of a number that was typed where a workload is named: `-w 256K`, a window of
+/// iperf3's, or `-w 10`, the deadline of ping; `None` for other text.
+pub(super) fn no_workload(typed: &str) -> Option<String> {
+    let size = value::window(typed)?;
+    let deadline = match typed.parse::<f64>() {
+        Ok(_) => format!("; ping's deadline is the time of the workload: -w ping:time={typed}s"),
+        Err(_) => String::new(),
+    };
+    Some(format!(
+        "`-w {}`: here -w names the workload; a window is made of the contender's buffers: \
+         deadheat race tcp:sndbuf={size},rcvbuf={size} -w bulk{deadline}",
+        visible(typed)
+    ))
+}
+
+/// Returns the habits of those who type at the command of this line; `line` has the program's name first.
+fn habits(line: &[String]) -> &'static [Habit] {
+    match line.get(1).map(String::as_str) {
+        Some("serve") => SERVE,
+        Some(word) if word == "race" || word.starts_with('-') => RACE,
+        _ => &[],
+    }
+}
+
+/// Returns the words that do here the work of the options of other tools in this command line, in their order; `None`
+/// if the option that was refused is of none of them.
+fn answer(error: &clap::Error, line: &[String]) -> Option<Vec<String>> {
+    if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    let option = option.split('=').next().unwrap_or(option);
-    let habit = HABITS.iter().find(|habit| habit.typed.contains(&option))?;
-    let value = value(option, line).filter(|_| habit.says.contains("{}"));
-    let shown = value.map_or_else(|| option.to_owned(), |value| format!("{option} {value}"));
-    let meant = value.map_or_else(|| habit.example.to_owned(), |value| habit.meant(value));
-    Some(crate::foreign::visible(&format!("`{shown}`: {}", habit.says.replace("{}", &meant))))
+    let refused = refused.split('=').next().unwrap_or(refused);
+    let habits = habits(line);
+    habits.iter().find(|habit| habit.typed.contains(&refused))?;
+    let found = (1..line.len()).filter_map(|at| {
+        let typed = TypedOption::at(line, at)?;
+        let habit = habits.iter().find(|habit| habit.typed.contains(&typed.option))?;
+        Some(visible(&habit.answer(&typed)))
+    });
+    Some(found.collect())
+}
+
+/// An option as typed, and what may be its value.
+struct TypedOption<'a> {
+    option: &'a str,
+    /// Value in the same word: `-P4`, `--loss=1%`.
+    attached: Option<&'a str>,
+    /// Next word, unless it is an option.
+    next: Option<&'a str>,
+}
+
+impl<'a> TypedOption<'a> {
+    /// Returns the option in a place of the command line; `None` if that is no option.
+    fn at(line: &'a [String], at: usize) -> Option<TypedOption<'a>> {
+        let word = line.get(at).filter(|word| word.len() > 1 && word.starts_with('-'))?;
+        let (option, attached) = match word.split_once('=') {
+            Some((option, value)) if option.starts_with("--") => (option, Some(value)),
+            None if word.starts_with("--") => (word.as_str(), None),
+            _ => {
+                let end = word.char_indices().nth(2).map_or(word.len(), |(end, _)| end);
+                let (option, value) = word.split_at(end);
+                (option, Some(value.trim_start_matches('=')).filter(|value| !value.is_empty()))
+            }
+        };
+        let next = line.get(at + 1).map(String::as_str).filter(|next| !next.starts_with('-'));
+        Some(TypedOption { option, attached, next })
+    }
 }
 
 impl Habit {
-    /// Returns the value in the notation of this program: a bare number gets its unit.
-    fn meant(&self, value: &str) -> String {
-        let unit = if value.parse::<f64>().is_ok() { self.unit } else { "" };
-        format!("{value}{unit}")
+    /// Returns the answer to an option, with its value.
+    fn answer(&self, typed: &TypedOption<'_>) -> String {
+        let value = typed.attached.or(typed.next);
+        let fits = |words: &&Words| value.is_some_and(|v| words.value.meant(v).is_some());
+        let chosen = self.does.iter().find(fits);
+        let shown = match (typed.attached, chosen) {
+            (Some(value), _) => format!("{} {value}", typed.option),
+            (None, Some(_)) => format!("{} {}", typed.option, value.unwrap_or_default()),
+            (None, None) => typed.option.to_owned(),
+        };
+        // Without a value that fits: the words that take none, or else those with an example.
+        let plain = || self.does.iter().find(|words| words.value == value::Value::Nothing);
+        let words = match (chosen, value) {
+            (Some(words), Some(value)) => Some(words.written(value)),
+            _ => plain().or(self.does.first()).map(|words| words.written("")),
+        };
+        match words.filter(|words: &String| !words.is_empty()) {
+            Some(words) => format!("`{shown}`: {}: {words}", self.says),
+            None => format!("`{shown}`: {}", self.says),
+        }
     }
 }
 
-/// Returns the value of an option: `--loss=1%`, `-P4`, or the next word.
-fn value<'a>(option: &str, line: &'a [String]) -> Option<&'a str> {
-    let at = line.iter().position(|word| word.starts_with(option))?;
-    let attached = line[at][option.len()..].trim_start_matches('=');
-    let next = || line.get(at + 1).map(String::as_str).filter(|next| !next.starts_with('-'));
-    if attached.is_empty() { next() } else { Some(attached) }
+impl Words {
+    /// Returns the words with a value, or with the example.
+    fn written(&self, value: &str) -> String {
+        let typed = if value.is_empty() { self.example } else { value };
+        let meant = self.value.meant(typed).or_else(|| self.value.meant(self.example));
+        self.text.replace("{}", &meant.unwrap_or_default())
+    }
 }
 
 #[cfg(test)]
@@ -145,11 +132,13 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::*;
-    use crate::cli::Cli;
+    use crate::cli::race::request;
+    use crate::cli::{Cli, Command};
+    use crate::error::Error;
 
-    fn say(line: &str) -> Option<String> {
+    fn say(line: &str) -> Vec<String> {
         let line: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        answer(&Cli::try_parse_from(&line).unwrap_err(), &line)
+        answer(&Cli::try_parse_from(&line).unwrap_err(), &line).unwrap_or_default()
     }
 
     #[test]
@@ -162,31 +151,136 @@ mod tests {
             ),
             ("deadheat race --loss=2", "`--loss 2`: loss is part of the path: --path loss=2%"),
             ("deadheat race --delay 5", "--path delay=5ms"),
-            ("deadheat race -t 5", "-w bulk:time=5s sets"),
+            ("deadheat race -t 5", "`-t 5`: the length of a trial is part"),
+            ("deadheat race -t 5", "whole race: -w bulk:time=5s"),
             ("deadheat race tcp -P4", "`-P 4`: the number of streams"),
-            ("deadheat -c far.example", "--to HOST"),
+            ("deadheat -c far.example", "by the workload: --to far.example"),
+            ("deadheat race -c 20", "-w ping:count=20"),
             ("deadheat --size 64", "-w ping:size=64"),
+            ("deadheat -s", "a subcommand: deadheat serve"),
             ("deadheat race tcp -R --quick", "direction=down"),
             ("deadheat race tcp -C", "tcp:cc=bbr"),
+            ("deadheat race tcp -S 0xb8", "`-S 0xb8`: a mark belongs"),
+            ("deadheat race tcp -S 0xb8", "udp:dscp=46"),
+            ("deadheat race tcp --tos=32", "udp:dscp=8"),
+            ("deadheat race tcp --dscp EF", "udp:dscp=ef"),
+            ("deadheat race tcp -B 192.0.2.7", "--to HOST --source 192.0.2.7"),
+            ("deadheat race tcp -B wlan0", "--to HOST --device wlan0"),
+            ("deadheat race tcp -B 192.0.2.7%wlan0", "--source 192.0.2.7 --device wlan0"),
+            ("deadheat race tcp --bind-dev wlan0", "--device wlan0"),
+            ("deadheat race icmp -I wlan0", "--device wlan0"),
+            ("deadheat race tcp -O 3", "-w bulk:warmup=3s"),
+            ("deadheat race tcp --ttl 9", "udp:ttl=9"),
+            (
+                "deadheat race tcp --cport 5000",
+                "`--cport 5000`: each trial leaves from a port of its own",
+            ),
+            ("deadheat race tcp --fq-rate 50M", "tcp:pace=50mbit"),
+            ("deadheat race tcp -Z", "tcp:io=zerocopy"),
+            ("deadheat race tcp -M 1200", "tcp:mss=1200"),
+            ("deadheat race tcp --window 64K", "tcp:sndbuf=64KiB,rcvbuf=64KiB"),
+            ("deadheat race tcp -V", "--details"),
+            ("deadheat race tcp -f m", "--format csv"),
+            ("deadheat race icmp -f", "-w ping:window=1"),
+            ("deadheat race icmp -W 2", "-w ping:timeout=2s"),
+            ("deadheat race tcp -b 10M", "-w cbr:rate=10mbit"),
+            ("deadheat serve -s", "leave the option out"),
+            ("deadheat serve -D", "systemd-run"),
+            ("deadheat serve -B 192.0.2.7", "deadheat serve --bind 192.0.2.7"),
+            ("deadheat serve --one-off", "deadheat serve --once"),
+            ("deadheat serve -P 3", "deadheat serve --trials 3"),
+            ("deadheat serve -d 10", "deadheat serve --max-duration 10s"),
+            ("deadheat serve -i 1", "deadheat race --to HOST -i 1s"),
         ] {
-            let said = say(line).unwrap_or_default();
+            let said = say(line).join("\n");
             assert!(said.contains(wanted), "{line}: {said}");
         }
-        assert_eq!(say("deadheat race tcp --bugdet 5s"), None);
-        assert_eq!(say("deadheat report -u"), None);
+        assert!(say("deadheat race tcp --bugdet 5s").is_empty());
+        assert!(say("deadheat report -u").is_empty());
     }
 
     #[test]
-    fn no_option_of_a_race_is_answered_as_if_it_were_none() {
+    fn all_options_of_a_line_are_answered_at_once() {
+        assert_eq!(
+            say("deadheat race udp -i 10ms -d 1m -l 172 --dscp 0xb8"),
+            [
+                "`-d 1m`: the length of a trial is part of the workload, and --budget limits the whole race: \
+                 -w bulk:time=1m",
+                "`-l 172`: the size of messages is part of the workload: -w ping:size=172",
+                "`--dscp 0xb8`: a mark belongs to the contender, by DSCP, the upper six bits of the TOS byte: \
+                 deadheat race udp:dscp=46",
+            ]
+        );
+        let iperf3 = say("deadheat -c far.example -t 10 -P 8 -R -O 2");
+        assert_eq!(iperf3.len(), 5, "{iperf3:#?}");
+        assert_eq!(say("deadheat serve -s -D -p 5000").len(), 2);
+    }
+
+    #[test]
+    fn a_number_is_no_workload() {
+        let window = no_workload("256K").unwrap();
+        assert!(window.contains("tcp:sndbuf=256KiB,rcvbuf=256KiB"), "{window}");
+        assert!(!window.contains("deadline"), "{window}");
+        assert!(no_workload("10").unwrap().ends_with("-w ping:time=10s"));
+        assert_eq!(no_workload("ping"), None);
+    }
+
+    /// Each answer is a command line that works, but for names of hosts and files.
+    #[test]
+    fn the_words_of_every_answer_are_accepted() {
+        let (mut wrong, mut tried) = (Vec::new(), 0);
+        for words in RACE.iter().chain(SERVE).flat_map(|habit| habit.does) {
+            let text = words.written("");
+            if text.is_empty() {
+                continue;
+            }
+            let text = text.replace("HOST", "far.example").replace("FILE", "secret.txt");
+            let line = match text.strip_prefix("deadheat ") {
+                Some(_) => text,
+                None => format!("deadheat race tcp {text}"),
+            };
+            tried += 1;
+            let checked = match Cli::try_parse_from(line.split(' ')) {
+                Err(error) => Err(Error::usage(error.to_string())),
+                Ok(Cli { command: Command::Race(args) }) => {
+                    request(&args).and_then(|request| request.check().map(|_| ()))
+                }
+                Ok(_) => Ok(()),
+            };
+            match checked {
+                // This host lacks it, and says so.
+                Ok(()) | Err(Error::Unsupported { .. }) => {}
+                Err(error) => wrong.push(format!("{line}: {error}")),
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(tried > 50, "{tried}");
+    }
+
+    #[test]
+    fn no_option_that_exists_is_answered_as_if_it_were_none() {
         let command = Cli::command();
-        let race = command.find_subcommand("race").unwrap();
-        let known = race.get_arguments().flat_map(|argument| {
-            let long = argument.get_long().map(|long| format!("--{long}"));
-            long.into_iter().chain(argument.get_short().map(|short| format!("-{short}")))
-        });
-        let known: Vec<String> = known.collect();
-        for typed in HABITS.iter().flat_map(|habit| habit.typed) {
-            assert!(!known.iter().any(|option| option == typed), "{typed} exists");
+        for (name, habits) in [("race", RACE), ("serve", SERVE)] {
+            let own = command.find_subcommand(name).unwrap();
+            let known = own.get_arguments().flat_map(|argument| {
+                let long = argument.get_long().map(|long| format!("--{long}"));
+                long.into_iter().chain(argument.get_short().map(|short| format!("-{short}")))
+            });
+            let known: Vec<String> = known.collect();
+            for typed in habits.iter().flat_map(|habit| habit.typed) {
+                assert!(!known.iter().any(|option| option == typed), "{name} {typed} exists");
+            }
+        }
+    }
+
+    #[test]
+    fn no_option_is_answered_twice() {
+        for habits in [RACE, SERVE] {
+            let mut typed: Vec<_> = habits.iter().flat_map(|habit| habit.typed).collect();
+            let n = typed.len();
+            typed.sort_unstable();
+            typed.dedup();
+            assert_eq!(typed.len(), n);
         }
     }
 }

@@ -17,6 +17,7 @@ use super::allow::Allow;
 use super::deciding::{DecisionOptions, share};
 use super::form::Form;
 use super::gate::Gate;
+use super::habits;
 use super::report::samples_of;
 use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, pages};
@@ -361,6 +362,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     };
     request = way(args, request);
     if let Some(workload) = &args.workload {
+        habits::no_workload(workload).map_or(Ok(()), |answer| Err(Error::usage(answer)))?;
         request = request.workload(workload);
     }
     if let Some(blocks) = args.blocks {
@@ -392,10 +394,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         request = request.seed(seed);
     }
     if let Some(Some(time)) = &args.interval {
-        let wrong = |e: Error| {
-            Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
-        };
-        request = request.interval(units::parse_span(time).map_err(wrong)?);
+        request = request.interval(parse_interval(time)?);
     }
     if let Some(placement) = &args.placement {
         request = request.placement(placement);
@@ -459,6 +458,19 @@ fn way(args: &RaceArgs, mut request: Request) -> Request {
     request
 }
 
+/// Parses the interval at which trials are shown.
+fn parse_interval(time: &str) -> Result<Nanos> {
+    let wrong = |e: Error| match time.parse::<f64>() {
+        Ok(_) => Error::usage(format!(
+            "-i {time}: it has no unit; write -i {time}s for seconds, in which iperf3 and ping count"
+        )),
+        Err(_) => {
+            Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
+        }
+    };
+    units::parse_span(time).map_err(wrong)
+}
+
 /// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown.
 fn failure(outcome: &Outcome) -> Option<Error> {
     outcome.why_failed().map(|what| Error::peer("race", what.to_owned()))
@@ -484,6 +496,17 @@ mod tests {
         let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
         let words = String::from_utf8(output.stdout).unwrap();
         words.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn numbers_that_other_tools_take_are_answered_with_the_words_that_do_it_here() {
+        let refused = |typed: &str| {
+            let line = Line::try_parse_from(typed.split(' ')).unwrap();
+            request(&line.args).map(|request| request.asked()).unwrap_err().to_string()
+        };
+        assert!(refused("race tcp -i 0.5").contains("-i 0.5s for seconds"));
+        assert!(refused("race -i tcp").contains("put -i after the contenders"));
+        assert!(refused("race tcp -w 256K").contains("tcp:sndbuf=256KiB,rcvbuf=256KiB"));
     }
 
     fn read(line: &str) -> Request {

@@ -1,0 +1,182 @@
+//! Values as other tools take them, written as this program takes them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Kind of a value that other tools take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    /// No value.
+    Nothing,
+    /// Any text, as it is.
+    Text,
+    /// A whole number.
+    Number,
+    /// A time, in seconds if it has no unit.
+    Seconds,
+    /// A time, in milliseconds if it has no unit.
+    Millis,
+    /// A share, in percent if it has no unit.
+    Percent,
+    /// A number of bytes: `K` is 1024, as in iperf3.
+    Bytes,
+    /// The size of a message that fits into a datagram, likewise.
+    Message,
+    /// A rate: `K` is 1000 bits per second, as in iperf3.
+    Rate,
+    /// A TOS byte, decimal, octal or hexadecimal, of which the upper six bits are the DSCP.
+    Tos,
+    /// A DSCP by name or number; over 63 it is a TOS byte, as irtt takes it.
+    Dscp,
+    /// An address of this host; with `%eth0` behind an IPv4 address, an interface, too.
+    Address,
+    /// An interface of this host.
+    Device,
+    /// The name or address of another host.
+    Host,
+    /// The numbers of two CPUs.
+    Cpus,
+    /// A letter that stands for a unit of rates.
+    UnitLetter,
+}
+
+impl Value {
+    /// Returns the value in the notation of this program; `None` if it is no value of this kind.
+    pub(super) fn meant(self, typed: &str) -> Option<String> {
+        let unit_or = |unit: &str| match typed.parse::<f64>() {
+            Ok(_) => format!("{typed}{unit}"),
+            Err(_) => typed.to_owned(),
+        };
+        let is_quantity = typed.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        match self {
+            Value::Nothing => None,
+            Value::Text => Some(typed.to_owned()),
+            Value::Number => typed.parse::<u64>().ok().map(|_| typed.to_owned()),
+            Value::Seconds => is_quantity.then(|| unit_or("s")),
+            Value::Millis => is_quantity.then(|| unit_or("ms")),
+            Value::Percent => is_quantity.then(|| unit_or("%")),
+            Value::Bytes => scaled(typed, ["B", "KiB", "MiB", "GiB", "TiB"]),
+            Value::Message => {
+                let is_short = |bytes: &u64| *bytes <= 65_507;
+                typed.parse::<u64>().ok().filter(is_short).map(|bytes| bytes.to_string())
+            }
+            Value::Rate => scaled(typed, ["bit", "kbit", "mbit", "gbit", "tbit"]),
+            Value::Tos => number(typed).filter(|tos| *tos < 256).map(|tos| (tos >> 2).to_string()),
+            Value::Dscp => match number(typed) {
+                Some(dscp @ 0..64) => Some(dscp.to_string()),
+                Some(tos @ 64..256) => Some((tos >> 2).to_string()),
+                Some(_) => None,
+                None => Some(typed.to_lowercase()),
+            },
+            Value::Address => address(typed),
+            Value::Device => (address(typed).is_none() && !is_quantity).then(|| typed.to_owned()),
+            Value::Host => typed.parse::<f64>().is_err().then(|| typed.to_owned()),
+            Value::Cpus => typed.contains(',').then(|| typed.to_owned()),
+            Value::UnitLetter => {
+                let is_letter = typed.len() == 1 && "kmgtKMGTbB".contains(typed);
+                is_letter.then(|| typed.to_owned())
+            }
+        }
+    }
+}
+
+/// Returns an amount with one of these units for none and for `K`, `M`, `G` and `T`; other units stay.
+fn scaled(typed: &str, units: [&str; 5]) -> Option<String> {
+    let end = typed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(typed.len());
+    let (number, unit) = typed.split_at(end);
+    number.parse::<f64>().ok()?;
+    let place = match unit {
+        "" => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        other => return Some(format!("{number}{other}")),
+    };
+    Some(format!("{number}{}", units[place]))
+}
+
+/// Returns a number as C takes it: `184`, `0xb8`, `0270`.
+fn number(typed: &str) -> Option<u64> {
+    let hex = typed.strip_prefix("0x").or_else(|| typed.strip_prefix("0X"));
+    match (hex, typed.strip_prefix('0')) {
+        (Some(hex), _) => u64::from_str_radix(hex, 16).ok(),
+        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8).ok(),
+        _ => typed.parse().ok(),
+    }
+}
+
+/// Returns an address with what selects an interface: of IPv6 its zone, of IPv4 an option.
+fn address(typed: &str) -> Option<String> {
+    let (address, device) = match typed.split_once('%') {
+        Some((address, device)) => (address, Some(device)),
+        None => (typed, None),
+    };
+    let is_v4 = address.parse::<Ipv4Addr>().is_ok();
+    address.parse::<IpAddr>().ok()?;
+    Some(match device {
+        Some(device) if is_v4 => format!("{address} --device {device}"),
+        _ => typed.to_owned(),
+    })
+}
+
+/// Returns the size of a window or buffer that was typed where a workload is named: `256K`, `4MB`.
+pub(super) fn window(typed: &str) -> Option<String> {
+    let is_size = |meant: &String| {
+        let unit = meant.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        ["B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
+    };
+    Value::Bytes.meant(typed).filter(is_size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_other_tools_are_written_as_here() {
+        for (kind, typed, meant) in [
+            (Value::Seconds, "10", Some("10s")),
+            (Value::Seconds, "1m", Some("1m")),
+            (Value::Seconds, "udp", None),
+            (Value::Millis, "5", Some("5ms")),
+            (Value::Percent, "2", Some("2%")),
+            (Value::Bytes, "256K", Some("256KiB")),
+            (Value::Bytes, "1500", Some("1500B")),
+            (Value::Bytes, "4MB", Some("4MB")),
+            (Value::Message, "172", Some("172")),
+            (Value::Message, "128K", None),
+            (Value::Rate, "10M", Some("10mbit")),
+            (Value::Rate, "1.5g", Some("1.5gbit")),
+            (Value::Rate, "1000000", Some("1000000bit")),
+            (Value::Tos, "0xb8", Some("46")),
+            (Value::Tos, "184", Some("46")),
+            (Value::Tos, "0270", Some("46")),
+            (Value::Tos, "300", None),
+            (Value::Dscp, "46", Some("46")),
+            (Value::Dscp, "0xb8", Some("46")),
+            (Value::Dscp, "EF", Some("ef")),
+            (Value::Address, "192.0.2.7", Some("192.0.2.7")),
+            (Value::Address, "192.0.2.7%eth0", Some("192.0.2.7 --device eth0")),
+            (Value::Address, "fe80::1%eth0", Some("fe80::1%eth0")),
+            (Value::Address, "eth0", None),
+            (Value::Device, "eth0", Some("eth0")),
+            (Value::Device, "192.0.2.7", None),
+            (Value::Host, "far.example", Some("far.example")),
+            (Value::Host, "100", None),
+            (Value::Cpus, "2", None),
+            (Value::UnitLetter, "m", Some("m")),
+        ] {
+            assert_eq!(kind.meant(typed).as_deref(), meant, "{kind:?} {typed}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_told_from_a_workload() {
+        assert_eq!(window("256K").as_deref(), Some("256KiB"));
+        assert_eq!(window("4MB").as_deref(), Some("4MB"));
+        assert_eq!(window("10").as_deref(), Some("10B"));
+        for workload in ["ping", "bulk:time=1s", "3d", ""] {
+            assert_eq!(window(workload), None, "{workload}");
+        }
+    }
+}
