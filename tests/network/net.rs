@@ -488,3 +488,45 @@ fn a_sweep_over_a_shaped_link_loses_what_the_link_does_not_take() {
     }
     assert!(seen.iter().all(|trials| *trials > 0), "{seen:?}");
 }
+
+/// The line takes 20 Mbit/s up and 40 down, in front of a queue of 50 ms.
+#[test]
+fn a_line_between_two_hosts_is_surveyed() {
+    if !can(&["ip", "tc", "setpriv"]) {
+        return;
+    }
+    let hosts = TwoHosts::new("line");
+    for (host, rate) in [(&hosts.near, "20mbit"), (&hosts.far, "40mbit")] {
+        let tbf = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", "50ms"];
+        let mut shape = vec!["-n", host, "qdisc", "add", "dev", "v0"];
+        shape.extend(tbf);
+        run("tc", &shape);
+    }
+    let _server = hosts.serve();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("line.json");
+    let surveyed = Command::new("ip")
+        .args(["netns", "exec", &hosts.near, env!("CARGO_BIN_EXE_deadheat"), "line", FAR_V4])
+        .args(["--budget", "15s", "--seed", "1", "-o"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&surveyed.stdout);
+    assert!(said.lines().count() <= 25, "{said}");
+    assert!(said.contains("8 tcp up") && said.contains("gets through"), "{said}");
+    let line = outcome(&file);
+    let survey = &line["surveys"][0];
+    let trials = survey["trials"].as_array().unwrap();
+    assert!(trials.len() >= 7 && survey["rounds"].as_u64() >= Some(1), "{survey}");
+    let through = |id: &str| {
+        let reach = survey["reach"].as_array().unwrap();
+        reach.iter().any(|one| one["contender"] == id && one["why_not"].is_null())
+    };
+    assert!(through("udp") && through("tcp") && through("quic"), "{survey}");
+    // Goodput is below the rate of the link, however busy this host is, and most of it.
+    for (part, rate) in [("up_8", 20e6), ("down_8", 40e6)] {
+        let trial = trials.iter().find(|trial| trial["part"] == part).unwrap();
+        let goodput = trial["metrics"]["load_goodput_bps"].as_f64();
+        assert!(goodput.is_some_and(|bps| bps < rate && bps > 0.7 * rate), "{trial:#}");
+    }
+}

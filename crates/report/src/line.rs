@@ -49,7 +49,7 @@ fn document(line: &LineOutcome) -> Document {
 
 fn title(line: &LineOutcome) -> String {
     let path = &line.path;
-    match path.address.is_empty() || path.spec.contains(&path.address) {
+    match path.address.is_empty() || path.address.contains(&path.spec) {
         true => format!("The line to {}", path.spec),
         false => format!("The line to {} ({})", path.spec, path.address),
     }
@@ -78,21 +78,23 @@ fn at(ms: u64) -> String {
 fn answer(survey: &Survey) -> Vec<Line> {
     let mut lines = Vec::new();
     let rtt = |part| survey.figure(&figures::rtt(part));
+    let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8].map(|part| (part, rtt(part)));
+    let worst = busy.into_iter().filter_map(|(part, rtt)| Some((part, rtt?)));
+    let worst = worst.max_by(|(_, a), (_, b)| a.point.total_cmp(&b.point));
+    let mut parts = Vec::new();
     if let Some(idle) = rtt(LinePart::Idle) {
-        let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8].map(|part| (part, rtt(part)));
-        let worst = busy.into_iter().filter_map(|(part, rtt)| Some((part, rtt?)));
-        let worst = worst.max_by(|(_, a), (_, b)| a.point.total_cmp(&b.point));
-        let text = match worst {
-            Some((part, worst)) => format!(
-                "Idle, a small message takes {} there and back; while {MANY} connections fill the line {}, it takes {}: {} round \
-                 trips a minute.",
-                amount(idle),
-                way(part),
-                amount(worst),
-                words::significant(per_minute(worst.point))
-            ),
-            None => format!("Idle, a small message takes {} there and back.", amount(idle)),
-        };
+        parts.push(format!("idle, a small message takes {} there and back", amount(idle)));
+    }
+    if let Some((part, worst)) = worst {
+        parts.push(format!(
+            "while {MANY} connections fill the line {}, it takes {}: {} round trips a minute",
+            way(part),
+            amount(worst),
+            words::significant(per_minute(worst.point))
+        ));
+    }
+    if !parts.is_empty() {
+        let text = format!("{}.", words::capital(&parts.join("; ")));
         lines.push(Line::new(text, Tone::Plain));
     }
     if let Some(first) = survey.reach.first()
@@ -378,7 +380,7 @@ mod tests {
         let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(joined.contains("takes 20.5 ms there and back"), "{joined}");
         assert!(
-            joined.contains("fill the line both ways, it takes 308 ms: 195 round trips a minute"),
+            joined.contains("fill the line both ways, it takes 308 ms: 195 round trips a minute."),
             "{joined}"
         );
         assert!(joined.contains("lost up 0.500 % [0.500, 0.500], down"), "{joined}");
