@@ -345,6 +345,7 @@ mod tests {
             kind: deadheat_path::PathKind::Remote,
             address: "192.0.2.7:5210".into(),
             built: None,
+            reached: None,
         };
         LineOutcome {
             kind: LineFileKind::Line,

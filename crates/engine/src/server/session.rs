@@ -268,7 +268,7 @@ impl ClientSession<'_> {
             peer: self.peer,
             here: self.here,
             messages: 0,
-            echoes: Echoes::new(&config.clock),
+            echoes: Echoes::new(&self.shared.config.clock),
             has_begun: false,
             pulse: Pulse::new(grant.account(), Monotonic.now()),
         }
