@@ -410,7 +410,7 @@ mod tests {
         );
         assert!(tcp.is_racing(), "its congestion control yields");
         assert!(outcome.warnings.iter().any(|warning| warning.code == "overload"));
-        for (work, lost) in [("cbr:rate=100mbit,time=1s", 49), ("cbr:rate=100kbit,time=1s", 90)] {
+        for (work, lost) in [("cbr:rate=100mbit,time=1s", 49), ("cbr:rate=200kbit,time=1s", 90)] {
             assert!(race(work, lost).contenders[0].is_racing(), "{work}, {lost} %");
         }
     }
