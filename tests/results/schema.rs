@@ -10,6 +10,8 @@ use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
 use deadheat::result::outcome::{Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
+use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
+use deadheat::trial::path::facts::ReachFacts;
 use serde_json::Value;
 
 /// A kind of file, its schema and its manual.
@@ -37,6 +39,7 @@ const RESULT: Format = Format {
         outcome.contenders[2].limited = Some("a trial may last 5 s".to_owned());
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
+        over_a_way(&mut outcome);
         beside_a_load(&mut outcome);
         on_two_clocks(&mut outcome);
         json(&outcome)
@@ -44,6 +47,22 @@ const RESULT: Format = Format {
     is_readable: |value| serde_json::from_value::<Outcome>(value).is_ok(),
     sizes: (20, 100),
 };
+
+/// Adds what a race to a server has whose name has two addresses, from an address and an interface that were given.
+fn over_a_way(outcome: &mut Outcome) {
+    (outcome.asked.source, outcome.asked.device) = (Some("10.0.0.2".into()), Some("eth0".into()));
+    let seen_as = Some([203, 0, 113, 9].into());
+    if let Some(far) = &mut outcome.peer_host {
+        far.seen_as = seen_as;
+    }
+    let attempts = [AttemptEnd::Failed("refused".to_owned()), AttemptEnd::Connected].map(|end| {
+        let address = "192.0.2.7:5210".parse().unwrap();
+        ConnectAttempt { address, after_ns: 1_000_000, took_ns: 20_000_000, end }
+    });
+    let own_address = [10, 0, 0, 2].into();
+    let reached = ReachFacts { own_address, seen_as, attempts: attempts.to_vec() };
+    outcome.path.reached = Some(Box::new(reached));
+}
 
 /// Adds what a race between two hosts has whose clocks were compared.
 fn on_two_clocks(outcome: &mut Outcome) {
