@@ -257,7 +257,7 @@ impl RunningTrial {
     }
 }
 
-/// Formats an interval of a running trial: its times, and what is known of it.
+/// Formats an interval of a running trial: its times and its known figures.
 fn interval(row: &LiveRow) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let span = format!("{:.2}–{:.2} s", seconds(row.from_ns), seconds(row.to_ns));

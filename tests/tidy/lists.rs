@@ -30,7 +30,6 @@ pub(crate) const FOLDERS: &[Folder] = &[
         parent: "lib.rs",
         through: &[],
         helpers: &[
-            ("clock_offset", "the far clock from echoes"),
             ("draw", "times and sizes by chance, the same at both ends"),
             ("paced", "messages at times that are fixed at the start"),
             ("silence", "times without an arrival"),

@@ -74,7 +74,7 @@ fn at(ms: u64) -> String {
     format!("{} UTC", date::minute(ms))
 }
 
-/// Returns the sentences: idle, busy, and what is wrong.
+/// Returns the sentences about the idle and the full line, then the faults.
 fn answer(survey: &Survey) -> Vec<Line> {
     let mut lines = Vec::new();
     let rtt = |part| survey.figure(&figures::rtt(part));

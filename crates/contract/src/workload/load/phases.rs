@@ -318,7 +318,7 @@ pub(super) fn descriptive(name: String, label: String, unit: Unit, better: Bette
     Metric { name, label, unit, better, role: Role::Descriptive, clock: ClockNeed::None }
 }
 
-/// Returns the clock that a figure of a phase needs: its times are those of the work.
+/// Returns the clock that a figure of a phase needs: it is the clock of the work's times.
 pub(super) fn clock_of(metric: &Metric, observed: Observed, work: &TaskInfo) -> ClockNeed {
     let is_of_times = metric.unit != Unit::BitRate
         && !counts_gaps(&metric.name)

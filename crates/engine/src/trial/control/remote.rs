@@ -140,8 +140,8 @@ impl RemoteServer {
         RemoteServer::wait(&dialled, None, waiting)
     }
 
-    /// Returns the control connection for the far end `node` of a trial at this server; opens those that are missing,
-    /// or that the server has closed since the last trial.
+    /// Returns the control connection for the far end `node` of a trial at this server; opens it where it is missing, or
+    /// where the server has closed it since the last trial.
     ///
     /// # Errors
     /// As of [`RemoteServer::connect`].

@@ -19,7 +19,7 @@ pub struct LiveRow {
     pub from_ns: u64,
     /// End of the interval, likewise; always later than its start.
     pub to_ns: u64,
-    /// True if the row completes an earlier one: it has only what was reported after that row was shown.
+    /// True if the row completes an earlier one: it has only late reports.
     pub late: bool,
     /// Data towards the far end.
     pub up: LiveWay,
@@ -33,7 +33,7 @@ pub struct LiveRow {
     pub delay_label: &'static str,
     /// Messages found missing in the interval; `None` if that cannot be known.
     pub lost_messages: Option<u64>,
-    /// Messages of which the fate became known in the interval: these, and those that arrived. `None` likewise.
+    /// Messages with a fate that became known in the interval, arrivals included. `None` likewise.
     pub settled_messages: Option<u64>,
     /// Times, after the trial's start, at which the missing messages were due; `None` if none were found missing, or if
     /// that cannot be known.
@@ -96,7 +96,7 @@ struct FlowReports {
     newest: u64,
 }
 
-/// What a flow reported for a row: the newest point before it, and all points of the row as one.
+/// Reports of a flow for a row: the newest point before it, and all points of the row as one.
 #[derive(Debug, Clone, Copy)]
 struct News {
     side: Side,
@@ -246,7 +246,7 @@ impl Live {
             || newest.max().is_some_and(|newest| newest >= number.saturating_add(patience))
     }
 
-    /// Appends the row of the interval `number`, and before it what was reported late.
+    /// Appends the row of the interval `number`, and before it the row of late reports.
     fn show(&mut self, number: u64, rows: &mut Vec<LiveRow>) {
         rows.extend(self.late(OwedRows::All));
         let from_ns = self.shown_to_ns;
@@ -274,8 +274,8 @@ impl Live {
         rows.push(row);
     }
 
-    /// Returns rows of what flows reported after the row of the interval was shown: only if all have, or of those that
-    /// have.
+    /// Returns rows of reports that arrived after the row of their interval was shown: once all flows have reported, or
+    /// of the flows that have.
     fn late(&mut self, which: OwedRows) -> Vec<LiveRow> {
         let mut rows = Vec::new();
         let mut owed = std::mem::take(&mut self.owed);
