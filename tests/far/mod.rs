@@ -312,9 +312,13 @@ impl Far {
 
     /// Waits for the next plan that an agent gets.
     pub(crate) fn next_plan(&self) -> AgentPlan {
-        match self.next_seen() {
-            Seen::Plan(plan) => *plan,
-            other => panic!("{other:?}"),
+        loop {
+            match self.next_seen() {
+                Seen::Plan(plan) => return *plan,
+                // The agent of the trial before may be killed before or after it ends by itself.
+                Seen::Killed => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
 

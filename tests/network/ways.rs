@@ -87,7 +87,7 @@ impl Routed {
         let output = Command::new("ip")
             .args(["netns", "exec", &self.name("n"), env!("CARGO_BIN_EXE_deadheat"), "race"])
             .args(contenders)
-            .args(["-w", "ping:count=20,interval=2ms", "--blocks", "1", "--idle", "host"])
+            .args(["-w", "ping:count=20,window=1", "--blocks", "1", "--idle", "host"])
             .args(["--details", "-q", "-o", "way.json"])
             .args(args)
             .current_dir(dir)

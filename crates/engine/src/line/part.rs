@@ -12,14 +12,19 @@ pub enum LinePart {
     /// Small messages, and nothing beside them.
     Idle,
     /// Small messages beside one connection that fills the line up.
+    #[serde(rename = "up_1")]
     Up1,
     /// The same, down.
+    #[serde(rename = "down_1")]
     Down1,
     /// Small messages beside eight connections that fill the line up.
+    #[serde(rename = "up_8")]
     Up8,
     /// The same, down.
+    #[serde(rename = "down_8")]
     Down8,
     /// Small messages beside eight connections each way.
+    #[serde(rename = "both_8")]
     Both8,
     /// Datagrams at a fixed rate, both ways at once.
     Paced,
@@ -124,6 +129,13 @@ mod tests {
             paced_over: "udp".into(),
             load: "tcp".into(),
             knock: "ping:count=20".into(),
+        }
+    }
+
+    #[test]
+    fn a_file_names_a_part_as_its_figures_do() {
+        for part in LinePart::ALL {
+            assert_eq!(serde_json::to_value(part).unwrap(), part.name());
         }
     }
 

@@ -20,6 +20,10 @@ const FIRST_PAUSE: Nanos = Nanos::from_secs(1);
 
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
 
+/// Number of losses in a row, without a finished block between them, that end a race: a far end that takes every
+/// connection and keeps none is not away.
+const MOST_IN_A_ROW: u64 = 5;
+
 /// Longest time for which a wait goes on after the stop flag is set.
 const STEP: Nanos = Nanos::from_millis(100);
 
@@ -54,8 +58,8 @@ impl RaceContext<'_> {
     /// records the absence.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] once the stop flag is set; [`Error::Stopped`] if the far end does not answer in time; the
-    /// reason if it answers and no race can go on with it.
+    /// [`Error::Interrupted`] once the stop flag is set; [`Error::Stopped`] if the far end does not answer in time, or is
+    /// lost again and again; the reason if it answers and no race can go on with it.
     pub(super) fn recover(&mut self, loss: Loss, longest: Nanos) -> Result<()> {
         let longest = self.patience.unwrap_or(longest);
         let host = self.runner.path().spec;
@@ -66,6 +70,12 @@ impl RaceContext<'_> {
         let (lost, left) = (&*loss.why, longest);
         let away = RaceEvent::FarEndAway { host: &host, since: &since, why: lost, left };
         self.observer.on(away);
+        let of_block = |absence: &&Absence| absence.loss.block == loss.block;
+        let again = self.absences.iter().rev().take_while(of_block).count() as u64;
+        if again + 1 >= MOST_IN_A_ROW {
+            return Err(unsteady(&host, &loss));
+        }
+        self.pause(Nanos(FIRST_PAUSE.0 * again))?;
         loop {
             if self.stopped() {
                 return Err(Error::Interrupted);
@@ -95,6 +105,21 @@ impl RaceContext<'_> {
         self.absences.push(Absence { loss, waited });
         Ok(())
     }
+
+    /// Waits for `span`.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once the stop flag is set.
+    fn pause(&self, span: Nanos) -> Result<()> {
+        let until = self.clock.now() + span;
+        while self.clock.now() < until {
+            if self.stopped() {
+                return Err(Error::Interrupted);
+            }
+            self.clock.pass((until - self.clock.now()).min(STEP));
+        }
+        Ok(())
+    }
 }
 
 /// Returns the notice of all absences so far; `None` if there were none.
@@ -109,6 +134,18 @@ pub(super) fn notice(host: &str, absences: &[Absence]) -> Option<Notice> {
         blocks: absences.iter().filter_map(|absence| absence.loss.block).collect(),
     };
     Some(Notice::FarEnd(away))
+}
+
+fn unsteady(host: &str, loss: &Loss) -> Error {
+    Error::stopped(
+        host,
+        format!(
+            "it takes connections and was lost {MOST_IN_A_ROW} times in a row without a finished block, at last at {} ({}); \
+             the blocks done are kept, and `race --resume` goes on with them",
+            loss.since(),
+            loss.why
+        ),
+    )
 }
 
 fn gone(host: &str, loss: &Loss, last: &str, longest: Nanos) -> Error {
@@ -277,6 +314,28 @@ mod tests {
         assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Interrupted, 1));
         assert!(clock.now() < Nanos::from_secs(5));
         assert!(outcome.trials.iter().all(|trial| trial.record.valid));
+    }
+
+    /// The second block is lost each time: in its first trial, the fifth of the race.
+    #[test]
+    fn a_far_end_that_keeps_no_connection_ends_the_race_with_the_blocks_done() {
+        let clock = Manual::default();
+        let every: Vec<u32> = (5..1_000).collect();
+        let (outcome, diary) = race(&mut Line::new(&clock, &every, 0), &Arc::default());
+        let outcome = outcome.unwrap();
+        assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Failed, 1));
+        let why = outcome.why_failed().unwrap();
+        assert!(why.contains("lost 5 times in a row"), "{why}");
+        assert_eq!(diary.iter().filter(|line| *line == "back").count(), 4);
+        // Pauses of 1, 2 and 3 s before the second, third and fourth attempt.
+        assert!(
+            (Nanos::from_secs(6)..Nanos::from_secs(9)).contains(&clock.now()),
+            "{}",
+            clock.now()
+        );
+        let before: Vec<u32> = (1..1_000).collect();
+        let (outcome, _) = race(&mut Line::new(&Manual::default(), &before, 0), &Arc::default());
+        assert!(outcome.unwrap_err().to_string().contains("lost 5 times in a row"));
     }
 
     #[test]

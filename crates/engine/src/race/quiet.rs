@@ -14,6 +14,13 @@ pub(super) fn settle(context: &mut RaceContext<'_>) -> Option<HostQuiet> {
     Some(quiet)
 }
 
+/// Takes the first probe point at once; `None` if the runner has no host.
+pub(super) fn begin(context: &mut RaceContext<'_>) -> Option<HostQuiet> {
+    let mut quiet = HostQuiet::default();
+    quiet.add(context.runner.probe()?);
+    Some(quiet)
+}
+
 /// Waits for the host again, before a race is resumed.
 pub(super) fn settle_again(context: &mut RaceContext<'_>, outcome: &mut Outcome) {
     let Some(now) = settle(context) else { return };

@@ -9,6 +9,7 @@ use super::cost::BlockCost;
 use super::plan::{self, FixedPlan};
 use super::request::{CheckedRequest, Request};
 use super::{pilot, quiet};
+use crate::analysis::claims;
 use crate::error::{Error, Result};
 use crate::host::idle::ClaimKind;
 use crate::host::placement::{Load, Placement};
@@ -46,7 +47,9 @@ impl Request {
         let (host, peer_host) = context.runner.hosts()?;
         let placement = context.runner.placement(checked.placement, checked.load)?;
         let idle = context.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
-        let probe = quiet::settle(&mut context);
+        // A race of too few blocks for any verdict has nothing to protect by a wait.
+        let decides = self.blocks.is_none_or(|most| most >= claims::fewest_for(1, self.confidence));
+        let probe = if decides { quiet::settle(&mut context) } else { quiet::begin(&mut context) };
         // The time in which the host settles does not count.
         let began = context.clock.now();
         let mut common = self.common(checked.pairings.clone(), placement.0);
