@@ -24,8 +24,8 @@ use super::{Target, Verdict, deliver, interrupt, secret, stdout_style};
 #[command(after_help = "\
 On the other host: deadheat serve
   deadheat line host.example
-  deadheat line host.example --every 1h --budget 7d    a week, with the hours of the day
-  deadheat line --path delay=20ms,rate=50mbit,queue=250kB    an emulated line")]
+  deadheat line host.example --every 1h --budget 7d           a week, hour by hour
+  deadheat line --path delay=20ms,rate=50mbit,queue=250kB     an emulated line")]
 pub(super) struct LineArgs {
     /// The host that runs `deadheat serve`
     #[arg(value_name = "HOST", required_unless_present = "path", conflicts_with = "path")]
@@ -39,10 +39,10 @@ pub(super) struct LineArgs {
     /// Use IPv6 only
     #[arg(short = '6', hide_short_help = true)]
     v6: bool,
-    /// Time of the survey [default: 55s]; with --every, of all surveys
+    /// Time of the survey, or of all with --every [default: 55s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Survey the line again and again, at least this time from start to start
+    /// Survey again and again, this time from start to start
     #[arg(long, value_name = "TIME", requires = "budget")]
     every: Option<String>,
     /// Fixes the order of trials

@@ -91,6 +91,7 @@ enum Command {
     /// Say which transport suits an application on a path
     Advise(advise::AdviseArgs),
     /// Print what a shell needs to complete command lines
+    #[command(hide = true)] // So that the list fits on a screen; packages call it.
     Completions(complete::Completions),
     /// Print the manual page
     #[command(hide = true)] // So that the list fits on a screen; packages call it.

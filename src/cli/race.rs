@@ -103,8 +103,9 @@ pub(super) struct RaceArgs {
     /// ends the race early
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     every: Option<String>,
-    /// Differences up to this do not matter: a share, or a time such as 2ms for figures that are times
-    /// [default: 5%]
+    /// Differences up to this do not matter [default: 5%]
+    ///
+    /// A share, or a time such as 2ms for figures that are times.
     #[arg(long, value_name = "SHARE|TIME")]
     margin: Option<String>,
     #[command(flatten)]

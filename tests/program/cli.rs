@@ -57,7 +57,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--resolve", "100%"], "below 100 %, such as 2%"),
         (&["race", "-u"], "`-u`: name the contender instead: deadheat race udp"),
         (&["race", "tcp", "--loss=1%"], "`--loss 1%`: loss is part of the path: --path loss=1%"),
-        (&["race", "tcp", "--no-samples"], "kept only where --samples asks"),
+        (&["race", "tcp", "--no-samples"], "it is so without the option; leave it out"),
         (&["race", "tcp", "--json", "--format", "csv"], "cannot be used with"),
         (&["list", "tpc"], "did you mean `tcp`?"),
         (&["study", "show", "kreylos"], "kreylos-echo-local"),

@@ -242,7 +242,7 @@ fn hostile_names_do_not_break_markdown() {
 fn hostile_names_survive_csv_and_json() {
     let outcome = common::hostile();
     let rows = read_csv(&render("csv", &outcome));
-    assert!(rows.iter().all(|row| row.len() == 9));
+    assert!(rows.iter().all(|row| row.len() == 10));
     assert_eq!(rows.len(), 1 + outcome.trials.len() * outcome.metrics.len());
     let label = &outcome.contenders[common::UDP].label;
     assert_eq!(rows[1][2], deadheat::foreign::visible(label));

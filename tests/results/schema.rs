@@ -72,7 +72,7 @@ fn on_two_clocks(outcome: &mut Outcome) {
     (clock.source, clock.stepped) = (ClockSource::Kernel, true);
     outcome.asked.margin_ns = Some(2_000_000);
     outcome.summary[0].clock_bound_ns = Some(400_000);
-    outcome.verdicts[0].difference = Some(TimeDifference {
+    let difference = Some(TimeDifference {
         point: -3_200_000.0,
         low: -3_600_000.0,
         high: -2_900_000.0,
@@ -80,6 +80,8 @@ fn on_two_clocks(outcome: &mut Outcome) {
         resolution: Some(900_000.0),
         clock_bound: Some(400_000),
     });
+    outcome.verdicts[0].difference = difference;
+    outcome.control.as_mut().unwrap().verdicts[0].difference = difference;
 }
 
 /// Adds what a trial has over time whose messages are observed one by one, and the course of its load.
