@@ -49,13 +49,13 @@ pub(super) struct ServeArgs {
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Longest trial [default: 60s]
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     pub max_duration: Option<String>,
     /// Highest rate per direction, of all trials that run at once [default: 10gbit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// Most bytes of a trial, as IP packets, per direction [default: 100GB]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_bytes: Option<String>,
     /// Most bytes of all trials together, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]

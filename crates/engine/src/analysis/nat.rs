@@ -73,6 +73,8 @@ mod tests {
     use super::*;
     use crate::measurements::Account;
     use crate::race::testing;
+    use crate::result::outcome::Trial;
+    use crate::trial::Record;
     use crate::trial::path::facts::ReachFacts;
 
     /// Returns the notices about UDP, 10 messages of a trial of this length of which `delivered` arrived.
@@ -86,11 +88,9 @@ mod tests {
         outcome.contenders.truncate(1);
         (outcome.contenders[0].spec, outcome.contenders[0].label) = ("udp".into(), "udp".into());
         outcome.contenders[0].asked.clear();
-        for trial in &mut outcome.trials {
-            trial.record.took_ns = seconds * 1_000_000_000;
-            let account = Account { sent: 10, delivered, ..Account::default() };
-            trial.record.ledger.round_trip = Some(account);
-        }
+        let mut record = Record { took_ns: seconds * 1_000_000_000, ..Record::default() };
+        record.ledger.round_trip = Some(Account { sent: 10, delivered, ..Account::default() });
+        outcome.trials.push(Trial { block: 0, order: 0, contender: 0, control: false, record });
         notices(&outcome).iter().map(|notice| notice.warning().message).collect()
     }
 
