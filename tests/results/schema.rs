@@ -82,6 +82,7 @@ fn on_two_clocks(outcome: &mut Outcome) {
     });
     outcome.verdicts[0].difference = difference;
     outcome.control.as_mut().unwrap().verdicts[0].difference = difference;
+    outcome.unfiltered[0].difference = difference;
 }
 
 /// Adds what a trial has over time whose messages are observed one by one, and the course of its load.
