@@ -35,7 +35,7 @@
 //! | [`study`] | races of one question as a file: published figures beside measured ones, claims judged |
 //! | [`advise`] | transports for an application, ranked by races |
 //! | [`map`] | the leader at each point of a grid over keys of a path; a race at each point |
-//! | [`line`] | what a line to another host is worth, in a minute |
+//! | [`mod@line`] | what a line to another host is worth, in a minute |
 //! | [`import`] | results of other tools, under the same statistics and reports |
 //! | [`report`] | a saved race as text or as a page; computes nothing |
 //! | [`server`], [`cli`] | `deadheat serve`, and the command line |

@@ -182,7 +182,7 @@ impl Live {
     }
 
     /// Takes a point, and returns the rows that it completes, in order. A row is complete once every flow has reported
-    /// its interval, or once one of them has reported another interval that ends [`PATIENCE`] later: the others then
+    /// its interval, or once one of them has reported another interval that ends `PATIENCE` later: the others then
     /// sleep, have ended, or report late.
     pub fn note(&mut self, side: Side, flow: u16, point: Point) -> Vec<LiveRow> {
         // A peer may name flows that do not exist.
