@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::line::outcome::LineOutcome;
@@ -13,11 +12,10 @@ use crate::report;
 use crate::rng::fresh_seed;
 use crate::time::{Monotonic, Nanos};
 use crate::transport;
-use crate::trial::control::remote::ServerWait;
-use crate::trial::lead::agents::Agents;
 use crate::units;
 
 use super::screen::Screen;
+use super::staging::agents;
 use super::{Target, Verdict, deliver, interrupt, secret, stdout_style};
 
 #[derive(Debug, clap::Args)]
@@ -78,7 +76,7 @@ const KNOCK: &[&str] = &[
     "tcp",
     "tls",
     "mptcp",
-    "websocket",
+    "ws",
     "quic",
     "webtransport",
     "kcp",
@@ -117,16 +115,18 @@ pub(super) fn run(args: &LineArgs) -> Result<Verdict> {
     let works = works();
     let task =
         LineTask { knock: &knock, works: &works, survey: time, every, seed, file: target.file() };
-    let outcome = with_agents(args, &request, |agents, screen| {
-        let mut on_event = |event: &LineEvent<'_>| screen.show(vec![progress(event)]);
-        let mut context = LineContext {
-            runner: agents,
-            clock: &Monotonic,
-            on_event: &mut on_event,
-            stop: interrupt::flag()?,
-        };
-        survey(&task, &mut context)
-    })?;
+    let stop = interrupt::flag()?;
+    // A line for each trial would be noise in a log.
+    let is_shown = !args.quiet && std::io::stderr().is_terminal();
+    let screen = if is_shown { Screen::stderr() } else { Screen::none() };
+    let credentials = secret::credentials(args.secret_file.as_deref(), args.pin.as_deref())?;
+    let mut agents = agents(&request, &credentials, &screen, &stop)?;
+    let mut on_event = |event: &LineEvent<'_>| screen.show(vec![progress(event)]);
+    let mut context =
+        LineContext { runner: &mut agents, clock: &Monotonic, on_event: &mut on_event, stop };
+    let outcome = survey(&task, &mut context);
+    screen.clear();
+    let outcome = outcome?;
     show(args, &outcome)?;
     tell!("saved: {}", target.file().display());
     let is_whole = outcome.last().is_some_and(|survey| survey.valid() * 2 > survey.trials.len());
@@ -172,33 +172,6 @@ fn request(args: &LineArgs) -> Request {
     }
 }
 
-/// Connects to the far host, or builds the emulated path, and calls `survey` with the runner.
-fn with_agents<T>(
-    args: &LineArgs,
-    request: &Request,
-    survey: impl FnOnce(&mut Agents, &Screen) -> Result<T>,
-) -> Result<T> {
-    let stop = interrupt::flag()?;
-    let screen = match (args.quiet, std::io::stderr().is_terminal()) {
-        (true, _) => Screen::none(),
-        (false, true) => Screen::stderr(),
-        // A line for each trial would be noise in a log.
-        (false, false) => Screen::none(),
-    };
-    let credentials = secret::credentials(args.secret_file.as_deref(), args.pin.as_deref())?;
-    let waits = screen.clone();
-    let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
-    let mut waiting = ServerWait { stop: &stop, on_full: &mut on_full };
-    let far = request.far(&credentials, &mut waiting)?;
-    let queued = screen.clone();
-    let mut agents = Agents::new(far)
-        .on_queued(move |ahead| queued.show(vec![format!("the server is busy: {ahead} before us")]))
-        .stop_on(Arc::clone(&stop));
-    let ended = survey(&mut agents, &screen);
-    screen.clear();
-    ended
-}
-
 fn progress(event: &LineEvent<'_>) -> String {
     match event {
         LineEvent::Trying(contender) => format!("does {contender} get through?"),
@@ -211,6 +184,20 @@ fn progress(event: &LineEvent<'_>) -> String {
         }
         LineEvent::Waiting { left } => {
             format!("the next survey in {}", report::words::span(*left))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::optional;
+
+    #[test]
+    fn every_transport_that_is_tried_exists() {
+        for id in KNOCK {
+            let is_built = transport::ALL.iter().any(|one| one.info().id == *id);
+            assert!(is_built || optional::left_out().any(|one| one.id == *id), "{id}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::race::samples_file::SamplesFile;
 use crate::result::lock::lock;
 use crate::result::outcome::Outcome;
 use crate::time::Nanos;
-use crate::trial::control::remote::ServerWait;
+use crate::trial::control::remote::{Credentials, ServerWait};
 use crate::trial::lead::agents::Agents;
 use crate::trial::lead::live::LiveRow;
 
@@ -115,25 +116,7 @@ pub(super) fn with_stage(
         return ended;
     }
     let credentials = secret::credentials(staging.secret_file, staging.pin)?;
-    let waits = screen.clone();
-    let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
-    let mut waiting = ServerWait { stop: &stop, on_full: &mut on_full };
-    let far = request.far(&credentials, &mut waiting)?;
-    if let Some(versions) = far.other_version() {
-        screen.above(&format!("note: {versions}"));
-    }
-    let queued = screen.clone();
-    let mut agents = Agents::new(far)
-        .overwrite(request.overwrite())
-        .blast(request.allowed_blast())
-        .on_queued(move |ahead| {
-            let before = match ahead {
-                u32::MAX => "no room to wait in; asking again every second".to_owned(),
-                ahead => format!("{ahead} before us"),
-            };
-            queued.show(vec![format!("the server is busy: {before}")]);
-        })
-        .stop_on(Arc::clone(&stop));
+    let mut agents = agents(request, &credentials, &screen, &stop)?;
     if let Some(show) = staging.intervals.shown(&screen, &running) {
         agents = agents.on_interval(show);
     }
@@ -145,6 +128,34 @@ pub(super) fn with_stage(
     let ended = race(stage);
     screen.clear();
     ended
+}
+
+/// Connects to the far end, or builds the path to it, and returns the runner of trials there. Waits are shown on
+/// `screen`.
+pub(super) fn agents(
+    request: &Request,
+    credentials: &Credentials,
+    screen: &Screen,
+    stop: &Arc<AtomicBool>,
+) -> Result<Agents> {
+    let waits = screen.clone();
+    let mut on_full = |why: &str| waits.show(vec![format!("waiting for room: {why}")]);
+    let far = request.far(credentials, &mut ServerWait { stop, on_full: &mut on_full })?;
+    if let Some(versions) = far.other_version() {
+        screen.above(&format!("note: {versions}"));
+    }
+    let queued = screen.clone();
+    let agents = Agents::new(far)
+        .overwrite(request.overwrite())
+        .blast(request.allowed_blast())
+        .on_queued(move |ahead| {
+            let before = match ahead {
+                u32::MAX => "no room to wait in; asking again every second".to_owned(),
+                ahead => format!("{ahead} before us"),
+            };
+            queued.show(vec![format!("the server is busy: {before}")]);
+        });
+    Ok(agents.stop_on(Arc::clone(stop)))
 }
 
 /// Makes a write beyond the limit of a file's size (`ulimit -f`) fail with a reason, in this process and in
