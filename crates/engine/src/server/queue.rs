@@ -177,14 +177,15 @@ impl QueueState {
         }
     }
 
-    /// Returns the time at which a turn is free for the first in line; `None` if all are taken.
-    fn free_at(&mut self, turns: u32, now: Nanos) -> Option<Nanos> {
+    /// Returns the number of turns that are free now.
+    fn free(&mut self, turns: u32, now: Nanos) -> usize {
         self.resting.retain(|until| *until > now);
-        let free = turns.checked_sub(self.running).filter(|free| *free > 0)? as usize;
-        match self.resting.len().checked_sub(free) {
-            None => Some(now),
-            Some(_) => self.resting.iter().min().copied(),
-        }
+        (turns.saturating_sub(self.running) as usize).saturating_sub(self.resting.len())
+    }
+
+    /// Returns the time at which a turn has rested; `None` if all are taken.
+    fn rested_at(&self, turns: u32) -> Option<Nanos> {
+        self.resting.iter().min().copied().filter(|_| self.running < turns)
     }
 
     /// Removes the last place of the origin with most, if that is fair to both; returns true if there is space now.
@@ -224,16 +225,15 @@ impl Ticket {
         let mut state = self.queue.lock();
         let order = state.order();
         let before = order.iter().position(|at| state.line[*at].id == self.id);
-        if before == Some(0)
-            && let Some(at) = state.free_at(self.queue.turns, now)
-        {
-            if at > now {
-                return QueuePlace::At(at);
-            }
-            let origin = state.line.remove(order[0]).origin;
+        let Some(before) = before else { return QueuePlace::PushedOut };
+        // It takes its turn at once if turns are free for all before it, too, though these have not looked yet.
+        if before < state.free(self.queue.turns, now) {
+            let origin = state.line.remove(order[before]).origin;
             state.running += 1;
             let tag = state.tag(origin);
-            state.clock = tag;
+            if before == 0 {
+                state.clock = tag;
+            }
             *state.held.entry(origin).or_default() += 1;
             state.wake_all();
             let place = (0..).find(|place| !state.taken.contains(place)).unwrap_or(0);
@@ -242,7 +242,11 @@ impl Ticket {
             let turn = Turn { queue, place, origin, tag, since: now, rest, wasted: false };
             return QueuePlace::Now(turn);
         }
-        let Some(before) = before else { return QueuePlace::PushedOut };
+        if before == 0
+            && let Some(at) = state.rested_at(self.queue.turns)
+        {
+            return QueuePlace::At(at);
+        }
         let before = u32::try_from(before).unwrap_or(u32::MAX);
         QueuePlace::Behind(before.saturating_add(state.running))
     }
@@ -358,6 +362,16 @@ mod tests {
         let [a, b, c] = [(); 3].map(|()| queue.enter(ip(1)).ok().unwrap());
         let _first = turn(&a);
         let _second = turn(&b);
+        assert_eq!(behind(&c), Some(2));
+    }
+
+    #[test]
+    fn a_trial_need_not_wait_until_those_before_it_have_taken_their_free_turns() {
+        let queue = Queue::new(2, 16);
+        let [a, b, c] = [(); 3].map(|()| queue.enter(ip(1)).ok().unwrap());
+        let _second = turn(&b);
+        assert_eq!(behind(&c), Some(2), "the free turn is a's");
+        let _first = turn(&a);
         assert_eq!(behind(&c), Some(2));
     }
 
