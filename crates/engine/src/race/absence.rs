@@ -24,9 +24,6 @@ const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
 /// connection and keeps none is not away.
 const MOST_IN_A_ROW: u64 = 5;
 
-/// Longest time for which a wait goes on after the stop flag is set.
-const STEP: Nanos = Nanos::from_millis(100);
-
 /// Loss of the connection to the far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Loss {
@@ -75,7 +72,8 @@ impl RaceContext<'_> {
         if again + 1 >= MOST_IN_A_ROW {
             return Err(unsteady(&host, &loss));
         }
-        self.pause(Nanos(FIRST_PAUSE.0 * again))?;
+        let first = self.clock.now() + Nanos(FIRST_PAUSE.0 * again);
+        self.wait_until(first, |_, _| {})?;
         loop {
             if self.stopped() {
                 return Err(Error::Interrupted);
@@ -89,35 +87,16 @@ impl RaceContext<'_> {
                 return Err(gone(&host, &loss, &why, longest));
             }
             let until = self.clock.now() + pause.min(longest - waited);
-            while self.clock.now() < until {
-                if self.stopped() {
-                    return Err(Error::Interrupted);
-                }
-                let left = longest - (self.clock.now() - began);
-                let (host, since, why) = (&*host, &*since, &*why);
-                self.observer.on(RaceEvent::FarEndAway { host, since, why, left });
-                self.clock.pass((until - self.clock.now()).min(STEP));
-            }
+            let (host, since, why) = (&*host, &*since, &*why);
+            self.wait_until(until, |observer, before| {
+                let left = began + longest - until + before;
+                observer.on(RaceEvent::FarEndAway { host, since, why, left });
+            })?;
             pause = Nanos(pause.0 * 3 / 2).min(LONGEST_PAUSE);
         }
         let waited = self.clock.now() - began;
         self.observer.on(RaceEvent::FarEndBack { host: &host, waited });
         self.absences.push(Absence { loss, waited });
-        Ok(())
-    }
-
-    /// Waits for `span`.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] once the stop flag is set.
-    fn pause(&self, span: Nanos) -> Result<()> {
-        let until = self.clock.now() + span;
-        while self.clock.now() < until {
-            if self.stopped() {
-                return Err(Error::Interrupted);
-            }
-            self.clock.pass((until - self.clock.now()).min(STEP));
-        }
         Ok(())
     }
 }

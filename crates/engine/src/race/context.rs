@@ -4,15 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::quiet::Disturbance;
 use crate::race::absence::Absence;
 use crate::result::outcome::Outcome;
 use crate::result::save;
-use crate::time::{Clock, Monotonic, Nanos};
+use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
 use crate::trial::Runner;
+
+/// Longest time for which a wait goes on after the stop flag is set.
+pub(crate) const STEP: Nanos = Nanos::from_millis(100);
 
 /// Event in a race, reported as it happens.
 #[derive(Debug)]
@@ -224,12 +227,33 @@ impl<'a> RaceContext<'a> {
 
     /// Returns the time of day in milliseconds since the Unix epoch.
     pub(super) fn epoch_ms(&self) -> u64 {
-        let now = self.started + Duration::from(self.clock.now() - self.began);
-        now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+        epoch_ms(self.started + Duration::from(self.clock.now() - self.began))
     }
 
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `at`, and calls `on_step` with the time left before each step.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once the stop flag is set.
+    pub(super) fn wait_until(
+        &mut self,
+        at: Nanos,
+        mut on_step: impl FnMut(&mut dyn Observer, Nanos),
+    ) -> Result<()> {
+        loop {
+            let left = at - self.clock.now();
+            if left == Nanos::ZERO {
+                return Ok(());
+            }
+            if self.stopped() {
+                return Err(Error::Interrupted);
+            }
+            on_step(&mut *self.observer, left);
+            self.clock.pass(left.min(STEP));
+        }
     }
 
     /// Returns the file of raw samples: `race.json` has its samples in `race.samples`.

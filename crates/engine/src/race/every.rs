@@ -11,9 +11,6 @@ use crate::units::span_text;
 /// Maximum time between the starts of two blocks.
 const LONGEST: Nanos = Nanos::from_secs(7 * 86_400);
 
-/// Maximum time for which a wait continues after the stop flag is set.
-const STEP: Nanos = Nanos::from_millis(100);
-
 /// Checks that the requested time between blocks is sensible.
 ///
 /// # Errors
@@ -74,18 +71,13 @@ impl Pace {
     /// [`Error::Interrupted`] once the stop flag is set.
     pub(super) fn wait(&mut self, context: &mut RaceContext<'_>) -> Result<()> {
         let mut announced = None;
-        while let Some(left) = self.next().map(|due| due - context.clock.now())
-            && left > Nanos::ZERO
-        {
-            if context.stopped() {
-                return Err(Error::Interrupted);
-            }
+        let due = self.next().unwrap_or_default();
+        context.wait_until(due, |observer, left| {
             let seconds = left.0.div_ceil(1_000_000_000);
             if announced.replace(seconds) != Some(seconds) {
-                context.observer.on(RaceEvent::Waiting { left });
+                observer.on(RaceEvent::Waiting { left });
             }
-            context.clock.pass(left.min(STEP));
-        }
+        })?;
         self.last = Some(context.clock.now());
         Ok(())
     }
