@@ -148,7 +148,7 @@ pub(super) struct RaceArgs {
     /// It is deadheat-DATE-TIME.json unless given, and saved after every block.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How long to wait for a far end that no longer answers; the race then goes on, or ends with the blocks done
+    /// Longest wait for a far end that no longer answers; the race then goes on, or ends with the blocks done
     /// [default: 5m, or as long as the budget lasts]
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     patience: Option<String>,

@@ -454,7 +454,7 @@ fn a_transport_of_one_machine_takes_nothing_from_a_server() {
     }
 }
 
-/// What `serve --also` does, without its server: the port reads hellos, and an agent's listener gets the connections.
+/// Ports of `serve --also`, without its server: the port reads hellos, and an agent's listener gets the connections.
 #[test]
 fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
     for (contender, at) in every(PeerKind::Process) {

@@ -1,4 +1,4 @@
-//! Trials with several far ends at one server: one turn, one deadline, limits for their sum, and nobody else in them.
+//! Trials with several far ends at one server: one turn, one deadline, limits for their sum, and only their own client.
 
 // Clippy's leave for tests ends at functions that are no tests themselves.
 #![allow(clippy::unwrap_used)]

@@ -75,7 +75,7 @@ pub fn ready<'a>(
         |(fd, events): (BorrowedFd<'_>, _)| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     let mut fds: Vec<libc::pollfd> = fds.into_iter().map(entry).collect();
     let in_ms = |span: Nanos| i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: the pointer and length are those of a live vector of valid pollfds.
+    // SAFETY: `fds` is a live vector of valid pollfds.
     let found = unsafe {
         libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout.map_or(-1, in_ms))
     };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -111,6 +111,11 @@ pub trait Clock {
     fn pass(&self, span: Nanos) {
         std::thread::sleep(span.into());
     }
+}
+
+/// Returns a time of day in milliseconds since the Unix epoch; 0 before it.
+pub fn epoch_ms(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Reads a clock of the kernel (clock_gettime(2)); `None` if there is no clock with this number.

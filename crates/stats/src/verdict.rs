@@ -13,7 +13,7 @@
 //! * `undecided`: neither, with the number of blocks that would decide. If the interval excludes 1 the direction is
 //!   known nevertheless.
 //!
-//! Where ratios do not exist, or are of figures with a common unknown error, blocks give differences in the unit of the
+//! Where ratios do not exist, or where figures have a common unknown error, blocks give differences in the unit of the
 //! figure, with a margin in that unit ([`Scale::Differences`]). All of the above holds with 0 in place of a ratio of 1.
 //!
 //! The probability of any false `ahead` in a race is at most the level, and so is the probability of any false `dead

@@ -157,7 +157,7 @@ impl ConnectTask {
             flows: vec![None],
             largest_message: request.max(answer),
             longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
-            // The trial begins with one that is not measured.
+            // The first connection of a trial is not measured.
             connections: u16::try_from(count + 1).unwrap_or(u16::MAX),
             times: "first byte",
             ..TaskInfo::default()

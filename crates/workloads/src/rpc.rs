@@ -317,7 +317,7 @@ impl Calls {
             planned: Some(planned),
             connections: match self.connect {
                 Connections::Kept => 1,
-                // The trial begins with one that no request uses.
+                // No request uses the first connection of a trial.
                 Connections::Each => u16::try_from(self.count + 1).unwrap_or(u16::MAX),
             },
             most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),

@@ -10,7 +10,6 @@ use crate::host::facts::HostFacts;
 use crate::measurements::{Better, Ledger, Metrics, Unit};
 use crate::result::outcome::Program;
 use crate::result::{packed, save};
-use crate::stats::Estimate;
 use crate::trial::PathFacts;
 
 /// File format that this version writes.
@@ -110,13 +109,6 @@ pub struct LineFigure {
     /// True if messages were lost and the figure is only known to be greater.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
-}
-
-impl LineFigure {
-    /// Returns the interval as an estimate.
-    pub fn estimate(&self) -> Estimate {
-        Estimate { point: self.point, low: self.low, high: self.high, confidence: self.confidence }
-    }
 }
 
 /// A trial of a survey.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use super::figures::{enough_rounds, figures};
 use super::outcome::{FORMAT, LineFileKind, LineOutcome, LineTrial, Reached, Survey};
@@ -12,10 +12,11 @@ use super::part::{LinePart, LineWorks};
 use crate::error::{Error, Result};
 use crate::host::placement::{Load, Placement};
 use crate::path::PathKind;
+use crate::race::context::STEP;
 use crate::result::outcome::Program;
 use crate::result::{date, save};
 use crate::rng::SplitMix64;
-use crate::time::{Clock, Nanos};
+use crate::time::{Clock, Nanos, epoch_ms};
 use crate::transport::Contender;
 use crate::trial::agent::intervals;
 use crate::trial::explain::Pass;
@@ -33,9 +34,6 @@ const MOST_ROUNDS: u64 = 20;
 
 /// Number of failed trials in a row that end a survey.
 const MOST_FAILED: u32 = 3;
-
-/// Longest wait in one step, so that Ctrl-C ends it.
-const STEP: Nanos = Nanos::from_millis(100);
 
 /// Task: a line to survey.
 #[derive(Debug, Clone)]
@@ -114,7 +112,9 @@ pub fn run(task: &LineTask<'_>, context: &mut LineContext<'_>) -> Result<LineOut
     let mut due = began;
     let mut is_lost = false;
     loop {
-        outcome.surveys.push(Survey { started_ms: epoch_ms(), ..Survey::default() });
+        outcome
+            .surveys
+            .push(Survey { started_ms: epoch_ms(SystemTime::now()), ..Survey::default() });
         let mut surveyor = Surveyor {
             task,
             context,
@@ -258,7 +258,7 @@ impl Surveyor<'_, '_> {
             };
             is_udp_blocked |= at == 0 && is_over_udp && why_not.is_some();
             if let (Ok(record), None) = (&ran, &why_not)
-                && probe.is_none_or(|(best, _)| at < best)
+                && probe.is_none()
                 && at < 2
             {
                 let round_trip = record.metrics.get("rtt_p50_ns").copied().unwrap_or(0.0);
@@ -297,7 +297,7 @@ impl Surveyor<'_, '_> {
         if !self.current().reach.iter().any(is_through) {
             return Ok(None);
         }
-        let started_ms = epoch_ms();
+        let started_ms = epoch_ms(SystemTime::now());
         let ran = self.run(&typed, &workload);
         let (record, error) = match ran {
             Ok(record) => (record, None),
@@ -364,10 +364,6 @@ fn arrived(record: &Record) -> std::result::Result<(), String> {
         (false, Some(why)) => Err(why.clone()),
         (false, None) => Err("no message came back".to_owned()),
     }
-}
-
-fn epoch_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Returns a note if the rounds of a survey are too few for intervals of full confidence.

@@ -128,7 +128,7 @@ impl Grants {
     ) -> Result<Arc<Grant>, String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let grant = all.get(&place.token).and_then(Weak::upgrade);
-        // Nobody learns whether somebody else's grant exists.
+        // The answer to a client does not show whether another client's grant exists.
         let grant = grant.filter(|grant| grant.client == client.to_canonical()).ok_or(
             "no trial of yours runs here that this far end could join; its first far end opens it, and may have \
              been ended",

@@ -53,8 +53,8 @@ pub enum HelloFailure {
     Failed(io::Error),
 }
 
-/// Sends a hello, at most `most` times, until it is answered or `timeout` passes. `hear` reads one datagram without
-/// waiting, and returns whether it is the answer.
+/// Sends a hello, at most `most` times, until it is answered or `timeout` passes. `hear` is the receiver: it reads one
+/// datagram without waiting, and returns whether the datagram is the answer.
 pub fn send_hello(
     socket: &Socket,
     most: u32,

@@ -102,11 +102,7 @@ impl Relay {
             }
             let (peers, streams) = rest.split_at(self.peers.len());
             self.back(peers);
-            let mut streams = streams.chunks_exact(2);
-            self.streams.retain_mut(|stream| {
-                let is_ready = streams.next().is_none_or(|ends| ends.contains(&true));
-                !is_ready || stream.turn()
-            });
+            turn_all(&mut self.streams, streams);
             if first[2] {
                 self.on();
             }
@@ -198,6 +194,15 @@ fn ready(waiting: &mut [libc::pollfd]) -> io::Result<Option<Vec<bool>>> {
 fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
     // poll(2) reports hang-ups and errors whatever the events; it ignores a negative descriptor.
     libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
+}
+
+/// Forwards over the streams with an end that is ready, and drops the streams that have ended.
+fn turn_all(streams: &mut Vec<RelayedStream>, is_ready: &[bool]) {
+    let mut ends = is_ready.chunks_exact(2);
+    streams.retain_mut(|stream| {
+        let is_ready = ends.next().is_none_or(|ends| ends.contains(&true));
+        !is_ready || stream.turn()
+    });
 }
 
 /// Connection of a near end, with its connection to the far end.

@@ -107,7 +107,7 @@ pub struct PendingLookups {
 }
 
 /// Dials all addresses that are known, and all that lookups find, until one connects. Returns the attempts in their
-/// order, and the number of the one that connected; none if all failed.
+/// order, and the number of the attempt that connected; none if all failed.
 ///
 /// # Errors
 /// The errors of [`DialNet`].
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(winner, Some(0));
     }
 
-    /// The lookup of IPv4 addresses ends long after the attempt over IPv6 began, which nobody answers.
+    /// The lookup of IPv4 addresses ends long after the attempt over IPv6 began, and that attempt gets no answer.
     #[test]
     fn addresses_that_are_found_late_are_dialled() {
         let lookups = vec![answers(1, true, &["2001:db8::9"]), answers(900, false, &["192.0.2.7"])];

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
-use crate::time::{Clock, Monotonic, Nanos};
+use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
 use crate::transport::{Address, Contender};
 use crate::workload::{NamedFile, SharedTask};
 
@@ -158,7 +158,7 @@ impl Agents {
     }
 
     fn trial(&mut self, order: &Order) -> Result<Record> {
-        let started_ms = epoch_ms();
+        let started_ms = epoch_ms(SystemTime::now());
         let start = Monotonic.now();
         let asked = &order.pairing.task;
         if matches!(self.far, Far::Server { .. }) && asked.info().files.iter().any(is_far) {
@@ -474,8 +474,4 @@ impl Runner for Agents {
 
 fn is_far(file: &NamedFile) -> bool {
     file.side == Side::Far
-}
-
-fn epoch_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::{LARGEST, MOST, RECEIVE_BUFFER, RelayedStream, TURN, poll_for, ready};
+use super::{LARGEST, MOST, RECEIVE_BUFFER, RelayedStream, TURN, poll_for, ready, turn_all};
 use crate::datapath::option::Buffer;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -75,11 +75,7 @@ impl HandedRelay {
             for (pair, ends) in self.pairs.iter().zip(pairs.chunks_exact(2)) {
                 pair.turn(ends, &mut self.scratch);
             }
-            let mut streams = streams.chunks_exact(2);
-            self.streams.retain_mut(|stream| {
-                let is_ready = streams.next().is_none_or(|ends| ends.contains(&true));
-                !is_ready || stream.turn()
-            });
+            turn_all(&mut self.streams, streams);
             if first[1] {
                 self.take()?;
             }
