@@ -89,10 +89,12 @@ fn a_protocol_with_a_port_of_its_own_races_where_the_operator_opens_it() {
     let dir = tempfile::tempdir().unwrap();
     let args = ["udp", "udplite:coverage=20", "-w", "ping:count=20,warmup=1", "--margin", "50%"];
     let open = race_at("serve -q --also udplite", "delay=1ms", &args, dir.path());
+    // Where the host is busy, a trial may leave late, and so be invalid; what it carried and had set is the same.
     for trial in open["trials"].as_array().unwrap() {
         assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
+        let coverage = &trial["far_effective"]["coverage"];
+        assert!(trial["contender"] == 0 || coverage == "20 B", "{trial}");
     }
-    assert_eq!(open["contenders"][1]["far_effective"]["coverage"], "20 B", "{open}");
     let closed = race("delay=1ms", &args, dir.path());
     let why = closed["contenders"][1]["limited"].as_str().unwrap();
     assert!(why.contains("`deadheat serve --also udplite`"), "{why}");
