@@ -48,6 +48,13 @@ impl Link {
     }
 }
 
+impl Network {
+    /// Returns true if the fate or the delay of a packet depends on the seed.
+    pub fn draws(&self) -> bool {
+        self.links.iter().any(|link| link.up.draws() || link.down.draws())
+    }
+}
+
 /// Means by which a network is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -144,6 +151,17 @@ impl Impairments {
             Nic::Rate(rate) => Some(rate),
             Nic::None => None,
         }
+    }
+
+    /// Returns true if the fate or the delay of a packet depends on the seed.
+    fn draws(&self) -> bool {
+        let at_random = match self.loss {
+            Loss::None | Loss::List(_) => false,
+            Loss::Bernoulli(_) | Loss::GilbertElliott(_) | Loss::Outages(_) => true,
+        };
+        let shares = self.duplicate > 0.0 || self.corrupt > 0.0;
+        let early = matches!(self.queue.discipline, Discipline::Pie { .. });
+        at_random || shares || early || self.jitter.is_some() || self.reorder.is_some()
     }
 }
 

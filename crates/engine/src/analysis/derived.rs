@@ -55,7 +55,7 @@ pub(crate) fn refresh(
     }
     outcome.differences = differences(&outcome.contenders, contenders);
     outcome.path_ways = path_ways::ways(outcome, network);
-    warnings::refresh(outcome);
+    warnings::refresh(outcome, network);
 }
 
 /// Returns the model of the path of the trials, if it is emulated. A result that is only read opens no file that

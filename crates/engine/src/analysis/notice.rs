@@ -77,6 +77,11 @@ pub enum Notice {
         /// Number of trials in which that happened.
         trials: usize,
     },
+    /// The path's own seed repeats its random impairments in every block.
+    DrawsRepeat {
+        /// The seed.
+        seed: u64,
+    },
     /// Fragmentation of messages, with losses by it and by the receive buffer.
     Fragmented(Losses),
     /// A receiver's socket had no room for messages.
@@ -262,6 +267,7 @@ impl Notice {
             Notice::OwnState(_) => UNTRUSTED_STATE,
             Notice::LostOutsidePath { .. } => "lost_outside_path",
             Notice::PathOverrun { .. } => "path_overrun",
+            Notice::DrawsRepeat { .. } => "draws_repeat",
             Notice::Fragmented(_) => "fragmented",
             Notice::ReceiveBuffer(_) => "receive_buffer",
             Notice::SendQueue(_) => "send_queue",
@@ -314,6 +320,10 @@ impl Notice {
             Notice::PathOverrun { packets, trials } => format!(
                 "{packets} packets were lost in the emulated path's devices and rings in {trials} \
                  trials, which do not count: this host could not move what was offered"
+            ),
+            Notice::DrawsRepeat { seed } => format!(
+                "seed={seed} in the path repeats the same losses and delays in every block: verdicts and intervals \
+                 hold for these alone"
             ),
             Notice::Fragmented(losses) => fragmented(losses),
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
@@ -382,6 +392,9 @@ impl Notice {
             }
             Notice::PathOverrun { .. } => {
                 "offer less (a paced workload, a lower rate), or race on a host with more CPUs"
+            }
+            Notice::DrawsRepeat { .. } => {
+                "leave seed= out of the path, so that each block has its own; --seed repeats the whole race"
             }
             Notice::Fragmented(_) => {
                 "send messages that fit the path MTU; where the receive buffer lost some, raise it, \

@@ -187,7 +187,7 @@ mod tests {
         let mut outcome = race(3, |series, block| series == (1, false) && long(block));
         assert_eq!(found(&outcome), [(1, false)]);
         verdicts::refresh(&mut outcome, DecisionStage::Look { alpha: 0.05, next: None });
-        crate::analysis::warnings::refresh(&mut outcome);
+        crate::analysis::warnings::refresh(&mut outcome, None);
         for verdict in &outcome.verdicts {
             let is_open = verdict.outcome == Ruled::Undecided;
             assert_eq!(is_open, verdict.a == 1 || verdict.b == 1, "{verdict:?}");

@@ -4,6 +4,7 @@
 use super::notice::Notice;
 use crate::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::measurements::{Account, Ledger};
+use crate::path::network::Network;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 
 /// Returns notices about disagreements between the two accounts, and about losses by the path outside its model.
@@ -17,6 +18,14 @@ pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
         all.push(Notice::PathOverrun { packets, trials: overrun().count() });
     }
     all
+}
+
+/// Returns a notice if a path of this model repeats its random impairments in several blocks: these are no
+/// replicates of each other.
+pub(crate) fn repeated_draws(outcome: &Outcome, network: Option<&Network>) -> Option<Notice> {
+    let network = network.filter(|network| network.draws() && outcome.asked.to.is_none())?;
+    let several = outcome.trials.iter().any(|trial| trial.block > 0);
+    network.seed.filter(|_| several).map(|seed| Notice::DrawsRepeat { seed })
 }
 
 /// Returns a notice if messages were lost although the path lost no packet.
@@ -72,6 +81,7 @@ fn device_drops(path: &PathFigures) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::derived;
     use crate::measurements::path::LinkFigures;
     use crate::race::testing;
     use crate::trial::sim::fake;
@@ -102,6 +112,35 @@ mod tests {
             lost(PacketOutcomes { corrupted: 1, waiting: 1, ..PacketOutcomes::default() }),
             [""; 0]
         );
+    }
+
+    #[test]
+    fn a_seed_of_the_path_repeats_what_it_draws() {
+        let codes = |path: &str, blocks: u64| {
+            let mut outcome = testing::outcome(2);
+            outcome.asked.path = path.to_owned();
+            for block in 0..blocks {
+                let record = fake::record(Default::default());
+                outcome.trials.push(Trial {
+                    block,
+                    order: 0,
+                    contender: 1,
+                    control: false,
+                    record,
+                });
+            }
+            let network = derived::network(&outcome);
+            repeated_draws(&outcome, network.as_ref()).map(|notice| notice.code())
+        };
+        for path in
+            ["loss=2%,seed=7", "sim:delay=9ms,jitter=3ms,seed=7", "delay=9ms,seed=7+reorder=1%"]
+        {
+            assert_eq!(codes(path, 2), Some("draws_repeat"), "{path}");
+            assert_eq!(codes(path, 1), None, "{path}");
+        }
+        for path in ["loss=2%", "delay=9ms,seed=7", "delay=9ms,rate=5mbit,drop=3-5,seed=7"] {
+            assert_eq!(codes(path, 2), None, "{path}");
+        }
     }
 
     #[test]

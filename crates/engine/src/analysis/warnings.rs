@@ -16,6 +16,7 @@ use crate::contract::PeerKind;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
 use crate::path::PathKind;
+use crate::path::network::Network;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::spec::Spec;
 use crate::time::Nanos;
@@ -26,8 +27,9 @@ use crate::trial::Record;
 const NOTABLE_STEAL: f64 = 0.01;
 
 /// Updates the warnings that follow from trials and plan; warnings of events stay.
-pub fn refresh(outcome: &mut Outcome) {
-    let derived = derive(outcome);
+pub fn refresh(outcome: &mut Outcome, network: Option<&Network>) {
+    let mut derived = derive(outcome);
+    derived.extend(path_account::repeated_draws(outcome, network));
     let events = std::mem::take(&mut outcome.warnings);
     outcome.warnings = derived
         .iter()
@@ -375,7 +377,7 @@ mod tests {
     fn codes(mut outcome: Outcome, change: impl FnOnce(&mut Outcome)) -> Vec<String> {
         change(&mut outcome);
         verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
-        refresh(&mut outcome);
+        refresh(&mut outcome, None);
         let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
         assert!(outcome.warnings.iter().all(complete));
         outcome.warnings.into_iter().map(|warning| warning.code).collect()
@@ -447,7 +449,7 @@ mod tests {
             trial.record.throttled = held(6, 170);
             trial.record.far_throttled = held(6, 170);
         }
-        refresh(&mut outcome);
+        refresh(&mut outcome, None);
         let said: Vec<_> =
             outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
         let expected = "a CPU quota held this program back 12 times, 340 ms in all, in 2 trials; what was under \
@@ -558,7 +560,7 @@ mod tests {
             outcome.contenders[0].spec = spec.into();
             outcome.contenders[0].asked.insert("io".into(), asked.into());
             outcome.contenders[0].effective.insert("io".into(), effective.into());
-            refresh(&mut outcome);
+            refresh(&mut outcome, None);
             let told = outcome.warnings.pop();
             told.map_or_else(String::new, |told| format!("{}: {}", told.message, told.advice))
         };
@@ -591,7 +593,7 @@ mod tests {
         let mut outcome = calm();
         change(&mut outcome);
         verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
-        refresh(&mut outcome);
+        refresh(&mut outcome, None);
         let [warning] = outcome.warnings.as_slice() else { panic!("{:?}", outcome.warnings) };
         warning.advice.clone()
     }
@@ -685,7 +687,7 @@ mod tests {
             ..Default::default()
         });
         let label = outcome.contenders[0].label.clone();
-        refresh(&mut outcome);
+        refresh(&mut outcome, None);
         let told = outcome.warnings.iter().find(|w| w.code == "fragmented").unwrap();
         assert_eq!(
             told.message,

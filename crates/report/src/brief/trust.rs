@@ -17,6 +17,7 @@ const TO_ACT_ON: &[&str] = &[
     "loss_on_loopback",
     "lost_outside_path",
     "path_overrun",
+    "draws_repeat",
     "censored_percentile",
     "two_regimes",
     "save_failed",
