@@ -189,6 +189,11 @@ impl Delays {
         }
     }
 
+    /// Returns the shortest delay, in nanoseconds; `None` without delays.
+    pub fn least(&self) -> Option<i64> {
+        (self.n > 0).then_some(self.least)
+    }
+
     /// Returns the summary of the delays above the shortest.
     pub fn above_least(&self) -> Distribution {
         if self.n == 0 {
@@ -254,6 +259,10 @@ mod tests {
             assert_eq!(summed.p99, None, "one sample beyond is too few");
         }
         assert_eq!(delays([]), Distribution::default());
+        let mut summed = Delays::new().unwrap();
+        assert_eq!(summed.least(), None);
+        [7, -3, 5].into_iter().for_each(|ns| summed.add(ns));
+        assert_eq!(summed.least(), Some(-3));
         let one = delays([-7]);
         assert_eq!((one.n, one.max, one.mean, one.stddev), (1, Some(0), Some(0.0), None));
     }

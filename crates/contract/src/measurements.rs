@@ -554,6 +554,8 @@ pub trait Recorder: Send {
     fn record_delay(&mut self, ns: i64);
     /// Returns the distribution of the delays so far, above the shortest.
     fn delay_variation(&self) -> Distribution;
+    /// Returns the shortest of the delays so far, in nanoseconds: the delay itself, if both clocks show the same time.
+    fn least_delay_ns(&self) -> Option<i64>;
 }
 
 #[cfg(test)]

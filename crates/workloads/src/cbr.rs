@@ -22,6 +22,7 @@ use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Wor
 mod conclude;
 mod receiver;
 
+use conclude::one_way;
 use receiver::CbrMeasure;
 
 /// The workload.
@@ -271,11 +272,15 @@ impl CbrTask {
             unit,
             better,
             role: if name == "goodput_bps" { Role::Claim } else { Role::Descriptive },
-            clock: if name.starts_with("pdv_") { ClockNeed::Relative } else { ClockNeed::None },
+            clock: match name {
+                "pdv_p50_ns" | "pdv_p99_ns" => ClockNeed::Relative,
+                name if name.starts_with("one_way_") => ClockNeed::Offset,
+                _ => ClockNeed::None,
+            },
         };
         let rate = |name, label| metric(name, label, Unit::BitRate, Better::Higher);
         let share = |name, label| metric(name, label, Unit::Share, Better::Lower);
-        let delay = |name, label| metric(name, label, Unit::Nanos, Better::Lower);
+        let delay = |name: &str, label| metric(name, label, Unit::Nanos, Better::Lower);
         let mut metrics = vec![rate("goodput_bps", "goodput")];
         if self.directions.len() > 1 {
             metrics.push(rate("goodput_up_bps", "goodput up"));
@@ -292,6 +297,11 @@ impl CbrTask {
             if self.size >= DUE_LEN {
                 metrics.push(delay("pdv_p50_ns", "PDV p50"));
                 metrics.push(delay("pdv_p99_ns", "PDV p99"));
+                metrics.push(delay(&one_way(None), "one-way p50"));
+                if self.directions.len() > 1 {
+                    metrics.push(delay(&one_way(Some(Direction::Up)), "one-way up p50"));
+                    metrics.push(delay(&one_way(Some(Direction::Down)), "one-way down p50"));
+                }
             }
         }
         metrics

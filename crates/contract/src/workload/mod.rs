@@ -115,6 +115,8 @@ pub struct EndpointReport {
     pub pacing: Option<Pacing>,
     /// Delays one way above the shortest, if it measured any; at the end only.
     pub delay_variation_ns: Option<Distribution>,
+    /// Shortest of these delays, in nanoseconds from the sender's clock to this end's; at the end only.
+    pub least_delay_ns: Option<i64>,
     /// Offset of the far clock from the near one.
     pub clock: Option<ClockEstimate>,
     /// Figures of this workload, by the names of its metrics.

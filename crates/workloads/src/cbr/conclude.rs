@@ -55,8 +55,17 @@ impl CbrTask {
     /// the trial.
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
         let flows = &self.info.flows;
+        let mut slowest: Option<f64> = None;
         for direction in self.directions {
-            for (sender, receiver, _) in self.ends(reports, flows, *direction) {
+            let ends = self.ends(reports, flows, *direction);
+            let delays = ends.iter().filter_map(|(_, receiver, _)| median_delay((*receiver)?));
+            if let Some(delay) = delays.reduce(f64::max) {
+                slowest = Some(slowest.map_or(delay, |slowest| slowest.max(delay)));
+                if self.directions.len() > 1 {
+                    findings.metrics.insert(one_way(Some(*direction)), delay);
+                }
+            }
+            for (sender, receiver, _) in ends {
                 let Some(pacing) = sender.pacing.clone() else { continue };
                 let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
                 findings.paced.push(PacedFlow {
@@ -84,8 +93,24 @@ impl CbrTask {
             ("pdv_p99_ns", worst(|delays| delays.p99)),
         ];
         findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
+        slowest.map(|delay| findings.metrics.insert(one_way(None), delay));
         for (name, figure) in figures {
             figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
         }
     }
+}
+
+/// Returns the name of the median delay one way, in nanoseconds: of a direction, or the greatest of all.
+pub(super) fn one_way(direction: Option<Direction>) -> String {
+    match direction {
+        Some(direction) => format!("one_way_{direction}_p50_ns"),
+        None => "one_way_p50_ns".to_owned(),
+    }
+}
+
+/// Returns the median delay of a flow by its receiver, in nanoseconds. None is negative: clocks that are a little apart
+/// make a short delay 0.
+fn median_delay(receiver: &EndpointReport) -> Option<f64> {
+    let above = receiver.delay_variation_ns.as_ref()?.p50?.at_least_ns();
+    Some(receiver.least_delay_ns?.saturating_add_unsigned(above).max(0) as f64)
 }

@@ -42,6 +42,9 @@ impl Recorder for Kept {
     fn delay_variation(&self) -> Distribution {
         Distribution::default()
     }
+    fn least_delay_ns(&self) -> Option<i64> {
+        self.0.lock().unwrap().delays.iter().copied().min()
+    }
 }
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -419,6 +422,7 @@ fn receiver(messages: u64, last_ns: u64, pdv: u64) -> EndpointReport {
         received,
         receive_span: Some(span),
         delay_variation_ns: Some(delays),
+        least_delay_ns: Some(-2_000),
         ..EndpointReport::default()
     }
 }
@@ -446,6 +450,8 @@ fn figures_of_one_direction() {
     assert!((metric("wire_goodput_bps") / metric("goodput_bps") - 1428.0 / 1400.0).abs() < 1e-12);
     assert_eq!((metric("loss_share"), metric("missed_share")), (0.199, 0.0));
     assert_eq!(metric("pdv_p50_ns"), 5_000.0);
+    assert_eq!(metric("one_way_p50_ns"), 3_000.0);
+    assert!(!found.metrics.contains_key("one_way_up_p50_ns"), "there is one direction");
     let up = found.ledger.up.as_ref().unwrap();
     assert!(up.closes());
     assert_eq!((up.sent, up.delivered, up.lost_on_path), (1_000, 801, 199));
@@ -479,6 +485,12 @@ fn directions_and_flows_add_up_and_the_worst_delay_stands() {
     assert_eq!(found.metrics["goodput_bps"], 22_400_000.0);
     assert_eq!(found.metrics["goodput_up_bps"], 11_200_000.0);
     assert_eq!(found.metrics["pdv_p50_ns"], 9_000.0);
+    let ways = ["one_way_p50_ns", "one_way_up_p50_ns", "one_way_down_p50_ns"];
+    assert_eq!(ways.map(|name| found.metrics[name]), [7_000.0, 1_000.0, 7_000.0]);
+    let quick = [receiver(501, 1_000_000_000, 500)];
+    let near = [sender(501, 1_000_000_000, pacing(501, 0, 0, 0))];
+    let short = conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &quick, None);
+    assert_eq!(short.metrics["one_way_p50_ns"], 0.0, "no time is negative");
     assert_eq!(found.paced.len(), 4);
     let up = found.ledger.up.unwrap();
     assert!(!up.closes(), "a message more than were sent: {up:?}");

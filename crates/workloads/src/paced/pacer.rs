@@ -267,6 +267,9 @@ pub(crate) mod tests {
         fn delay_variation(&self) -> Distribution {
             Distribution::default()
         }
+        fn least_delay_ns(&self) -> Option<i64> {
+            None
+        }
     }
 
     /// Returns a part of a trial with tag 7, for tests that drive halves.

@@ -389,6 +389,9 @@ mod tests {
         fn delay_variation(&self) -> Distribution {
             Distribution::default()
         }
+        fn least_delay_ns(&self) -> Option<i64> {
+            None
+        }
     }
 
     /// Returns the sender without a warm-up, unless that is asked for.

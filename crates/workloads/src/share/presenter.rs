@@ -109,6 +109,10 @@ impl Recorder for Common {
     fn delay_variation(&self) -> Distribution {
         self.with(|one| one.delay_variation())
     }
+
+    fn least_delay_ns(&self) -> Option<i64> {
+        self.with(|one| one.least_delay_ns())
+    }
 }
 
 impl Presenter {

@@ -331,6 +331,10 @@ impl Recorder for LoggingRecorder {
     fn delay_variation(&self) -> Distribution {
         self.inner.delay_variation()
     }
+
+    fn least_delay_ns(&self) -> Option<i64> {
+        self.inner.least_delay_ns()
+    }
 }
 
 #[cfg(test)]

@@ -235,6 +235,10 @@ impl Recorder for Samples {
     fn delay_variation(&self) -> Distribution {
         self.delays.above_least()
     }
+
+    fn least_delay_ns(&self) -> Option<i64> {
+        self.delays.least()
+    }
 }
 
 /// Returns the value at the nearest rank; `None` if it is lost, or if there are no samples. Never 0.

@@ -157,6 +157,7 @@ impl TrialFacts<'_> {
             (SENT_FOR, half.send_span_ns),
             ("kept a series of", series.and_then(|series| series.at_ns.last().copied())),
             ("saw delays differ by", half.delay_variation_ns.as_ref().and_then(greatest)),
+            ("saw delays of", half.least_delay_ns.map(|ns| ns.max(0).unsigned_abs())),
             ("was late by", half.send_lateness_ns.as_ref().and_then(greatest)),
             ("measured round trips of", half.rtt_ns.as_ref().and_then(greatest)),
         ];
@@ -400,7 +401,7 @@ mod tests {
     #[test]
     fn each_lie_is_named() {
         type Lie = fn(&mut AgentReport);
-        let lies: [(Lie, &str); 17] = [
+        let lies: [(Lie, &str); 18] = [
             (|far| far.halves[0].received = tally(1_001_000), "it received 1001 messages"),
             (|far| far.halves[0].received.bytes = 1_000_001, "this end sent 1000 messages"),
             (|far| far.halves.clear(), "0 flows of a trial with 1 flows"),
@@ -444,6 +445,7 @@ mod tests {
                 },
                 "saw delays differ by",
             ),
+            (|far| far.halves[0].least_delay_ns = Some(9 * SECOND as i64), "saw delays of"),
         ];
         for (lie, named) in lies {
             let said = doubt(lie).unwrap_or_else(|| panic!("`{named}` was believed"));

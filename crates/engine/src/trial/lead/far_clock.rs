@@ -16,6 +16,7 @@ use crate::measurements::{ClockEstimate, ClockNeed, ClockSource};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::Record;
 use crate::trial::control::{FromServer, ToAgent};
+use crate::workload::Task;
 
 /// Number of echoes of a comparison.
 const ECHOES: usize = 10;
@@ -97,6 +98,9 @@ impl FarClock {
         record: &mut Record,
     ) -> Result<()> {
         let (Some(before), Some(mut link)) = (before, link(far, cast, stop)?) else {
+            if matches!(far, Far::Server { .. }) {
+                forget_offsets(&*cast.work.task, record);
+            }
             return Ok(());
         };
         let need = cast.work.clock_need();
@@ -205,6 +209,14 @@ fn link(far: &Far, cast: &Cast, stop: &Arc<AtomicBool>) -> Result<Option<Link>> 
     }
 }
 
+/// Removes the figures that need a common clock from the record of a trial whose clocks were not compared.
+fn forget_offsets(task: &dyn Task, record: &mut Record) {
+    let metrics = &task.info().metrics;
+    let is_of_offset =
+        |name: &str| metrics.iter().any(|one| one.clock == ClockNeed::Offset && one.name == name);
+    record.metrics.retain(|name, _| !is_of_offset(name));
+}
+
 /// Sends a round of echoes, adds them with their answers to `echoes`, and returns the state of the far clocks.
 fn exchange(link: &mut Link, stop: &AtomicBool, echoes: &mut Vec<Echo>) -> Result<HostClock> {
     let deadline = Monotonic.now() + PATIENCE;
@@ -283,6 +295,7 @@ fn contradiction(line: &ClockLine, first: &Echo, last: &Echo) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload;
 
     const MS: u64 = 1_000_000;
 
@@ -337,6 +350,17 @@ mod tests {
         after.near.suspended_ns += 3_000 * MS;
         let why = conclude(&after, ClockNeed::None).1.unwrap();
         assert_eq!(why, "this host was suspended for 3.00 s during the trial");
+    }
+
+    #[test]
+    fn without_a_comparison_no_figure_of_two_clocks_stays() {
+        let task = workload::parse("cbr:rate=1mbit,direction=both").unwrap();
+        let names = ["goodput_bps", "pdv_p50_ns", "one_way_p50_ns", "one_way_down_p50_ns"];
+        let metrics = names.iter().map(|name| ((*name).to_owned(), 1.0)).collect();
+        let mut record = Record { metrics, ..Record::default() };
+        forget_offsets(&*task, &mut record);
+        let left: Vec<&String> = record.metrics.keys().collect();
+        assert_eq!(left, ["goodput_bps", "pdv_p50_ns"]);
     }
 
     #[test]
