@@ -1,12 +1,14 @@
-//! Options that people know from iperf3, irtt, ping and tc, answered with the words that do the same here.
+//! Options that people know from iperf3, irtt, ping, tc and speed tests, answered with the words that do the same here.
 //! No option is silently accepted with another meaning.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use line::LINE;
 use table::{Habit, RACE, SERVE, Words};
 
 use crate::foreign::visible;
 
+mod line;
 mod table;
 mod value;
 
@@ -42,6 +44,7 @@ pub(super) fn no_workload(typed: &str) -> Option<String> {
 fn habits(line: &[String]) -> &'static [Habit] {
     match line.get(1).map(String::as_str) {
         Some("serve") => SERVE,
+        Some("line") => LINE,
         Some(word) if word == "race" || word.starts_with('-') => RACE,
         _ => &[],
     }
@@ -191,6 +194,21 @@ mod tests {
             ("deadheat serve -P 3", "deadheat serve --trials 3"),
             ("deadheat serve -d 10", "deadheat serve --max-duration 10s"),
             ("deadheat serve -i 1", "deadheat race --to HOST -i 1s"),
+            ("deadheat line -c far.example", "`-c far.example`: the other host is the first word"),
+            ("deadheat line -c far.example", "race's workload: deadheat line far.example"),
+            ("deadheat line --to far.example", "deadheat line far.example"),
+            ("deadheat line far.example -t 30", "15 s at least: --budget 30s"),
+            ("deadheat line far.example -w 1m", "--budget 1m"),
+            ("deadheat line far.example -p 5201", "deadheat line HOST:5201"),
+            ("deadheat line far.example -I wlan0", "--device wlan0"),
+            ("deadheat line far.example -B 192.0.2.7", "--source 192.0.2.7"),
+            ("deadheat line far.example -i 192.0.2.7", "--source 192.0.2.7"),
+            ("deadheat line far.example -i 1", "deadheat race udp --to HOST -i 1s"),
+            ("deadheat line far.example -P 4", "-w bulk:streams=4"),
+            ("deadheat line far.example --no-upload", "direction=down"),
+            ("deadheat line far.example -Q 184", "udp:dscp=46 --to HOST"),
+            ("deadheat line far.example --simple", "--format json"),
+            ("deadheat line --accept-license", "leave the option out"),
         ] {
             let said = say(line).join("\n");
             assert!(said.contains(wanted), "{line}: {said}");
@@ -229,15 +247,17 @@ mod tests {
     #[test]
     fn the_words_of_every_answer_are_accepted() {
         let (mut wrong, mut tried) = (Vec::new(), 0);
-        for words in RACE.iter().chain(SERVE).flat_map(|habit| habit.does) {
-            let text = words.written("");
-            if text.is_empty() {
-                continue;
-            }
+        let tables =
+            [(RACE, "race tcp"), (SERVE, "race tcp"), (LINE, "line far.example")].into_iter();
+        let all = tables.flat_map(|(habits, command)| {
+            let words = habits.iter().flat_map(|habit| habit.does);
+            words.map(move |words| (words.written(""), command))
+        });
+        for (text, command) in all.filter(|(text, _)| !text.is_empty()) {
             let text = text.replace("HOST", "far.example").replace("FILE", "secret.txt");
             let line = match text.strip_prefix("deadheat ") {
                 Some(_) => text,
-                None => format!("deadheat race tcp {text}"),
+                None => format!("deadheat {command} {text}"),
             };
             tried += 1;
             let checked = match Cli::try_parse_from(line.split(' ')) {
@@ -260,7 +280,7 @@ mod tests {
     #[test]
     fn no_option_that_exists_is_answered_as_if_it_were_none() {
         let command = Cli::command();
-        for (name, habits) in [("race", RACE), ("serve", SERVE)] {
+        for (name, habits) in [("race", RACE), ("serve", SERVE), ("line", LINE)] {
             let own = command.find_subcommand(name).unwrap();
             let known = own.get_arguments().flat_map(|argument| {
                 let long = argument.get_long().map(|long| format!("--{long}"));
@@ -275,7 +295,7 @@ mod tests {
 
     #[test]
     fn no_option_is_answered_twice() {
-        for habits in [RACE, SERVE] {
+        for habits in [RACE, SERVE, LINE] {
             let mut typed: Vec<_> = habits.iter().flat_map(|habit| habit.typed).collect();
             let n = typed.len();
             typed.sort_unstable();

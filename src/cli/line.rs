@@ -9,6 +9,7 @@ use crate::line::part::LineWorks;
 use crate::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
 use crate::race::Request;
 use crate::report;
+use crate::result::lock::lock;
 use crate::rng::fresh_seed;
 use crate::time::{Monotonic, Nanos};
 use crate::transport;
@@ -37,6 +38,12 @@ pub(super) struct LineArgs {
     /// Use IPv6 only
     #[arg(short = '6', hide_short_help = true)]
     v6: bool,
+    /// Leave from this address of this host: 192.0.2.7, fe80::1%eth0
+    #[arg(long, value_name = "ADDR", conflicts_with = "path", hide_short_help = true)]
+    source: Option<String>,
+    /// Leave by this interface of this host: eth0
+    #[arg(long, value_name = "IFACE", conflicts_with = "path", hide_short_help = true)]
+    device: Option<String>,
     /// Time of the survey, or of all with --every [default: 55s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
@@ -86,6 +93,9 @@ const KNOCK: &[&str] = &[
     "icmp",
 ];
 
+/// Contenders that show what becomes of a DSCP on the way: that of voice, and that of video (RFC 4594).
+const MARKED: &[&str] = &["udp:dscp=EF", "udp:dscp=AF41"];
+
 /// Returns the works of a survey. A round of seven trials takes some 9 s, so that six fit into a minute.
 fn works() -> LineWorks {
     LineWorks {
@@ -106,6 +116,7 @@ pub(super) fn run(args: &LineArgs) -> Result<Verdict> {
         ));
     }
     let target = Target::of(args.output.as_ref(), "deadheat-line")?;
+    let _lock = lock(target.file())?;
     let seed = args.seed.map_or_else(fresh_seed, Ok)?;
     let is_here = |id: &&str| {
         let found = transport::ALL.iter().find(|one| one.info().id == *id);
@@ -113,8 +124,15 @@ pub(super) fn run(args: &LineArgs) -> Result<Verdict> {
     };
     let knock: Vec<&str> = KNOCK.iter().copied().filter(is_here).collect();
     let works = works();
-    let task =
-        LineTask { knock: &knock, works: &works, survey: time, every, seed, file: target.file() };
+    let task = LineTask {
+        knock: &knock,
+        marked: MARKED,
+        works: &works,
+        survey: time,
+        every,
+        seed,
+        file: target.file(),
+    };
     let stop = interrupt::flag()?;
     // A line for each trial would be noise in a log.
     let is_shown = !args.quiet && std::io::stderr().is_terminal();
@@ -165,10 +183,18 @@ fn request(args: &LineArgs) -> Request {
         (None, Some(path)) => request.path(path),
         (None, None) => request,
     };
-    match (args.v4, args.v6) {
+    let request = match (args.v4, args.v6) {
         (true, _) => request.family(4),
         (_, true) => request.family(6),
         _ => request,
+    };
+    let request = match &args.source {
+        Some(source) => request.source(source),
+        None => request,
+    };
+    match &args.device {
+        Some(device) => request.device(device),
+        None => request,
     }
 }
 
@@ -192,6 +218,13 @@ fn progress(event: &LineEvent<'_>) -> String {
 mod tests {
     use super::*;
     use crate::transport::optional;
+
+    #[test]
+    fn every_mark_is_one_that_a_contender_can_carry() {
+        for typed in MARKED {
+            assert!(transport::Contender::parse(typed).is_ok(), "{typed}");
+        }
+    }
 
     #[test]
     fn every_transport_that_is_tried_exists() {

@@ -291,3 +291,68 @@ fn a_client_behind_a_nat_races_and_the_nat_is_named() {
     assert_eq!(result["path"]["reached"]["seen_as"], "10.91.9.1");
     assert!(screen.contains("the far end sees 10.91.9.1: a NAT is on the way"), "{screen}");
 }
+
+/// The router takes 20 Mbit/s up and 40 down in front of queues of 50 ms, translates addresses, and rewrites EF on the way
+/// up. The survey leaves by the link that has the worse route.
+#[test]
+fn a_line_behind_a_nat_is_surveyed() {
+    if !can(&["ip", "nft", "tc"]) {
+        return;
+    }
+    let hosts = Routed::new("l");
+    for (device, rate) in [("r9", "20mbit"), ("r2", "40mbit")] {
+        let shape = format!("tc qdisc add dev {device} root tbf rate {rate} burst 16kb latency 50ms");
+        hosts.sh("r", &shape);
+    }
+    hosts.rules(
+        "add table ip way; add chain ip way out { type nat hook postrouting priority srcnat; }; \
+         add rule ip way out oifname r9 masquerade; \
+         add chain ip way on { type filter hook forward priority 0; }; \
+         add rule ip way on oifname r9 ip dscp ef ip dscp set cs1",
+    );
+    let _server = hosts.serve("f");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("line.json");
+    let surveyed = Command::new("ip")
+        .args(["netns", "exec", &hosts.name("n"), env!("CARGO_BIN_EXE_deadheat"), "line", FAR])
+        .args(["--source", "10.91.2.2", "--device", "v2"])
+        .args(["--budget", "15s", "--seed", "1", "-o"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&surveyed.stdout);
+    assert!(said.lines().count() <= 25, "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "8 tcp up",
+        "gets through udp, tcp, tls",
+        "NAT this host is 10.91.2.2, and the far end sees 10.91.9.1",
+        "AF41 arrives both ways; EF arrives as CS1 up, as EF down",
+        "udp gets through: 20 of 20 small messages came back",
+        "one way up ",
+        ", each ±",
+    ] {
+        assert!(words.contains(part), "no `{part}`:\n{said}");
+    }
+    let line = outcome(&file);
+    let survey = &line["surveys"][0];
+    let trials = survey["trials"].as_array().unwrap();
+    assert!(trials.len() >= 7 && survey["rounds"].as_u64() >= Some(1), "{survey}");
+    let through = |id: &str| {
+        let reach = survey["reach"].as_array().unwrap();
+        reach.iter().any(|one| one["contender"] == id && one["why_not"].is_null())
+    };
+    assert!(through("udp") && through("tcp") && through("quic"), "{survey}");
+    // Goodput is below the rate of the link, however busy this host is, and most of it.
+    for (part, rate) in [("up_8", 20e6), ("down_8", 40e6)] {
+        let trial = trials.iter().find(|trial| trial["part"] == part).unwrap();
+        let goodput = trial["metrics"]["load_goodput_bps"].as_f64();
+        assert!(goodput.is_some_and(|bps| bps < rate && bps > 0.7 * rate), "{trial:#}");
+    }
+    let figures = survey["figures"].as_array().unwrap();
+    for name in ["one_way_up_ns", "one_way_down_ns"] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
+        assert!(figure["clock_bound_ns"].as_u64() > Some(0), "{figure}");
+    }
+}

@@ -27,6 +27,21 @@ fn race<'a>(contenders: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
+fn a_file_takes_one_survey_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("line.json");
+    let held = deadheat_engine::result::lock::lock(&file).unwrap();
+    let survey = ["line", "127.0.0.1:1", "--every", "1h", "--budget", "2h", "-o", "line.json"];
+    let refused = deadheat(&survey, dir.path());
+    let said = words(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("another race or survey that runs now saves to line.json"), "{said}");
+    drop(held);
+    let said = words(&deadheat(&survey, dir.path()).stderr);
+    assert!(said.contains("127.0.0.1:1") && !said.contains("saves to"), "{said}");
+}
+
+#[test]
 fn mistakes_are_named_with_their_remedy_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
     let cases: &[(&[&str], &str)] = &[
@@ -74,6 +89,10 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["report", "a.json", "b.json"], "only --format html shows several at once"),
         (&["path", "run", "delay=1ms"], "COMMAND"),
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
+        (&["line", "far.test", "-t", "30"], "`-t 30`: the time of the whole survey"),
+        (&["line", "far.test", "-c"], "`-c`: the other host is the first word"),
+        (&["line", "--path", "delay=1ms", "--source", "192.0.2.7"], "cannot be used with"),
+        (&["line", "far.test", "--source", "here"], "here"),
         (&["frobnicate"], "unrecognized subcommand"),
     ];
     for (args, wanted) in cases {

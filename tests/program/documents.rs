@@ -109,7 +109,7 @@ fn rule(command: &DocumentedCommand) -> Rule {
             Rule::Run(typed, file.unwrap_or(Promise::Says(VERDICT)))
         }
         ["serve", ..] => Rule::Left("a server without end; tests/server.rs runs it"),
-        ["line", ..] => Rule::Left("takes a minute; tests/network/net.rs runs it"),
+        ["line", ..] => Rule::Left("takes a minute; tests/network/ways.rs runs it"),
         ["path", ..] => Rule::Left("another program on a path; tests/network/path.rs runs it"),
         ["doctor"] => Rule::Left("measures this machine for half a minute"),
         _ => panic!("{}: no rule for `deadheat {}`", command.place, command.text()),

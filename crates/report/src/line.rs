@@ -6,12 +6,14 @@ use super::words::{self, Scale};
 use super::{Style, html, markdown, terminal};
 use crate::contract::Direction;
 use crate::error::{Error, Result, unknown};
-use deadheat_engine::line::figures::{self, PDV, per_minute};
+use deadheat_engine::line::figures::{self, per_minute};
 use deadheat_engine::line::hours::{FigureCourse, SurveyFigure, course};
 use deadheat_engine::line::outcome::{LineFigure, LineOutcome, Survey};
 use deadheat_engine::line::part::{LinePart, MANY};
 use deadheat_engine::line::run::few_rounds;
 use deadheat_engine::result::{date, layout};
+
+mod facts;
 
 /// Formats of a surveyed line; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json", html::ID];
@@ -22,22 +24,54 @@ pub const FORMATS: &[&str] = &["terminal", "markdown", "json", html::ID];
 /// [`Error::Usage`] for a format that a line does not have; [`Error::Data`] if it cannot be written as JSON.
 pub fn render(line: &LineOutcome, format: &str, style: &Style) -> Result<String> {
     match format {
-        "terminal" => Ok(terminal::render(&document(line), style)),
-        "markdown" => Ok(markdown::render(&document(line))),
+        "terminal" => Ok(screen(line, style)),
+        "markdown" => Ok(markdown::render(&document(line, Extent::Whole))),
         "json" => layout::text(line)
             .map(|text| text + "\n")
             .map_err(|e| Error::data("line", format!("cannot be written as JSON: {e}"))),
-        html::ID => Ok(html::of_document(&document(line))),
+        html::ID => Ok(html::of_document(&document(line, Extent::Whole))),
         other => Err(unknown("format", other, FORMATS)),
     }
 }
 
-fn document(line: &LineOutcome) -> Document {
+/// Extent of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All of it.
+    Whole,
+    /// As much as a screen takes.
+    Screen,
+}
+
+/// Most lines of a single survey on a terminal.
+const SCREEN: usize = 25;
+
+/// Returns the text for a terminal. If a survey has more to tell than fits, each sentence and fact is cut to one line.
+fn screen(line: &LineOutcome, style: &Style) -> String {
+    let mut document = document(line, Extent::Screen);
+    let text = terminal::render(&document, style);
+    if line.surveys.len() > 1 || text.lines().count() <= SCREEN {
+        return text;
+    }
+    for block in document.sections.iter_mut().flat_map(|section| &mut section.blocks) {
+        match block {
+            Block::Facts(facts) => facts::shorten(facts, style.width),
+            // The first sentence is the answer.
+            Block::Sentences(lines) => lines.iter_mut().skip(1).for_each(|line| {
+                line.text = facts::shortened(&line.text, style.width.saturating_sub(2));
+            }),
+            _ => {}
+        }
+    }
+    terminal::render(&document, style)
+}
+
+fn document(line: &LineOutcome, extent: Extent) -> Document {
     let mut sections = Vec::new();
     if let Some(survey) = line.last() {
         sections.push(Section::new("", vec![Block::Sentences(answer(survey))]));
         sections.push(Section::new("", vec![Block::Table(busy(survey, &line.works.load))]));
-        sections.push(Section::new("", vec![Block::Facts(facts(survey))]));
+        sections.push(Section::new("", vec![Block::Facts(facts::facts(line, survey, extent))]));
     }
     sections.push(Section::new("Over time", over_time(line)));
     Document {
@@ -116,7 +150,8 @@ fn answer(survey: &Survey) -> Vec<Line> {
         let text = format!("Not counted: {all} of {}; the first: {first}.", survey.trials.len());
         lines.push(Line::new(text, Tone::Bad));
     }
-    if let Some(note) = few_rounds(survey).filter(|_| survey.rounds > 0) {
+    let is_whole = survey.ended.is_none() && survey.rounds > 0;
+    if let Some(note) = few_rounds(survey).filter(|_| is_whole) {
         lines.push(Line::new(format!("{note}."), Tone::Aside));
     }
     lines
@@ -176,33 +211,6 @@ fn busy(survey: &Survey, load: &str) -> Table {
         ],
         legend: String::new(),
     }
-}
-
-/// Returns loss, packet sizes and reach.
-fn facts(survey: &Survey) -> Vec<(String, String)> {
-    let mut facts = Vec::new();
-    let share = |name: String| survey.figure(&name).map(|figure| with_interval(figure).rest);
-    let mut add = |name: &str, value: Option<String>| {
-        facts.extend(value.map(|value| (name.to_owned(), value)));
-    };
-    let both = |of: fn(Direction) -> String| {
-        let ways = [Direction::Up, Direction::Down];
-        let each: Vec<String> =
-            ways.into_iter().filter_map(|way| Some(format!("{way} {}", share(of(way))?))).collect();
-        (!each.is_empty()).then(|| each.join(", "))
-    };
-    add("paced, lost", both(figures::lost));
-    add("paced, out of order", both(figures::reordered));
-    add("paced, delay variation", share(PDV.to_owned()));
-    add("path MTU", survey.path_mtu.map(|mtu| format!("{mtu} B")));
-    let (through, blocked): (Vec<_>, Vec<_>) =
-        survey.reach.iter().partition(|reached| reached.why_not.is_none());
-    let names: Vec<&str> = through.iter().map(|reached| reached.contender.as_str()).collect();
-    add("gets through", (!names.is_empty()).then(|| names.join(", ")));
-    for reached in blocked {
-        add(&format!("{} does not", reached.contender), reached.why_not.clone());
-    }
-    facts
 }
 
 /// Returns the hours of the day, the best and the worst survey; nothing for a single survey.
@@ -269,18 +277,19 @@ fn by_hour(hours: &[u64], found: &[(&str, LineFigure, FigureCourse)]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Colour;
     use crate::measurements::{Account, Ledger};
     use deadheat_engine::host::facts::HostFacts;
-    use deadheat_engine::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached};
+    use deadheat_engine::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
     use deadheat_engine::line::part::LineWorks;
     use deadheat_engine::result::outcome::Program;
     use deadheat_engine::trial::PathFacts;
+    use deadheat_engine::trial::path::facts::ReachFacts;
 
     /// Returns a survey of six rounds on a line of 20 ms and 20 Mbit/s whose queue holds 80 ms up and 200 ms down.
-    fn survey(started_ms: u64) -> Survey {
+    pub(in crate::line) fn survey(started_ms: u64) -> Survey {
         let mut trials = Vec::new();
         for round in 0..6 {
             let scatter = 1.0 + 0.01 * round as f64;
@@ -291,7 +300,11 @@ mod tests {
                     LinePart::Down1 | LinePart::Down8 => 220.0,
                     LinePart::Both8 => 300.0,
                 };
-                let mut metrics = vec![("rtt_p50_ns".to_owned(), rtt * 1e6 * scatter)];
+                let mut metrics = vec![
+                    ("rtt_p50_ns".to_owned(), rtt * 1e6 * scatter),
+                    ("one_way_up_p50_ns".to_owned(), rtt * 0.75e6 * scatter),
+                    ("one_way_down_p50_ns".to_owned(), rtt * 0.25e6 * scatter),
+                ];
                 if part.load().is_some() {
                     metrics.push(("load_goodput_bps".to_owned(), 19e6 * scatter));
                 }
@@ -315,12 +328,14 @@ mod tests {
                         },
                         false => Ledger::default(),
                     },
+                    clock: None,
                 });
             }
         }
         let reached = |contender: &str, why_not: Option<&str>| Reached {
             contender: contender.to_owned(),
             why_not: why_not.map(str::to_owned),
+            ..Reached::default()
         };
         Survey {
             started_ms,
@@ -332,6 +347,7 @@ mod tests {
             ],
             probe: "udp".into(),
             path_mtu: Some(1500),
+            marks: Vec::new(),
             rounds: 6,
             figures: figures::figures(&trials),
             trials,
@@ -339,7 +355,7 @@ mod tests {
         }
     }
 
-    fn line(surveys: Vec<Survey>) -> LineOutcome {
+    pub(in crate::line) fn line(surveys: Vec<Survey>) -> LineOutcome {
         let path = PathFacts {
             spec: "host.example".into(),
             kind: deadheat_path::PathKind::Remote,
@@ -384,9 +400,59 @@ mod tests {
             joined.contains("fill the line both ways, it takes 308 ms: 195 round trips a minute."),
             "{joined}"
         );
-        assert!(joined.contains("lost up 0.500 % [0.500, 0.500], down"), "{joined}");
-        assert!(joined.contains("kcp does not no answer"), "{joined}");
+        assert!(joined.contains("lost up 0.500 %, down 0.500 %; out of order up 0 %"), "{joined}");
+        assert!(joined.contains("does not kcp: no answer"), "{joined}");
         assert!(!joined.contains("Over time"), "{joined}");
+    }
+
+    /// A survey with all there can be: faults, marks, addresses, and reasons longer than a line.
+    #[test]
+    fn the_answer_fits_on_25_lines_with_everything_in_it() {
+        let mut survey = survey(0);
+        let long = "no answer from 192.0.2.7:5210 within 5 s; control over TCP works, so a firewall or NAT drops it \
+                    over UDP, and whoever runs it has to let it through";
+        survey.trials[3].why_invalid = Some(long.into());
+        survey.ended = Some(long.into());
+        for name in
+            ["tls", "mptcp", "ws", "quic", "webtransport", "enet", "utp", "sctp-udp", "icmp"]
+        {
+            survey.reach.push(Reached { contender: name.into(), ..Reached::default() });
+        }
+        for (name, why) in [("rbudp", "refused"), ("renet", long), ("dccp", "reset")] {
+            survey.reach.push(Reached {
+                contender: name.into(),
+                why_not: Some(why.into()),
+                ..Reached::default()
+            });
+        }
+        survey.marks = ["EF", "AF41"]
+            .map(|dscp| TriedMark {
+                dscp: dscp.into(),
+                up: Some("CS0".into()),
+                down: Some("CS1".into()),
+                why_not: None,
+            })
+            .into();
+        for figure in survey.figures.iter_mut().filter(|one| one.name.starts_with("one_way")) {
+            figure.clock_bound_ns = Some(400_000_000);
+        }
+        let mut line = line(vec![survey]);
+        line.path.reached = Some(Box::new(ReachFacts {
+            own_address: "2001:db8:1234:5678::2".parse().unwrap(),
+            seen_as: Some("2001:db8:8765:4321::9".parse().unwrap()),
+            attempts: Vec::new(),
+        }));
+        let text = shown(&line);
+        assert!(text.lines().count() <= 25, "{} lines:\n{text}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in
+            ["195 round trips a minute", "Ended early", "EF arrives as CS0 up", "icmp", " …"]
+        {
+            assert!(joined.contains(part), "no `{part}`:\n{text}");
+        }
+        let whole = render(&line, "markdown", &Style::default()).unwrap();
+        assert!(whole.matches("has to let it through").count() >= 3, "{whole}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) struct Words {
     pub(super) text: &'static str,
 }
 
-const fn habit(
+pub(super) const fn habit(
     typed: &'static [&'static str],
     says: &'static str,
     does: &'static [Words],
@@ -27,11 +27,11 @@ const fn habit(
     Habit { typed, says, does }
 }
 
-const fn plain(text: &'static str) -> Words {
+pub(super) const fn plain(text: &'static str) -> Words {
     Words { value: Value::Nothing, example: "", text }
 }
 
-const fn with(value: Value, example: &'static str, text: &'static str) -> Words {
+pub(super) const fn with(value: Value, example: &'static str, text: &'static str) -> Words {
     Words { value, example, text }
 }
 

@@ -17,6 +17,11 @@ const ROUND_TRIP: &str = "rtt_p50_ns";
 /// Metric of paced datagrams: the median of their delay beyond the least.
 const DELAY_VARIATION: &str = "pdv_p50_ns";
 
+/// Returns the metric of paced datagrams that is their median delay one way.
+fn delay_of(direction: Direction) -> String {
+    format!("one_way_{direction}_p50_ns")
+}
+
 /// Returns the name of the median round trip of a part: `rtt_idle_ns`.
 pub fn rtt(part: LinePart) -> String {
     format!("rtt_{}_ns", part.name())
@@ -42,6 +47,11 @@ pub fn reordered(direction: Direction) -> String {
     format!("reordered_{direction}_share")
 }
 
+/// Returns the name of the median delay of paced datagrams in a direction.
+pub fn one_way(direction: Direction) -> String {
+    format!("one_way_{direction}_ns")
+}
+
 /// Name of the delay variation of paced datagrams.
 pub const PDV: &str = "pdv_paced_ns";
 
@@ -63,6 +73,7 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
         }));
         all.extend(trials.share(reordered(direction), direction, |account| account.reordered));
     }
+    all.extend([Direction::Up, Direction::Down].into_iter().filter_map(|way| trials.one_way(way)));
     all.extend(trials.times(PDV.to_owned(), LinePart::Paced, DELAY_VARIATION));
     all
 }
@@ -80,7 +91,18 @@ fn figure(name: String, (unit, better): (Unit, Better), values: &[f64]) -> Optio
         }
     };
     let rounds = values.len() as u64;
-    Some(LineFigure { name, unit, better, rounds, point, low, high, confidence, censored: false })
+    Some(LineFigure {
+        name,
+        unit,
+        better,
+        rounds,
+        point,
+        low,
+        high,
+        confidence,
+        censored: false,
+        clock_bound_ns: None,
+    })
 }
 
 /// Trials of all rounds.
@@ -101,6 +123,13 @@ impl<'a> RoundTrials<'a> {
         let found = figure(name, (Unit::Nanos, Better::Lower), &self.metric(part, metric))?;
         let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == metric);
         Some(LineFigure { censored: self.of(part).any(is_censored), ..found })
+    }
+
+    /// Returns the median delay of paced datagrams one way, with the largest error that the clocks of any round allow.
+    fn one_way(&self, direction: Direction) -> Option<LineFigure> {
+        let found = self.times(one_way(direction), LinePart::Paced, &delay_of(direction))?;
+        let bounds = self.of(LinePart::Paced).filter_map(|trial| trial.clock.as_ref());
+        Some(LineFigure { clock_bound_ns: bounds.map(|clock| clock.error_bound_ns).max(), ..found })
     }
 
     /// Returns the difference between the round trip beside a load and that of the idle line in the same round.
@@ -155,7 +184,7 @@ pub fn enough_rounds() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Ledger;
+    use crate::measurements::{ClockEstimate, Ledger};
 
     fn trial(round: u64, part: LinePart, ms: f64) -> LineTrial {
         let rtt = (ROUND_TRIP.to_owned(), ms * 1e6);
@@ -169,6 +198,7 @@ mod tests {
             metrics: [rtt, (load::GOODPUT.to_owned(), ms * 1e6)].into_iter().collect(),
             censored: Vec::new(),
             ledger: Ledger::default(),
+            clock: None,
         }
     }
 
@@ -234,6 +264,24 @@ mod tests {
         let lost = found(&trials, "loss_up_share");
         assert_eq!((lost.point, lost.low, lost.high), (0.04, 0.0, 0.4));
         assert!(figures(&trials).iter().all(|figure| figure.name != "loss_down_share"));
+    }
+
+    #[test]
+    fn delays_one_way_are_off_by_what_the_clocks_were_at_worst() {
+        let trials: Vec<LineTrial> = (0..6)
+            .map(|round| {
+                let mut trial = paced(round, 100, 0);
+                trial.metrics.insert("one_way_up_p50_ns".into(), 20e6);
+                trial.metrics.insert("one_way_down_p50_ns".into(), 5e6);
+                let error_bound_ns = 400_000 + 1_000 * round;
+                trial.clock = Some(ClockEstimate { error_bound_ns, ..ClockEstimate::default() });
+                trial
+            })
+            .collect();
+        let [up, down] = ["one_way_up_ns", "one_way_down_ns"].map(|name| found(&trials, name));
+        assert_eq!((up.point, up.clock_bound_ns), (20e6, Some(405_000)));
+        assert_eq!((down.point, down.clock_bound_ns), (5e6, Some(405_000)));
+        assert_eq!(found(&trials, "loss_up_share").clock_bound_ns, None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Saved surveys of a line: format 1 of its file. Reports are made from this alone.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::part::{LinePart, LineWorks};
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
-use crate::measurements::{Better, Ledger, Metrics, Unit};
+use crate::measurements::{Better, ClockEstimate, Ledger, Metrics, Unit};
 use crate::result::outcome::Program;
 use crate::result::{packed, save};
 use crate::trial::PathFacts;
@@ -66,6 +67,9 @@ pub struct Survey {
     /// Largest IP packet that passes unfragmented, as the near host knows it; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u64>,
+    /// Marks of packets that were tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<TriedMark>,
     /// Number of complete rounds.
     pub rounds: u64,
     /// Figures, in the order of a report.
@@ -78,11 +82,33 @@ pub struct Survey {
 }
 
 /// A transport that was tried.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// The contender, as typed.
     pub contender: String,
     /// Reason why no message came back; absent if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+    /// Number of small messages that were sent; absent if it was not tried, and in files from before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// Number of them that came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
+}
+
+/// A DSCP that was tried, in both directions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriedMark {
+    /// DSCP with which packets left both hosts: `EF`.
+    pub dscp: String,
+    /// DSCP with which they arrived at the far host; absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<String>,
+    /// DSCP with which they arrived at the near host; absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<String>,
+    /// Reason why none came back; absent if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
@@ -109,6 +135,10 @@ pub struct LineFigure {
     /// True if messages were lost and the figure is only known to be greater.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
+    /// Largest error by the clocks of two hosts, in nanoseconds, for a time one way; absent for all others, and on one
+    /// clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound_ns: Option<u64>,
 }
 
 /// A trial of a survey.
@@ -134,6 +164,9 @@ pub struct LineTrial {
     pub censored: Vec<String>,
     /// Fate of the messages.
     pub ledger: Ledger,
+    /// Far clock in relation to the near one; absent on one clock, and if they were not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockEstimate>,
 }
 
 impl LineOutcome {
@@ -141,6 +174,21 @@ impl LineOutcome {
     pub fn last(&self) -> Option<&Survey> {
         let with_figures = self.surveys.iter().rev().find(|survey| !survey.figures.is_empty());
         with_figures.or(self.surveys.last())
+    }
+
+    /// Returns the address at which the far host received control, if it is another one than was dialled.
+    pub fn far_translated(&self) -> Option<IpAddr> {
+        let dialled = self.path.address.parse::<SocketAddr>().ok()?.ip().to_canonical();
+        let reached = self.peer_host.as_ref()?.reached_at?.to_canonical();
+        (reached != dialled).then_some(reached)
+    }
+}
+
+impl TriedMark {
+    /// Returns true if packets arrived as they left, in both directions.
+    pub fn is_kept(&self) -> bool {
+        let arrived = [&self.up, &self.down];
+        self.why_not.is_none() && arrived.iter().all(|one| one.as_ref() == Some(&self.dscp))
     }
 }
 

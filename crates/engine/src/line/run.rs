@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use super::figures::{enough_rounds, figures};
-use super::outcome::{FORMAT, LineFileKind, LineOutcome, LineTrial, Reached, Survey};
+use super::outcome::{FORMAT, LineFileKind, LineOutcome, LineTrial, Reached, Survey, TriedMark};
 use super::part::{LinePart, LineWorks};
 use crate::error::{Error, Result};
 use crate::host::placement::{Load, Placement};
@@ -17,7 +17,8 @@ use crate::result::outcome::Program;
 use crate::result::{date, save};
 use crate::rng::SplitMix64;
 use crate::time::{Clock, Nanos, epoch_ms};
-use crate::transport::Contender;
+use crate::transport::header::{ARRIVED_DSCP, DSCP};
+use crate::transport::{Contender, Effective};
 use crate::trial::agent::intervals;
 use crate::trial::explain::Pass;
 use crate::trial::{Order, Pairing, Reconnection, Record, Runner, TrialOutcome};
@@ -41,6 +42,8 @@ pub struct LineTask<'a> {
     /// Contenders to try at the beginning, as typed. The first is preferred for small messages, the second taken if the
     /// first does not get through.
     pub knock: &'a [&'a str],
+    /// Contenders whose packets carry a DSCP, as typed; tried if the first contender of all gets through.
+    pub marked: &'a [&'a str],
     /// Works of the trials.
     pub works: &'a LineWorks,
     /// Time of one survey.
@@ -186,6 +189,7 @@ impl Surveyor<'_, '_> {
         let began = self.context.clock.now();
         let end = began + self.task.survey;
         let round_trip = self.knock()?;
+        self.mark()?;
         let mut longest = Nanos::ZERO;
         let mut failed = 0;
         for round in 0..MOST_ROUNDS {
@@ -242,7 +246,8 @@ impl Surveyor<'_, '_> {
             let is_over_udp = Contender::parse(typed)?.transport.info().is_over_udp;
             if is_over_udp && is_udp_blocked {
                 let why_not = Some("not tried: it is over UDP, which does not get through".into());
-                self.current().reach.push(Reached { contender: (*typed).to_owned(), why_not });
+                let contender = (*typed).to_owned();
+                self.current().reach.push(Reached { contender, why_not, ..Reached::default() });
                 continue;
             }
             (self.context.on_event)(&LineEvent::Trying(typed));
@@ -266,10 +271,16 @@ impl Surveyor<'_, '_> {
                     record.effective.get("path_mtu").and_then(|mtu| mtu.parse().ok());
                 probe = Some((at, Nanos(round_trip as u64)));
             }
+            let trips = ran.as_ref().ok().and_then(|record| record.rtt_ns.as_ref());
+            self.current().reach.push(Reached {
+                contender: (*typed).to_owned(),
+                why_not,
+                sent: trips.map(|trips| trips.n),
+                answered: trips.map(|trips| trips.n.saturating_sub(trips.censored)),
+            });
             if let Err(error) = ran {
                 first_error.get_or_insert(error);
             }
-            self.current().reach.push(Reached { contender: (*typed).to_owned(), why_not });
         }
         match (probe, first_error) {
             (Some((at, round_trip)), _) => {
@@ -280,6 +291,31 @@ impl Surveyor<'_, '_> {
             (None, Some(error)) => Err(error),
             (None, None) => Err(Error::usage("no transport to survey the line with")),
         }
+    }
+
+    /// Tries each DSCP, if datagrams without one get through.
+    fn mark(&mut self) -> Result<()> {
+        if self.current().reach.first().is_none_or(|reached| reached.why_not.is_some()) {
+            return Ok(());
+        }
+        for typed in self.task.marked {
+            if self.context.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            (self.context.on_event)(&LineEvent::Trying(typed));
+            let ran = self.run(typed, &self.task.works.knock);
+            let record = match ran {
+                Ok(record) => record,
+                Err(error) if *self.is_lost || matches!(error, Error::Interrupted) => {
+                    return Err(error);
+                }
+                Err(error) => Record::without_figures(error.to_string()),
+            };
+            let contender = Contender::parse(typed)?;
+            let asked = contender.knobs.text(DSCP.name()).unwrap_or_default();
+            self.current().marks.push(tried_mark(asked, &record));
+        }
+        Ok(())
     }
 
     /// Runs a trial of a round. Returns the reason if it failed.
@@ -314,6 +350,7 @@ impl Surveyor<'_, '_> {
             metrics: record.metrics,
             censored: record.censored,
             ledger: record.ledger,
+            clock: record.clock,
         });
         Ok(error)
     }
@@ -353,6 +390,17 @@ impl Surveyor<'_, '_> {
 
     fn away(&self, why: String) -> Error {
         Error::peer(&self.outcome.path.spec, why)
+    }
+}
+
+/// Returns the DSCP of a trial's packets as they left, and as they arrived at each end.
+fn tried_mark(asked: &str, record: &Record) -> TriedMark {
+    let of = |end: &Effective, name: &str| end.get(name).cloned();
+    TriedMark {
+        dscp: of(&record.effective, DSCP.name()).unwrap_or_else(|| asked.to_owned()),
+        up: of(&record.far_effective, ARRIVED_DSCP),
+        down: of(&record.effective, ARRIVED_DSCP),
+        why_not: arrived(record).err(),
     }
 }
 
@@ -407,8 +455,15 @@ mod tests {
             load: "tcp".into(),
             knock: "ping:count=20".into(),
         };
-        let task =
-            LineTask { knock: KNOCKED, works: &works, survey: SURVEY, every, seed: 1, file: &file };
+        let task = LineTask {
+            knock: KNOCKED,
+            marked: &["udp:dscp=EF"],
+            works: &works,
+            survey: SURVEY,
+            every,
+            seed: 1,
+            file: &file,
+        };
         let mut context = LineContext {
             runner: &mut runner,
             clock: &clock,
@@ -440,7 +495,7 @@ mod tests {
     fn rounds_run_whole_until_the_next_would_not_fit() {
         let line = surveyed(None, |_| answered(20)).unwrap();
         let [survey] = &line.surveys[..] else { panic!("{} surveys", line.surveys.len()) };
-        // Three transports take 6 s, a round 14: three rounds fit into 55.
+        // Three transports and a DSCP take 8 s, a round 14: three rounds fit into 55.
         assert_eq!((survey.rounds, survey.trials.len()), (3, 21));
         assert_eq!(survey.probe, "udp");
         for part in LinePart::ALL {
@@ -472,6 +527,38 @@ mod tests {
         assert_eq!(survey.figure("rtt_up_8_ns").unwrap().point, 30e6);
     }
 
+    /// Something on the way takes the mark off packets to the far host.
+    #[test]
+    fn a_mark_that_is_rewritten_one_way_is_part_of_the_survey() {
+        let line = surveyed(None, |order| {
+            let TrialOutcome::Ran(mut record) = answered(20) else { panic!("no record") };
+            if order.contender() == "udp:dscp=EF" {
+                let own = |arrived: &str| -> Effective {
+                    let both = [("dscp", "EF"), ("arrived_dscp", arrived)];
+                    both.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+                };
+                (record.effective, record.far_effective) = (own("EF"), own("CS0"));
+            }
+            TrialOutcome::Ran(record)
+        });
+        let line = line.unwrap();
+        let [mark] = &line.last().unwrap().marks[..] else { panic!("{:?}", line.last()) };
+        let arrived = (mark.up.as_deref(), mark.down.as_deref());
+        assert_eq!((mark.dscp.as_str(), arrived), ("EF", (Some("CS0"), Some("EF"))));
+        assert!(!mark.is_kept());
+        let reached = &line.last().unwrap().reach[0];
+        assert_eq!((reached.sent, reached.answered), (Some(20), Some(20)));
+    }
+
+    #[test]
+    fn marks_are_not_tried_where_no_datagram_gets_through() {
+        let line = surveyed(None, |order| match order.contender().starts_with("udp") {
+            true => blocked(),
+            false => answered(30),
+        });
+        assert!(line.unwrap().last().unwrap().marks.is_empty());
+    }
+
     #[test]
     fn a_line_on_which_nothing_gets_through_is_the_error_of_the_first() {
         let error = surveyed(None, |_| blocked()).unwrap_err().to_string();
@@ -483,7 +570,7 @@ mod tests {
         let mut trials = 0;
         let line = surveyed(None, |_| {
             trials += 1;
-            if trials > 3 + 7 + 2 { blocked() } else { answered(20) }
+            if trials > 4 + 7 + 2 { blocked() } else { answered(20) }
         });
         let line = line.unwrap();
         let survey = line.last().unwrap();
@@ -499,7 +586,7 @@ mod tests {
         let mut trials = 0;
         let line = surveyed(Some((hour, Nanos(2 * hour.0))), |_| {
             trials += 1;
-            let is_down = (13..16).contains(&trials);
+            let is_down = (14..17).contains(&trials);
             if is_down { TrialOutcome::Lost("no answer for 5 s".into()) } else { answered(20) }
         });
         let line = line.unwrap();
@@ -517,7 +604,7 @@ mod tests {
         let line = surveyed(Some((hour, Nanos(3 * hour.0))), |_| {
             trials += 1;
             // The second survey: neither UDP nor TCP gets through, and no other is tried over UDP.
-            if (24..26).contains(&(trials - 1)) { blocked() } else { answered(20) }
+            if (25..27).contains(&(trials - 1)) { blocked() } else { answered(20) }
         });
         let line = line.unwrap();
         let rounds: Vec<u64> = line.surveys.iter().map(|survey| survey.rounds).collect();

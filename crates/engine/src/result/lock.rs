@@ -1,4 +1,4 @@
-//! Lock that allows one race per file, from its start to its end.
+//! Lock that allows one race, or survey of a line, per file, from its start to its end.
 //!
 //! A lock on the file itself would stay on the inode that a save replaces (rename(2)). The lock is on the name
 //! instead: a socket in the abstract Unix namespace, which ends with the process and leaves no file (unix(7)).
@@ -40,7 +40,7 @@ pub fn lock(file: &Path) -> Result<FileLock> {
     match UnixListener::bind_addr(&address.map_err(failed)?) {
         Ok(name) => Ok(FileLock { _name: name }),
         Err(e) if e.kind() == io::ErrorKind::AddrInUse => Err(Error::usage(format!(
-            "another race that runs now saves to {}; give this one another file with -o",
+            "another race or survey that runs now saves to {}; give this one another file with -o",
             file.display()
         ))),
         Err(e) => Err(failed(e)),
@@ -57,7 +57,10 @@ mod tests {
         let file = dir.path().join("race.json");
         let first = lock(&file).unwrap();
         let why = lock(&dir.path().join(".").join("race.json")).unwrap_err().to_string();
-        assert!(why.contains("race.json") && why.contains("another race that runs now"), "{why}");
+        assert!(
+            why.contains("race.json") && why.contains("another race or survey that runs now"),
+            "{why}"
+        );
         lock(&dir.path().join("other.json")).unwrap();
         drop(first);
         lock(&file).unwrap();
