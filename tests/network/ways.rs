@@ -301,7 +301,8 @@ fn a_line_behind_a_nat_is_surveyed() {
     }
     let hosts = Routed::new("l");
     for (device, rate) in [("r9", "20mbit"), ("r2", "40mbit")] {
-        let shape = format!("tc qdisc add dev {device} root tbf rate {rate} burst 16kb latency 50ms");
+        let shape =
+            format!("tc qdisc add dev {device} root tbf rate {rate} burst 16kb latency 50ms");
         hosts.sh("r", &shape);
     }
     hosts.rules(

@@ -10,6 +10,7 @@
 
 use crate::contract::{Direction, Guarantees, Lane, Service};
 use crate::error::{Error, Result};
+use crate::measurements::series::RoundTrips;
 use crate::measurements::{Better, ClockNeed, Tally, Unit};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
@@ -336,15 +337,23 @@ impl Work for Updates {
     }
 
     fn measure(&self, slots: u64, _seed: u64) -> StateMeasure {
-        match self.crowd {
-            None => StateMeasure::One(Ages::new(slots, self.showing)),
-            Some(crowd) => StateMeasure::Many(Objects::new(crowd, slots, self.showing)),
-        }
+        let objects = match self.crowd {
+            None => StateObjects::One(Ages::new(slots, self.showing)),
+            Some(crowd) => StateObjects::Many(Objects::new(crowd, slots, self.showing)),
+        };
+        StateMeasure { objects, times: RoundTrips::default() }
     }
 }
 
-/// Measure of a state at the receiver: of one object or of many.
-enum StateMeasure {
+/// Measure of a state at the receiver.
+struct StateMeasure {
+    objects: StateObjects,
+    /// Delays of the updates that arrived since the last report.
+    times: RoundTrips,
+}
+
+/// Objects of a state at the receiver: one or many.
+enum StateObjects {
     One(Ages),
     Many(Objects),
 }
@@ -354,16 +363,23 @@ impl Measure for StateMeasure {
 
     #[inline]
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally) {
-        match self {
-            StateMeasure::One(ages) => ages.note(now, seq, due, received),
-            StateMeasure::Many(objects) => objects.note(now, seq, due, received),
+        if let Some(due) = due {
+            self.times.add((now - due).0);
+        }
+        match &mut self.objects {
+            StateObjects::One(ages) => ages.note(now, seq, due, received),
+            StateObjects::Many(objects) => objects.note(now, seq, due, received),
         }
     }
 
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
+    }
+
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
-        match self {
-            StateMeasure::One(ages) => ages.figures(),
-            StateMeasure::Many(objects) => objects.figures(),
+        match &self.objects {
+            StateObjects::One(ages) => ages.figures(),
+            StateObjects::Many(objects) => objects.figures(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::paced::{DRAIN, Intake, Otherwise, Pacer, Period, Plan, Slot, Turn};
 use crate::workload::header::{Header, add};
 use crate::workload::load::Item;
 use crate::workload::{Endpoint, EndpointReport, FlowEvent};
-use crate::workload::{Part, Standing};
+use crate::workload::{Part, RecentTimes, Standing};
 
 pub(super) struct Peer {
     tag: u32,
@@ -210,6 +210,10 @@ impl Endpoint for Peer {
 
     fn standing(&mut self, _now: Nanos) -> Standing {
         Standing { sent: self.sent(), received: *self.intake.received(), ..Standing::default() }
+    }
+
+    fn take_recent(&mut self) -> RecentTimes {
+        RecentTimes { delays: self.playing.take_times(), ..RecentTimes::default() }
     }
 
     fn items(&self) -> Vec<Item> {

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use crate::paced::Period;
@@ -18,6 +19,8 @@ pub(super) struct Playing {
     came: Vec<Option<Nanos>>,
     /// Number of inputs that have arrived without a gap.
     have: u64,
+    /// Delays of the inputs that could be played since the last report.
+    times: RoundTrips,
 }
 
 /// Stalls of a game with a playout delay.
@@ -31,7 +34,8 @@ struct Stalls {
 
 impl Playing {
     pub(super) fn new(count: u64, size: u64, period: Period, playout: Nanos) -> Playing {
-        Playing { period, playout, size, begin: None, came: vec![None; count as usize], have: 0 }
+        let (came, times) = (vec![None; count as usize], RoundTrips::default());
+        Playing { period, playout, size, begin: None, came, have: 0, times }
     }
 
     /// Notes a message that arrived at `now` with the inputs from `first` to before `next`; the last of them was due at
@@ -39,14 +43,21 @@ impl Playing {
     #[inline]
     pub(super) fn note(&mut self, now: Nanos, due: Nanos, first: u64, next: u64) {
         let Some(last) = next.checked_sub(1) else { return };
-        self.begin.get_or_insert(due - self.period.times(last));
+        let begin = *self.begin.get_or_insert(due - self.period.times(last));
         let (first, next) = (first as usize, (next as usize).min(self.came.len()));
         for came in self.came.get_mut(first..next).unwrap_or_default() {
             came.get_or_insert(now);
         }
         while let Some(Some(_)) = self.came.get(self.have as usize) {
+            // It waited for this message, or for all before it that came with this message.
+            self.times.add((now - (begin + self.period.times(self.have))).0);
             self.have += 1;
         }
+    }
+
+    /// Returns the delays of the inputs that could be played since the last call.
+    pub(super) fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
     }
 
     /// Returns the number of inputs that have arrived without a gap.
@@ -205,6 +216,10 @@ mod tests {
         playing.note(Nanos(90 * MS), due, 2, 4);
         assert_eq!(playing.delays().unwrap(), [10, 33, 23, 13].map(|ms| ms * MS));
         assert!(playing.is_whole());
+        let times = playing.take_times();
+        let ms = [times.sum_ns, times.min_ns, times.max_ns].map(|ns| ns / MS);
+        assert_eq!((times.n, ms), (4, [79, 10, 33]));
+        assert!(playing.take_times().is_empty());
         playing.note(Nanos(90 * MS), due, 9, 12);
         playing.note(Nanos(90 * MS), due, 0, 0);
         assert_eq!(playing.have(), 4);

@@ -1,6 +1,7 @@
 //! Delays of the messages of several streams, and the part of the delays due to waiting for others.
 
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use crate::paced::{ArrivalTimes, Measure, Quantiles, Waits, waits};
@@ -10,11 +11,13 @@ pub(super) struct Delays {
     streams: u16,
     /// Due time and arrival of each message.
     arrivals: Vec<Option<(Nanos, Nanos)>>,
+    /// Delays of the messages that arrived since the last report.
+    times: RoundTrips,
 }
 
 impl Delays {
     pub(super) fn new(messages: u64, streams: u16) -> Delays {
-        Delays { streams, arrivals: vec![None; messages as usize] }
+        Delays { streams, arrivals: vec![None; messages as usize], times: RoundTrips::default() }
     }
 
     /// Returns the time that messages waited for earlier ones, if the path takes `least`.
@@ -40,7 +43,12 @@ impl Measure for Delays {
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
         if let (Some(slot), Some(due)) = (self.arrivals.get_mut(seq as usize), due) {
             *slot = Some((due, now));
+            self.times.add((now - due).0);
         }
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
@@ -104,5 +112,14 @@ mod tests {
         let figures = delays.figures().unwrap();
         assert_eq!((figures[0].1, figures[2].1), (5.0, 5.0));
         assert_eq!(Delays::new(3, 1).figures(), None);
+    }
+
+    #[test]
+    fn live_times_are_those_of_the_messages_that_arrived_since_the_last_look() {
+        let mut delays = delays(1, &[10, 16, 12]);
+        let times = delays.take_times();
+        let ms = [times.sum_ns, times.min_ns, times.max_ns].map(|ns| ns / MS);
+        assert_eq!((times.n, ms), (3, [35, 10, 15]));
+        assert!(delays.take_times().is_empty());
     }
 }

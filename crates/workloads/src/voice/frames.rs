@@ -1,6 +1,7 @@
 //! Arrivals of the frames of a voice, and the quality for the listener.
 
 use crate::measurements::Tally;
+use crate::measurements::series::RoundTrips;
 use crate::time::Nanos;
 
 use super::emodel::{Codec, rating};
@@ -15,6 +16,8 @@ pub(crate) struct Frames {
     delays: Vec<Option<Nanos>>,
     /// Number after the last frame that arrived.
     seen: usize,
+    /// Delays of the frames that arrived since the last report.
+    times: RoundTrips,
 }
 
 /// Quality for the listener with a playout delay.
@@ -30,7 +33,8 @@ const BUFFERS: std::ops::RangeInclusive<u64> = 0..=500;
 
 impl Frames {
     pub(crate) fn new(count: u64, codec: Codec, frame: Nanos, buffer: Nanos) -> Frames {
-        Frames { codec, frame, buffer, delays: vec![None; count as usize], seen: 0 }
+        let (delays, times) = (vec![None; count as usize], RoundTrips::default());
+        Frames { codec, frame, buffer, delays, seen: 0, times }
     }
 
     /// Returns the frames that were sent, as far as the receiver can know: up to the last that arrived.
@@ -65,8 +69,13 @@ impl Measure for Frames {
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, _received: &Tally) {
         if let (Some(slot), Some(due)) = (self.delays.get_mut(seq as usize), due) {
             *slot = Some(now - due);
+            self.times.add((now - due).0);
             self.seen = self.seen.max(seq as usize + 1);
         }
+    }
+
+    fn take_times(&mut self) -> RoundTrips {
+        std::mem::take(&mut self.times)
     }
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
@@ -138,5 +147,14 @@ mod tests {
     #[test]
     fn silence_has_no_figures() {
         assert!(frames(&[0, 0, 0]).figures().is_none());
+    }
+
+    #[test]
+    fn live_times_are_those_of_the_frames_that_arrived_since_the_last_look() {
+        let mut frames = frames(&[30, 0, 50]);
+        let times = frames.take_times();
+        let ms = [times.sum_ns, times.min_ns, times.max_ns].map(|ns| ns / 1_000_000);
+        assert_eq!((times.n, ms), (2, [80, 30, 50]));
+        assert!(frames.take_times().is_empty());
     }
 }

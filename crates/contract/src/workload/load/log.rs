@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contract::{Action, Lane};
 use crate::error::Error;
-use crate::measurements::series::RoundTrips;
 use crate::measurements::{Distribution, Recorder, Sample};
 use crate::time::Nanos;
 
@@ -72,7 +71,6 @@ pub(super) fn logged(
         tag,
         begin: None,
         sent: 0,
-        delays: RoundTrips::default(),
     })
 }
 
@@ -177,8 +175,6 @@ struct LoggedEndpoint {
     begin: Option<Nanos>,
     /// Number of messages that the peer has sent one way, once it has reported that.
     sent: u64,
-    /// Delays of messages one way since the last report.
-    delays: RoundTrips,
 }
 
 impl LoggedEndpoint {
@@ -226,9 +222,7 @@ impl Endpoint for LoggedEndpoint {
             && header.tag == self.tag
             && let Some(due) = read_due(bytes)
         {
-            let took = (now - due).0;
-            self.delays.add(took);
-            locked(&self.log).add(header.seq, due, took);
+            locked(&self.log).add(header.seq, due, (now - due).0);
         }
         self.inner.on_message(now, lane, bytes);
         self.mark(now);
@@ -263,9 +257,7 @@ impl Endpoint for LoggedEndpoint {
     }
 
     fn take_recent(&mut self) -> RecentTimes {
-        let mut recent = self.inner.take_recent();
-        recent.delays.merge(&std::mem::take(&mut self.delays));
-        recent
+        self.inner.take_recent()
     }
 
     fn items(&self) -> Vec<Item> {
