@@ -1133,6 +1133,51 @@ fn a_map_of_models_is_as_the_golden_file_says() {
     assert_eq!(drawn.stdout, std::fs::read(dir.path().join("map.svg")).unwrap());
 }
 
+/// Lines of the intervals of one trial of each kind of work, with an outage in some of them.
+#[test]
+fn lines_of_intervals_are_as_the_golden_file_says() {
+    let gone = "sim:delay=20ms,loss=30%,burst=2s,seed=4";
+    let clean = "sim:delay=20ms,rate=10mbit,seed=7";
+    let works = [
+        ("sim-datagram", "ping:interval=20ms,time=6s", gone),
+        ("sim-datagram", "cbr:rate=1mbit,time=6s", gone),
+        ("kcp", "ping:interval=20ms,time=6s", gone),
+        ("quic", "bulk:time=3s,direction=both,streams=2", clean),
+        ("quic", "rpc:count=400", clean),
+        ("quic", "connect:count=40", clean),
+        ("quic", "events:count=40", clean),
+        ("sim-datagram", "video:count=60", clean),
+        ("sim-datagram", "state:count=120", gone),
+        ("sim-datagram", "inputs:count=120", clean),
+        ("sim-datagram", "voice:count=150", gone),
+        ("quic", "streams:count=400", clean),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for (contender, work, path) in works {
+        let race = ["race", contender, "-w", work, "--path", path, "--blocks", "1", "-i", "1s"];
+        let args: Vec<&str> =
+            race.into_iter().chain(["-q", "--seed", "7", "-o", "r.json"]).collect();
+        let output = deadheat(&args, dir.path());
+        assert!(output.status.success(), "{output:?}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let start = format!("block 1  {contender}  ");
+        let lines: Vec<&str> = stdout.lines().filter(|line| line.starts_with(&start)).collect();
+        writeln!(text, "{work} over {path}\n{}\n", lines.join("\n")).unwrap();
+        // They come before the report, in order of time, without a gap.
+        let on_time = lines.iter().filter(|line| !line.contains("reported late"));
+        let spans = on_time.map(|line| line[start.len()..].split_once(" s").unwrap().0);
+        let ends: Vec<&str> = spans.flat_map(|span| span.split('–')).collect();
+        assert_eq!(ends.first(), Some(&"0.00"), "{stdout}");
+        assert!(ends[1..].chunks_exact(2).all(|pair| pair[0] == pair[1]), "{stdout}");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/intervals.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&path).unwrap());
+}
+
 #[test]
 fn parts_of_a_map_are_joined_to_the_bytes_of_one_run() {
     let dir = tempfile::tempdir().unwrap();
