@@ -84,7 +84,7 @@ impl FormatReader for Flent {
                 read.version
             ));
         }
-        let mut trial = ImportedTrial { record: blank(), spreads: Vec::new(), samples_file: None };
+        let mut trial = ImportedTrial::complete(blank());
         let mut metrics = Vec::new();
         let mut unknown = Vec::new();
         for (name, points) in &read.results {
@@ -121,6 +121,7 @@ impl FormatReader for Flent {
                 ..Arm::default()
             }],
             unknown,
+            ..FileContent::default()
         })
     }
 }
@@ -195,7 +196,7 @@ impl FlentSeries<'_> {
             values.push_at(self.whole(value)?, at as u64)?;
         }
         let naming = MetricNaming::rtt();
-        Ok(values.trial(&naming, means, &mut Vec::new())?.samples_file)
+        Ok(values.trial(&naming, means)?.samples_file)
     }
 
     /// Adds the figure of a series: a median for times, a mean for rates, because it is the rate carried.

@@ -74,14 +74,12 @@ impl SampleBuffer {
         self,
         what: &MetricNaming,
         means: &mut ReaderContext<'_>,
-        unknown: &mut Vec<String>,
     ) -> Result<ImportedTrial, String> {
         let samples_file = if what.unit == Unit::Nanos { means.part() } else { None };
         if let Some(part) = &samples_file {
             self.keep(part).map_err(|e| e.to_string())?;
         }
         let summed = self.sum();
-        unknown.extend(summed.doubts(what.unit));
         let mut record = blank();
         what.enter(&summed, &mut record);
         if what.is_rtt() {
@@ -91,6 +89,8 @@ impl SampleBuffer {
             record,
             spreads: vec![summed.five(&what.label, what.unit)],
             samples_file,
+            doubts: summed.doubts(what.unit),
+            ..ImportedTrial::default()
         })
     }
 
@@ -345,12 +345,17 @@ pub(super) struct EchoCounts {
 }
 
 impl EchoCounts {
-    /// Adds the ledger to a trial, if it closes.
-    pub(super) fn enter(&self, record: &mut Record) {
-        let lost = self.sent.saturating_sub(self.received);
-        if self.sent > 0 {
-            let share = lost as f64 / self.sent as f64;
-            record.metrics.insert(loss_metric().name, share);
+    /// Adds the ledger and the lost share to a trial. Where more were received than sent, both are unknown, and the
+    /// trial says so.
+    pub(super) fn enter(&self, trial: &mut ImportedTrial) {
+        let (sent, received) = (self.sent, self.received);
+        let Some(lost) = sent.checked_sub(received) else {
+            trial.impossible(&format!("{received} received of {sent} sent"));
+            return;
+        };
+        let record = &mut trial.record;
+        if sent > 0 {
+            record.metrics.insert(loss_metric().name, lost as f64 / sent as f64);
         }
         let round_trip = Some(Account { lost_on_path: lost, ..self.account() });
         record.ledger = Ledger { round_trip, ..Ledger::default() };

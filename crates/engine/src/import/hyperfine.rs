@@ -96,7 +96,7 @@ impl HyperfineCommand {
                 record.valid = false;
                 record.why_invalid = Some(format!("the command ended with exit code {code}"));
             }
-            trials.push(ImportedTrial { record, spreads: Vec::new(), samples_file: None });
+            trials.push(ImportedTrial { record, ..ImportedTrial::default() });
         }
         Ok(Arm { name: self.command, metrics: vec![metric], trials, ..Arm::default() })
     }

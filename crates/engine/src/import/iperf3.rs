@@ -237,7 +237,7 @@ impl Iperf3File {
         if self.start.test_start.as_ref().is_some_and(|test| test.omit > 0) {
             unknown.push("What iperf3 was told to omit at the start is not in the figures.".into());
         }
-        Ok(ImportedTrial { record, spreads: Vec::new(), samples_file: None })
+        Ok(ImportedTrial { record, ..ImportedTrial::default() })
     }
 
     fn rates(&self, record: &mut Record, unknown: &mut Vec<String>) -> Result<(), String> {

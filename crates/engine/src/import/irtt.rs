@@ -111,7 +111,7 @@ impl FormatReader for Irtt {
                 .to_owned(),
         ];
         let rtt = MetricNaming::rtt();
-        let mut trial = round_trips(&read)?.trial(&rtt, means, &mut unknown)?;
+        let mut trial = round_trips(&read)?.trial(&rtt, means)?;
         let mut metrics = rtt.metrics(Role::Claim);
         one_way(&read, &mut trial, &mut metrics, &mut unknown)?;
         account(&read.stats, &mut trial);
@@ -129,6 +129,7 @@ impl FormatReader for Irtt {
             }],
             program: Some(program),
             unknown,
+            ..FileContent::default()
         })
     }
 }
@@ -206,7 +207,7 @@ fn account(stats: &IrttStats, trial: &mut ImportedTrial) {
         reordered: stats.late_packets,
         ..fate(stats.packets_sent, stats.packets_received)
     };
-    whole.enter(&mut trial.record);
+    whole.enter(trial);
     let there = stats.server_packets_received;
     if there >= stats.packets_received && there > 0 {
         let way = |sent: u64, received: u64| {

@@ -98,8 +98,11 @@ pub struct FileContent {
     pub(crate) trial: String,
     /// Arms that the file compares; usually one.
     pub(crate) arms: Vec<Arm>,
-    /// Information that the file lacks, and points to note; sentences.
+    /// Information that the file lacks: noun phrases without a full stop (`losses after the last answer`), which
+    /// become one sentence over all files.
     pub(crate) unknown: Vec<String>,
+    /// Oddities of the file as a whole: sentences, such as words around its content, quoted ([`words_around`]).
+    pub(crate) doubts: Vec<String>,
 }
 
 /// Arm: one subject of measurement, with one trial or more.
@@ -115,14 +118,52 @@ pub struct Arm {
     pub(crate) trials: Vec<ImportedTrial>,
 }
 
-/// Trial read from a file.
+/// Trial read from a file: complete, unfinished, or failed. A figure that is not known is absent from its record.
+#[derive(Default)]
 pub struct ImportedTrial {
-    /// Figures of the trial.
+    /// Figures of the trial; `started_ms` is its start, if known.
     pub(crate) record: Record,
     /// Five-number summary of its samples, for each quantity sampled.
     pub(crate) spreads: Vec<FiveNumberSummary>,
     /// File with its samples.
     pub(crate) samples_file: Option<PathBuf>,
+    /// Identity of the run, if the program gave it one that no other run has: a cookie, a UUID. Of several trials
+    /// with one identity, one counts.
+    pub(crate) identity: Option<String>,
+    /// Oddities of the trial: sentences, such as impossible figures.
+    pub(crate) doubts: Vec<String>,
+}
+
+impl ImportedTrial {
+    /// Creates a trial that ran to its end.
+    pub(crate) fn complete(record: Record) -> ImportedTrial {
+        let record = Record { valid: true, why_invalid: None, ..record };
+        ImportedTrial { record, ..ImportedTrial::default() }
+    }
+
+    /// Creates a trial that ended before its time, with the figures and intervals that it has. They are shown, and
+    /// enter no verdict.
+    pub(crate) fn unfinished(record: Record, why: &str) -> ImportedTrial {
+        let why_invalid = Some(format!("unfinished: {}", crate::foreign::short(why)));
+        let record = Record { valid: false, why_invalid, ..record };
+        ImportedTrial { record, ..ImportedTrial::default() }
+    }
+
+    /// Creates a trial without figures: the program failed, with these words.
+    pub(crate) fn failed(words: &str) -> ImportedTrial {
+        let record = Record::without_figures(format!("failed: {}", crate::foreign::short(words)));
+        ImportedTrial { record, ..ImportedTrial::default() }
+    }
+
+    /// Notes an impossible figure, which the caller leaves out of the record: `232600 of 129475 datagrams lost`.
+    pub(crate) fn impossible(&mut self, figure: &str) {
+        self.doubts.push(format!("Impossible, and in no figure: {figure}."));
+    }
+}
+
+/// Returns the doubt about words that a program wrote around the content of a file.
+pub(crate) fn words_around(words: &str) -> String {
+    format!("There are words around the content: `{}`.", crate::foreign::short(words.trim()))
 }
 
 /// Five-number summary, not yet assigned to a contender.

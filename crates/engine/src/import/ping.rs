@@ -149,7 +149,7 @@ impl PingTotals {
         };
         if let Some(fate) = &self.fate {
             let (duplicates, reordered) = (self.duplicates, self.reordered);
-            EchoCounts { duplicates, reordered, ..*fate }.enter(&mut trial.record);
+            EchoCounts { duplicates, reordered, ..*fate }.enter(&mut trial);
         }
         metrics.push(loss_metric());
         let began = self.replies.iter().find_map(|(.., at)| *at);
@@ -161,6 +161,7 @@ impl PingTotals {
             trial: "a run of ping".into(),
             arms: vec![Arm { metrics, trials: vec![trial], ..Arm::default() }],
             unknown,
+            ..FileContent::default()
         })
     }
 
@@ -198,7 +199,7 @@ impl PingTotals {
         for _ in (received + missing)..fate.sent {
             values.lost_at(0)?;
         }
-        values.trial(naming, means, unknown)
+        values.trial(naming, means)
     }
 
     /// Returns a trial made from the summary.
@@ -234,7 +235,7 @@ impl PingTotals {
                 max: max as f64,
             });
         }
-        (ImportedTrial { record, spreads, samples_file: None }, vec![metric])
+        (ImportedTrial { record, spreads, ..ImportedTrial::default() }, vec![metric])
     }
 }
 

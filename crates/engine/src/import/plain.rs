@@ -45,7 +45,7 @@ impl FormatReader for Plain {
         };
         let mut unknown = vec![missing.to_owned()];
         let arm = match means.each {
-            NumberMeaning::Sample => samples(values, &scale, means, &mut unknown)?,
+            NumberMeaning::Sample => samples(values, &scale, means)?,
             NumberMeaning::Trial => trials(values, &scale, &mut unknown)?,
         };
         let trial = match means.each {
@@ -76,7 +76,6 @@ fn samples(
     values: SampleBuffer,
     scale: &Scale,
     means: &mut ReaderContext<'_>,
-    unknown: &mut Vec<String>,
 ) -> Result<Arm, String> {
     let (stem, label) = names(scale);
     let naming = MetricNaming {
@@ -84,7 +83,7 @@ fn samples(
         better: scale.better(),
         ..MetricNaming::time(stem, label)
     };
-    let trial = values.trial(&naming, means, unknown)?;
+    let trial = values.trial(&naming, means)?;
     Ok(Arm { metrics: naming.metrics(Role::Claim), trials: vec![trial], ..Arm::default() })
 }
 
@@ -110,7 +109,7 @@ fn trials(values: SampleBuffer, scale: &Scale, unknown: &mut Vec<String>) -> Res
     let trial = |value: &u64| {
         let mut record = blank();
         record.metrics.insert(metric.name.clone(), *value as f64);
-        ImportedTrial { record, spreads: Vec::new(), samples_file: None }
+        ImportedTrial::complete(record)
     };
     let trials = values.iter().map(trial).collect();
     let mut looked_at = SampleBuffer::default();

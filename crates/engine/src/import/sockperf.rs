@@ -151,7 +151,7 @@ impl SockperfLog {
         }
         let naming = MetricNaming::rtt();
         let mut trial = if self.has_rows {
-            self.sampled(&naming, means, &mut unknown)?
+            self.sampled(&naming, means)?
         } else {
             unknown.push(
                 "Only sockperf's percentiles are there: no distribution, nothing over time; the \
@@ -161,7 +161,7 @@ impl SockperfLog {
             self.summed(&naming)?
         };
         unknown.push("What was sent while warming up is not in the file.".to_owned());
-        self.fate.enter(&mut trial.record);
+        self.fate.enter(&mut trial);
         let mut metrics = naming.metrics(Role::Claim);
         metrics.push(loss_metric());
         Ok(FileContent {
@@ -183,13 +183,12 @@ impl SockperfLog {
         &mut self,
         naming: &MetricNaming,
         means: &mut ReaderContext<'_>,
-        unknown: &mut Vec<String>,
     ) -> Result<ImportedTrial, String> {
         let mut rows = std::mem::take(&mut self.rows);
         for _ in self.fate.received..self.fate.sent {
             rows.lost_at(0)?;
         }
-        rows.trial(naming, means, unknown)
+        rows.trial(naming, means)
     }
 
     /// Returns a trial made from the summary.
@@ -235,7 +234,7 @@ impl SockperfLog {
         let mut record = blank();
         naming.enter_distribution(&seen, &mut record);
         record.rtt_ns = Some(seen);
-        Ok(ImportedTrial { record, spreads: vec![five], samples_file: None })
+        Ok(ImportedTrial { record, spreads: vec![five], ..ImportedTrial::default() })
     }
 }
 
