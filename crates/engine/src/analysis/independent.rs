@@ -8,13 +8,15 @@
 use super::sentence;
 use crate::analysis::claims::{alpha, claimed};
 use crate::measurements::{Better, Metric};
-use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
+use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Verdict};
 use crate::stats::runs::RunCentre;
 use crate::stats::{self, Outcome as Ruled, mann_whitney, serial};
 
 /// Figures of one contender under one metric.
 pub(crate) struct Figures {
-    /// Logarithms of the figure per trial, in block order; `None` if one is not positive.
+    /// Figure per trial, in block order.
+    values: Vec<f64>,
+    /// Their logarithms; `None` if one does not exist.
     logs: Option<Vec<f64>>,
     /// Number of valid trials with the figure.
     pub trials: u64,
@@ -23,7 +25,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Collects one figure per block; trials of the hidden copy, and trials that failed their gate, do not count.
+    /// Collects one figure per block; trials of the hidden copy, and trials that failed their gate, do not count. There
+    /// are no logarithms if a figure is not positive.
     pub(crate) fn of(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
         let own = outcome.trials.iter().filter(|trial| trial.contender == contender.id);
         let counts = own.filter(|trial| trial.record.valid && !trial.control);
@@ -38,9 +41,22 @@ impl Figures {
         let log = |value: f64| Some(value.ln()).filter(|log| log.is_finite());
         Figures {
             logs: trials.iter().map(|(_, value, _)| log(*value)).collect(),
+            values: trials.iter().map(|(_, value, _)| *value).collect(),
             trials: trials.len() as u64,
             censored: trials.iter().any(|(.., censored)| *censored),
         }
+    }
+
+    /// Collects figures of which some may be 0: their logarithm is −∞, and they count by their rank.
+    fn with_zeros(outcome: &Outcome, contender: &Entrant, metric: &Metric) -> Figures {
+        let figures = Figures::of(outcome, contender, metric);
+        let log = |value: &f64| Some(value.ln()).filter(|log| *log < f64::INFINITY);
+        Figures { logs: figures.values.iter().map(log).collect(), ..figures }
+    }
+
+    /// Returns the number of figures that are 0.
+    fn zeros(&self) -> u64 {
+        self.values.iter().filter(|value| **value == 0.0).count() as u64
     }
 
     /// Returns the figure of the whole run; `None` without trials, or if a figure has no logarithm.
@@ -58,15 +74,32 @@ pub(crate) struct SamplePair<'a> {
 impl SamplePair<'_> {
     /// Returns the shift of the logarithms with its interval; `None` with too few trials for the level, or if a
     /// figure has no logarithm.
+    ///
+    /// With a figure of 0 its ends may be infinite; only verdicts on imports have such figures.
     pub(crate) fn interval(&self, error: f64) -> Option<stats::Estimate> {
         let (a, b) = (self.a.logs.as_deref()?, self.b.logs.as_deref()?);
+        if !a.iter().chain(b).all(|log| log.is_finite()) {
+            return mann_whitney::interval_of_ranks(a, b, 1.0 - error);
+        }
         let interval = mann_whitney::interval(a, b, 1.0 - error)?;
         Some(interval.widened(serial::inflation(a).max(serial::inflation(b))))
     }
 
     fn ratio(&self, error: f64) -> Option<Ratio> {
-        let ratio = self.interval(error)?.map(f64::exp);
+        let logs = self.interval(error)?;
+        if ![logs.low, logs.point, logs.high].iter().all(|log| log.is_finite()) {
+            return None;
+        }
+        let ratio = logs.map(f64::exp);
         Some(Ratio { point: ratio.point, low: ratio.low, high: ratio.high })
+    }
+
+    /// Returns the difference in the unit of the figures, where a figure of 0 leaves no ratio.
+    fn difference(&self, error: f64) -> Option<Effect> {
+        let (a, b) = (&self.a.values, &self.b.values);
+        let shift = mann_whitney::interval(a, b, 1.0 - error)?;
+        let shift = shift.widened(serial::inflation(a).max(serial::inflation(b)));
+        Some(Effect { point: shift.point, low: shift.low, high: shift.high })
     }
 
     fn is_censored(&self) -> bool {
@@ -131,7 +164,7 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     for metric in claimed(&outcome.metrics) {
         for (at, a) in outcome.contenders.iter().enumerate() {
             for b in &outcome.contenders[at + 1..] {
-                let figures = |entrant| Figures::of(outcome, entrant, metric);
+                let figures = |entrant| Figures::with_zeros(outcome, entrant, metric);
                 let (first, second) = (figures(a), figures(b));
                 if first.trials.min(second.trials) > 1 {
                     questions.push((metric, a, b, first, second));
@@ -176,15 +209,19 @@ fn verdict(
         effect: None,
         note: String::new(),
     };
-    verdict.note = match verdict.ratio {
-        Some(_) => pair.of_independent(&verdict, &seen),
-        None if !samples.has_ratio() => {
+    if ratio.is_none() && samples.interval(finding.error).is_some() {
+        verdict.effect = samples.difference(finding.error);
+    }
+    verdict.note = match (verdict.ratio, verdict.effect) {
+        (Some(_), _) => pair.of_independent(&verdict, &seen),
+        (None, Some(by)) => pair.by_rank(&verdict, &by),
+        (None, None) if !samples.has_ratio() => {
             format!(
-                "{} and {}: undecided: a {} that is not above 0 has no ratio",
+                "{} and {}: undecided: a {} below 0 has no ratio",
                 a.label, b.label, metric.label
             )
         }
-        None => format!(
+        (None, None) => format!(
             "{} and {}: undecided: {} and {} trials are too few for an interval of {}",
             a.label,
             b.label,
@@ -193,5 +230,24 @@ fn verdict(
             crate::figures::percent(1.0 - finding.error)
         ),
     };
+    verdict.note += &of_zeros([a, b], samples, &verdict);
     verdict
+}
+
+/// Returns the sentence on figures that are 0: what they do to the ratio. Empty if there are none.
+fn of_zeros([a, b]: [&Entrant; 2], samples: &SamplePair<'_>, verdict: &Verdict) -> String {
+    let zeros = [(a, samples.a), (b, samples.b)].map(|(entrant, figures)| {
+        let zeros = figures.zeros();
+        (zeros > 0).then(|| format!("{zeros} of {} trials of {}", figures.trials, entrant.label))
+    });
+    let zeros: Vec<String> = zeros.into_iter().flatten().collect();
+    if zeros.is_empty() {
+        return String::new();
+    }
+    let effect = match verdict.ratio {
+        Some(_) => "such a trial has no ratio, and counts by its rank, below all others",
+        None => "no ratio exists, and the verdict is by ranks",
+    };
+    let end = if verdict.note.ends_with('.') { "" } else { "." };
+    format!("{end} The figure is 0 in {}: {effect}.", zeros.join(" and in "))
 }

@@ -42,6 +42,39 @@ impl ContenderPair<'_> {
         self.compose(verdict, seen, PlanState::Nothing)
     }
 
+    /// Returns the verdict of ranks, where a figure of 0 leaves no ratio, with the difference `by`.
+    pub(crate) fn by_rank(&self, verdict: &Verdict, by: &Effect) -> String {
+        let ContenderPair { a, b, metric } = self;
+        let amount = |value: f64| {
+            let (sign, size) = (if value < 0.0 { "−" } else { "" }, value.abs());
+            let bare = || format!("{sign}{size}");
+            self.amount(&Effect { point: size, low: size, high: size })
+                .map_or_else(bare, |amount| format!("{sign}{amount}"))
+        };
+        if verdict.outcome == Outcome::Ahead {
+            let a_wins = verdict.ahead == Some(verdict.a);
+            let (winner, loser) = if a_wins { (a, b) } else { (b, a) };
+            let way = if metric.better == Better::Lower { "lower" } else { "higher" };
+            let ends = [by.low, by.high];
+            let [low, high] = if by.point < 0.0 { [-ends[1], -ends[0]] } else { ends };
+            return format!(
+                "{winner} is ahead of {loser}: {} is {} {way} ({} to {}).",
+                metric.label,
+                amount(by.point.abs()),
+                amount(low),
+                amount(high)
+            );
+        }
+        let what = if verdict.outcome == Outcome::DeadHeat { "dead heat" } else { "undecided" };
+        format!(
+            "{a} and {b}: {what}, {} differs by {} ({} to {}).",
+            metric.label,
+            amount(by.point),
+            amount(by.low),
+            amount(by.high)
+        )
+    }
+
     fn compose(&self, verdict: &Verdict, seen: &PairLosses, planned: PlanState) -> String {
         if let Some(difference) = verdict.difference {
             return self.on_difference(&difference, verdict, seen, planned);
