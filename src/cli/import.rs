@@ -16,14 +16,18 @@ use super::{deliver, stdout_style};
 #[command(
     after_help = "The format is detected from the content; --help has examples.",
     after_long_help = "\
-Each file is a contender; files of the same --label are trials of one. The format is detected from the
-content: plain numbers, iperf3 -J, irtt, sockperf, ping, flent, hyperfine; gzip or not.
+Each file is a contender; files of the same --label are trials of one, and so are the files of a folder or an
+archive (tar) among several. A folder alone stands for what is in it, and - for standard input. The format is
+detected from the content, whatever the name: docs/import.md lists what is read. Files may be packed by gzip,
+bzip2 or zstd.
   deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
   deadheat import rtt.txt --unit us                         each number is a round trip of one trial
-  deadheat import a1.json a2.json b1.json b2.json --label a --label a --label b --label b"
+  deadheat import monday/ tuesday/                          the files of each folder are trials of one
+  deadheat import 'tcp-*.json' 'udp-*.json' --label tcp --label udp
+  iperf3 -c host -J | deadheat import -"
 )]
 pub(super) struct ImportArgs {
-    /// The files
+    /// Files, folders, archives, patterns, or - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The unit of plain numbers, such as ms or Mbit/s
@@ -38,7 +42,7 @@ pub(super) struct ImportArgs {
     each: Option<String>,
     /// A contender's name
     ///
-    /// FILE=NAME, or NAME for the next file in order; may be given again.
+    /// FILE=NAME, or NAME for the next argument in order; may be given again. FILE may be a pattern: 'tcp-*=tcp'.
     #[arg(long, value_name = "[FILE=]NAME")]
     label: Vec<String>,
     /// The format of all files [default: detected]
@@ -77,7 +81,7 @@ pub(super) fn run(args: ImportArgs) -> Result<()> {
     let import = request(&args)?;
     let target = super::Target::of(args.output.as_ref(), "deadheat")?;
     let file = target.file();
-    refuse_to_replace(&args, file)?;
+    refuse_to_replace(&import, &args, file)?;
     save::prepare(file)?;
     let kept = file.with_extension("samples");
     let is_kept = args.samples || page.is_some() || report.samples() != Samples::Unused;
@@ -99,16 +103,13 @@ pub(super) fn run(args: ImportArgs) -> Result<()> {
 }
 
 /// Refuses to replace an input file by the result.
-fn refuse_to_replace(args: &ImportArgs, file: &std::path::Path) -> Result<()> {
-    let same = |a: &std::path::Path, b: &std::path::Path| {
-        a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().is_ok_and(|b| a == b))
-    };
+fn refuse_to_replace(import: &Import, args: &ImportArgs, file: &std::path::Path) -> Result<()> {
     let targets = [Some(file.to_owned()), Some(file.with_extension("samples")), args.html.clone()];
     for target in targets.into_iter().flatten() {
-        if let Some(own) = args.files.iter().find(|own| same(own, &target)) {
+        if import.reads(&target).is_some() {
             return Err(Error::usage(format!(
                 "{} is one of the files to import and would be replaced; choose another with -o",
-                own.display()
+                target.display()
             )));
         }
     }
@@ -124,7 +125,7 @@ fn request(args: &ImportArgs) -> Result<Import> {
         import = import.each(each)?;
     }
     for label in &args.label {
-        import = import.label(label)?;
+        import = import.label(label);
     }
     if let Some(reader) = &args.reader {
         import = import.format(reader)?;

@@ -154,7 +154,8 @@ fn imported() -> ImportOrigin {
         trial: "a number".into(),
         contenders: vec![UDP],
         trials: 1000,
-        unknown: vec!["The order is lost: the numbers are sorted.".into()],
+        unknown: vec!["lost samples".into()],
+        doubts: vec!["The order is lost: the numbers are sorted.".into()],
     };
     let spread = Spread {
         contender: UDP,
@@ -174,6 +175,7 @@ fn imported() -> ImportOrigin {
         files: vec![file],
         spreads: vec![spread],
         basis: "One contender: there is nothing to compare it with.".into(),
+        lacks: "Not known from the files: lost samples.".into(),
     }
 }
 

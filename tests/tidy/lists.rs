@@ -43,8 +43,13 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("assemble", "from measurements to a result"),
             ("foreign", "a file of unknown content"),
             ("gather", "samples summed up"),
+            ("loose_json", "JSON with the faults that programs make"),
+            ("notes", "sentences about oddities and unknowns"),
             ("request", "the options of an import"),
+            ("sources", "files of folders, archives and patterns"),
+            ("twice", "the same run twice"),
             ("unit", "units of other tools"),
+            ("unpack", "packed files"),
         ],
     },
     Folder {

@@ -101,12 +101,49 @@ pub(super) fn files(outcome: &Outcome) -> Option<Section> {
     let points = imported.files.iter().map(|file| Point {
         lead: file.name.clone(),
         values: facts(outcome, file),
-        detail: file.unknown.join(" "),
+        detail: remarks(file),
     });
     Section::new(
         "Imported files, and what they no longer tell",
         vec![Block::Points(points.collect())],
     )
+}
+
+/// Returns the oddities of a file, and the information that it lacks.
+fn remarks(file: &ImportedFile) -> String {
+    let mut remarks = file.doubts.clone();
+    // Results of before there were doubts have sentences for both.
+    let (sentences, phrases): (Vec<&String>, Vec<&String>) =
+        file.unknown.iter().partition(|own| own.ends_with('.'));
+    remarks.extend(sentences.into_iter().cloned());
+    if !phrases.is_empty() {
+        let phrases: Vec<&str> = phrases.into_iter().map(String::as_str).collect();
+        remarks.push(format!("Not known from it: {}.", phrases.join("; ")));
+    }
+    remarks.join(" ")
+}
+
+/// Maximum number of oddities that are shown before all else.
+const MOST_DOUBTS: usize = 4;
+
+/// Returns the sentences to read before believing the result: oddities of files, and the information that they lack.
+pub(super) fn notes(outcome: &Outcome) -> Vec<String> {
+    let Some(imported) = &outcome.imported else { return Vec::new() };
+    let alone = imported.files.len() == 1;
+    let doubts = imported.files.iter().flat_map(|file| {
+        file.doubts.iter().map(move |doubt| match alone {
+            true => doubt.clone(),
+            false => format!("{}: {doubt}", file.name),
+        })
+    });
+    let mut notes: Vec<String> = doubts.collect();
+    let more = notes.len().saturating_sub(MOST_DOUBTS);
+    notes.truncate(MOST_DOUBTS);
+    if more > 0 {
+        notes.push(format!("{} more in --details.", words::count(more as u64, "remark")));
+    }
+    notes.extend(Some(imported.lacks.clone()).filter(|lacks| !lacks.is_empty()));
+    notes
 }
 
 fn facts(outcome: &Outcome, file: &ImportedFile) -> Vec<(String, String)> {

@@ -15,9 +15,11 @@ use deadheat::stats::runs::Promise;
 use deadheat::trial::agent::samples;
 
 mod bad;
+mod faults;
 mod formats;
 mod plain;
 mod published;
+mod sources;
 
 /// A file that a real tool wrote.
 fn file(name: &str) -> PathBuf {
@@ -63,10 +65,23 @@ fn spread<'a>(outcome: &'a Outcome, label: &str) -> &'a Spread {
     spreads.iter().find(|own| own.contender == id).unwrap()
 }
 
-/// What can no longer be known, of all files together.
+/// What can no longer be known, and what is odd, of all files together.
 fn unknown(outcome: &Outcome) -> String {
     let files = &outcome.imported.as_ref().unwrap().files;
-    files.iter().flat_map(|file| file.unknown.clone()).collect::<Vec<_>>().join("\n")
+    let each = files.iter().flat_map(|file| file.unknown.iter().chain(&file.doubts));
+    each.cloned().collect::<Vec<_>>().join("\n")
+}
+
+/// The reason why the trial with this number is invalid.
+fn why(outcome: &Outcome, trial: usize) -> &str {
+    let record = &outcome.trials[trial].record;
+    assert!(!record.valid, "{record:?}");
+    record.why_invalid.as_deref().unwrap()
+}
+
+/// Content of a file that a real tool wrote.
+fn text_of(name: &str) -> String {
+    std::fs::read_to_string(file(name)).unwrap()
 }
 
 fn shown(outcome: &Outcome, format: &str) -> String {
@@ -149,7 +164,7 @@ fn the_command_saves_shows_and_never_replaces_what_it_reads() {
 fn files_of_one_label_are_trials_of_one_contender() {
     let names = ["iperf3-tcp.json", "iperf3-tcp-parallel.json", "iperf3-udp.json"];
     let import = Import::new(names.map(file));
-    let import = import.label("tcp").unwrap().label("iperf3-tcp-parallel.json=tcp").unwrap();
+    let import = import.label("tcp").label("iperf3-tcp-parallel.json=tcp");
     let outcome = import.run(None).unwrap();
     let labels: Vec<&str> = outcome.contenders.iter().map(|one| one.label.as_str()).collect();
     assert_eq!(labels, ["tcp", "iperf3-udp"]);
@@ -160,13 +175,22 @@ fn files_of_one_label_are_trials_of_one_contender() {
     let basis = &outcome.imported.as_ref().unwrap().basis;
     assert!(basis.starts_with("No verdict: iperf3-udp has one trial."), "{basis}");
     assert!(shown(&outcome, "terminal").contains("No verdict: iperf3-udp has one trial."));
-    let said = Import::new([file("ping.txt")]).label("pong.txt=x").err().unwrap().to_string();
+    let import = Import::new([file("ping.txt")]).label("pong.txt=x");
+    let said = import.run(None).unwrap_err().to_string();
     assert!(said.contains("no file is called `pong.txt`"), "{said}");
 }
 
 #[test]
 fn names_that_nobody_gave_stay_apart() {
-    let outcome = import(&["ping.txt", "ping.txt", "hyperfine.json", "hyperfine.json"]);
+    let [ping, hyperfine] = ["ping.txt", "hyperfine.json"].map(text_of);
+    // A space more, so that it is another measurement.
+    let again = hyperfine.replacen(':', ": ", 1);
+    let written = Written::new(&[("ping.txt", ping.as_bytes()), ("h.json", again.as_bytes())]);
+    let other = ping.replacen("time=", "time=1", 1);
+    std::fs::write(written.path("ping.log"), other).unwrap();
+    let files = [written.path("ping.txt"), written.path("ping.log"), file("hyperfine.json")];
+    let files = files.into_iter().chain([written.path("h.json")]);
+    let outcome = Import::new(files).run(None).unwrap();
     let labels: Vec<&str> = outcome.contenders.iter().map(|one| one.label.as_str()).collect();
     assert_eq!(labels, ["ping", "ping #2", "true", "sleep 0.01", "true #2", "sleep 0.01 #2"]);
     let verdict = |a, b| {

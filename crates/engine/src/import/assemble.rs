@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::foreign::FileDigests;
 use super::plain::MOST_TRIALS;
-use super::{Arm, FileContent, FiveNumberSummary, ImportedTrial};
+use super::{Arm, FileContent, FiveNumberSummary, ImportedTrial, notes, twice};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
@@ -30,9 +31,28 @@ pub(super) struct SourceFile {
     pub stem: String,
     /// Label given with `--label`.
     pub label: Option<String>,
+    /// Folder or archive whose files are trials of one contender.
+    pub group: Option<String>,
     pub format: &'static str,
-    pub sha256: String,
+    pub digests: FileDigests,
     pub reading: FileContent,
+}
+
+/// File of a folder or an archive that is no measurement.
+pub(super) struct LeftOut {
+    name: String,
+    why: String,
+}
+
+impl LeftOut {
+    /// Creates the entry of a file that cannot be read for this reason.
+    pub(super) fn unreadable(name: &str, error: &Error) -> LeftOut {
+        let why = match error {
+            Error::Data { what, .. } => what.clone(),
+            other => other.to_string(),
+        };
+        LeftOut { name: name.to_owned(), why }
+    }
 }
 
 /// Settings for verdicts.
@@ -48,13 +68,15 @@ pub(super) struct VerdictSettings {
 /// # Errors
 /// [`Error::Data`] if there are too many trials; [`Error::Setup`] if samples cannot be written.
 pub(super) fn outcome(
-    read: Vec<SourceFile>,
+    mut read: Vec<SourceFile>,
+    left_out: Vec<LeftOut>,
     settings: &VerdictSettings,
     samples: Option<&Path>,
 ) -> Result<Outcome> {
     if let Some(samples) = samples {
         remove_stale(samples)?;
     }
+    twice::once(&mut read);
     let began = read.iter().filter_map(|read| read.reading.began).min();
     let mut gathered = ImportCollection::default();
     for read in read {
@@ -69,11 +91,12 @@ pub(super) fn outcome(
     if !outcome.verdicts.is_empty() && !outcome.verdicts.iter().any(is_open) {
         outcome.status = Status::Decided;
     }
-    outcome.warnings = warnings(&outcome);
+    outcome.warnings = warnings(&left_out);
     let spreads = spreads(&outcome, &gathered.samples);
     let dated = if began.is_some() { DateSource::ByFiles } else { DateSource::ByImport };
-    let basis = basis(&outcome);
-    outcome.imported = Some(ImportOrigin { dated, files: gathered.files, spreads, basis });
+    let basis = notes::basis(&outcome);
+    let lacks = notes::lacks(&outcome, &gathered.files);
+    outcome.imported = Some(ImportOrigin { dated, files: gathered.files, spreads, basis, lacks });
     Ok(outcome)
 }
 
@@ -93,18 +116,30 @@ struct ImportCollection {
     metrics: Vec<Metric>,
     contenders: Vec<Entrant>,
     trials: Vec<Trial>,
+    /// Labels of the contenders made of a folder or an archive.
+    groups: BTreeMap<String, String>,
     /// Five numbers over the samples of each trial, by contender.
     samples: Vec<(usize, FiveNumberSummary)>,
 }
 
 impl ImportCollection {
     fn file(&mut self, read: SourceFile, samples: Option<&Path>) -> Result<()> {
-        let SourceFile { name, stem, label, format, sha256, reading } = read;
+        let SourceFile { name, stem, label, group, format, digests, mut reading } = read;
+        let group = group.map(|group| match self.groups.get(&group) {
+            Some(label) => label.clone(),
+            None => {
+                let label = self.unique(&group);
+                self.groups.insert(group, label.clone());
+                label
+            }
+        });
+        let shared = label.or(group);
+        let doubts = notes::doubts(&mut reading);
         let several = reading.arms.len() > 1;
         let mut contenders = Vec::new();
         let mut trials = 0;
         for arm in reading.arms {
-            let own = match (&label, several) {
+            let own = match (&shared, several) {
                 (Some(label), true) => format!("{label}: {}", arm.name),
                 (Some(label), false) => label.clone(),
                 (None, _) if arm.name.is_empty() => self.unique(&stem),
@@ -126,7 +161,7 @@ impl ImportCollection {
         }
         self.files.push(ImportedFile {
             name,
-            sha256,
+            sha256: digests.stored,
             format: format.to_owned(),
             program: reading.program,
             unit: reading.unit,
@@ -134,6 +169,7 @@ impl ImportCollection {
             contenders,
             trials,
             unknown: reading.unknown,
+            doubts,
         });
         Ok(())
     }
@@ -249,7 +285,7 @@ impl ImportCollection {
 fn spreads(outcome: &Outcome, samples: &[(usize, FiveNumberSummary)]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
-        if trials_of(outcome, entrant.id) > 1 {
+        if notes::valid_trials(outcome, entrant.id) > 1 {
             let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
             spreads.extend(claims.filter_map(|metric| over_trials(outcome, entrant.id, metric)));
         } else {
@@ -296,71 +332,26 @@ fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<S
     })
 }
 
-/// Returns the number of trials of a contender, valid or not.
-fn trials_of(outcome: &Outcome, contender: usize) -> usize {
-    outcome.trials.iter().filter(|trial| trial.contender == contender).count()
-}
+/// Maximum number of files left out that are named.
+const MOST_NAMED: usize = 5;
 
-/// Returns the labels of contenders with one trial.
-fn single(outcome: &Outcome) -> Vec<&str> {
-    let single = outcome.contenders.iter().filter(|entrant| trials_of(outcome, entrant.id) == 1);
-    single.map(|entrant| entrant.label.as_str()).collect()
-}
-
-/// Returns the reason why there is no verdict, or the basis of the verdicts.
-fn basis(outcome: &Outcome) -> String {
-    let single = single(outcome);
-    if outcome.contenders.len() < 2 {
-        return "One contender: there is nothing to compare it with.".to_owned();
+fn warnings(left_out: &[LeftOut]) -> Vec<Warning> {
+    if left_out.is_empty() {
+        return Vec::new();
     }
-    let mut text = String::new();
-    if !outcome.verdicts.is_empty() {
-        text.push_str(
-            "The trials were compared as independent samples (Mann–Whitney, Hodges–Lehmann), as \
-             nothing tells that the contenders took turns: what drifted meanwhile counts as difference.",
-        );
-    }
-    if !single.is_empty() {
-        let have = if single.len() == 1 { "has" } else { "have" };
-        let end = if text.is_empty() { "No verdict" } else { " No verdict on the others" };
-        text.push_str(&format!(
-            "{end}: {} {have} one trial. Its samples share one connection and one moment, so no \
-             interval over them tells what a second trial would have brought.",
-            single.join(", ")
-        ));
-    } else if outcome.verdicts.is_empty() {
-        text.push_str("No verdict: no two contenders have trials of the same measure.");
-    }
-    text
-}
-
-fn warnings(outcome: &Outcome) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if outcome.contenders.len() > 1 {
-        warnings.push(Warning {
-            code: "not_interleaved".to_owned(),
-            message:
-                "The contenders were not interleaved as far as the files tell: a machine that \
-                      warmed up or slowed down meanwhile looks like a difference between them."
-                    .to_owned(),
-            advice:
-                "Race them with deadheat, which takes turns and races one against its own copy."
-                    .to_owned(),
-        });
-    }
-    let single = single(outcome);
-    if !single.is_empty() {
-        warnings.push(Warning {
-            code: "single_trial".to_owned(),
-            message: format!(
-                "One trial each: {}. How much trials differ is not known.",
-                single.join(", ")
-            ),
-            advice:
-                "Give the files of several trials the same --label; if each number of a file is a \
-                     whole trial, say --each trial."
-                    .to_owned(),
-        });
-    }
-    warnings
+    let named = left_out.iter().take(MOST_NAMED).map(|own| format!("{} ({})", own.name, own.why));
+    let named: Vec<String> = named.collect();
+    let rest = match left_out.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    vec![Warning {
+        code: "files_left_out".to_owned(),
+        message: format!(
+            "Left out, as they are no measurements that can be read: {}{rest}.",
+            named.join("; ")
+        ),
+        advice: "If one is a measurement, give it by its name, which says what does not fit."
+            .to_owned(),
+    }]
 }

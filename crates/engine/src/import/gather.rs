@@ -23,12 +23,17 @@ const RISES: u64 = 7;
 /// Placeholder for a lost sample.
 const LOST: u64 = u64::MAX;
 
+/// Placeholder for a sample of which only an upper bound is known.
+const BELOW: u64 = u64::MAX - 1;
+
 /// Samples in the order read, in nanoseconds or bits per second.
 #[derive(Default)]
 pub(super) struct SampleBuffer {
     values: Vec<u64>,
     /// Send time of each sample, in nanoseconds after the first; empty if unknown.
     at_ns: Vec<u64>,
+    /// Upper bounds of the samples of which only that is known: they lie in `[0, bound)`.
+    below: Vec<u64>,
 }
 
 impl SampleBuffer {
@@ -48,6 +53,14 @@ impl SampleBuffer {
     pub(super) fn push_at(&mut self, value: u64, at_ns: u64) -> Result<(), String> {
         self.push(value)?;
         self.at_ns.push(at_ns);
+        Ok(())
+    }
+
+    /// Adds a sample of which only an upper bound is known, as `<1ms` tells it: no figure is taken from it.
+    #[allow(dead_code, reason = "only some readers have such samples")]
+    pub(super) fn push_below(&mut self, bound: u64) -> Result<(), String> {
+        self.push(BELOW)?;
+        self.below.push(bound);
         Ok(())
     }
 
@@ -75,7 +88,9 @@ impl SampleBuffer {
         what: &MetricNaming,
         means: &mut ReaderContext<'_>,
     ) -> Result<ImportedTrial, String> {
-        let samples_file = if what.unit == Unit::Nanos { means.part() } else { None };
+        // A sample that is an interval is no number to store.
+        let is_stored = what.unit == Unit::Nanos && self.below.is_empty();
+        let samples_file = if is_stored { means.part() } else { None };
         if let Some(part) = &samples_file {
             self.keep(part).map_err(|e| e.to_string())?;
         }
@@ -95,7 +110,7 @@ impl SampleBuffer {
     }
 
     fn keep(&self, part: &Path) -> Result<(), Error> {
-        let longest = self.values.iter().filter(|v| **v != LOST).max().copied().unwrap_or(0);
+        let longest = self.values.iter().filter(|v| **v < BELOW).max().copied().unwrap_or(0);
         let mut samples = Samples::new(Some(part), longest)?;
         for (seq, value) in self.values.iter().enumerate() {
             samples.record(Sample {
@@ -110,11 +125,16 @@ impl SampleBuffer {
 
     /// Sorts and summarises the samples.
     pub(super) fn sum(mut self) -> SortedSamples {
-        let all = self.values.len();
-        self.values.retain(|value| *value != LOST);
+        let lost = self.values.iter().filter(|value| **value == LOST).count() as u64;
+        self.values.retain(|value| *value < BELOW);
         let order = ArrivalOrder::of(&self.values);
         self.values.sort_unstable();
-        SortedSamples { lost: (all - self.values.len()) as u64, order, sorted: self.values }
+        // A number below a bound of another sample has no rank among the samples.
+        let bound = self.below.iter().max().copied().unwrap_or(0);
+        let within = self.values.partition_point(|value| *value < bound) as u64;
+        let below = self.below.len() as u64;
+        let unranked = below + within;
+        SortedSamples { lost, below, unranked, bound, order, sorted: self.values }
     }
 }
 
@@ -143,28 +163,48 @@ impl ArrivalOrder {
 pub(super) struct SortedSamples {
     sorted: Vec<u64>,
     lost: u64,
+    /// Number of samples of which only an upper bound is known.
+    below: u64,
+    /// Number of samples, from the least, whose order is not known because of these.
+    unranked: u64,
+    /// Largest of their bounds.
+    bound: u64,
     order: ArrivalOrder,
 }
 
 impl SortedSamples {
     /// Returns the number of samples, received and lost.
     pub(super) fn count(&self) -> u64 {
-        self.sorted.len() as u64 + self.lost
+        self.received() + self.lost
     }
 
+    /// Returns the number of samples received.
+    fn received(&self) -> u64 {
+        self.sorted.len() as u64 + self.below
+    }
+
+    /// Returns the mean; `None` if there are no samples, or if one is only known to lie below a bound.
     pub(super) fn mean(&self) -> Option<f64> {
         let sum: f64 = self.sorted.iter().map(|value| *value as f64).sum();
-        (!self.sorted.is_empty()).then(|| sum / self.sorted.len() as f64)
+        (!self.sorted.is_empty() && self.below == 0).then(|| sum / self.sorted.len() as f64)
+    }
+
+    /// Returns the sample of a rank from 1, counted over all; `None` for a rank below which the order is not known.
+    fn ranked(&self, rank: u64) -> Option<u64> {
+        let is_ordered = rank > self.unranked;
+        is_ordered.then(|| self.sorted.get((rank - 1 - self.below) as usize).copied())?
     }
 
     /// Returns the distribution. Lost samples count as longer than all received ones.
     pub(super) fn distribution(&self) -> Distribution {
-        let (n, seen) = (self.count(), self.sorted.len() as u64);
+        let (n, seen) = (self.count(), self.received());
         let max = self.sorted.last().copied();
         let quantile = |q: f64| {
             let rank = quantile::printable_rank(n, q)?;
-            let value = if rank > seen { None } else { self.sorted.get(rank as usize - 1) };
-            Some(value.map_or(Quantile::Beyond(max?), |value| Quantile::Ns(*value)))
+            if rank > seen {
+                return Some(Quantile::Beyond(max?));
+            }
+            self.ranked(rank).map(Quantile::Ns)
         };
         let mean = self.mean().filter(|_| self.lost == 0);
         let squares = |mean: f64| -> f64 {
@@ -173,7 +213,7 @@ impl SortedSamples {
         Distribution {
             n,
             censored: self.lost,
-            min: self.sorted.first().copied(),
+            min: self.sorted.first().copied().filter(|_| self.below == 0),
             max,
             mean,
             stddev: mean
@@ -188,28 +228,38 @@ impl SortedSamples {
 
     /// Returns the five-number summary of the received samples. A quartile needs ten samples beyond it.
     pub(super) fn five(&self, what: &str, unit: Unit) -> FiveNumberSummary {
-        let n = self.sorted.len() as u64;
+        let n = self.received();
         let at = |q: f64| {
             let rank = quantile::printable_rank(n, q)?;
-            self.sorted.get(rank as usize - 1).map(|value| *value as f64)
+            self.ranked(rank).map(|value| value as f64)
         };
+        // Of samples below a bound the least may be 0, and the largest is less than the bound.
+        let least = self.sorted.first().filter(|_| self.below == 0);
+        let most = self.sorted.last().copied().unwrap_or(0).max(self.bound);
         FiveNumberSummary {
             what: what.to_owned(),
             unit,
             over: SpreadOver::Samples,
             n,
             lost: self.lost,
-            min: self.sorted.first().map_or(0.0, |value| *value as f64),
+            min: least.map_or(0.0, |value| *value as f64),
             q1: at(0.25),
             median: at(0.5),
             q3: at(0.75),
-            max: self.sorted.last().map_or(0.0, |value| *value as f64),
+            max: most as f64,
         }
     }
 
     /// Returns sentences about information that was lost before the import.
     pub(super) fn doubts(&self, unit: Unit) -> Vec<String> {
         let mut doubts = Vec::new();
+        if self.below > 0 {
+            doubts.push(format!(
+                "Of {} samples only this is known: they lie below {}. No percentile is taken from them.",
+                self.below,
+                step_text(self.bound, unit)
+            ));
+        }
         if self.order == ArrivalOrder::Sorted {
             doubts.push(
                 "The order is lost: the numbers are sorted. Warm-up, drift and jitter can no longer \
@@ -379,7 +429,7 @@ mod tests {
     use super::*;
 
     fn summed(values: impl IntoIterator<Item = u64>) -> SortedSamples {
-        SampleBuffer { values: values.into_iter().collect(), at_ns: Vec::new() }.sum()
+        SampleBuffer { values: values.into_iter().collect(), ..SampleBuffer::default() }.sum()
     }
 
     #[test]
@@ -401,6 +451,31 @@ mod tests {
         assert_eq!((seen.p90, seen.p99), (Some(Quantile::Ns(900)), Some(Quantile::Beyond(980))));
         let none = summed([LOST; 30]).distribution();
         assert_eq!((none.n, none.p50, none.max), (30, None, None));
+    }
+
+    #[test]
+    fn samples_below_a_bound_have_no_rank_and_no_value() {
+        let mut buffer = SampleBuffer::default();
+        (0..60).for_each(|_| buffer.push_below(1_000_000).unwrap());
+        (0..38).for_each(|_| buffer.push(2_000_000).unwrap());
+        buffer.lost().unwrap();
+        buffer.lost().unwrap();
+        let summed = buffer.sum();
+        let seen = summed.distribution();
+        assert_eq!((seen.n, seen.censored, seen.p50, seen.min), (100, 2, None, None));
+        assert_eq!(seen.p90, Some(Quantile::Ns(2_000_000)));
+        let five = summed.five("RTT", Unit::Nanos);
+        assert_eq!((five.n, five.min, five.q1, five.max), (98, 0.0, None, 2_000_000.0));
+        assert_eq!(five.q3, Some(2_000_000.0));
+        assert!(summed.doubts(Unit::Nanos)[0].contains("they lie below 1 ms"));
+    }
+
+    #[test]
+    fn more_received_than_sent_is_impossible_and_in_no_figure() {
+        let mut trial = ImportedTrial::complete(blank());
+        EchoCounts { sent: 2, received: 3, ..EchoCounts::default() }.enter(&mut trial);
+        assert_eq!(trial.doubts, ["Impossible, and in no figure: 3 received of 2 sent."]);
+        assert!(trial.record.metrics.is_empty() && trial.record.ledger.accounts().next().is_none());
     }
 
     #[test]

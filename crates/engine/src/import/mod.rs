@@ -4,10 +4,13 @@
 //! | file | content |
 //! |---|---|
 //! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
-//! | `foreign` | file of unknown content, read with checks: gzip, lines, limits |
+//! | `sources` | files of folders, patterns, archives and standard input |
+//! | `foreign`, `unpack` | file of unknown content, read with checks: packings, encodings, lines, limits |
+//! | `loose_json` | JSON with the faults that programs make |
 //! | [`mod@unit`] | units of numbers from other tools |
 //! | `gather` | samples of one trial, summarised and stored; five numbers |
 //! | `assemble` | contenders, trials and verdicts from the files read |
+//! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | the others | one format each, in [`ALL`] |
 
 use std::path::PathBuf;
@@ -25,11 +28,16 @@ mod gather;
 mod hyperfine;
 mod iperf3;
 mod irtt;
+mod loose_json;
+mod notes;
 mod ping;
 mod plain;
 pub mod request;
 mod sockperf;
+mod sources;
+mod twice;
 pub mod unit;
+mod unpack;
 
 use foreign::ForeignFile;
 pub use request::{Import, NumberMeaning};
@@ -127,7 +135,7 @@ pub struct ImportedTrial {
     pub(crate) spreads: Vec<FiveNumberSummary>,
     /// File with its samples.
     pub(crate) samples_file: Option<PathBuf>,
-    /// Identity of the run, if the program gave it one that no other run has: a cookie, a UUID. Of several trials
+    /// Identity of the run, if the program gave it a unique one: a cookie, a UUID. Of several trials
     /// with one identity, one counts.
     pub(crate) identity: Option<String>,
     /// Oddities of the trial: sentences, such as impossible figures.

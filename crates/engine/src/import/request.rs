@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::assemble::{self, SourceFile};
-use super::foreign::ForeignFile;
+use super::assemble::{self, LeftOut, SourceFile};
+use super::sources::{self, ForeignSource, SourceChoice};
 use super::{FormatReader, ReaderContext, find, ids, sniff};
 use crate::error::{Error, Result};
 use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
@@ -24,8 +24,9 @@ pub enum NumberMeaning {
 
 /// Request to combine files of other tools into one result.
 pub struct Import {
-    files: Vec<PathBuf>,
-    labels: Vec<Option<String>>,
+    arguments: Vec<PathBuf>,
+    /// Labels as typed: `FILE=NAME`, or a name.
+    labels: Vec<String>,
     scale: Option<Scale>,
     each: Option<NumberMeaning>,
     reader: Option<&'static dyn FormatReader>,
@@ -35,13 +36,12 @@ pub struct Import {
 }
 
 impl Import {
-    /// Creates an import of files; each is a contender under its own name.
-    pub fn new(files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
-        let files: Vec<PathBuf> = files.into_iter().map(Into::into).collect();
-        let labels = vec![None; files.len()];
+    /// Creates an import of files, folders, archives, patterns, or `-` for standard input. Each file is a contender
+    /// under its own name; of a folder and of an archive among several arguments the files are trials of one.
+    pub fn new(arguments: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
         Import {
-            files,
-            labels,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            labels: Vec::new(),
             scale: None,
             each: None,
             reader: None,
@@ -49,6 +49,11 @@ impl Import {
             confidence: 0.95,
             title: None,
         }
+    }
+
+    /// Returns the argument that stands for an existing file, which a result must not replace.
+    pub fn reads(&self, file: &Path) -> Option<&Path> {
+        self.arguments.iter().map(PathBuf::as_path).find(|own| sources::covers(own, file))
     }
 
     /// Sets the unit of numbers without one.
@@ -82,39 +87,11 @@ impl Import {
         Ok(self)
     }
 
-    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next file without one. Files with the same
-    /// name are trials of one contender.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if no file matches.
-    pub fn label(mut self, typed: &str) -> Result<Import> {
-        let named = |file: &Path, name: &str| {
-            file.as_os_str() == name
-                || file.file_name().is_some_and(|own| own == name)
-                || stem(file) == name
-        };
-        let split = typed.match_indices('=').map(|(at, _)| (&typed[..at], &typed[at + 1..]));
-        for (name, label) in split {
-            let meant = self.files.iter().enumerate().filter(|(_, file)| named(file, name));
-            let meant: Vec<usize> = meant.map(|(at, _)| at).collect();
-            for at in &meant {
-                self.labels[*at] = Some(label.to_owned());
-            }
-            if !meant.is_empty() {
-                return Ok(self);
-            }
-        }
-        if typed.contains('=') {
-            return Err(Error::usage(format!(
-                "label `{typed}`: no file is called `{}`; give FILE=NAME with a file of this import",
-                typed.split('=').next().unwrap_or_default()
-            )));
-        }
-        let next = self.labels.iter_mut().find(|label| label.is_none());
-        let next = next
-            .ok_or_else(|| Error::usage(format!("label `{typed}`: every file has one already")))?;
-        *next = Some(typed.to_owned());
-        Ok(self)
+    /// Sets a contender's name: `FILE=NAME`, or a name alone for the next argument without one. FILE may be a pattern.
+    /// Files with the same name are trials of one contender.
+    pub fn label(mut self, typed: &str) -> Import {
+        self.labels.push(typed.to_owned());
+        self
     }
 
     /// Sets the margin: the largest fraction that does not matter.
@@ -144,16 +121,31 @@ impl Import {
     /// Reads the files. Samples are written to `samples`, if given, replacing an existing file.
     ///
     /// # Errors
-    /// The first file that cannot be read or is not valid.
+    /// The first file that was named and cannot be read or is not valid; of folders and archives, if no file is valid.
     pub fn run(&self, samples: Option<&Path>) -> Result<Outcome> {
-        if self.files.is_empty() {
+        if self.arguments.is_empty() {
             return Err(Error::usage("name at least one file to import"));
         }
+        let sources = sources::all(&self.arguments)?;
+        let labels = self.labelled(&sources)?;
         let place = samples.map(SamplePartFiles::beside);
-        let mut read = Vec::new();
-        for (file, label) in self.files.iter().zip(&self.labels) {
+        let (mut read, mut left_out, mut first_error) = (Vec::new(), Vec::new(), None);
+        for (source, label) in sources.into_iter().zip(labels) {
             let mut next = || place.as_ref().map(SamplePartFiles::next).unwrap_or_default();
-            read.push(self.one(file, label.clone(), place.as_ref().map(|_| &mut next as _))?);
+            let (name, choice) = (source.name.clone(), source.choice);
+            match self.one(source, label, place.as_ref().map(|_| &mut next as _)) {
+                Ok(file) => read.push(file),
+                Err(error @ (Error::Data { .. } | Error::Setup { .. }))
+                    if choice == SourceChoice::Among =>
+                {
+                    left_out.push(LeftOut::unreadable(&name, &error));
+                    first_error.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = first_error.filter(|_| read.is_empty()) {
+            return Err(error);
         }
         self.check_used(&read)?;
         let settings = assemble::VerdictSettings {
@@ -165,17 +157,61 @@ impl Import {
             confidence: self.confidence,
             title: self.title.clone(),
         };
-        assemble::outcome(read, &settings, samples)
+        assemble::outcome(read, left_out, &settings, samples)
+    }
+
+    /// Returns the label of each source.
+    fn labelled(&self, sources: &[ForeignSource]) -> Result<Vec<Option<String>>> {
+        let mut labels: Vec<Option<String>> = vec![None; sources.len()];
+        let most = sources.iter().map(|source| source.argument + 1).max().unwrap_or(0);
+        let is_of = |source: &ForeignSource, name: &str| {
+            let is_typed = self.arguments[source.argument].as_os_str() == name;
+            is_typed || source.group.as_deref() == Some(name) || source.is_called(name)
+        };
+        for typed in &self.labels {
+            let mut splits =
+                typed.match_indices('=').map(|(at, _)| (&typed[..at], &typed[at + 1..]));
+            let named = splits.find(|(name, _)| sources.iter().any(|source| is_of(source, name)));
+            if let Some((name, label)) = named {
+                for (own, source) in labels.iter_mut().zip(sources) {
+                    if is_of(source, name) {
+                        *own = Some(label.to_owned());
+                    }
+                }
+                continue;
+            }
+            if let Some((name, _)) = typed.split_once('=') {
+                return Err(Error::usage(format!(
+                    "label `{typed}`: no file is called `{name}`; give FILE=NAME with a file of this \
+                     import"
+                )));
+            }
+            let is_free = |argument: &usize| {
+                let mut own =
+                    sources.iter().zip(&labels).filter(|(own, _)| own.argument == *argument);
+                own.all(|(_, label)| label.is_none())
+            };
+            let next = (0..most).find(is_free).ok_or_else(|| {
+                Error::usage(format!("label `{typed}`: every file has one already"))
+            })?;
+            for (own, source) in labels.iter_mut().zip(sources) {
+                if source.argument == next {
+                    *own = Some(typed.clone());
+                }
+            }
+        }
+        Ok(labels)
     }
 
     fn one(
         &self,
-        path: &Path,
+        source: ForeignSource,
         label: Option<String>,
         keep: Option<&mut dyn FnMut() -> PathBuf>,
     ) -> Result<SourceFile> {
-        let mut file = ForeignFile::open(path)?;
-        let wrong = |what: String| Error::data(path.display().to_string(), what);
+        let (name, stem, group) = (source.name.clone(), source.stem.clone(), source.group.clone());
+        let mut file = source.open()?;
+        let wrong = |what: String| Error::data(name.clone(), what);
         let reader = match self.reader {
             Some(reader) => reader,
             None => sniff(file.head()).ok_or_else(|| wrong(unlike_any(file.head())))?,
@@ -193,10 +229,11 @@ impl Import {
         })?;
         Ok(SourceFile {
             name: file.name(),
-            stem: stem(path),
+            stem,
             label,
+            group,
             format: reader.id(),
-            sha256: file.sha256()?,
+            digests: file.digests()?,
             reading,
         })
     }
@@ -219,20 +256,6 @@ impl Import {
         }
         Ok(())
     }
-}
-
-/// Returns a file's name without its folder and without endings that only show its format.
-fn stem(file: &Path) -> String {
-    let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    while let Some((before, "gz" | "json" | "txt" | "csv" | "log" | "flent" | "dat")) =
-        name.rsplit_once('.')
-    {
-        if before.is_empty() {
-            break;
-        }
-        name = before.to_owned();
-    }
-    name
 }
 
 /// Describes the start of a file that has no known format.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use time::format_description::well_known::Rfc3339;
+use time::format_description::well_known::{Rfc2822, Rfc3339};
 use time::macros::format_description;
 use time::{OffsetDateTime, UtcDateTime};
 
@@ -23,6 +23,14 @@ pub fn compact(at: SystemTime) -> String {
 pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
     let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(at.unix_timestamp()).ok()?))
+}
+
+/// Parses a date of RFC 2822, such as `Fri, 20 Nov 2026 18:02:22 GMT`, to milliseconds since 1970. `None` for anything
+/// else, and for times before 1970.
+pub(crate) fn parse_rfc2822(text: &str) -> Option<u64> {
+    // The RFC has no name for UTC but GMT.
+    let at = OffsetDateTime::parse(&text.trim().replace("UTC", "GMT"), &Rfc2822).ok()?;
+    u64::try_from(at.unix_timestamp()).ok()?.checked_mul(1_000)
 }
 
 /// Formats a time in milliseconds since 1970 as `2026-07-26 09:05`.

@@ -19,6 +19,9 @@ pub struct ImportOrigin {
     pub spreads: Vec<Spread>,
     /// Basis of the verdicts, or the reason why there are none.
     pub basis: String,
+    /// Sentence on the information that no file has; empty in results of before there was one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lacks: String,
 }
 
 impl ImportOrigin {
@@ -58,9 +61,13 @@ pub struct ImportedFile {
     pub contenders: Vec<usize>,
     /// Number of trials made from it, over all its contenders.
     pub trials: u64,
-    /// Information that the file lacks, and points to note; a sentence each.
+    /// Information that the file lacks, a phrase each; in results of before there were doubts, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// Oddities of the file and its runs, a sentence each: words around its content, impossible figures, runs that
+    /// failed or are in it twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// Five-number summary (Tukey 1977): order statistics, all of them measured values.

@@ -1,0 +1,269 @@
+//! Runs in iperf3's JSON: a document each, or events, a line each (`--json-stream`, since 3.17).
+//!
+//! Versions 3.7 to 3.10 write the sums of a bidirectional run under the same keys twice: first client to server, then
+//! back; later ones add `_bidir_reverse` to the second.
+
+use super::run::{EndCpu, EndSums, Iperf3Run, RunWriter, WaySums};
+use crate::import::loose_json::{DocumentEnd, LooseValue, documents};
+use crate::measurements::series::Series;
+
+/// Maximum depth of objects of other programs around a document.
+const DEEPEST: usize = 6;
+
+/// Returns true for text with this beginning.
+pub(super) fn begins(head: &str) -> bool {
+    let has = |key: &str| head.contains(key);
+    let is_document = has("\"start\"") && (has("\"iperf 3") || has("\"intervals\""));
+    // In the output of another program it may be a string.
+    let is_quoted = has("\\\"start\\\"") && has("\\\"iperf 3");
+    is_document || is_quoted || has("\"event\"") && has("\"error\"") && has("iperf3")
+}
+
+/// Returns the runs in a text, and the words around them.
+pub(super) fn runs(text: &str) -> (Vec<Iperf3Run>, Vec<String>) {
+    let found = documents(text);
+    let mut runs = Vec::new();
+    let mut events = EventRun::default();
+    for document in &found.documents {
+        let is_cut = document.end == DocumentEnd::Cut;
+        if let Some(event) = document.value.get("event").and_then(LooseValue::text) {
+            if event == "start" {
+                runs.extend(events.take());
+            }
+            events.add(event, document.value.get("data"));
+        } else {
+            search(&document.value, is_cut, DEEPEST, &mut runs);
+        }
+    }
+    runs.extend(events.take());
+    (runs, found.words.iter().map(|line| (*line).to_owned()).collect())
+}
+
+/// Collects the runs in a value: it may be one, or hold them deeper.
+fn search(value: &LooseValue<'_>, is_cut: bool, depth: usize, runs: &mut Vec<Iperf3Run>) {
+    let has = |key| value.get(key).is_some();
+    if has("start") && (has("end") || has("intervals") || has("error") || is_cut) {
+        let intervals = value.all("intervals").flat_map(LooseValue::elements);
+        let parts = RunParts {
+            start: value.get("start"),
+            intervals: intervals.collect(),
+            end: value.get("end"),
+            error: value.get("error"),
+            is_cut,
+        };
+        runs.push(parts.run());
+        return;
+    }
+    if depth == 0 {
+        return;
+    }
+    for (_, member) in value.members() {
+        search(member, is_cut, depth - 1, runs);
+    }
+    for element in value.elements() {
+        search(element, is_cut, depth - 1, runs);
+    }
+    if let Some(text) = value.text()
+        && begins(text)
+    {
+        for document in &documents(text).documents {
+            search(&document.value, document.end == DocumentEnd::Cut, depth - 1, runs);
+        }
+    }
+}
+
+/// Events of a run so far.
+#[derive(Default)]
+struct EventRun<'a> {
+    parts: RunParts<'a>,
+}
+
+impl<'a> EventRun<'a> {
+    fn add(&mut self, event: &str, data: Option<&'a LooseValue<'a>>) {
+        match event {
+            "start" => self.parts.start = data,
+            "interval" => self.parts.intervals.extend(data),
+            "end" => self.parts.end = data,
+            "error" => self.parts.error = data,
+            _ => {}
+        }
+    }
+
+    fn take(&mut self) -> Option<Iperf3Run> {
+        let parts = std::mem::take(&mut self.parts);
+        let is_there = parts.start.is_some() || parts.end.is_some() || parts.error.is_some();
+        is_there.then(|| parts.run())
+    }
+}
+
+/// Parts of a document.
+#[derive(Default)]
+struct RunParts<'a> {
+    start: Option<&'a LooseValue<'a>>,
+    intervals: Vec<&'a LooseValue<'a>>,
+    end: Option<&'a LooseValue<'a>>,
+    error: Option<&'a LooseValue<'a>>,
+    is_cut: bool,
+}
+
+impl RunParts<'_> {
+    fn run(&self) -> Iperf3Run {
+        let start = self.start.unwrap_or(&LooseValue::Null);
+        let test = start.get("test_start").unwrap_or(&LooseValue::Null);
+        let end = self.end.unwrap_or(&LooseValue::Null);
+        let text = |value: &LooseValue<'_>, key| {
+            value.get(key).and_then(LooseValue::text).map(str::to_owned)
+        };
+        let number = |value: &LooseValue<'_>, key| value.get(key).and_then(LooseValue::number);
+        let writer = match start.get("accepted_connection") {
+            Some(_) => RunWriter::Server,
+            None => RunWriter::Client,
+        };
+        let is_reverse = number(test, "reverse").is_some_and(|reverse| reverse != 0.0);
+        let stamp = start.get("timestamp");
+        let seconds = stamp.and_then(|stamp| number(stamp, "timesecs"));
+        let millis = stamp.and_then(|stamp| number(stamp, "timemillisecs"));
+        let started = millis.or(seconds.map(|seconds| seconds * 1e3));
+        let sends = is_reverse != (writer == RunWriter::Client);
+        let congestion =
+            text(end, "sender_tcp_congestion").or_else(|| text(start, "congestion_used"));
+        Iperf3Run {
+            version: text(start, "version"),
+            cookie: text(start, "cookie").filter(|cookie| !cookie.trim().is_empty()),
+            started_ms: started.filter(|ms| *ms > 0.0).map(|ms| ms as u64),
+            protocol: text(test, "protocol"),
+            streams: number(test, "num_streams").unwrap_or(1.0).max(0.0) as u64,
+            congestion,
+            writer,
+            asked_s: number(test, "duration").filter(|seconds| *seconds > 0.0),
+            omitted_s: number(test, "omit").unwrap_or(0.0),
+            ways: self.ways(end, is_reverse),
+            cpu: cpu(end),
+            series: series(&self.intervals, sends),
+            error: self.error.and_then(words),
+            is_cut: self.is_cut,
+        }
+    }
+
+    /// Returns the sums: client to server, and back.
+    fn ways(&self, end: &LooseValue<'_>, is_reverse: bool) -> [Option<WaySums>; 2] {
+        let sums = |key| -> Vec<EndSums> { end.all(key).filter_map(end_sums).collect() };
+        let (sent, received) = (sums("sum_sent"), sums("sum_received"));
+        let later = |key, first: &[EndSums]| sums(key).first().or(first.get(1)).copied();
+        let back = WaySums {
+            sent: later("sum_sent_bidir_reverse", &sent),
+            received: later("sum_received_bidir_reverse", &received),
+            joint: None,
+        };
+        let (sent, received) = (sent.first().copied(), received.first().copied());
+        let mut main = WaySums { sent, received, joint: sums("sum").first().copied() };
+        if sent.is_some() || received.is_some() || self.is_cut {
+            // Of a text that ends in the middle later sums, or some of the streams, may be missing.
+            main.joint = None;
+        } else if main.joint.is_none() {
+            main = of_streams(end);
+        }
+        let there = |way: WaySums| (way != WaySums::default()).then_some(way);
+        match (there(back), is_reverse) {
+            (Some(back), _) => [there(main), Some(back)],
+            (None, true) => [None, there(main)],
+            (None, false) => [there(main), None],
+        }
+    }
+}
+
+/// Returns the words of an error, which may be a string or an object.
+fn words(error: &LooseValue<'_>) -> Option<String> {
+    let said = error.text().or_else(|| error.get("message")?.text());
+    said.map(str::to_owned).or_else(|| error.number().map(|number| format!("error {number}")))
+}
+
+fn end_sums(value: &LooseValue<'_>) -> Option<EndSums> {
+    let number = |key| value.get(key).and_then(LooseValue::number);
+    let sums = EndSums {
+        seconds: number("seconds"),
+        bytes: number("bytes"),
+        bps: number("bits_per_second"),
+        retransmits: number("retransmits"),
+        packets: number("packets"),
+        lost: number("lost_packets"),
+        jitter_ms: number("jitter_ms"),
+    };
+    // Sums beyond these are no counts of bytes.
+    let is_sane = |value: Option<f64>| value.is_none_or(|value| value.abs() < 1e18);
+    let is_there = sums.bytes.or(sums.bps).is_some();
+    (is_there && is_sane(sums.bytes) && is_sane(sums.bps)).then_some(sums)
+}
+
+/// Returns the sums over the streams, where a document has none of its own.
+fn of_streams(end: &LooseValue<'_>) -> WaySums {
+    let streams = end.get("streams").map_or(&[][..], LooseValue::elements);
+    let sum = |key| {
+        let each = streams.iter().filter_map(|stream| stream.get(key).and_then(end_sums));
+        each.reduce(|a, b| {
+            let plus = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+            let longest = a.seconds.zip(b.seconds).map(|(a, b)| a.max(b));
+            EndSums {
+                seconds: longest,
+                bytes: plus(a.bytes, b.bytes),
+                bps: plus(a.bps, b.bps),
+                retransmits: plus(a.retransmits, b.retransmits),
+                packets: plus(a.packets, b.packets),
+                lost: plus(a.lost, b.lost),
+                jitter_ms: None,
+            }
+        })
+    };
+    WaySums { sent: sum("sender"), received: sum("receiver"), joint: sum("udp") }
+}
+
+/// Returns the CPU time of the writer's end, and of the other; without any CPU time an end is not known.
+fn cpu(end: &LooseValue<'_>) -> [Option<EndCpu>; 2] {
+    let Some(cpu) = end.get("cpu_utilization_percent") else { return [None, None] };
+    ["host", "remote"].map(|side| {
+        let share = |part| cpu.get(&format!("{side}_{part}")).and_then(LooseValue::number);
+        let shares =
+            EndCpu { total: share("total")?, user: share("user")?, system: share("system")? };
+        [shares.total, shares.user, shares.system].iter().any(|own| *own > 0.0).then_some(shares)
+    })
+}
+
+/// Returns the series of the writer's end, one for each stream. It sends on all of them, or on none, where a version
+/// before 3.7 does not say it for each.
+fn series(intervals: &[&LooseValue<'_>], sends: bool) -> Vec<Series> {
+    let mut flows: Vec<(f64, Series)> = Vec::new();
+    for interval in intervals {
+        for stream in interval.get("streams").map_or(&[][..], LooseValue::elements) {
+            let number = |key| stream.get(key).and_then(LooseValue::number);
+            if number("omitted").is_some_and(|omitted| omitted != 0.0) {
+                continue;
+            }
+            let (Some(end), Some(bytes)) = (number("end"), number("bytes")) else { continue };
+            let socket = number("socket").unwrap_or(0.0);
+            let at = flows.iter().position(|(own, _)| *own == socket).unwrap_or_else(|| {
+                let interval_ns = (number("seconds").unwrap_or(0.0).max(0.0) * 1e9) as u64;
+                flows.push((socket, Series { interval_ns, ..Series::default() }));
+                flows.len() - 1
+            });
+            let series = &mut flows[at].1;
+            let sends = number("sender").map_or(sends, |sender| sender != 0.0);
+            let at_ns = (end.max(0.0) * 1e9) as u64;
+            if series.at_ns.last().is_none_or(|last| *last < at_ns) && bytes >= 0.0 {
+                grow(series, at_ns, bytes as u64, sends);
+            }
+        }
+    }
+    flows.into_iter().map(|(_, series)| series).filter(|series| !series.at_ns.is_empty()).collect()
+}
+
+/// Adds an interval to a series.
+pub(super) fn grow(series: &mut Series, at_ns: u64, bytes: u64, sends: bool) {
+    let (own, other) = if sends {
+        (&mut series.sent_bytes, &mut series.received_bytes)
+    } else {
+        (&mut series.received_bytes, &mut series.sent_bytes)
+    };
+    own.push(own.last().copied().unwrap_or(0).saturating_add(bytes));
+    other.push(0);
+    series.at_ns.push(at_ns);
+}
