@@ -22,6 +22,10 @@ use crate::time::{Clock, Monotonic, Nanos};
 /// Longest time until Ctrl-C is noticed.
 const GLANCE: Nanos = Nanos::from_millis(100);
 
+/// Largest segment of a control connection in either direction, in bytes: every path carries it (RFC 9293, 3.7.1), also
+/// one on which larger packets vanish without a message. Control has to work there to name the fault.
+const SEGMENT: u32 = 536;
+
 /// Forms of a host.
 const FORMS: &str = "write NAME, NAME:PORT, ADDRESS or [ADDRESS]:PORT";
 
@@ -318,6 +322,8 @@ impl DialNet for SocketNet<'_> {
             Err(error) => return Err(failed(error)),
         };
         self.origin.bind(&socket, to)?;
+        // The peer is sent this size before its first segment, so it limits both directions.
+        socket.set_tcp_mss(SEGMENT).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         match socket.connect(&to.into()) {
             Ok(()) => {}
