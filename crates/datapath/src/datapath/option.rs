@@ -168,6 +168,15 @@ pub fn limit_path_mtu(limit: Option<u32>) {
 /// Returns the path MTU in bytes that the kernel knows for a connected socket (`IP_MTU`, `IPV6_MTU`), or
 /// the limit that is set, if that is less.
 pub fn path_mtu(socket: &Socket) -> Option<usize> {
+    let limit = match PATH_MTU_LIMIT.load(Ordering::Relaxed) {
+        0 => usize::MAX,
+        limit => limit as usize,
+    };
+    kernel_path_mtu(socket).map(|mtu| mtu.min(limit))
+}
+
+/// Returns the path MTU in bytes that the kernel knows for a connected socket, whatever limit is set here.
+pub fn kernel_path_mtu(socket: &Socket) -> Option<usize> {
     let (level, name) = if is_ipv6(socket) {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU)
     } else {
@@ -175,11 +184,7 @@ pub fn path_mtu(socket: &Socket) -> Option<usize> {
     };
     let mut value: [u32; 1] = [0];
     get(socket.as_fd(), level, name, &mut value)?;
-    let limit = match PATH_MTU_LIMIT.load(Ordering::Relaxed) {
-        0 => u32::MAX,
-        limit => limit,
-    };
-    usize::try_from(value[0].min(limit)).ok()
+    usize::try_from(value[0]).ok()
 }
 
 /// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.

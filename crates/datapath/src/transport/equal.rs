@@ -92,7 +92,7 @@ pub const RULES: &[Rule] = &[
         what: "largest packet",
         knob: "mtu",
         values: &[MTU],
-        value: "1500 bytes, the path's where that is less",
+        value: "1500 bytes, the path's where that is less; with `--to` as large as probes find the path to take",
         why: "smaller packets carry more headers; the kernel's transports take the path's",
     },
     Rule {
@@ -251,6 +251,30 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
         spec.options.push((TERMS.name().to_owned(), TERMS.word(terms).to_owned()));
     } else if let Some(window) = product.and_then(|product| window(&contender, product)) {
         spec.options.push(window);
+    }
+    Ok(spec.to_string())
+}
+
+/// Returns a contender as typed, with packets of `bytes` where the path was found to take larger ones than [`MTU`], and
+/// the contender has the knob, up to its limit.
+///
+/// # Errors
+/// As of [`on`].
+pub fn with_packets(typed_as: &str, bytes: u32) -> Result<String> {
+    if let Some(whole) = several::each(typed_as, |part| with_packets(part, bytes)) {
+        return whole;
+    }
+    let contender = Contender::parse(typed_as)?;
+    let key = contender.transport.info().keys.iter().find(|key| key.name == userspace::MTU.name());
+    let assumed = contender.knobs.find(&userspace::MTU).filter(|_| {
+        !contender.knobs.given(userspace::MTU.name()) && contender.terms == Terms::Equal
+    });
+    let mut spec = contender.spec.clone();
+    if let (Some(Key { name, kind: Kind::Size(_, most), .. }), Some(assumed)) = (key, assumed) {
+        let packet = u64::from(bytes).min(*most);
+        if packet > assumed.0 {
+            spec.options.push(((*name).to_owned(), format!("{packet}B")));
+        }
     }
     Ok(spec.to_string())
 }

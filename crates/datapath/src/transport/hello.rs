@@ -109,6 +109,18 @@ impl Hello {
         read(bytes, WELCOME)
     }
 
+    /// Returns the head of a longer datagram of this kind, which is neither a hello nor a welcome.
+    pub(super) fn head(&self, kind: u8) -> [u8; LEN] {
+        self.bytes(kind)
+    }
+
+    /// Returns the kind of a longer datagram of this connection, and the bytes after its head; `None` for any other.
+    pub(super) fn of_longer<'a>(&self, bytes: &'a [u8]) -> Option<(u8, &'a [u8])> {
+        let (head, rest) = bytes.split_at_checked(LEN)?;
+        let kind = head[5];
+        (head == self.bytes(kind)).then_some((kind, rest))
+    }
+
     fn bytes(&self, kind: u8) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[..4].copy_from_slice(&MAGIC);

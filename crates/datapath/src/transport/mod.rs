@@ -37,6 +37,7 @@ pub mod mem;
 pub mod optional;
 pub mod options;
 pub mod own_port;
+pub mod path_mtu;
 pub mod prefers;
 pub mod several;
 pub mod spent;

@@ -34,9 +34,12 @@ pub use serial::Segments;
 pub use wrapped::{LayeredProtocol, ProtocolLayer};
 
 /// Key for the largest packet, for protocols that fill packets.
-pub const MTU: Optional<Bytes> =
-    Optional::size("mtu", (576, 65_535), "the largest IP packet; the path's where that is less")
-        .assumed(equal::MTU);
+pub const MTU: Optional<Bytes> = Optional::size(
+    "mtu",
+    (576, 65_535),
+    "the largest IP packet; the path's where that is less; not typed: with --to what probes find",
+)
+.assumed(equal::MTU);
 
 /// Key for explicit congestion notification.
 pub const ECN: Optional<bool> = Optional::switch(
