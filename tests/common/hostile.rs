@@ -72,6 +72,7 @@ fn a_server_cannot_write_on_the_terminal() {
         nonce: None,
         limits,
         echoes: false,
+        answers_probes: false,
     };
     for kind in [FaultKind::Peer, FaultKind::Usage, FaultKind::Setup, FaultKind::Blocked] {
         let fault = Fault { kind, message: hostile() };

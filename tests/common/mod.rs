@@ -855,6 +855,7 @@ fn record(contender: usize, block: u64) -> Record {
             header_bytes: 28,
             path_mtu: 1_500,
         }),
+        path_mtu: Vec::new(),
         counters: Some(counters()),
         far_counters: (contender != BBR).then(counters),
         throttled: None,

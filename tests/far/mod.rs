@@ -150,6 +150,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
                 std::mem::forget(door.take());
                 listens(&mut control)
             }
+            ToAgent::Probe { .. } => panic!("the server answers probes itself"),
             ToAgent::CallOff => panic!("the server ends agents itself"),
             ToAgent::Echo { .. } => panic!("the server answers echoes itself"),
         };
@@ -488,6 +489,7 @@ pub(crate) fn plan() -> AgentPlan {
         share: None,
         mtu: None,
         origin: Origin::default(),
+        hole: None,
         goes_first: false,
         grant: None,
         clock: None,

@@ -17,8 +17,14 @@ use deadheat::trial::control::{
 fn serve(mut client: TcpStream, body: &str) {
     read::<Greeting>(&mut client).unwrap();
     let (version, limits) = ("0.1.0".to_owned(), DEFAULT_LIMITS);
-    let welcome =
-        FromServer::Welcome { protocol: PROTOCOL, version, nonce: None, limits, echoes: false };
+    let welcome = FromServer::Welcome {
+        protocol: PROTOCOL,
+        version,
+        nonce: None,
+        limits,
+        echoes: false,
+        answers_probes: false,
+    };
     write(&mut client, &welcome).unwrap();
     write(&mut client, &FromServer::Facts(Box::new(HostFacts::gather()))).unwrap();
     assert!(matches!(read(&mut client).unwrap(), ToAgent::Open(_)));

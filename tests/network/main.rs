@@ -7,6 +7,7 @@ mod handed_in;
 mod away;
 mod emulated;
 mod external;
+mod mtu;
 mod net;
 mod path;
 mod remote;

@@ -48,19 +48,7 @@ impl TwoHosts {
     }
 
     fn serve_at(&self, port: &str) -> Server {
-        let mut child = Command::new("ip")
-            .args(["netns", "exec", &self.far, "setpriv", "--reuid=65534", "--regid=65534"])
-            .args(["--clear-groups", env!("CARGO_BIN_EXE_deadheat"), "serve"])
-            .args(["--max-rate", "200gbit", "--port", port])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        log.read_line(&mut line).unwrap();
-        assert!(line.contains("listens at"), "{line}");
-        std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
-        Server(child)
+        served(&self.far, port)
     }
 
     fn race(&self, args: &[&str], dir: &Path) -> Output {
@@ -80,6 +68,23 @@ impl Drop for TwoHosts {
             let _ = Command::new("ip").args(["netns", "del", host]).status();
         }
     }
+}
+
+/// `deadheat serve` on the host `far`, as nobody; answers once it listens.
+pub(crate) fn served(far: &str, port: &str) -> Server {
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", far, "setpriv", "--reuid=65534", "--regid=65534"])
+        .args(["--clear-groups", env!("CARGO_BIN_EXE_deadheat"), "serve"])
+        .args(["--max-rate", "200gbit", "--port", port])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert!(line.contains("listens at"), "{line}");
+    std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
+    Server(child)
 }
 
 pub(super) struct Server(pub(super) Child);

@@ -10,8 +10,10 @@ use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
 use deadheat::result::outcome::{Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
+use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
 use deadheat::trial::path::facts::ReachFacts;
+use deadheat::trial::path::probed::{ProbedPath, UnknownMtu};
 use serde_json::Value;
 
 /// A kind of file, its schema and its manual.
@@ -40,6 +42,7 @@ const RESULT: Format = Format {
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
         over_a_way(&mut outcome);
+        over_probed_paths(&mut outcome);
         beside_a_load(&mut outcome);
         on_two_clocks(&mut outcome);
         json(&outcome)
@@ -47,6 +50,17 @@ const RESULT: Format = Format {
     is_readable: |value| serde_json::from_value::<Outcome>(value).is_ok(),
     sizes: (20, 100),
 };
+
+/// Adds what probes find: a black hole on the way there, an announced size on the way back, and a server that is too old.
+fn over_probed_paths(outcome: &mut Outcome) {
+    let way = |beyond| WayMtu { bytes: 1_280, beyond };
+    let (up, down) = (way(LargerPackets::Vanish), way(LargerPackets::Announced));
+    let mtu = Some(PathMtu { kernel_bytes: 1_500, up, down });
+    let probed = ProbedPath { host: "far.example".into(), mtu, unknown: None };
+    let unknown = Some(UnknownMtu::OldServer);
+    let old = ProbedPath { host: "old.example".into(), mtu: None, unknown };
+    outcome.trials[0].record.path_mtu = vec![probed, old];
+}
 
 /// Adds what a race to a server has whose name has two addresses, from an address and an interface that were given.
 fn over_a_way(outcome: &mut Outcome) {

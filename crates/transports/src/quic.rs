@@ -143,7 +143,8 @@ pub(super) const WINDOW: Optional<Bytes> = Optional::size(
 pub(super) const PACKET: Optional<Bytes> = Optional::size(
     "mtu",
     (1_228, 9_216),
-    "the largest IP packet, up to a jumbo frame; the path's where that is less",
+    "the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to \
+     what probes find",
 )
 .assumed(equal::MTU);
 

@@ -22,10 +22,12 @@
 //! | [`spread`], [`pooled`] | spread of figures, for drawings; pooled round trips, from raw samples |
 //! | [`mod@highs`] | highs and lows of a race over hours or days |
 //! | [`mod@compare`], [`independent`] | comparison of saved races; verdicts on unpaired trials |
+//! | [`black_hole`] | paths on which large packets vanish, and paths that were not probed |
 //! | [`translated`] | address translation between the ends, behind which a floor may be another host's |
 //! | [`kind`], [`conditions`] | properties that runs of the same thing share; conditions that differ between them |
 //! | [`mod@history`] | repeated runs of a race: series and changes of level |
 
+pub mod black_hole;
 pub mod causes;
 pub mod claims;
 pub mod compare;

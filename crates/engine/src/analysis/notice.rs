@@ -1,5 +1,6 @@
 //! Warnings in words: the observation and the advice, under a stable code.
 
+use super::black_hole::FarPathNotice;
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::exclusions::UnequalLosses;
 use super::far_end::FarEndNotice;
@@ -82,6 +83,8 @@ pub enum Notice {
         /// The seed.
         seed: u64,
     },
+    /// Path to a far host on which large packets vanish, or which was not probed.
+    FarPath(FarPathNotice),
     /// Fragmentation of messages, with losses by it and by the receive buffer.
     Fragmented(Losses),
     /// A receiver's socket had no room for messages.
@@ -248,6 +251,23 @@ fn lost_on_loopback(labels: &[String], lost: u64) -> String {
     format!("{lost} messages of {labels} were lost on loopback, where only full buffers lose any")
 }
 
+fn path_overrun(packets: u64, trials: usize) -> String {
+    format!(
+        "{packets} packets were lost in the emulated path's devices and rings in {trials} trials, \
+         which do not count: this host could not move what was offered"
+    )
+}
+
+const DRAWS_REPEAT_ADVICE: &str =
+    "leave seed= out of the path, so that each block has its own; --seed repeats the whole race";
+
+fn draws_repeat(seed: u64) -> String {
+    format!(
+        "seed={seed} in the path repeats the same losses and delays in every block: verdicts and intervals \
+         hold for these alone"
+    )
+}
+
 impl Notice {
     /// Returns the stable code of the notice.
     pub fn code(&self) -> &'static str {
@@ -268,6 +288,7 @@ impl Notice {
             Notice::LostOutsidePath { .. } => "lost_outside_path",
             Notice::PathOverrun { .. } => "path_overrun",
             Notice::DrawsRepeat { .. } => "draws_repeat",
+            Notice::FarPath(notice) => notice.code(),
             Notice::Fragmented(_) => "fragmented",
             Notice::ReceiveBuffer(_) => "receive_buffer",
             Notice::SendQueue(_) => "send_queue",
@@ -317,14 +338,9 @@ impl Notice {
                 "{lost} messages of {label} were lost on the way, and the path knows of {accounted} \
                  packets that did not arrive as they were sent"
             ),
-            Notice::PathOverrun { packets, trials } => format!(
-                "{packets} packets were lost in the emulated path's devices and rings in {trials} \
-                 trials, which do not count: this host could not move what was offered"
-            ),
-            Notice::DrawsRepeat { seed } => format!(
-                "seed={seed} in the path repeats the same losses and delays in every block: verdicts and intervals \
-                 hold for these alone"
-            ),
+            Notice::PathOverrun { packets, trials } => path_overrun(*packets, *trials),
+            Notice::DrawsRepeat { seed } => draws_repeat(*seed),
+            Notice::FarPath(notice) => notice.to_string(),
             Notice::Fragmented(losses) => fragmented(losses),
             Notice::ReceiveBuffer(losses) => receive_buffer(losses),
             Notice::SendQueue(losses) => send_queue(losses),
@@ -393,9 +409,8 @@ impl Notice {
             Notice::PathOverrun { .. } => {
                 "offer less (a paced workload, a lower rate), or race on a host with more CPUs"
             }
-            Notice::DrawsRepeat { .. } => {
-                "leave seed= out of the path, so that each block has its own; --seed repeats the whole race"
-            }
+            Notice::DrawsRepeat { .. } => DRAWS_REPEAT_ADVICE,
+            Notice::FarPath(notice) => notice.advice(),
             Notice::Fragmented(_) => {
                 "send messages that fit the path MTU; where the receive buffer lost some, raise it, \
                  too (rcvbuf, net.core.rmem_max on the receiving host)"

@@ -8,8 +8,8 @@ use super::notice::{Notice, VerdictEffect};
 use super::table::{Table, TrialFilter};
 use super::translated::translated;
 use super::{
-    exclusions, fallbacks, library_limits, nat, order, own_state, path_account, rewritten,
-    settings, theory,
+    black_hole, exclusions, fallbacks, library_limits, nat, order, own_state, path_account,
+    rewritten, settings, theory,
 };
 use crate::analysis::claims::fewest_for;
 use crate::contract::PeerKind;
@@ -83,6 +83,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(nat::notices(outcome));
     all.extend(rewritten::notices(outcome));
     all.extend(library_limits::notices(outcome));
+    all.extend(black_hole::notices(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));

@@ -101,6 +101,7 @@ pub(super) fn admit(
         // No IP network has a smaller MTU (RFC 791, section 3.1: every host accepts packets of 576 bytes).
         mtu: plan.mtu.map(|mtu| mtu.max(576)),
         origin: Origin::default(),
+        hole: plan.hole,
         goes_first: false,
         blast: plan.blast,
         grant: plan.grant,

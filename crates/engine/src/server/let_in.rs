@@ -71,6 +71,7 @@ impl LetIn {
             nonce: nonce.clone(),
             limits: self.limits,
             echoes: true,
+            answers_probes: true,
         };
         Ok(GreetingAnswer { welcome, nonce, client: greeting.client })
     }

@@ -22,6 +22,7 @@
 //! - `cpu_shares` gives trials that run at once CPUs of their own.
 //! - `fit` compares the needed descriptors and tasks with the host's limits.
 //! - `pulse` notices that a client vanished amid its trial.
+//! - `probing` answers probes of the path, which an admitted client sends with a token of its own.
 //! - `token_table` maps tokens to trials; `log` limits the lines that strangers can cause.
 //! - [`AgentStarter`] separates the server from processes; tests start a thread instead.
 
@@ -57,6 +58,7 @@ mod log;
 mod own_ports;
 mod paid;
 mod pre_auth;
+mod probing;
 pub mod processes;
 mod pulse;
 mod queue;

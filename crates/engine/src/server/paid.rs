@@ -66,23 +66,27 @@ impl ByteAccount {
     ) -> Result<AllowanceShare, String> {
         let client = origin(peer);
         let mut state = self.lock();
-        let of_all = left(self.allowance.total, state.carried, state.taken);
-        let own = state.clients.get(&client).copied().unwrap_or_default();
-        let of_client = left(self.allowance.per_client, own.carried, own.taken);
-        if of_all == 0 {
-            return Err(used_up(self.allowance.total, "in all", "--max-total", state.taken));
-        }
-        if of_client == 0 {
-            let of = self.allowance.per_client;
-            return Err(used_up(of, "for one client", "--max-per-client", own.taken));
-        }
+        let rest = state.rest(&self.allowance, client)?;
         let account = Account::new().map_err(|e| format!("no account can be kept for it: {e}"))?;
-        let bytes = bytes.min(of_all).min(of_client);
+        let bytes = bytes.min(rest);
         state.taken = state.taken.saturating_add(bytes);
         state.make_room();
         let own = state.clients.entry(client).or_default();
         own.taken = own.taken.saturating_add(bytes);
         Ok(AllowanceShare { paid: Arc::clone(self), client, bytes, account })
+    }
+
+    /// Checks that `peer` has anything left; otherwise the error is the reason.
+    pub(super) fn check(&self, peer: IpAddr) -> Result<(), String> {
+        self.lock().rest(&self.allowance, origin(peer)).map(drop)
+    }
+
+    /// Adds the bytes of probes of the path, which are no trial.
+    pub(super) fn add_probes(&self, peer: IpAddr, carried: Ways) {
+        let mut state = self.lock();
+        add(&mut state.carried, carried);
+        state.make_room();
+        add(&mut state.clients.entry(origin(peer)).or_default().carried, carried);
     }
 
     /// Returns a summary of the bytes carried, for an operator.
@@ -102,6 +106,21 @@ impl ByteAccount {
 }
 
 impl AccountState {
+    /// Returns the bytes that are left for a client; if there are none, the error is the reason.
+    fn rest(&self, allowance: &Allowance, client: IpAddr) -> Result<u64, String> {
+        let of_all = left(allowance.total, self.carried, self.taken);
+        let own = self.clients.get(&client).copied().unwrap_or_default();
+        let of_client = left(allowance.per_client, own.carried, own.taken);
+        if of_all == 0 {
+            return Err(used_up(allowance.total, "in all", "--max-total", self.taken));
+        }
+        if of_client == 0 {
+            let of = allowance.per_client;
+            return Err(used_up(of, "for one client", "--max-per-client", own.taken));
+        }
+        Ok(of_all.min(of_client))
+    }
+
     fn make_room(&mut self) {
         if self.clients.len() < MOST_CLIENTS {
             return;

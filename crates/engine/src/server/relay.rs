@@ -261,7 +261,7 @@ impl FrameRelay<'_> {
                 | ToAgent::Echo { .. },
             ) => {}
             Ok(ToAgent::CallOff) => return Err(TrialEnd::CalledOff),
-            Ok(ToAgent::Open(_) | ToAgent::Relay(_)) => {
+            Ok(ToAgent::Open(_) | ToAgent::Relay(_) | ToAgent::Probe { .. }) => {
                 return Err(TrialEnd::Nonsense("a new trial before the last one ended".into()));
             }
             Err(e) => return Err(TrialEnd::Nonsense(e.to_string())),

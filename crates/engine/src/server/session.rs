@@ -9,6 +9,7 @@ use super::admit::{AdmittedTrial, admit};
 use super::echo::{Echoes, MOST_ECHOES, answer};
 use super::ended_trial::{EndedTrial, numbered};
 use super::grants::{Grant, GrantTerms};
+use super::probing::ProbeSession;
 use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
 use super::relay::{FrameRelay, TrialEnd};
@@ -26,6 +27,7 @@ use crate::server::pre_auth::{close_with, refuse};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::HandOver;
+use crate::transport::hello::Token;
 use crate::trial::control::heartbeat;
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Share, ToAgent};
@@ -48,6 +50,8 @@ struct ClientSession<'a> {
     /// Address of the server as this client reaches it.
     here: SocketAddr,
     client: FramedStream<ControlStream>,
+    /// Time of the last request to probe the path.
+    probed: Option<Nanos>,
 }
 
 /// Serves one client until it leaves or must leave.
@@ -60,7 +64,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
         }
     };
     let client = FramedStream::new(stream, LARGEST as usize);
-    let mut session = ClientSession { shared, stop, peer, here, client };
+    let mut session = ClientSession { shared, stop, peer, here, client, probed: None };
     let (reached_at, seen_as) = (Some(here.ip()), Some(canonical(peer).ip()));
     let facts = HostFacts { reached_at, seen_as, ..shared.facts.clone() };
     if session.send(&FromServer::Facts(Box::new(facts))).is_ok() {
@@ -82,12 +86,29 @@ impl ClientSession<'_> {
             let frame = self.receive(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
+                Ok(ToAgent::Probe { token }) => return self.answer_probes(token),
                 // A message of the trial before.
                 Ok(_) => {}
                 Err(e) => return Err(self.close(&Error::peer("server", format!("you sent {e}")))),
             }
         }
         Err(self.close(&Error::peer("server", "you started trials that are not open")))
+    }
+
+    /// Answers probes of the path until the client's next message, and reports whether any arrived.
+    fn answer_probes(&mut self, token: Token) -> Result<(), SessionEnd> {
+        let (shared, client) = (self.shared, self.peer.ip());
+        let last = self.probed.replace(Monotonic.now());
+        let mut probing = match ProbeSession::open(shared, self.here, client, token, last) {
+            Ok(probing) => probing,
+            Err(why) => return self.refuse_trial("probes of the path", &why),
+        };
+        self.send(&FromServer::Probing)?;
+        let patience = &shared.config.patience;
+        if let Some(event) = probing.run(&mut self.client, self.stop, patience) {
+            return Err(self.close_after(event));
+        }
+        self.send(&FromServer::Probed { arrived: probing.arrived() })
     }
 
     fn open(&mut self, plan: AgentPlan) -> Result<(), SessionEnd> {

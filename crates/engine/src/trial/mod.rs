@@ -39,6 +39,7 @@ use explain::{EndNotes, Pass};
 pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
 use path::facts::{BuiltPath, ReachFacts};
+use path::probed::ProbedPath;
 
 /// View of a task for transports that share out its lanes.
 struct Lanes<'a>(&'a dyn Task);
@@ -316,6 +317,9 @@ pub struct Record {
     pub delivered_bytes: Option<u64>,
     /// Packets per message, if each message travels as a datagram and the path MTU is known.
     pub packets: Option<Packets>,
+    /// Paths to the far hosts as probes last found them; absent without far hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_mtu: Vec<ProbedPath>,
     /// Counters of the near end's network code over the trial; absent if the kernel exposes none.
     pub counters: Option<HostCounters>,
     /// Counters of the far end's network code; on one machine it reads the near end's counters once more.

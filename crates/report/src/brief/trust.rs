@@ -17,6 +17,8 @@ const TO_ACT_ON: &[&str] = &[
     "loss_on_loopback",
     "lost_outside_path",
     "path_overrun",
+    "black_hole",
+    "path_not_probed",
     "draws_repeat",
     "censored_percentile",
     "two_regimes",

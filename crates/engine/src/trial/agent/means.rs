@@ -137,6 +137,7 @@ mod tests {
             share: None,
             mtu: None,
             origin: Origin::default(),
+            hole: None,
             goes_first: false,
             grant: None,
             clock: None,

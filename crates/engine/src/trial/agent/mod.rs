@@ -4,6 +4,7 @@
 pub mod confine;
 pub mod driver;
 pub(super) mod effective;
+mod hole;
 pub mod intervals;
 pub mod means;
 mod meters;

@@ -25,6 +25,7 @@ use crate::trial::{misfit, suited};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
 use super::driver::{Flow, Further, limited};
+use super::hole;
 use super::intervals::Sampler;
 use super::means;
 use super::parting::Parting;
@@ -104,6 +105,9 @@ fn trial(
     means::limit(&plan, &*task)?;
     let tickets = Tickets::default();
     let (conns, listener) = connect(&plan, &contender, &*task, &tickets, door, &mut control)?;
+    // The parts of a contender may differ in the size of their packets.
+    let hole = plan.hole.filter(|_| contender.transport.parts().is_empty());
+    hole::check(hole, plan.side, &contender, &*task, &conns)?;
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
     for (flow, conn) in share(&plan).flows(task.info().flows.len()).zip(conns) {

@@ -118,11 +118,21 @@ pub enum FromServer {
         /// True if it answers echoes for the comparison of clocks; servers of older versions do not.
         #[serde(default)]
         echoes: bool,
+        /// True if it answers probes of the path ([`ToAgent::Probe`]).
+        #[serde(default)]
+        answers_probes: bool,
     },
     /// Facts of the server's host, once the client is admitted.
     Facts(Box<HostFacts>),
     /// Answer to an echo.
     Echoed(EchoAnswer),
+    /// The server awaits probes of the path.
+    Probing,
+    /// The probes are over.
+    Probed {
+        /// True if a hello of the client arrived over UDP.
+        arrived: bool,
+    },
     /// The trial waits for others to end.
     Queued {
         /// Number of trials ahead of it.
@@ -141,7 +151,10 @@ impl FromServer {
     pub fn is_meant(body: &[u8]) -> bool {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
-        let words = ["welcome", "facts", "echoed", "queued", "full", "refused", "stopped"];
+        let words = [
+            "welcome", "facts", "echoed", "probing", "probed", "queued", "full", "refused",
+            "stopped",
+        ];
         words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
     }
 }
@@ -179,6 +192,11 @@ pub enum ToAgent {
     Start,
     /// End the running flows and report, as a load does once the work beside it is over.
     Stop,
+    /// Await probes of the path over UDP with this token until the next message; only servers do.
+    Probe {
+        /// Token of the probes' hello.
+        token: Token,
+    },
     /// Answer at once with the times of the far clock. A server answers itself, before, amid and after trials.
     Echo {
         /// Time of sending on the near clock, which is repeated in the answer.
@@ -271,6 +289,9 @@ pub struct AgentPlan {
     /// Local address and interface of the sockets of this end (near); absent if the kernel chooses.
     #[serde(default, skip_serializing_if = "Origin::is_any")]
     pub origin: Origin,
+    /// Size in bytes of IP packets beyond which this end's vanish on the way, if probes found that they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole: Option<u32>,
     /// True if this end runs at a higher priority than other programs ([`crate::host::idle`]).
     #[serde(default)]
     pub goes_first: bool,
@@ -570,8 +591,14 @@ mod tests {
         let limits =
             Limits { duration_ns: Nanos(1), bytes: 1, rate_bps: BitRate(1), concurrent: 1 };
         let (version, host) = ("1".to_owned(), HostClock::default());
-        let welcome =
-            FromServer::Welcome { protocol: 1, version, nonce: None, limits, echoes: true };
+        let welcome = FromServer::Welcome {
+            protocol: 1,
+            version,
+            nonce: None,
+            limits,
+            echoes: true,
+            answers_probes: true,
+        };
         let (near_sent_ns, received_ns, sent_ns) = (Nanos(1), Nanos(2), Nanos(3));
         let echoed = EchoAnswer { near_sent_ns, received_ns, sent_ns, host };
         let words = [
@@ -579,6 +606,8 @@ mod tests {
             FromServer::Facts(Box::default()),
             FromServer::Echoed(echoed),
             FromServer::Queued { ahead: 1 },
+            FromServer::Probing,
+            FromServer::Probed { arrived: true },
             FromServer::Full(fault()),
             FromServer::Refused(fault()),
             FromServer::Stopped(fault()),
@@ -590,6 +619,8 @@ mod tests {
                 | FromServer::Facts(_)
                 | FromServer::Echoed(_)
                 | FromServer::Queued { .. }
+                | FromServer::Probing
+                | FromServer::Probed { .. }
                 | FromServer::Full(_)
                 | FromServer::Refused(_)
                 | FromServer::Stopped(_) => {}

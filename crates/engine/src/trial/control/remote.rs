@@ -102,6 +102,8 @@ pub struct SpokenProtocol {
     pub version: String,
     /// True if the server answers echoes for the comparison of clocks.
     pub echoes: bool,
+    /// True if the server answers probes of the path.
+    pub answers_probes: bool,
 }
 
 /// Name and credentials by which a server is reached.
@@ -377,8 +379,9 @@ impl ServerExchange<'_> {
                     env!("CARGO_PKG_VERSION")
                 )))
             }
-            FromServer::Welcome { protocol, version, nonce, limits, echoes } => {
-                Ok((nonce, limits, SpokenProtocol { protocol, version, echoes }))
+            FromServer::Welcome { protocol, version, nonce, limits, echoes, answers_probes } => {
+                let spoken = SpokenProtocol { protocol, version, echoes, answers_probes };
+                Ok((nonce, limits, spoken))
             }
             other => Err(self.unexpected(other)),
         }
@@ -535,6 +538,7 @@ mod tests {
                 nonce: None,
                 limits: LIMITS,
                 echoes: false,
+                answers_probes: false,
             };
             control::write(&mut stream, &welcome).unwrap();
             control::write(&mut stream, &FromServer::Facts(Box::default())).unwrap();

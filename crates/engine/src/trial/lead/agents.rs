@@ -20,6 +20,7 @@ use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK, await_ready};
+use super::path_probe::PathProbes;
 use super::served::{ServedCast, ServedNode};
 use super::{load, stints::Stints};
 use crate::host::block_probe::HostProbe;
@@ -35,8 +36,7 @@ use crate::trial::control::remote::ServerWait;
 use crate::trial::control::{GrantPlace, RelayPlan, ToAgent, patient::sleep};
 use crate::trial::process;
 use crate::trial::{
-    EmulatedPath, Observations, Order, PathFacts, Reconnection, Record, Runner, TrialOutcome,
-    floods,
+    Observations, Order, PathFacts, Reconnection, Record, Runner, TrialOutcome, floods,
 };
 
 /// Runs trials with real agents.
@@ -51,6 +51,8 @@ pub struct Agents {
     stop: Arc<AtomicBool>,
     noted: Option<Observations>,
     files: TrialFiles,
+    /// Probes of the path to a server.
+    path_probes: PathProbes,
     /// Probe of this host on the CPUs where the placement puts the ends, once the placement is known.
     probe: Option<HostProbe>,
     /// Guard that keeps the CPUs awake, if they must be.
@@ -102,6 +104,7 @@ impl Agents {
             stop: Arc::default(),
             noted: None,
             files: TrialFiles::default(),
+            path_probes: PathProbes::default(),
             probe: None,
             awake: None,
             goes_first: false,
@@ -142,21 +145,6 @@ impl Agents {
         self
     }
 
-    fn emulated(&self) -> Option<&EmulatedPath> {
-        match &self.far {
-            Far::Emulated(path) => Some(path),
-            Far::Loopback(_) | Far::Server { .. } => None,
-        }
-    }
-
-    fn ends(&self) -> Ends {
-        match self.far {
-            Far::Loopback(_) => Ends::OneMachine,
-            Far::Emulated(_) => Ends::ThroughEmulator,
-            Far::Server { .. } => Ends::TwoMachines,
-        }
-    }
-
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let started_ms = epoch_ms(SystemTime::now());
         let start = Monotonic.now();
@@ -181,33 +169,37 @@ impl Agents {
             record.valid = record.why_invalid.is_none();
         }
         self.far_clock.after(before, (&self.far, &cast, &self.stop), &mut record)?;
-        if let (Some(path), Some(account)) = (self.emulated(), ran.account) {
+        if let (Some(path), Some(account)) = (self.far.emulated(), ran.account) {
             path.judge(account, &mut record);
         }
         record.start_at(started_ms, ran.began - start);
         record.took_ns = (Monotonic.now() - start).0;
         record.implementation = self.implementation(&cast.work.contender, &record);
+        self.path_probes.note(&self.far, &cast.work, &self.stop, &mut record);
         Ok(record)
     }
 
     /// Returns the groups that take part in a trial.
     fn cast(&self, order: &Order, work_by_side: [SharedTask; 2]) -> Result<Cast> {
-        let assigned = order.placement.assign(self.ends(), Topology::here())?;
+        let assigned = order.placement.assign(self.far.ends(), Topology::here())?;
         let mut work = Group::measured(order, work_by_side, assigned)?;
         work.live = self.on_interval.is_some();
         work.goes_first = self.goes_first;
-        work.emulated = self.emulated().map(|path| path.terms());
+        work.emulated = self.far.emulated().map(|path| path.terms());
         if let Far::Server { server, .. } = &self.far {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
             work.origin = server.origin().clone();
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
+        self.path_probes.fit(&mut work);
         let mut loads = Vec::new();
-        if let Some(group) = Group::load(&work, Topology::here())? {
-            let way = RelayWay::of(&group.contender.via, &self.far)?;
+        if let Some(mut group) = Group::load(&work, Topology::here())? {
+            group.way = RelayWay::of(&group.contender.via, &self.far)?;
             let is_blast = group.is_served && floods(&group.contender, &*group.task);
-            loads.push(Group { way, blast: self.blast.filter(|_| is_blast), ..group });
+            group.blast = self.blast.filter(|_| is_blast);
+            self.path_probes.fit(&mut group);
+            loads.push(group);
         }
         let asked = order.pairing.task.info().load.as_ref();
         let lead = asked.map_or(Nanos::ZERO, |load| load.lead);
@@ -402,13 +394,18 @@ impl Runner for Agents {
                 Err(error) => return error.into(),
             }
         }
-        let ran = self.trial(order).map(Box::new);
+        // Probes are outside of the trial and its time.
+        let ready = self.path_probes.prepare(&self.far, &order.pairing, &self.stop);
+        let ran = ready.and_then(|()| self.trial(order)).map(Box::new).map_err(|error| {
+            self.path_probes.explain(&self.far, &order.pairing, &self.stop, error)
+        });
         ran.map_or_else(|error| self.far.outcome_of(error), TrialOutcome::Ran)
     }
 
     fn reconnect(&mut self) -> Result<Reconnection> {
         // The host may have started anew, and its clock with it.
         self.far_clock = FarClock::default();
+        self.path_probes.doubt();
         let (reached, changes) = self.far.reconnect(&self.stop)?;
         self.changes.extend(changes);
         Ok(reached)
@@ -421,7 +418,7 @@ impl Runner for Agents {
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
         // Without the program's path no trial can start, so this fails before the host settles.
         crate::trial::process::program()?;
-        let (ends, topology) = (self.ends(), Topology::here());
+        let (ends, topology) = (self.far.ends(), Topology::here());
         let (placement, why) = match asked {
             Some(placement) => (placement, "asked for".to_owned()),
             None => choose(topology, ends, load),
@@ -436,8 +433,8 @@ impl Runner for Agents {
         asked: Option<(Idle, &'static str)>,
         claimed: ClaimKind,
     ) -> Result<Option<(Idle, String)>> {
-        let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.ends()));
-        let is_here = self.ends() != Ends::TwoMachines;
+        let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.far.ends()));
+        let is_here = self.far.ends() != Ends::TwoMachines;
         self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
         self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {
             Ok(awake) => awake,

@@ -20,8 +20,9 @@ use crate::error::{Error, Result};
 use crate::measurements::ClockNeed;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
+use crate::transport::path_mtu::PathMtu;
 use crate::transport::via::{self, Via};
-use crate::transport::{Address, Contender, external};
+use crate::transport::{Address, Contender, equal, external};
 use crate::workload::SharedTask;
 use crate::workload::load::Stint;
 
@@ -76,6 +77,10 @@ pub(super) struct Group {
     pub(super) origin: Origin,
     /// Map from the far host's clock to this one's, if they have clocks of their own.
     pub(super) clock: Option<ClockMap>,
+    /// Size of the packets that the paths were found to take, if they were probed and the contender follows it.
+    pub(super) packet: Option<u32>,
+    /// Path MTU to each far host that probes found, in the order of the hosts.
+    pub(super) paths: Vec<Option<PathMtu>>,
 }
 
 impl Group {
@@ -135,6 +140,8 @@ impl Group {
             way: None,
             origin: Origin::default(),
             clock: None,
+            packet: None,
+            paths: Vec::new(),
         })
     }
 
@@ -172,6 +179,7 @@ impl Group {
             samples: self.order.samples.clone(),
             further: far,
             origin: self.near_origin(),
+            hole: self.paths.iter().flatten().filter_map(|mtu| mtu.hole(Side::Near)).min(),
             share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
             ..self.plan(Side::Near, first)
         }
@@ -190,9 +198,12 @@ impl Group {
     pub(super) fn far(&self, node: u16, at: Address, grant: Option<GrantPlace>) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
         let share = Some(share).filter(|_| self.far_nodes > 1);
-        let plan = AgentPlan { share, grant, ..self.plan(Side::Far, at) };
+        let hosts = self.paths.len().max(1);
+        let path = self.paths.get(usize::from(node) % hosts).copied().flatten();
+        let hole = path.and_then(|mtu| mtu.hole(Side::Far));
+        let plan = AgentPlan { share, grant, hole, ..self.plan(Side::Far, at) };
         match self.is_served {
-            true => AgentPlan { contender: self.contender.without_files(), ..plan },
+            true => AgentPlan { contender: self.sized(self.contender.without_files()), ..plan },
             false => plan,
         }
     }
@@ -250,10 +261,21 @@ impl Group {
         }
     }
 
+    /// Returns the path MTU of the narrowest probed path.
+    pub(super) fn narrowest(&self) -> Option<PathMtu> {
+        self.paths.iter().flatten().copied().min_by_key(PathMtu::bytes)
+    }
+
     /// Returns the contender as its ends get it: without its commands, which the ends do not use.
     fn contender_for_ends(&self) -> String {
         let external = self.contender.external.as_ref();
-        external.map_or_else(|| self.order.contender(), |pair| pair.carries.clone())
+        external.map_or_else(|| self.sized(self.order.contender()), |pair| pair.carries.clone())
+    }
+
+    /// Returns a contender as typed, with packets as large as the path takes.
+    fn sized(&self, typed: String) -> String {
+        let larger = self.packet.map(|packet| equal::with_packets(&typed, packet));
+        larger.and_then(Result::ok).unwrap_or(typed)
     }
 
     fn plan(&self, side: Side, endpoint: Address) -> AgentPlan {
@@ -278,8 +300,12 @@ impl Group {
             live: self.live,
             pass: self.order.pass,
             emulated: self.emulated,
-            mtu: self.way.as_ref().and_then(|way| way.mtu),
             origin: Origin::default(),
+            mtu: [self.way.as_ref().and_then(|way| way.mtu), self.packet]
+                .into_iter()
+                .flatten()
+                .min(),
+            hole: None,
             goes_first: self.goes_first,
             blast: self.blast,
             grant: None,

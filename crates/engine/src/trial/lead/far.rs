@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use crate::contract::Reach;
 use crate::error::{Error, Result};
 use crate::foreign::visible;
+use crate::host::placement::Ends;
 use crate::path::{Family, PathKind};
 use crate::time::Nanos;
 use crate::transport::{Address, Contender, unserved};
@@ -50,12 +51,10 @@ impl Far {
 
     /// Returns the servers of another version that still speak our protocol, in words; `None` if there are none.
     pub fn other_version(&self) -> Option<String> {
-        let Far::Server { host, server, further } = self else { return None };
         let here = env!("CARGO_PKG_VERSION");
-        let further = further.iter().map(|far| (&far.host, &far.server));
-        let others: Vec<String> = [(host, server)]
+        let others: Vec<String> = self
+            .hosts()
             .into_iter()
-            .chain(further)
             .filter(|(_, server)| server.facts.deadheat != here)
             .map(|(host, server)| {
                 format!("{} runs deadheat {}", visible(host), visible(&server.facts.deadheat))
@@ -63,6 +62,23 @@ impl Far {
             .collect();
         let is_any = !others.is_empty();
         is_any.then(|| format!("{}, and this is deadheat {here}", others.join(", ")))
+    }
+
+    /// Returns the emulated path to it, if it is behind one.
+    pub(super) fn emulated(&self) -> Option<&EmulatedPath> {
+        match self {
+            Far::Emulated(path) => Some(path),
+            Far::Loopback(_) | Far::Server { .. } => None,
+        }
+    }
+
+    /// Returns the places of the two ends of a trial.
+    pub(super) fn ends(&self) -> Ends {
+        match self {
+            Far::Loopback(_) => Ends::OneMachine,
+            Far::Emulated(_) => Ends::ThroughEmulator,
+            Far::Server { .. } => Ends::TwoMachines,
+        }
     }
 
     /// Returns true if no trial can be opened there any more; to be asked while none is open.
@@ -155,9 +171,15 @@ impl Far {
 
     /// Returns the servers, in the order of their hosts; none without a server.
     pub(super) fn servers(&self) -> Vec<&RemoteServer> {
+        self.hosts().into_iter().map(|(_, server)| server).collect()
+    }
+
+    /// Returns the names of the hosts as typed, with their servers; none without a server.
+    pub(super) fn hosts(&self) -> Vec<(&str, &RemoteServer)> {
         match self {
-            Far::Server { server, further, .. } => {
-                [&**server].into_iter().chain(further.iter().map(|one| &*one.server)).collect()
+            Far::Server { host, server, further } => {
+                let further = further.iter().map(|one| (one.host.as_str(), &*one.server));
+                [(host.as_str(), &**server)].into_iter().chain(further).collect()
             }
             Far::Loopback(_) | Far::Emulated(_) => Vec::new(),
         }

@@ -15,5 +15,6 @@ pub mod live;
 pub mod load;
 pub(super) mod nodes;
 pub mod pairing;
+mod path_probe;
 mod served;
 mod stints;

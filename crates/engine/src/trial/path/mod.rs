@@ -5,3 +5,4 @@ pub mod check;
 pub(super) mod emulated;
 pub mod facts;
 pub mod model_time;
+pub mod probed;
