@@ -417,9 +417,9 @@ fn arrived(record: &Record) -> std::result::Result<(), String> {
 /// Returns a note if the rounds of a survey are too few for intervals of full confidence.
 pub fn few_rounds(survey: &Survey) -> Option<String> {
     (survey.rounds < enough_rounds()).then(|| {
+        let (rounds, s) = (survey.rounds, if survey.rounds == 1 { "" } else { "s" });
         format!(
-            "{} rounds; intervals of 95 % need {}: a longer --budget has more",
-            survey.rounds,
+            "{rounds} round{s}; intervals of 95 % need {}: a longer --budget has more",
             enough_rounds()
         )
     })
@@ -505,7 +505,9 @@ mod tests {
         assert!(order(0).ne(order(1)) || order(1).ne(order(2)), "the order is random");
         assert_eq!(survey.figure("rtt_idle_ns").unwrap().point, 20e6);
         assert_eq!(survey.figure("goodput_both_8_bps").unwrap().rounds, 3);
-        assert!(few_rounds(survey).unwrap().contains("3 rounds"));
+        assert!(few_rounds(survey).unwrap().starts_with("3 rounds;"));
+        let one = Survey { rounds: 1, ..Survey::default() };
+        assert!(few_rounds(&one).unwrap().starts_with("1 round;"));
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn both(survey: &Survey, of: fn(Direction) -> String, extent: Extent) -> Option<
 }
 
 /// Returns the delays of paced datagrams in each direction with the error of the clocks, or the reason why they are not
-/// known; `None` without any trial of them that counts.
+/// known; `None` before the first round is complete.
 fn one_way(line: &LineOutcome, survey: &Survey, extent: Extent) -> Option<String> {
     let found = WAYS.map(|way| survey.figure(&figures::one_way(way)));
     let [Some(up), Some(down)] = found else { return why_no_delays(line, survey) };
@@ -128,9 +128,11 @@ fn why_no_delays(line: &LineOutcome, survey: &Survey) -> Option<String> {
         return Some(format!("not known: {paced}, which measures it, does not get through"));
     }
     let mut trials = survey.trials.iter().filter(|trial| trial.why_invalid.is_none());
-    trials.any(|trial| trial.part == LinePart::Paced).then(|| {
-        "not known: the hosts' clocks were not compared; update deadheat on the far one".to_owned()
-    })
+    let why = match trials.any(|trial| trial.part == LinePart::Paced) {
+        true => "the hosts' clocks were not compared; update deadheat on the far one",
+        false => "no trial of paced datagrams counts",
+    };
+    (survey.rounds > 0).then(|| format!("not known: {why}"))
 }
 
 /// Returns the DSCPs that arrived in both directions, then the others.
@@ -258,7 +260,8 @@ mod tests {
         let shown =
             fact(&without(|survey| survey.reach[0].why_not = Some("no answer".into())), "one way");
         assert_eq!(shown, "not known: udp, which measures it, does not get through");
-        assert_eq!(fact(&without(|survey| survey.trials.clear()), "one way"), "");
+        let shown = fact(&without(|survey| survey.trials.clear()), "one way");
+        assert_eq!(shown, "not known: no trial of paced datagrams counts");
     }
 
     #[test]
