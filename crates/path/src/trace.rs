@@ -1,8 +1,9 @@
 //! Traces: recordings of a link's capacity over time.
 //!
-//! There are two formats, which their first line distinguishes. mahimahi's has a whole number of milliseconds per
+//! There are three formats, which their first line distinguishes. mahimahi's has a whole number of milliseconds per
 //! line: at that time one packet of 1504 bytes may leave (1500 and the 4 that a TUN device adds in front,
-//! `PACKET_SIZE` in its `link_queue.hh`), and after the last one the trace repeats. Our own begins with
+//! `PACKET_SIZE` in its `link_queue.hh`), and after the last one the trace repeats. Pensieve's has lines of two numbers,
+//! seconds and Mbit/s, of which a rate holds from the time of the line before (`sim/fixed_env.py`). Our own begins with
 //! `deadheat-trace 1`, has lines `TIME RATE [DELAY [LOSS]]`, and ends with `end TIME`.
 
 use sha2::{Digest, Sha256};
@@ -68,12 +69,20 @@ pub enum Mode {
 pub(super) enum Format {
     Ours,
     Mahimahi,
+    /// Two columns, seconds and Mbit/s (Pensieve).
+    Columns,
 }
 
 impl Format {
     /// Returns the format of a file that begins with this line.
     pub(super) fn of(first: &str) -> Format {
-        if first.starts_with("deadheat-trace") { Format::Ours } else { Format::Mahimahi }
+        if first.starts_with("deadheat-trace") {
+            Format::Ours
+        } else if columns(first).is_some() {
+            Format::Columns
+        } else {
+            Format::Mahimahi
+        }
     }
 }
 
@@ -99,7 +108,7 @@ const LONGEST_DELAY: Nanos = Nanos::from_secs(3_600);
 const HIGHEST: BitRate = BitRate(1_000_000_000_000);
 
 impl Trace {
-    /// Reads a trace in either format; `mode` is for mahimahi's only, and `None` spreads.
+    /// Reads a trace in any format; `mode` is for mahimahi's only, and `None` spreads.
     ///
     /// # Errors
     /// [`Error::Data`] with the line, its mistake and a correct form; [`Error::Usage`] for a mode where the format
@@ -117,12 +126,13 @@ impl Trace {
             return Err(Error::data(file, format!("has more than {MOST_LINES} lines; cut it")));
         }
         let read = match Format::of(first.1) {
-            Format::Ours if mode.is_some() => {
+            Format::Ours | Format::Columns if mode.is_some() => {
                 return Err(Error::usage(format!(
                     "path: trace-mode is for mahimahi's format; {file} itself says what holds when"
                 )));
             }
             Format::Ours => ours(text),
+            Format::Columns => pensieve(text),
             Format::Mahimahi => mahimahi(text, mode.unwrap_or(Mode::Spread)),
         };
         let (length, content) =
@@ -155,7 +165,8 @@ fn mahimahi(text: &str, mode: Mode) -> Result<(Nanos, Content), Wrong> {
     let mut last_line = 0;
     for (line, typed) in content(text) {
         let ms: u64 = typed.parse().map_err(|_| {
-            (line, format!("`{}` is not a whole number of milliseconds (mahimahi's format), and the first line is not `{OURS}`", short(typed)))
+            (line, format!("`{}` is not a whole number of milliseconds (mahimahi's format), and the first line is neither `{OURS}` nor two \
+                           numbers (seconds and Mbit/s)", short(typed)))
         })?;
         let time = Nanos::from_millis(ms);
         if time > LONGEST {
@@ -210,6 +221,51 @@ fn spread(at: &[Nanos], length: Nanos) -> Vec<Step> {
         put(until, 0);
     }
     steps
+}
+
+/// Parses a line of two numbers, seconds and Mbit/s.
+fn columns(line: &str) -> Option<(f64, f64)> {
+    let mut words = line.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
+    let mut number = || words.next()?.parse::<f64>().ok().filter(|number| number.is_finite());
+    let (seconds, mbit) = (number()?, number()?);
+    words.next().is_none().then_some((seconds, mbit))
+}
+
+/// Reads lines of seconds and Mbit/s. The trace begins at the time of the first line, whose rate holds for no time.
+fn pensieve(text: &str) -> Result<(Nanos, Content), Wrong> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut begin, mut before, mut last_line) = (None, Nanos::ZERO, 0);
+    for (line, typed) in content(text) {
+        let (seconds, mbit) = columns(typed).ok_or_else(|| {
+            (line, format!("`{}` is not two numbers, seconds and Mbit/s", short(typed)))
+        })?;
+        last_line = line;
+        if !(0.0..=HIGHEST.0 as f64 / 1e6).contains(&mbit) {
+            return Err((line, format!("a rate of {mbit} Mbit/s; it is 0 to {HIGHEST}")));
+        }
+        let Some(begin) = begin else {
+            begin = Some(seconds);
+            continue;
+        };
+        let since = Nanos(((seconds - begin).max(0.0) * 1e9).round() as u64);
+        if since > LONGEST {
+            return Err((
+                line,
+                format!("{seconds} s is over 30 days after the first; cut the trace"),
+            ));
+        }
+        if since <= before {
+            return Err((line, format!("{seconds} is not after the line before; times increase")));
+        }
+        let rate = BitRate((mbit * 1e6).round() as u64);
+        steps.push(Step { from: before, rate, delay: None, loss: None });
+        before = since;
+    }
+    if steps.is_empty() {
+        let what = "one line is not enough: a rate holds from the time of the line before";
+        return Err((last_line, what.to_owned()));
+    }
+    finish(steps, before, None).map_err(|what| (last_line, what))
 }
 
 fn ours(text: &str) -> Result<(Nanos, Content), Wrong> {
@@ -380,6 +436,18 @@ mod tests {
     }
 
     #[test]
+    fn two_columns_are_seconds_and_mbit_of_the_time_before() {
+        let trace = read("10.0\t1.5\n11.0\t2\n12.5\t0.0000\n13.0\t0.5\n", None).unwrap();
+        let Content::Steps(steps) = &trace.content else { panic!("no steps") };
+        let seen: Vec<(u64, u64)> =
+            steps.iter().map(|step| (step.from.0 / 1_000_000, step.rate.0)).collect();
+        assert_eq!(seen, [(0, 2_000_000), (1_000, 0), (2_500, 500_000)]);
+        assert_eq!((trace.length, trace.capacity()), (Nanos::from_secs(3), 2_250_000.0));
+        let mode = read("0 1\n1 1\n", Some(Mode::Burst)).unwrap_err();
+        assert!(matches!(mode, Error::Usage(_)), "{mode:?}");
+    }
+
+    #[test]
     fn the_hash_is_of_the_bytes() {
         // printf '1\n' | sha256sum
         let want = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865";
@@ -403,6 +471,13 @@ mod tests {
             ("0\n0\n", "line 2: the last time is 0"),
             ("99999999999999999999\n", "line 1: "),
             ("9999999999999\n", "over 30 days"),
+            ("0 1\n", "line 1: one line is not enough"),
+            ("0 1\n1 x\n", "line 2: `1 x` is not two numbers, seconds and Mbit/s"),
+            ("0 1\n1 -1\n", "line 2: a rate of -1 Mbit/s"),
+            ("0 1\n1 1e9\n", "line 2: a rate of 1000000000 Mbit/s"),
+            ("0 1\n1 1\n1 1\n", "line 3: 1 is not after the line before"),
+            ("0 1\n9e9 1\n", "line 2: 9000000000 s is over 30 days"),
+            ("0 1\n1 0\n", "line 2: no line carries anything"),
             ("deadheat-trace 2\n", "line 1: `deadheat-trace 2` is not a version"),
             ("deadheat-trace 1\n", "line 1: the last line is not `end TIME`"),
             ("deadheat-trace 1\nend 1s\n", "line 2: nothing before `end`"),

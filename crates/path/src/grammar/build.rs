@@ -136,7 +136,7 @@ fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
     let (trace, format) = files.trace(file, mode)?;
     let overhead = match format {
         Format::Mahimahi => OPPORTUNITY_OVERHEAD,
-        Format::Ours => 0,
+        Format::Ours | Format::Columns => 0,
     };
     Ok((Rate::Trace(trace), overhead))
 }

@@ -180,7 +180,7 @@ pub(super) const TRACE: Key = Key {
     name: "trace",
     kind: Kind::Path,
     default: "",
-    doc: "the rate over time as recorded in a file, mahimahi's or our own format; begins again at its end",
+    doc: "the rate over time as recorded in a file, in mahimahi's, Pensieve's or our own format; begins again at its end",
 };
 
 pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst], "of a file in mahimahi's format: opportunities evenly over their millisecond, or at once as mahimahi does").or("spread");
