@@ -38,7 +38,6 @@ fn a_number_that_is_none_is_named_with_its_line() {
     for (content, want) in [
         ("1\n2\nabc\n", "line 3: `abc` is not a number"),
         ("1\n-2\n", "line 2: `-2`: it is negative"),
-        ("1\nNaN\n", "line 2: `NaN`: it is not a number"),
         ("1\ninf\n", "line 2: `inf`: it is too large"),
         ("1\n2,5\n", "line 2: `2,5` has more than one number, or a comma as decimal point"),
         ("1\n2 MB/s\n", "line 2: MB/s after ms; a time and a rate cannot be put together"),
@@ -87,7 +86,19 @@ fn folders_devices_and_missing_files_are_told_apart() {
 
 #[test]
 fn a_format_by_force_says_what_does_not_fit() {
-    for name in ["iperf3", "irtt", "flent", "hyperfine", "sockperf", "ping"] {
+    for name in [
+        "iperf3",
+        "irtt",
+        "flent",
+        "hyperfine",
+        "mtr",
+        "sockperf",
+        "iperf2",
+        "netperf",
+        "fping",
+        "wget",
+        "ping",
+    ] {
         let import = Import::new([file("../README.md")]).format(name).unwrap();
         let said = import.run(None).unwrap_err().to_string();
         assert!(said.contains(&format!("read as {name}: ")), "{said}");

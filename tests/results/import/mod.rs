@@ -20,6 +20,7 @@ mod formats;
 mod plain;
 mod published;
 mod sources;
+mod texts;
 
 /// A file that a real tool wrote.
 fn file(name: &str) -> PathBuf {

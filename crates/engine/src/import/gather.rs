@@ -75,6 +75,7 @@ impl SampleBuffer {
     }
 
     /// Returns all values unchanged.
+    #[cfg(test)]
     pub(super) fn into_vec(self) -> Vec<u64> {
         self.values
     }

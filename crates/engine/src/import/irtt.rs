@@ -1,12 +1,17 @@
 //! irtt: isochronous round trips over UDP, from `irtt client -o FILE.json` (irtt's doc/irtt-client.md, section
 //! OUTPUT; JSON format 1).
 
-use serde::Deserialize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::echo::{DUE, many};
 use super::foreign::ForeignFile;
 use super::gather::{EchoCounts, MetricNaming, SampleBuffer, loss_metric};
+use super::rates::push;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Account, Role};
+use crate::measurements::{Account, Metric, Role};
 use crate::result::date;
 
 /// Supported JSON format.
@@ -22,6 +27,11 @@ struct IrttFile {
     stats: IrttStats,
     #[serde(default)]
     round_trips: Vec<IrttRoundTrip>,
+    /// Error that ended the run, as text or as an object of Go.
+    #[serde(default)]
+    send_err: Option<Value>,
+    #[serde(default)]
+    receive_err: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -33,21 +43,68 @@ struct IrttVersion {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct IrttStats {
-    start_time: String,
-    packets_sent: u64,
-    packets_received: u64,
+    start_time: Value,
     server_packets_received: u64,
     duplicates: u64,
     late_packets: u64,
 }
 
+impl IrttStats {
+    /// Returns the start: text up to 0.9.0, and stamps since.
+    fn start(&self) -> Option<SystemTime> {
+        if let Some(text) = self.start_time.as_str() {
+            return date::parse_rfc3339(text);
+        }
+        UNIX_EPOCH.checked_add(Duration::from_nanos(self.start_time["wall"].as_u64()?))
+    }
+}
+
 #[derive(Deserialize)]
 struct IrttRoundTrip {
-    lost: String,
+    #[serde(default)]
+    lost: IrttLost,
     #[serde(default)]
     delay: IrttDelay,
     #[serde(default)]
     timestamps: IrttStamps,
+}
+
+/// Fate of a packet, as text or as a truth value.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IrttLost {
+    Truth(bool),
+    Text(String),
+}
+
+impl Default for IrttLost {
+    fn default() -> IrttLost {
+        IrttLost::Truth(false)
+    }
+}
+
+/// Direction in which a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostWay {
+    Not,
+    Up,
+    Down,
+    Unknown,
+}
+
+impl IrttLost {
+    fn way(&self) -> LostWay {
+        match self {
+            IrttLost::Truth(false) => LostWay::Not,
+            IrttLost::Truth(true) => LostWay::Unknown,
+            IrttLost::Text(text) => match text.as_str() {
+                "false" => LostWay::Not,
+                "true_up" => LostWay::Up,
+                "true_down" => LostWay::Down,
+                _ => LostWay::Unknown,
+            },
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -86,7 +143,7 @@ impl FormatReader for Irtt {
     }
 
     fn sniff(&self, head: &str) -> bool {
-        head.starts_with('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"")
+        head.contains('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"")
     }
 
     fn read(
@@ -94,39 +151,33 @@ impl FormatReader for Irtt {
         file: &mut ForeignFile,
         means: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
-        let [read] = <[IrttFile; 1]>::try_from(file.json::<IrttFile>()?)
-            .map_err(|all| format!("{} results of irtt in one file; give one each", all.len()))?;
-        let format = read.version.json_format;
-        if format > FORMAT {
-            return Err(format!(
-                "JSON format {format} of irtt is newer than {FORMAT}, which is read"
-            ));
+        let runs = file.json::<IrttFile>()?;
+        let first = runs.first().ok_or("there is no result in it")?;
+        let program = format!("irtt {}", first.version.irtt);
+        let began = first.stats.start();
+        let mut arm = Arm { implementation: program.clone(), ..Arm::default() };
+        for run in &runs {
+            let format = run.version.json_format;
+            if format > FORMAT {
+                return Err(format!(
+                    "JSON format {format} of irtt is newer than {FORMAT}, which is read"
+                ));
+            }
+            let (trial, metrics) = run.trial(means)?;
+            push(&mut arm, trial, metrics);
         }
-        if read.round_trips.is_empty() {
+        if arm.trials.iter().all(|trial| !trial.record.ran()) {
             return Err("there is no round trip in it (`irtt client` writes them with -o)".into());
         }
-        let mut unknown = vec![
-            "Round trips count from when a packet was sent, not from when it was due: a sender that \
-             was held up hides its delay."
-                .to_owned(),
-        ];
-        let rtt = MetricNaming::rtt();
-        let mut trial = round_trips(&read)?.trial(&rtt, means)?;
-        let mut metrics = rtt.metrics(Role::Claim);
-        one_way(&read, &mut trial, &mut metrics, &mut unknown)?;
-        account(&read.stats, &mut trial);
-        metrics.push(loss_metric());
-        let program = format!("irtt {}", read.version.irtt);
+        let mut unknown = vec![DUE.to_owned()];
+        if arm.metrics.iter().any(|metric| metric.name.starts_with("delay_")) {
+            unknown.push("by how much the two clocks differ, which one-way delays hold".into());
+        }
         Ok(FileContent {
-            began: date::parse_rfc3339(&read.stats.start_time),
+            began,
             unit: "ns".into(),
             trial: "a run of irtt".into(),
-            arms: vec![Arm {
-                implementation: program.clone(),
-                metrics,
-                trials: vec![trial],
-                ..Arm::default()
-            }],
+            arms: vec![arm],
             program: Some(program),
             unknown,
             ..FileContent::default()
@@ -134,87 +185,162 @@ impl FormatReader for Irtt {
     }
 }
 
-fn round_trips(read: &IrttFile) -> Result<SampleBuffer, String> {
-    let sent = |trip: &IrttRoundTrip| trip.timestamps.client.send.monotonic;
-    let first = read.round_trips.first().map_or(0, sent);
-    let mut values = SampleBuffer::default();
-    for (at, trip) in read.round_trips.iter().enumerate() {
-        let at_ns = sent(trip).saturating_sub(first);
-        match (trip.lost.as_str(), trip.delay.rtt) {
-            ("false", Some(rtt)) => {
-                let rtt = u64::try_from(rtt)
-                    .map_err(|_| format!("round_trips[{at}].delay.rtt is negative: {rtt}"))?;
-                values.push_at(rtt, at_ns)?;
-            }
-            ("false", None) => return Err(format!("round_trips[{at}] has no delay.rtt")),
-            _ => values.lost_at(at_ns)?,
+impl IrttFile {
+    fn trial(&self, means: &mut ReaderContext<'_>) -> Result<(ImportedTrial, Vec<Metric>), String> {
+        let error = [&self.send_err, &self.receive_err].into_iter().flatten().next();
+        if self.round_trips.is_empty() {
+            let words = error.map_or_else(|| "no packet was sent".to_owned(), Value::to_string);
+            return Ok((ImportedTrial::failed(&words), Vec::new()));
         }
+        let rtt = MetricNaming::rtt();
+        let mut doubts = Vec::new();
+        let mut trial = self.samples(&mut doubts)?.trial(&rtt, means)?;
+        let mut metrics = rtt.metrics(Role::Claim);
+        trial.doubts.extend(doubts);
+        self.one_way(&mut trial, &mut metrics)?;
+        self.account(&mut trial);
+        metrics.push(loss_metric());
+        let since = self.stats.start().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        trial.record.started_ms = since.map_or(0, |since| since.as_millis() as u64);
+        if let Some(error) = error {
+            trial.record.valid = false;
+            trial.record.why_invalid = Some(crate::foreign::short(&format!("unfinished: {error}")));
+        }
+        Ok((trial, metrics))
     }
-    Ok(values)
-}
 
-/// Accessor for the delay of one direction.
-type DelayOf = fn(&IrttDelay) -> Option<i64>;
-
-/// Adds the delays of each direction, if the server sent its time and the clocks allow it.
-fn one_way(
-    read: &IrttFile,
-    trial: &mut ImportedTrial,
-    metrics: &mut Vec<crate::measurements::Metric>,
-    unknown: &mut Vec<String>,
-) -> Result<(), String> {
-    let ways: [(&str, &str, DelayOf); 2] = [
-        ("delay_up", "delay up", |delay| delay.send),
-        ("delay_down", "delay down", |delay| delay.receive),
-    ];
-    let mut any = false;
-    for (stem, label, of) in ways {
-        let delays: Vec<i64> = read.round_trips.iter().filter_map(|trip| of(&trip.delay)).collect();
-        if delays.is_empty() {
-            continue;
-        }
+    fn samples(&self, doubts: &mut Vec<String>) -> Result<SampleBuffer, String> {
+        let sent = |trip: &IrttRoundTrip| trip.timestamps.client.send.monotonic;
+        let first = self.round_trips.first().map_or(0, sent);
         let mut values = SampleBuffer::default();
-        for delay in &delays {
-            let Ok(delay) = u64::try_from(*delay) else {
-                unknown.push(format!(
-                    "The two clocks disagree by more than a delay: {label} is negative and left out."
-                ));
-                return Ok(());
-            };
-            values.push(delay)?;
+        let (mut untimed, mut negative) = (0, None);
+        for trip in &self.round_trips {
+            let at_ns = sent(trip).saturating_sub(first);
+            if trip.lost.way() != LostWay::Not {
+                values.lost_at(at_ns)?;
+                continue;
+            }
+            match trip.delay.rtt.map(|ns| u64::try_from(ns).map_err(|_| ns)) {
+                Some(Ok(ns)) => values.push_at(ns, at_ns)?,
+                Some(Err(ns)) => negative = Some(ns),
+                None => untimed += 1,
+            }
         }
-        any = true;
-        let naming = MetricNaming::time(stem, label);
-        let summed = values.sum();
-        naming.enter(&summed, &mut trial.record);
-        trial.spreads.push(summed.five(label, naming.unit));
-        metrics.extend(naming.metrics(Role::Descriptive));
+        if untimed > 0 {
+            doubts.push(format!("{} without a time.", many(untimed, "answer")));
+        }
+        if let Some(ns) = negative {
+            doubts.push(format!("Impossible, and in no figure: a round trip of {ns} ns."));
+        }
+        Ok(values)
     }
-    if any {
-        unknown.push(
-            "One-way delays are differences of two clocks, and hold whatever these differed by."
-                .to_owned(),
-        );
+
+    /// Adds the delays of each direction, if the server sent its times. Where one of them exceeds its round trip, or is
+    /// negative, the clocks are too far apart for either.
+    fn one_way(&self, trial: &mut ImportedTrial, metrics: &mut Vec<Metric>) -> Result<(), String> {
+        let delays: Vec<[i64; 3]> = self
+            .round_trips
+            .iter()
+            .filter_map(|trip| Some([trip.delay.rtt?, trip.delay.send?, trip.delay.receive?]))
+            .collect();
+        let is_wrong = |[rtt, up, down]: &&[i64; 3]| up > rtt || down > rtt || *up < 0 || *down < 0;
+        if let Some([rtt, up, down]) = delays.iter().find(is_wrong) {
+            let ms = |ns: i64| ns as f64 / 1e6;
+            // With equal delays each way, the clocks would be apart by half of the difference.
+            let apart = ms(up.saturating_sub(*down)).abs() / 2.0;
+            trial.doubts.push(format!(
+                "The two clocks are about {apart:.3} ms apart, more than a delay (round trip {:.3} ms, {:.3} ms \
+                 there, {:.3} ms back): no one-way delay is a figure.",
+                ms(*rtt),
+                ms(*up),
+                ms(*down)
+            ));
+            return Ok(());
+        }
+        for (stem, label, at) in [("delay_up", "delay up", 1), ("delay_down", "delay down", 2)] {
+            if delays.is_empty() {
+                continue;
+            }
+            let mut values = SampleBuffer::default();
+            for delay in &delays {
+                values.push(u64::try_from(delay[at]).unwrap_or(0))?;
+            }
+            let naming = MetricNaming::time(stem, label);
+            let summed = values.sum();
+            naming.enter(&summed, &mut trial.record);
+            trial.spreads.push(summed.five(label, naming.unit));
+            metrics.extend(naming.metrics(Role::Descriptive));
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Adds the accounts, by the fate of each packet: irtt's own sums count a second answer as one, which hides a loss.
+    fn account(&self, trial: &mut ImportedTrial) {
+        let sent = self.round_trips.len() as u64;
+        let lost = |way| self.round_trips.iter().filter(|own| own.lost.way() == way).count() as u64;
+        let (up, down, unknown) = (lost(LostWay::Up), lost(LostWay::Down), lost(LostWay::Unknown));
+        let received = sent - up - down - unknown;
+        EchoCounts {
+            sent,
+            received,
+            duplicates: self.stats.duplicates,
+            reordered: self.stats.late_packets,
+        }
+        .enter(trial);
+        let there = self.stats.server_packets_received;
+        let by_server =
+            (received..=sent).contains(&there) && there > 0 && self.stats.duplicates == 0;
+        let there = match unknown {
+            _ if by_server => there,
+            0 if up + down > 0 => sent - up,
+            _ => return,
+        };
+        let way = |sent: u64, received: u64| {
+            let counts = EchoCounts { sent, received, ..EchoCounts::default() };
+            Some(Account { lost_on_path: sent - received, ..counts.account() })
+        };
+        trial.record.ledger.up = way(sent, there);
+        trial.record.ledger.down = way(there, received);
+    }
 }
 
-/// Adds the accounts. The direction of losses is known if the server counted packets.
-fn account(stats: &IrttStats, trial: &mut ImportedTrial) {
-    let fate = |sent, received| EchoCounts { sent, received, ..EchoCounts::default() };
-    let whole = EchoCounts {
-        duplicates: stats.duplicates,
-        reordered: stats.late_packets,
-        ..fate(stats.packets_sent, stats.packets_received)
-    };
-    whole.enter(trial);
-    let there = stats.server_packets_received;
-    if there >= stats.packets_received && there > 0 {
-        let way = |sent: u64, received: u64| {
-            let lost = sent.saturating_sub(received);
-            Some(Account { lost_on_path: lost, ..fate(sent, received).account() })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> IrttFile {
+        serde_json::from_str(json).unwrap()
+    }
+
+    const HEAD: &str = r#""version":{"irtt":"0.9.2","protocol":1,"json_format":1}"#;
+
+    #[test]
+    fn the_start_is_read_as_text_and_as_stamps() {
+        let at = |start: &str| {
+            let run = read(&format!("{{{HEAD},\"stats\":{{\"start_time\":{start}}}}}"));
+            run.stats.start()
         };
-        trial.record.ledger.up = way(stats.packets_sent, there);
-        trial.record.ledger.down = way(there, stats.packets_received);
+        let want = Some(UNIX_EPOCH + Duration::from_secs(1_795_197_747));
+        assert_eq!(at("\"2026-11-20T18:02:27.8Z\""), want);
+        assert_eq!(at("{\"wall\":1795197747000000000,\"monotonic\":5}"), want);
+        assert_eq!(at("7"), None);
+    }
+
+    #[test]
+    fn second_answers_hide_no_loss_and_directions_need_marks_or_counts() {
+        let trips = |trips: &str, stats: &str| {
+            let run = read(&format!("{{{HEAD},\"stats\":{{{stats}}},\"round_trips\":[{trips}]}}"));
+            let mut trial = ImportedTrial::default();
+            run.account(&mut trial);
+            let lost = |own: &Option<Account>| own.as_ref().map(|own| own.lost_on_path);
+            let ledger = &trial.record.ledger;
+            (trial.record.metrics["loss_share"], lost(&ledger.up), lost(&ledger.down))
+        };
+        let two = r#"{"lost":"false","delay":{"rtt":5}},{"lost":"true_down"}"#;
+        let hidden = r#""server_packets_received":2,"duplicates":1"#;
+        assert_eq!(trips(two, hidden), (0.5, Some(0), Some(1)));
+        let plain = r#"{"lost":false,"delay":{"rtt":5}},{"lost":true}"#;
+        assert_eq!(trips(plain, r#""server_packets_received":1"#), (0.5, Some(1), Some(0)));
+        assert_eq!(trips(plain, r#""server_packets_received":0"#), (0.5, None, None));
     }
 }

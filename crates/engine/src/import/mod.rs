@@ -9,6 +9,8 @@
 //! | `loose_json` | JSON with the faults that programs make |
 //! | [`mod@unit`] | units of numbers from other tools |
 //! | `gather` | samples of one trial, summarised and stored; five numbers |
+//! | `text`, `stamp` | numbers with their keys and units in text of any language; times in front of lines |
+//! | `echo`, `rates` | trials and metrics that several formats share |
 //! | `assemble` | contenders, trials and verdicts from the files read |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | the others | one format each, in [`ALL`] |
@@ -22,22 +24,32 @@ use crate::result::imported::SpreadOver;
 use crate::trial::Record;
 
 mod assemble;
+mod curl;
+mod echo;
 mod flent;
 mod foreign;
+mod fping;
 mod gather;
 mod hyperfine;
+mod iperf2;
 mod iperf3;
 mod irtt;
 mod loose_json;
+mod mtr;
+mod netperf;
 mod notes;
 mod ping;
 mod plain;
+mod rates;
 pub mod request;
 mod sockperf;
 mod sources;
+mod stamp;
+mod text;
 mod twice;
 pub mod unit;
 mod unpack;
+mod wget;
 
 use foreign::ForeignFile;
 pub use request::{Import, NumberMeaning};
@@ -49,7 +61,13 @@ pub const ALL: &[&dyn FormatReader] = &[
     &irtt::Irtt,
     &flent::Flent,
     &hyperfine::Hyperfine,
+    &mtr::Mtr,
+    &curl::Curl,
     &sockperf::Sockperf,
+    &iperf2::Iperf2,
+    &netperf::Netperf,
+    &fping::Fping,
+    &wget::Wget,
     &ping::Ping,
     &plain::Plain,
 ];

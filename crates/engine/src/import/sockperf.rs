@@ -1,13 +1,15 @@
-//! sockperf: the file of `--full-log`, or its printed output.
+//! sockperf: the file of `--full-log`, or its printed output, of its throughput mode, too.
 //!
 //! sockperf calls half of a round trip the latency, unless `--full-rtt` is given. This import uses whole round
 //! trips.
 
+use super::echo::ONLY_SUMS;
 use super::foreign::ForeignFile;
 use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
+use super::rates::{MESSAGES, SENT, TrialFigures, rate};
 use super::unit::Scale;
 use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Distribution, Quantile, Role, Unit};
+use crate::measurements::{Distribution, Metric, Quantile, Role, Unit};
 use crate::result::imported::SpreadOver;
 use crate::stats::quantile::printable;
 
@@ -61,6 +63,49 @@ struct SockperfLog {
     min: Option<f64>,
     max: Option<f64>,
     first_sent: Option<f64>,
+    throughput: ThroughputSums,
+}
+
+/// Sums of the throughput mode, at the sender.
+#[derive(Default)]
+struct ThroughputSums {
+    messages_per_s: Option<f64>,
+    /// Bytes of a message.
+    size: Option<f64>,
+    bps: Option<f64>,
+    seconds: Option<f64>,
+}
+
+impl ThroughputSums {
+    /// Takes a line of the mode; `false` for any other line. Its MB are of 1024 times 1024 bytes, its GB of 1000 MB.
+    fn line(&mut self, line: &str) -> bool {
+        if let Some(size) = after(line, "msg-size=") {
+            self.size = Some(size);
+        } else if line.starts_with("Total of ") {
+            self.seconds = after(line, " sent in ");
+        } else if let Some(count) = after(line, "Message Rate is ") {
+            self.messages_per_s = Some(count);
+        } else if let Some(rate) = after(line, "BandWidth is ") {
+            let unit = if line.contains("GBps") { 1_000.0 } else { 1.0 };
+            self.bps = Some(rate * unit * 8.0 * 1_048_576.0);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Returns the trial: how much was sent. How much was received is not known at this end.
+    fn trial(&self) -> Option<(ImportedTrial, Vec<Metric>)> {
+        let exact = self.messages_per_s.zip(self.size).map(|(rate, size)| rate * size * 8.0);
+        let bps = exact.or(self.bps)?;
+        let mut figures = TrialFigures::new();
+        figures.add(rate(SENT, Role::Claim), bps);
+        self.messages_per_s.into_iter().for_each(|count| {
+            figures.add(rate(MESSAGES, Role::Descriptive), count);
+        });
+        figures.record.took_ns = (self.seconds.unwrap_or(0.0) * 1e9) as u64;
+        Some((ImportedTrial::complete(figures.record), figures.metrics))
+    }
 }
 
 /// Kind of a figure: half a round trip or a whole one.
@@ -75,6 +120,9 @@ impl SockperfLog {
         let line = line.trim().trim_start_matches("sockperf: ");
         if self.in_rows {
             return self.row(line);
+        }
+        if self.throughput.line(line) {
+            return Ok(());
         }
         if line.starts_with("packet, ") {
             self.halved =
@@ -141,29 +189,17 @@ impl SockperfLog {
                 self.servers
             ));
         }
-        let mut unknown = Vec::new();
-        if self.halved == Some(FigureKind::Yes) {
-            unknown.push(
-                "sockperf calls half of a round trip latency; whole round trips stand here. How much \
-                 each way took is not known."
-                    .to_owned(),
-            );
-        }
-        let naming = MetricNaming::rtt();
-        let mut trial = if self.has_rows {
-            self.sampled(&naming, means)?
-        } else {
-            unknown.push(
-                "Only sockperf's percentiles are there: no distribution, nothing over time; the \
-                 definition of the percentiles is its own."
-                    .to_owned(),
-            );
-            self.summed(&naming)?
+        let has_trips = self.has_rows || !self.percentiles.is_empty();
+        let sent_only = if has_trips { None } else { self.throughput.trial() };
+        let mut unknown = vec!["messages of the warm-up".to_owned()];
+        let mut doubts = Vec::new();
+        let (trial, metrics) = match sent_only {
+            Some(sent) => {
+                unknown.push("what the receiver had".into());
+                sent
+            }
+            None => self.trips(means, &mut unknown, &mut doubts)?,
         };
-        unknown.push("What was sent while warming up is not in the file.".to_owned());
-        self.fate.enter(&mut trial);
-        let mut metrics = naming.metrics(Role::Claim);
-        metrics.push(loss_metric());
         Ok(FileContent {
             unit: "us".into(),
             trial: "a run of sockperf".into(),
@@ -175,8 +211,37 @@ impl SockperfLog {
             }],
             program: Some(self.program.unwrap_or_else(|| "sockperf".into())),
             unknown,
+            doubts,
             ..FileContent::default()
         })
+    }
+
+    /// Returns the trial of round trips.
+    fn trips(
+        &mut self,
+        means: &mut ReaderContext<'_>,
+        unknown: &mut Vec<String>,
+        doubts: &mut Vec<String>,
+    ) -> Result<(ImportedTrial, Vec<Metric>), String> {
+        if self.halved == Some(FigureKind::Yes) {
+            unknown.push("how long each way took".into());
+            let doubt =
+                "sockperf calls half of a round trip latency; whole round trips stand here.";
+            doubts.push(doubt.to_owned());
+        }
+        let naming = MetricNaming::rtt();
+        let mut trial = if self.has_rows {
+            self.sampled(&naming, means)?
+        } else {
+            unknown.push(ONLY_SUMS.into());
+            doubts
+                .push("Only sockperf's percentiles are there, by a definition of its own.".into());
+            self.summed(&naming)?
+        };
+        self.fate.enter(&mut trial);
+        let mut metrics = naming.metrics(Role::Claim);
+        metrics.push(loss_metric());
+        Ok((trial, metrics))
     }
 
     fn sampled(
@@ -194,9 +259,11 @@ impl SockperfLog {
     /// Returns a trial made from the summary.
     fn summed(&self, naming: &MetricNaming) -> Result<ImportedTrial, String> {
         if self.percentiles.is_empty() {
-            return Err("there are neither rows of a full log nor percentiles in it; sockperf \
-                        prints them at its end"
-                .into());
+            return Err(
+                "there are neither rows of a full log, nor percentiles, nor a message rate in \
+                        it; sockperf prints them at its end"
+                    .into(),
+            );
         }
         let n = self.observations;
         let at = |percent: f64| -> Result<Option<u64>, String> {
@@ -254,4 +321,29 @@ fn after(line: &str, word: &str) -> Option<f64> {
     let rest = line.split_once(word)?.1.trim_start();
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     rest[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_throughput_mode_tells_what_was_sent() {
+        let mut log = SockperfLog::default();
+        for line in [
+            "sockperf: Total of 2119468 messages sent in 1.100 sec",
+            "sockperf: NOTE: test was performed, using msg-size=14. For getting maximum throughput",
+            "sockperf: Summary: Message Rate is 1926789 [msg/sec]",
+            "sockperf: Summary: BandWidth is 25.725 MBps (205.800 Mbps)",
+        ] {
+            log.line(line).unwrap();
+        }
+        let (trial, _) = log.throughput.trial().unwrap();
+        assert_eq!(trial.record.metrics[SENT], 1_926_789.0 * 14.0 * 8.0);
+        assert_eq!(trial.record.metrics[MESSAGES], 1_926_789.0);
+        log.throughput.size = None;
+        let (trial, _) = log.throughput.trial().unwrap();
+        assert_eq!(trial.record.metrics[SENT], (25.725_f64 * 8.0 * 1_048_576.0).round());
+        assert_eq!(trial.record.took_ns, 1_100_000_000);
+    }
 }

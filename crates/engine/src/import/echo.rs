@@ -1,0 +1,502 @@
+//! Echoes of one run, of ping and its like: requests with their numbers, answers, and the program's own sums, put
+//! together as a trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::UNIX_EPOCH;
+
+use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
+use super::stamp::LineStamp;
+use super::{Arm, FiveNumberSummary, ImportedTrial, ReaderContext, rates};
+use crate::measurements::{Metric, Role, Unit};
+use crate::result::imported::SpreadOver;
+
+/// Maximum gap between sequence numbers that is filled with lost samples.
+const LONGEST_GAP: u64 = 1 << 20;
+
+/// Information that no such program keeps.
+pub(super) const DUE: &str = "when requests were due";
+
+/// Information that is missing where a file has no sums at its end.
+pub(super) const END: &str = "losses after the last answer";
+
+/// Information that sums no longer have.
+pub(super) const ONLY_SUMS: &str = "single round trips, of which only sums are there";
+
+/// Round trip as printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EchoTime {
+    /// Nanoseconds.
+    Exact(u64),
+    /// Less than these nanoseconds.
+    Below(u64),
+    /// Not printed.
+    Unknown,
+}
+
+/// Answer to a request.
+#[derive(Debug, Clone, Copy)]
+struct TripAnswer {
+    time: EchoTime,
+    /// Time of its line, in seconds.
+    at: Option<f64>,
+}
+
+/// Minimum, mean and maximum, in nanoseconds.
+pub(super) type EchoSums = [u64; 3];
+
+/// Echoes of one run.
+#[derive(Default)]
+pub(super) struct RoundTripRun {
+    /// Name or address of the far end, as printed.
+    pub target: String,
+    /// Time of its first line.
+    pub started: Option<LineStamp>,
+    answers: BTreeMap<u64, TripAnswer>,
+    /// Requests that had no answer when the program said so.
+    open: BTreeSet<u64>,
+    highest: Option<u64>,
+    duplicates: u64,
+    reordered: u64,
+    /// Errors about a request.
+    errors_of: BTreeSet<u64>,
+    /// Errors without a number.
+    errors: u64,
+    /// Requests and answers by the program's own count.
+    counted: Option<(u64, u64)>,
+    /// True if its count of answers holds errors, too.
+    counts_errors: bool,
+    sums: Option<EchoSums>,
+}
+
+/// Trial with the metrics that it has, and the information that it lacks.
+pub(super) struct EchoTrial {
+    pub trial: ImportedTrial,
+    pub metrics: Vec<Metric>,
+    pub unknown: Vec<&'static str>,
+}
+
+impl RoundTripRun {
+    /// Creates a run against a far end.
+    pub(super) fn to(target: &str) -> RoundTripRun {
+        RoundTripRun { target: target.to_owned(), ..RoundTripRun::default() }
+    }
+
+    /// Adds an answer to a request, by default the next one. A second answer to one is a duplicate.
+    pub(super) fn answer(&mut self, number: Option<u64>, time: EchoTime, at: Option<f64>) {
+        let number = self.number(number);
+        if self.answers.contains_key(&number) {
+            self.duplicates += 1;
+            return;
+        }
+        self.reordered += u64::from(self.highest.is_some_and(|highest| number < highest));
+        self.answers.insert(number, TripAnswer { time, at });
+        self.passed(number);
+    }
+
+    /// Adds a second answer to a request.
+    pub(super) fn duplicate(&mut self) {
+        self.duplicates += 1;
+    }
+
+    /// Adds a request that has no answer so far, by default the next one.
+    pub(super) fn unanswered(&mut self, number: Option<u64>) {
+        let number = self.number(number);
+        self.open.insert(number);
+        self.passed(number);
+    }
+
+    /// Adds an error about a request, if its number is known.
+    pub(super) fn error(&mut self, number: Option<u64>) {
+        match number {
+            Some(number) => {
+                let number = self.number(Some(number));
+                self.errors_of.insert(number);
+                self.unanswered(Some(number));
+            }
+            None => self.errors += 1,
+        }
+    }
+
+    /// Adds an error in place of an answer to the next request, which the program counts as an answer.
+    pub(super) fn answered_by_error(&mut self) {
+        self.counts_errors = true;
+        self.errors += 1;
+        self.unanswered(None);
+    }
+
+    /// Sets the program's own counts: requests and answers.
+    pub(super) fn counted(&mut self, sent: u64, received: u64) {
+        self.counted = Some((sent, received));
+    }
+
+    /// Sets the program's own sums.
+    pub(super) fn summed(&mut self, sums: EchoSums) {
+        self.sums = Some(sums);
+    }
+
+    /// Returns true if it has its counts: it ran to its end.
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted.is_some()
+    }
+
+    /// Returns true if it has answers.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Returns true if there is nothing that a trial could have. Requests without an answer count where a first line
+    /// named their target.
+    pub(super) fn is_empty(&self) -> bool {
+        let is_open = !self.open.is_empty() && !self.target.is_empty();
+        self.answers.is_empty() && self.counted.is_none() && self.sums.is_none() && !is_open
+    }
+
+    /// Returns the number of a request that counts from the first one: printed numbers have 16 bits, so one far below
+    /// the highest has begun anew. Without a printed number it is the next.
+    fn number(&self, printed: Option<u64>) -> u64 {
+        let Some(highest) = self.highest else { return printed.unwrap_or(0) };
+        match printed {
+            None => highest.saturating_add(1),
+            Some(printed) if printed > 0xffff => printed,
+            Some(printed) => {
+                let turn = highest & !0xffff;
+                let turns = [turn.checked_sub(0x1_0000), Some(turn), turn.checked_add(0x1_0000)];
+                let near = turns.into_iter().flatten().map(|turn| turn.saturating_add(printed));
+                near.min_by_key(|number| number.abs_diff(highest)).unwrap_or(printed)
+            }
+        }
+    }
+
+    fn passed(&mut self, number: u64) {
+        self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
+    }
+
+    /// Returns the numbers of the first and the last request that the lines know of.
+    fn span(&self) -> Option<(u64, u64)> {
+        let ends = |first: Option<&u64>, last: Option<&u64>| first.copied().zip(last.copied());
+        let answered = ends(self.answers.keys().next(), self.answers.keys().next_back());
+        let open = ends(self.open.first(), self.open.last());
+        match (answered, open) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Returns the run as a trial.
+    ///
+    /// # Errors
+    /// If its numbers jump, or its samples cannot be stored.
+    pub(super) fn trial(self, means: &mut ReaderContext<'_>) -> Result<EchoTrial, String> {
+        let mut unknown = vec![DUE];
+        let mut doubts = Vec::new();
+        let counts = self.counts(&mut doubts);
+        if self.counted.is_none() {
+            unknown.push(END);
+        }
+        let has_times = self.answers.values().any(|answer| answer.time != EchoTime::Unknown);
+        let (mut trial, mut metrics) = if has_times {
+            let naming = MetricNaming::rtt();
+            let mut trial = self.samples(&counts)?.trial(&naming, means)?;
+            let mut metrics = naming.metrics(Role::Claim);
+            // Few answers have no percentiles; their mean is what there is to compare.
+            let is_claim = !metrics.iter().any(|own| trial.record.metrics.contains_key(&own.name));
+            if let Some(mean) = self.mean(&counts) {
+                let role = if is_claim { Role::Claim } else { Role::Descriptive };
+                let metric = rates::time("rtt_mean", "RTT mean", role);
+                trial.record.metrics.insert(metric.name.clone(), mean);
+                metrics.push(metric);
+            }
+            (trial, metrics)
+        } else {
+            unknown.extend(self.sums.map(|_| ONLY_SUMS));
+            means_only(&counts, self.sums)
+        };
+        counts.enter(&mut trial);
+        metrics.push(loss_metric());
+        let untimed = self.answers.values().filter(|one| one.time == EchoTime::Unknown).count();
+        if untimed > 0 {
+            doubts.push(format!("{} without a time.", many(untimed as u64, "answer")));
+        }
+        let unanswered = self.errors_of.iter().filter(|own| !self.answers.contains_key(own));
+        let errors = self.errors + unanswered.count() as u64;
+        if errors > 0 {
+            trial.record.network_errors = errors;
+            doubts.push(format!("{} came back instead of answers.", many(errors, "error")));
+        }
+        let started = self.started.and_then(|stamp| stamp.at());
+        let since = started.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        trial.record.started_ms =
+            since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
+        trial.doubts.extend(doubts);
+        Ok(EchoTrial { trial, metrics, unknown })
+    }
+
+    /// Returns the mean of the round trips of answers, each counted once, or the program's own where not all of them are
+    /// known. Lost ones are in neither.
+    fn mean(&self, counts: &EchoCounts) -> Option<f64> {
+        let exact = |answer: &TripAnswer| match answer.time {
+            EchoTime::Exact(ns) => Some(ns as f64),
+            EchoTime::Below(_) | EchoTime::Unknown => None,
+        };
+        let known: Option<Vec<f64>> = self.answers.values().map(exact).collect();
+        let whole = known.filter(|known| known.len() as u64 == counts.received);
+        let own = self.sums.map(|[_, mean, _]| mean as f64).filter(|mean| *mean > 0.0);
+        whole.map(|known| known.iter().sum::<f64>() / known.len() as f64).or(own)
+    }
+
+    /// Returns the counts: the program's own, as far as the lines do not know better.
+    fn counts(&self, doubts: &mut Vec<String>) -> EchoCounts {
+        let seen = self.answers.len() as u64;
+        let (duplicates, reordered) = (self.duplicates, self.reordered);
+        let spanned = self.span().map_or(0, |(first, last)| (last - first).saturating_add(1));
+        let (sent, received) = match self.counted {
+            None => (spanned, seen),
+            Some((sent, _)) if self.counts_errors => (sent, seen),
+            Some((sent, received)) => {
+                if (1..received).contains(&seen) {
+                    let missing = many(received - seen, "answer");
+                    doubts.push(format!("{missing} of its sum are not in the file."));
+                }
+                (sent, received.max(seen))
+            }
+        };
+        EchoCounts { sent, received, duplicates, reordered }
+    }
+
+    /// Returns the samples in order of their requests; lost ones stand where a number is missing, as far as the count
+    /// of losses goes, the others at the end.
+    fn samples(&self, counts: &EchoCounts) -> Result<SampleBuffer, String> {
+        let times = SendTimes::of(&self.answers);
+        let mut values = SampleBuffer::default();
+        let mut left = counts.sent.saturating_sub(counts.received);
+        // Most programs count from 1; a 0 among the numbers says otherwise.
+        let mut next = self.span().map_or(0, |(first, _)| first.min(1));
+        for (number, answer) in &self.answers {
+            let gap = number.saturating_sub(next);
+            if gap > LONGEST_GAP && left > 0 {
+                return Err(format!("the sequence numbers jump from {next} to {number}"));
+            }
+            for lost in (next..*number).take(left.min(gap) as usize) {
+                put(&mut values, None, times.at_ns(lost))?;
+            }
+            left -= left.min(gap);
+            next = number.saturating_add(1);
+            if answer.time != EchoTime::Unknown {
+                put(&mut values, Some(answer.time), times.at_ns(*number))?;
+            }
+        }
+        for lost in next..next.saturating_add(left) {
+            put(&mut values, None, times.at_ns(lost))?;
+        }
+        Ok(values)
+    }
+}
+
+/// Adds a sample, lost or not, with its time if that is known.
+fn put(values: &mut SampleBuffer, time: Option<EchoTime>, at: Option<u64>) -> Result<(), String> {
+    match (time, at) {
+        (Some(EchoTime::Exact(ns)), Some(at)) => values.push_at(ns, at),
+        (Some(EchoTime::Exact(ns)), None) => values.push(ns),
+        // Such a sample is no number to store, with its time or without.
+        (Some(EchoTime::Below(ns)), _) => values.push_below(ns),
+        (Some(EchoTime::Unknown) | None, Some(at)) => values.lost_at(at),
+        (Some(EchoTime::Unknown) | None, None) => values.lost(),
+    }
+}
+
+/// Send times, from the times at which answers were printed. That of a lost request lies between its neighbours, as
+/// requests leave at equal intervals.
+struct SendTimes {
+    /// Numbers of requests, with seconds since the first known one.
+    known: Vec<(u64, f64)>,
+}
+
+impl SendTimes {
+    fn of(answers: &BTreeMap<u64, TripAnswer>) -> SendTimes {
+        let mut known = Vec::new();
+        for (number, answer) in answers {
+            let Some(at) = answer.at else { continue };
+            let trip = match answer.time {
+                EchoTime::Exact(ns) => ns as f64 / 1e9,
+                EchoTime::Below(_) | EchoTime::Unknown => 0.0,
+            };
+            known.push((*number, at - trip));
+        }
+        let first = known.first().map_or(0.0, |(_, at)| *at);
+        known.iter_mut().for_each(|(_, at)| *at -= first);
+        SendTimes { known }
+    }
+
+    /// Returns the send time of a request, in nanoseconds after the first known one; `None` if no time is known.
+    fn at_ns(&self, number: u64) -> Option<u64> {
+        let (first, last) = (self.known.first()?, self.known.last()?);
+        let behind = self.known.partition_point(|(known, _)| *known < number);
+        let (a, b) = match (behind.checked_sub(1), self.known.get(behind)) {
+            (_, Some(known)) if known.0 == number => (known, known),
+            (Some(before), Some(after)) => (&self.known[before], after),
+            _ => (first, last),
+        };
+        let step = if a.0 == b.0 { 0.0 } else { (b.1 - a.1) / (b.0 - a.0) as f64 };
+        let seconds = a.1 + step * (number as f64 - a.0 as f64);
+        Some((seconds.max(0.0) * 1e9) as u64)
+    }
+}
+
+/// Returns a trial of which only sums are known. A mean leaves lost ones out.
+pub(super) fn means_only(
+    counts: &EchoCounts,
+    sums: Option<EchoSums>,
+) -> (ImportedTrial, Vec<Metric>) {
+    let metric = rates::time("rtt_mean", "RTT mean", Role::Claim);
+    let mut trial = ImportedTrial::complete(blank());
+    if let Some([min, mean, max]) = sums {
+        if mean > 0 {
+            trial.record.metrics.insert(metric.name.clone(), mean as f64);
+        } else {
+            trial
+                .doubts
+                .push("Its mean was printed as 0: it is below the last printed digit.".into());
+        }
+        trial.spreads.push(FiveNumberSummary {
+            what: "RTT".into(),
+            unit: Unit::Nanos,
+            over: SpreadOver::Samples,
+            n: counts.received,
+            lost: counts.sent.saturating_sub(counts.received),
+            min: min as f64,
+            q1: None,
+            median: None,
+            q3: None,
+            max: max as f64,
+        });
+    }
+    (trial, vec![metric])
+}
+
+/// Trials by far end, in the order in which each first appears.
+#[derive(Default)]
+pub(super) struct TargetArms {
+    arms: Vec<Arm>,
+    /// Information that trials lack.
+    pub unknown: Vec<String>,
+}
+
+impl TargetArms {
+    /// Adds a run, which failed with these words if it has nothing to show.
+    ///
+    /// # Errors
+    /// See [`RoundTripRun::trial`].
+    pub(super) fn add(
+        &mut self,
+        run: RoundTripRun,
+        words: Option<&str>,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<(), String> {
+        let target = run.target.clone();
+        if run.is_empty() {
+            let trial = match words {
+                Some(words) => ImportedTrial::failed(words),
+                None => ImportedTrial::unfinished(blank(), "it has neither an answer nor a sum"),
+            };
+            self.arm(&target).trials.push(trial);
+            return Ok(());
+        }
+        let EchoTrial { trial, metrics, unknown } = run.trial(means)?;
+        for phrase in unknown {
+            if !self.unknown.iter().any(|known| known == phrase) {
+                self.unknown.push(phrase.to_owned());
+            }
+        }
+        rates::push(self.arm(&target), trial, metrics);
+        Ok(())
+    }
+
+    fn arm(&mut self, target: &str) -> &mut Arm {
+        let at = self.arms.iter().position(|arm| arm.name == target).unwrap_or_else(|| {
+            self.arms.push(Arm { name: target.to_owned(), ..Arm::default() });
+            self.arms.len() - 1
+        });
+        &mut self.arms[at]
+    }
+
+    /// Returns the arms. One alone has the name of its file, and no other.
+    pub(super) fn into_arms(mut self) -> Vec<Arm> {
+        if let [only] = &mut self.arms[..] {
+            only.name.clear();
+        }
+        self.arms
+    }
+}
+
+/// Returns a count with its noun.
+pub(super) fn many(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(run: &RoundTripRun) -> (u64, u64, u64) {
+        let counts = run.counts(&mut Vec::new());
+        (counts.sent, counts.received, counts.duplicates)
+    }
+
+    #[test]
+    fn sequence_numbers_turn_over() {
+        let mut run = RoundTripRun::default();
+        for number in [65_534, 65_535, 0, 2, 1] {
+            run.answer(Some(number), EchoTime::Exact(1), None);
+        }
+        let numbers: Vec<u64> = run.answers.keys().copied().collect();
+        assert_eq!(numbers, [65_534, 65_535, 65_536, 65_537, 65_538]);
+        assert_eq!(run.reordered, 1);
+    }
+
+    #[test]
+    fn a_second_answer_is_a_duplicate_and_a_late_one_is_not_lost() {
+        let mut run = RoundTripRun::default();
+        for number in [1, 2, 2] {
+            run.answer(Some(number), EchoTime::Exact(1), None);
+        }
+        run.unanswered(Some(3));
+        run.answer(Some(4), EchoTime::Exact(1), None);
+        assert_eq!(counted(&run), (4, 3, 1));
+        run.answer(Some(3), EchoTime::Exact(1), None);
+        assert_eq!(counted(&run), (4, 4, 1));
+        assert_eq!(run.mean(&run.counts(&mut Vec::new())), Some(1.0));
+        assert_eq!(run.samples(&run.counts(&mut Vec::new())).unwrap().into_vec().len(), 4);
+    }
+
+    #[test]
+    fn lost_requests_left_between_their_neighbours() {
+        let mut run = RoundTripRun::default();
+        for (number, at) in [(1, 100.0), (2, 101.0), (5, 104.0)] {
+            run.answer(Some(number), EchoTime::Exact(0), Some(at));
+        }
+        run.counted(6, 3);
+        let times = SendTimes::of(&run.answers);
+        let at: Vec<u64> =
+            (1..=6).map(|number| times.at_ns(number).unwrap() / 1_000_000_000).collect();
+        assert_eq!(at, [0, 1, 2, 3, 4, 5]);
+        let values = run.samples(&run.counts(&mut Vec::new())).unwrap().into_vec();
+        assert_eq!(
+            values.iter().map(|value| *value == 0).collect::<Vec<_>>(),
+            [true, true, false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn lines_that_are_cut_off_are_neither_lost_nor_samples() {
+        let mut run = RoundTripRun::default();
+        for number in 57..=60 {
+            run.answer(Some(number), EchoTime::Exact(1), None);
+        }
+        run.counted(60, 58);
+        let mut doubts = Vec::new();
+        let counts = run.counts(&mut doubts);
+        assert_eq!((counts.sent, counts.received), (60, 58));
+        assert_eq!(run.samples(&counts).unwrap().into_vec().len(), 6);
+        assert_eq!(doubts, ["54 answers of its sum are not in the file."]);
+    }
+}

@@ -1,0 +1,276 @@
+//! fping: a line for each answer (`-c`, `-l`), all times of a host in a line (`-C`), or its sums (`-q`), with times in
+//! front (`-D`). Several hosts in a file are contenders.
+
+use super::echo::{EchoSums, EchoTime, RoundTripRun, TargetArms};
+use super::foreign::ForeignFile;
+use super::text::{MILLIS, address, decimal};
+use super::{FileContent, FormatReader, ReaderContext, stamp};
+
+/// The format.
+pub(super) struct Fping;
+
+impl FormatReader for Fping {
+    fn id(&self) -> &'static str {
+        "fping"
+    }
+
+    fn summary(&self) -> &'static str {
+        "what fping prints: -c, -C, -l, with -D, -q or -e; each host is a contender"
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        head.lines().take(200).any(|line| {
+            let (_, text) = stamp::split(line);
+            match FpingLine::of(text) {
+                Some((host, FpingLine::Times(_))) => address(host).is_some(),
+                found => found.is_some(),
+            }
+        })
+    }
+
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let mut log = FpingLog::default();
+        while let Some(line) = file.next_line()? {
+            log.line(line);
+        }
+        log.content(means)
+    }
+}
+
+/// Line about a host.
+#[derive(Debug, Clone, PartialEq)]
+enum FpingLine {
+    /// Answer to the request of this number, or no answer.
+    Reply(u64, Option<u64>),
+    Duplicate,
+    /// Error from the network.
+    Error,
+    /// Each time, or no answer.
+    Times(Vec<Option<u64>>),
+    /// Requests, answers, and their sums.
+    Counts(u64, u64, Option<EchoSums>),
+    /// Answer to the only request, or no answer.
+    Alive(Option<EchoTime>),
+}
+
+impl FpingLine {
+    /// Recognises a line without its stamp; the host is first.
+    fn of(text: &str) -> Option<(&str, FpingLine)> {
+        if let Some((_, host)) = text.split_once(" for ICMP Echo sent to ") {
+            let host = host.split_whitespace().next()?;
+            return text.starts_with("ICMP ").then_some((host, FpingLine::Error));
+        }
+        let is_word = |host: &str| !host.is_empty() && !host.contains(char::is_whitespace);
+        if let Some((host, rest)) = text.split_once(" is ").filter(|(host, _)| is_word(host)) {
+            return alive(rest).map(|line| (host, line));
+        }
+        let (host, rest) = text.split_once(" : ")?;
+        let host = host.trim();
+        let line = is_word(host).then(|| about(rest.trim()))??;
+        Some((host, line))
+    }
+}
+
+/// Recognises `alive`, `alive (0.05 ms)` and `unreachable`.
+fn alive(rest: &str) -> Option<FpingLine> {
+    let rest = rest.trim();
+    match rest.strip_prefix("alive") {
+        Some("") => Some(FpingLine::Alive(Some(EchoTime::Unknown))),
+        Some(time) => {
+            let time = time.trim().strip_prefix('(')?;
+            Some(FpingLine::Alive(Some(EchoTime::Exact(ms(time.split(' ').next()?)?))))
+        }
+        None => (rest == "unreachable").then_some(FpingLine::Alive(None)),
+    }
+}
+
+fn about(rest: &str) -> Option<FpingLine> {
+    if rest.starts_with("duplicate for [") {
+        return Some(FpingLine::Duplicate);
+    }
+    if let Some(rest) = rest.strip_prefix('[') {
+        let (number, rest) = rest.split_once("], ")?;
+        let time = match rest.split_once(" bytes, ") {
+            Some((_, time)) => Some(ms(time.split(' ').next()?)?),
+            None => rest.starts_with("timed out").then_some(None)?,
+        };
+        return Some(FpingLine::Reply(number.parse().ok()?, time));
+    }
+    if let Some(rest) = rest.strip_prefix("xmt/rcv/%") {
+        let (_, counts) = rest.split_once(" = ")?;
+        let mut parts = counts.split(['/', '%', ',']).map(|part| part.trim().parse().ok());
+        let (sent, received) = (parts.next()??, parts.next()??);
+        let sums = counts.split_once("min/avg/max = ").and_then(|(_, sums)| {
+            let mut sums = sums.split('/').map(ms);
+            Some([sums.next()??, sums.next()??, sums.next()??])
+        });
+        return Some(FpingLine::Counts(sent, received, sums));
+    }
+    let time = |word: &str| if word == "-" { Some(None) } else { ms(word).map(Some) };
+    let times: Vec<_> = rest.split_whitespace().map(time).collect::<Option<_>>()?;
+    (!times.is_empty()).then_some(FpingLine::Times(times))
+}
+
+/// Parses milliseconds.
+fn ms(text: &str) -> Option<u64> {
+    MILLIS.whole(decimal(text.trim())?).ok()
+}
+
+/// Runs read so far, each of one host.
+#[derive(Default)]
+struct FpingLog {
+    runs: Vec<RoundTripRun>,
+    is_zoneless: bool,
+    /// With `-Q`: hosts whose sums of the present interval were there.
+    interval: Option<Vec<String>>,
+}
+
+impl FpingLog {
+    fn line(&mut self, line: &str) {
+        let (stamp, text) = stamp::split(line);
+        if stamp.is_some() && text.is_empty() {
+            self.interval = Some(Vec::new());
+            return;
+        }
+        let Some((host, found)) = FpingLine::of(text) else { return };
+        if matches!(found, FpingLine::Counts(..)) && self.is_of_interval(host) {
+            return;
+        }
+        let at = stamp.map(|stamp| stamp.seconds);
+        self.is_zoneless |= stamp.is_some_and(|at| at.basis == stamp::StampBasis::Zoneless);
+        let run = self.run(host, &found);
+        run.started = run.started.or(stamp);
+        match found {
+            FpingLine::Reply(number, Some(ns)) => {
+                run.answer(Some(number), EchoTime::Exact(ns), at);
+            }
+            FpingLine::Reply(number, None) => run.unanswered(Some(number)),
+            FpingLine::Duplicate => run.duplicate(),
+            FpingLine::Error => run.error(None),
+            FpingLine::Counts(sent, received, sums) => {
+                run.counted(sent, received);
+                sums.into_iter().for_each(|sums| run.summed(sums));
+            }
+            FpingLine::Times(times) => take_times(run, &times),
+            FpingLine::Alive(Some(time)) => run.answer(None, time, at),
+            FpingLine::Alive(None) => run.unanswered(None),
+        }
+    }
+
+    /// Returns true for the sums of an interval (`-Q`): the first of a host behind the time of the interval.
+    fn is_of_interval(&mut self, host: &str) -> bool {
+        let Some(hosts) = &mut self.interval else { return false };
+        let is_first = !hosts.iter().any(|known| known == host);
+        if is_first {
+            hosts.push(host.to_owned());
+        }
+        is_first
+    }
+
+    /// Returns the run of a host that a line belongs to: another one than before if that has its counts.
+    fn run(&mut self, host: &str, found: &FpingLine) -> &mut RoundTripRun {
+        let own = self.runs.iter().rposition(|run| run.target == host);
+        let is_over =
+            |run: &RoundTripRun| run.is_counted() && !matches!(found, FpingLine::Duplicate);
+        let at = own.filter(|at| !is_over(&self.runs[*at])).unwrap_or_else(|| {
+            self.runs.push(RoundTripRun::to(host));
+            self.runs.len() - 1
+        });
+        &mut self.runs[at]
+    }
+
+    fn content(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+        self.runs.retain(|run| !run.is_empty());
+        if self.runs.is_empty() {
+            return Err("there is neither an answer nor a sum of fping in it".into());
+        }
+        let began = self.runs.iter().find_map(|run| run.started).and_then(|at| at.at());
+        let mut arms = TargetArms::default();
+        for run in self.runs {
+            arms.add(run, None, means)?;
+        }
+        let zoneless = self.is_zoneless.then(|| stamp::ZONELESS.to_owned());
+        Ok(FileContent {
+            began,
+            program: Some("fping".into()),
+            unit: "ms".into(),
+            trial: "a run of fping".into(),
+            unknown: std::mem::take(&mut arms.unknown),
+            arms: arms.into_arms(),
+            doubts: zoneless.into_iter().collect(),
+        })
+    }
+}
+
+/// Takes all times of a host, which repeat the lines before them if there are any.
+fn take_times(run: &mut RoundTripRun, times: &[Option<u64>]) {
+    if !run.has_answers() {
+        for (number, time) in (0..).zip(times) {
+            match time {
+                Some(ns) => run.answer(Some(number), EchoTime::Exact(*ns), None),
+                None => run.unanswered(Some(number)),
+            }
+        }
+    }
+    let received = times.iter().flatten().count() as u64;
+    run.counted(times.len() as u64, received);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_line_is_recognised() {
+        use FpingLine::{Alive, Counts, Duplicate, Error, Reply, Times};
+        for (line, host, want) in [
+            (
+                "10.0.0.1 : [0], 64 bytes, 14.2 ms (14.2 avg, 0% loss)",
+                "10.0.0.1",
+                Reply(0, Some(14_200_000)),
+            ),
+            ("h        : [7], timed out (NaN avg, 100% loss)", "h", Reply(7, None)),
+            ("h : duplicate for [0], 64 bytes, 0.1 ms", "h", Duplicate),
+            ("h : xmt/rcv/%loss = 4/3/25%", "h", Counts(4, 3, None)),
+            (
+                "h : xmt/rcv/%return = 4/3/75%, outage(ms) = 9, min/avg/max = 14.1/14.2/14.5",
+                "h",
+                Counts(4, 3, Some([14_100_000, 14_200_000, 14_500_000])),
+            ),
+            ("h : 0.05 - 0.04", "h", Times(vec![Some(50_000), None, Some(40_000)])),
+            ("h is alive", "h", Alive(Some(EchoTime::Unknown))),
+            ("h is alive (0.05 ms)", "h", Alive(Some(EchoTime::Exact(50_000)))),
+            ("h is unreachable", "h", Alive(None)),
+            (
+                "ICMP Host Unreachable from 10.0.0.9 for ICMP Echo sent to 10.0.0.1",
+                "10.0.0.1",
+                Error,
+            ),
+        ] {
+            assert_eq!(FpingLine::of(line), Some((host, want)), "{line}");
+        }
+        for line in ["", " : ", "h : ", "a b : 1", "there is nothing", "h : [x], timed out"] {
+            assert_eq!(FpingLine::of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn sums_of_intervals_are_no_runs() {
+        let mut log = FpingLog::default();
+        for line in [
+            "[13:09:01]",
+            "a : xmt/rcv/%loss = 1/1/0%, min/avg/max = 1.0/1.0/1.0",
+            "[13:09:02]",
+            "a : xmt/rcv/%loss = 1/0/100%",
+            "a : xmt/rcv/%loss = 2/1/50%, min/avg/max = 1.0/1.0/1.0",
+        ] {
+            log.line(line);
+        }
+        assert_eq!(log.runs.len(), 1);
+        assert!(log.runs[0].is_counted());
+    }
+}

@@ -1,0 +1,282 @@
+//! mtr: its report (`-r`, `-w`), CSV (`-C`) and JSON (`-j`). The figures are of the last hop, the far end: the
+//! answers of routers before it say little about the path.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::echo::{DUE, ONLY_SUMS, means_only};
+use super::foreign::ForeignFile;
+use super::gather::{EchoCounts, blank, loss_metric};
+use super::stamp::{self, LineStamp};
+use super::text::MILLIS;
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext, rates};
+
+/// The format.
+pub(super) struct Mtr;
+
+/// Titles of columns by which a report is recognised.
+const TITLES: [&str; 7] = ["Loss%", "Drop", "Rcv", "Snt", "Avg", "Best", "Wrst"];
+
+/// First column of the CSV.
+const CSV: &str = "Mtr_Version,";
+
+impl FormatReader for Mtr {
+    fn id(&self) -> &'static str {
+        "mtr"
+    }
+
+    fn summary(&self) -> &'static str {
+        "mtr's report, -r, -C or -j: the far end, which is the last hop"
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        let is_json = head.trim_start().starts_with('{')
+            && head.contains("\"report\"")
+            && head.contains("\"hubs\"");
+        is_json || head.contains(CSV) || head.lines().any(|line| columns(line).is_some())
+    }
+
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let mut log = MtrLog::default();
+        if file.head().trim_start().starts_with('{') {
+            for document in file.json::<Value>()? {
+                log.document(&document)?;
+            }
+        } else {
+            while let Some(line) = file.next_line()? {
+                log.line(line);
+            }
+        }
+        log.content()
+    }
+}
+
+/// Figures of a hop, by the title of their column.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct MtrHop {
+    number: u64,
+    host: String,
+    figures: BTreeMap<String, f64>,
+}
+
+/// One report.
+#[derive(Default)]
+struct MtrReport {
+    /// Far end as asked for; not in a report for people.
+    target: Option<String>,
+    started: Option<LineStamp>,
+    last: Option<MtrHop>,
+}
+
+/// Reports read so far.
+#[derive(Default)]
+struct MtrLog {
+    program: Option<String>,
+    reports: Vec<MtrReport>,
+    started: Option<LineStamp>,
+    titles: Vec<String>,
+    is_csv: bool,
+}
+
+/// Returns the titles of the columns of a report: `HOST: h   Loss%   Snt   Last   Avg  Best  Wrst StDev`.
+fn columns(line: &str) -> Option<Vec<String>> {
+    let rest = line.trim_start().strip_prefix("HOST: ")?;
+    let titles: Vec<String> = rest.split_whitespace().skip(1).map(str::to_owned).collect();
+    let is_known = |title: &String| TITLES.contains(&title.as_str());
+    (titles.iter().filter(|title| is_known(title)).count() > 1).then_some(titles)
+}
+
+/// Parses `  1.|-- 10.0.0.1    0.0%    10    0.1   0.1   0.1   0.2   0.0`.
+fn hop(line: &str, titles: &[String]) -> Option<MtrHop> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (number, _) = words.first()?.split_once('.')?;
+    let number = number.parse().ok()?;
+    let names = words.len().checked_sub(titles.len())?;
+    let host = words.get(1..names)?.last().map_or("", |host| *host);
+    let value = |word: &&str| word.trim_end_matches('%').parse::<f64>().ok();
+    let values: Vec<f64> = words[names..].iter().map(value).collect::<Option<_>>()?;
+    let figures = titles.iter().cloned().zip(values).collect();
+    Some(MtrHop { number, host: host.trim_matches(['(', ')']).to_owned(), figures })
+}
+
+impl MtrLog {
+    fn line(&mut self, line: &str) {
+        if let Some(at) = line.trim_start().strip_prefix("Start: ") {
+            self.started = stamp::split(at).0;
+        } else if let Some(titles) = columns(line) {
+            self.titles = titles;
+            self.is_csv = false;
+            self.reports.push(MtrReport { started: self.started.take(), ..MtrReport::default() });
+        } else if line.starts_with(CSV) {
+            self.titles = line.split(',').map(|title| title.trim().to_owned()).collect();
+            self.is_csv = true;
+        } else if self.is_csv {
+            self.row(line);
+        } else if let Some(hop) = hop(line, &self.titles)
+            && let Some(report) = self.reports.last_mut()
+        {
+            report.last = Some(hop);
+        }
+    }
+
+    /// Takes a row of CSV. A hop that is not behind the one before begins another report.
+    fn row(&mut self, line: &str) {
+        let cells: BTreeMap<&str, &str> =
+            self.titles.iter().map(String::as_str).zip(line.split(',').map(str::trim)).collect();
+        let cell = |title: &str| cells.get(title).copied().unwrap_or_default();
+        let Ok(number) = cell("Hop").parse::<u64>() else { return };
+        let version = cell("Mtr_Version").trim_start_matches("MTR.");
+        self.program.get_or_insert_with(|| format!("mtr {version}"));
+        let figures = cells
+            .iter()
+            .filter_map(|(title, cell)| Some(((*title).to_owned(), cell.parse().ok()?)))
+            .collect();
+        let host = cell("Ip").to_owned();
+        let (target, started) = (cell("Host").to_owned(), stamp::split(cell("Start_Time")).0);
+        let goes_on = self.reports.last().is_some_and(|report| {
+            report.target.as_deref() == Some(&target)
+                && report.last.as_ref().is_some_and(|last| last.number < number)
+        });
+        if !goes_on {
+            self.reports.push(MtrReport { target: Some(target), started, last: None });
+        }
+        if let Some(report) = self.reports.last_mut() {
+            report.last = Some(MtrHop { number, host, figures });
+        }
+    }
+
+    fn document(&mut self, document: &Value) -> Result<(), String> {
+        let report = &document["report"];
+        let hubs = report["hubs"].as_array().ok_or("there is no `report.hubs` in it")?;
+        // Versions up to 0.94 wrote some numbers as text.
+        let number = |value: &Value| {
+            value.as_f64().or_else(|| value.as_str()?.trim_end_matches('%').parse().ok())
+        };
+        let last = hubs.last().map(|hub| {
+            let fields = hub.as_object().into_iter().flatten();
+            MtrHop {
+                number: number(&hub["count"]).unwrap_or(0.0) as u64,
+                host: hub["host"].as_str().unwrap_or_default().to_owned(),
+                figures: fields.filter_map(|(key, v)| Some((key.clone(), number(v)?))).collect(),
+            }
+        });
+        let target = report["mtr"]["dst"].as_str().map(str::to_owned);
+        self.reports.push(MtrReport { target, started: None, last });
+        Ok(())
+    }
+
+    fn content(self) -> Result<FileContent, String> {
+        let reports: Vec<MtrReport> =
+            self.reports.into_iter().filter(|report| report.last.is_some()).collect();
+        if reports.is_empty() {
+            return Err("there is no hop in it; `mtr -r`, `-C` and `-j` print them".into());
+        }
+        let began = reports.iter().find_map(|report| report.started).and_then(|at| at.at());
+        let mut arms: Vec<Arm> = Vec::new();
+        for report in &reports {
+            let name = report.name();
+            let at = arms.iter().position(|arm| arm.name == name).unwrap_or_else(|| {
+                arms.push(Arm { name: name.to_owned(), ..Arm::default() });
+                arms.len() - 1
+            });
+            let (trial, metrics) = report.trial();
+            rates::push(&mut arms[at], trial, metrics);
+        }
+        if let [only] = &mut arms[..] {
+            only.name.clear();
+        }
+        Ok(FileContent {
+            program: Some(self.program.unwrap_or_else(|| "mtr".into())),
+            began,
+            unit: "ms".into(),
+            trial: "a report of mtr".into(),
+            arms,
+            unknown: vec![DUE.into(), ONLY_SUMS.into()],
+            ..FileContent::default()
+        })
+    }
+}
+
+impl MtrReport {
+    /// Returns the far end as asked for, or the last hop.
+    fn name(&self) -> &str {
+        let last = self.last.as_ref().map_or("", |last| last.host.as_str());
+        self.target.as_deref().unwrap_or(last)
+    }
+
+    fn trial(&self) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
+        let last = self.last.clone().unwrap_or_default();
+        let is_other = |a: &str, b: &str| match (a.parse::<IpAddr>(), b.parse::<IpAddr>()) {
+            (Ok(a), Ok(b)) => a != b,
+            _ => false,
+        };
+        if let Some(target) = &self.target
+            && is_other(target, &last.host)
+        {
+            let why = format!("no hop is {target}; the last that answered is {}", last.host);
+            return (ImportedTrial::unfinished(blank(), &why), Vec::new());
+        }
+        let figure = |title: &str| last.figures.get(title).copied();
+        let sent = figure("Snt").unwrap_or(0.0).max(0.0) as u64;
+        let share = figure("Loss%").unwrap_or(0.0) / 100.0;
+        let received = figure("Rcv").unwrap_or(sent as f64 * (1.0 - share));
+        let counts = EchoCounts {
+            sent,
+            received: received.round().max(0.0) as u64,
+            ..EchoCounts::default()
+        };
+        let ns = |title: &str| MILLIS.whole(figure(title)?).ok();
+        let sums = ["Best", "Avg", "Wrst"].map(ns);
+        let sums = if let [Some(min), Some(mean), Some(max)] = sums {
+            Some([min, mean, max])
+        } else {
+            None
+        };
+        let (mut trial, mut metrics) = means_only(&counts, sums.filter(|_| counts.received > 0));
+        counts.enter(&mut trial);
+        metrics.push(loss_metric());
+        let started = self.started.and_then(|at| at.at());
+        let since = started.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        trial.record.started_ms = since.map_or(0, |since| since.as_millis() as u64);
+        (trial, metrics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_their_titles() {
+        let titles =
+            columns("HOST: h.example    Loss%   Snt   Last   Avg  Best  Wrst StDev").unwrap();
+        assert_eq!(titles.len(), 7);
+        let hop =
+            hop("  3.|-- far (10.0.0.3)   10.0%    20    0.1   0.2   0.1   0.9   0.0", &titles);
+        let hop = hop.unwrap();
+        assert_eq!((hop.number, hop.host.as_str(), hop.figures["Loss%"]), (3, "10.0.0.3", 10.0));
+        assert_eq!(hop.figures["Avg"], 0.2);
+        assert!(columns("HOST: h.example").is_none());
+        for line in ["", "        10.0.0.9", "    |  `|-- 10.0.0.9", "3.|-- ???"] {
+            assert!(super::hop(line, &titles).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_far_end_that_did_not_answer_has_no_figure() {
+        let host = |host: &str| MtrHop { host: host.into(), ..MtrHop::default() };
+        let report =
+            |last| MtrReport { target: Some("10.0.0.9".into()), last: Some(last), started: None };
+        let (trial, metrics) = report(host("10.0.0.3")).trial();
+        assert!(!trial.record.valid && metrics.is_empty());
+        let why = trial.record.why_invalid.unwrap();
+        assert!(why.contains("no hop is 10.0.0.9; the last that answered is 10.0.0.3"), "{why}");
+        assert!(report(host("10.0.0.9")).trial().0.record.valid);
+    }
+}
