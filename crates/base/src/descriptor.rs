@@ -63,16 +63,18 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
 }
 
 /// Waits until one of `fds` has one of its events, ends or fails, at most `timeout`, or without a limit. Returns for
-/// each whether it has; none has if a signal interrupts the wait.
+/// each whether it has; none has if a signal interrupts the wait. A `None` in place of a descriptor has no event, not
+/// even its end.
 ///
 /// # Errors
 /// Fails if poll(2) fails.
-pub fn ready<'a>(
-    fds: impl IntoIterator<Item = (BorrowedFd<'a>, libc::c_short)>,
+pub fn ready<'a, F: Into<Option<BorrowedFd<'a>>>>(
+    fds: impl IntoIterator<Item = (F, libc::c_short)>,
     timeout: Option<Nanos>,
 ) -> io::Result<Vec<bool>> {
-    let entry =
-        |(fd, events): (BorrowedFd<'_>, _)| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    // poll(2) passes over a negative descriptor.
+    let number = |fd: F| fd.into().map_or(-1, |fd: BorrowedFd<'_>| fd.as_raw_fd());
+    let entry = |(fd, events)| libc::pollfd { fd: number(fd), events, revents: 0 };
     let mut fds: Vec<libc::pollfd> = fds.into_iter().map(entry).collect();
     let in_ms = |span: Nanos| i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
     // SAFETY: `fds` is a live vector of valid pollfds.
@@ -104,6 +106,8 @@ mod tests {
         assert!(!readable(there.as_fd(), Nanos::ZERO).unwrap());
         let both = [(there.as_fd(), libc::POLLIN), (here.as_fd(), libc::POLLOUT)];
         assert_eq!(ready(both, None).unwrap(), [false, true]);
+        let none = [(None, libc::POLLIN), (Some(here.as_fd()), libc::POLLOUT)];
+        assert_eq!(ready(none, None).unwrap(), [false, true]);
         send(here.as_fd(), b"two", Some(given.as_fd())).unwrap();
         drop(given);
         let mut bytes = [0; 8];

@@ -3,8 +3,10 @@
 //! a transfer.
 
 use std::iter;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+
+use deadheat_base::descriptor::ready;
 
 use crate::error::Result;
 use crate::time::{Clock, Monotonic, Nanos};
@@ -17,8 +19,8 @@ const LONGEST: Nanos = Nanos::from_secs(1);
 /// Time within which a connection notices that all others are open, too.
 const SOON: Nanos = Nanos::from_millis(10);
 
-/// Pause in milliseconds while a descriptor stays readable because no flow reads from it.
-const PAUSE_MS: libc::c_int = 1;
+/// Pause while a descriptor stays readable because no flow reads from it.
+const PAUSE: Nanos = Nanos::from_millis(1);
 
 /// Event of control to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,37 +38,42 @@ pub(super) fn attend(control: &UnixStream, until: ControlEvent, conns: &mut [&mu
         // A hang-up is reported unasked (poll(2)).
         ControlEvent::End => 0,
     };
-    let mut line = libc::pollfd { fd: control.as_raw_fd(), events, revents: 0 };
-    while !keep_up(&mut line, LONGEST, conns) {}
+    while !keep_up(Some((control.as_fd(), events)), LONGEST, conns) {}
 }
 
 /// Sleeps until an event, at most for `longest`, and drives `conns` unless the event was on `line`. Returns true if it
 /// was.
-fn keep_up(line: &mut libc::pollfd, longest: Nanos, conns: &mut [&mut dyn Conn]) -> bool {
-    let fds = conns.iter().filter_map(|conn| conn.readiness().fd);
-    let entry =
-        |fd: BorrowedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = iter::once(*line).chain(fds.map(entry)).collect();
+fn keep_up(
+    line: Option<(BorrowedFd<'_>, libc::c_short)>,
+    longest: Nanos,
+    conns: &mut [&mut dyn Conn],
+) -> bool {
+    let line = line.map_or((None, 0), |(fd, events)| (Some(fd), events));
     let due = conns.iter().filter_map(|conn| conn.next_deadline()).min();
     let span = due.map_or(longest, |due| (due - Monotonic.now()).min(longest));
-    let ms = i32::try_from(span.0.div_ceil(1_000_000)).unwrap_or(i32::MAX);
-    // SAFETY: the pointer and length are those of a live vector of valid pollfds.
-    unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, ms) };
-    if entries[0].revents != 0 {
+    // A wait that fails is one without an event: the connections are driven all the same.
+    let is_spoken =
+        ready(iter::once(line).chain(readable_of(conns)), Some(span)).is_ok_and(|ready| ready[0]);
+    if is_spoken {
         return true;
     }
     let now = Monotonic.now();
-    for conn in conns {
+    for conn in conns.iter_mut() {
         // An error here occurs again in the flow, which reports it; after the last report it has no effect.
         let _ = conn.on_deadline(now);
     }
     // Data that arrived at a kernel connection, beside one in user space, stays there until a flow reads it, and keeps
     // the descriptor readable.
-    let conns = &mut entries[1..];
-    // SAFETY: the pointer and length are those of a live slice of valid pollfds.
-    let stays = unsafe { libc::poll(conns.as_mut_ptr(), conns.len() as libc::nfds_t, 0) } > 0;
-    // SAFETY: `line` is one valid pollfd.
-    stays && unsafe { libc::poll(line, 1, PAUSE_MS) } > 0
+    let stays =
+        ready(readable_of(conns), Some(Nanos::ZERO)).is_ok_and(|ready| ready.contains(&true));
+    stays && ready([line], Some(PAUSE)).is_ok_and(|ready| ready[0])
+}
+
+/// Returns the descriptors of `conns` that become readable.
+fn readable_of<'a>(
+    conns: &'a [&mut dyn Conn],
+) -> impl Iterator<Item = (Option<BorrowedFd<'a>>, libc::c_short)> {
+    conns.iter().map(|conn| (conn.readiness().fd, libc::POLLIN))
 }
 
 /// Opens `flows` connections at once, and keeps each up until all of them are open: the peer accepts them one after the
@@ -80,10 +87,8 @@ where
 {
     let open = |flow| OpenTask { name: format!("flow {flow}"), open: Box::new(move || dial(flow)) };
     let keep_up = |conn: &mut Box<dyn Conn>, missing: &OpenAttempts| {
-        // poll(2) passes over a negative descriptor.
-        let mut none = libc::pollfd { fd: -1, events: 0, revents: 0 };
         while missing.any() {
-            keep_up(&mut none, SOON, &mut [&mut **conn]);
+            keep_up(None, SOON, &mut [&mut **conn]);
         }
     };
     at_once((0..flows).map(open).collect(), &keep_up).into_iter().collect()
@@ -92,7 +97,6 @@ where
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::os::fd::AsFd;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
