@@ -292,10 +292,23 @@ fn prepare(dir: &Path) {
         ("iperf3-tcp-parallel.json", "b2.json"),
         ("irtt.json.gz", "irtt.json.gz"),
         ("ping.txt", "ping.txt"),
+        ("iperf3-udp.json", "udp.json"),
+        ("iperf3-tcp.json", "tcp-1.json"),
+        ("iperf3-udp.json", "udp-1.json"),
+        ("iperf3-tcp.json", "monday/1.json"),
+        ("iperf3-tcp-parallel.json", "monday/2.json"),
+        ("iperf3-udp.json", "tuesday/1.json"),
+        ("iperf3-udp-loss.json", "tuesday/2.json"),
     ];
+    for folder in ["monday", "tuesday"] {
+        fs::create_dir(dir.join(folder)).unwrap();
+    }
     for (file, copy) in copies {
         fs::copy(files.join(file), dir.join(copy)).unwrap();
     }
+    let packed =
+        Command::new("tar").current_dir(dir).args(["-czf", "runs.tar.gz", "monday"]).status();
+    assert!(packed.unwrap().success());
     let numbers = |from: u32| (from..from + 12).map(|n| format!("{n}.5\n")).collect::<String>();
     for (file, from) in [("tcp.txt", 100), ("udp.txt", 90), ("rtt.txt", 50)] {
         fs::write(dir.join(file), numbers(from)).unwrap();
