@@ -1,7 +1,7 @@
 //! Figures of a paced trial, and the gate that decides whether it counts.
 
 use crate::contract::Direction;
-use crate::measurements::{ConnStats, Distribution, PacedFlow, Pacing, Quantile, total};
+use crate::measurements::{ConnStats, PacedFlow, Pacing, Quantile, total};
 use crate::time::Nanos;
 
 use super::{CbrEnd, CbrTask};
@@ -56,6 +56,7 @@ impl CbrTask {
     pub(super) fn conclude_pacing(&self, reports: &Reports<'_>, findings: &mut Measurements) {
         let flows = &self.info.flows;
         let mut slowest: Option<f64> = None;
+        let mut worst = [None; 2];
         for direction in self.directions {
             let ends = self.ends(reports, flows, *direction);
             let delays = ends.iter().filter_map(|(_, receiver, _)| median_delay((*receiver)?));
@@ -66,14 +67,22 @@ impl CbrTask {
                 }
             }
             for (sender, receiver, _) in ends {
-                let Some(pacing) = sender.pacing.clone() else { continue };
                 let delays = receiver.and_then(|receiver| receiver.delay_variation_ns.clone());
+                if let Some(delays) = &delays {
+                    let own = [delays.p50, delays.p99].map(|at| at.map(Quantile::at_least_ns));
+                    worst = [worst[0].max(own[0]), worst[1].max(own[1])];
+                }
+                // A far end of others does not say how its schedule went.
+                let Some(pacing) = sender.pacing.clone() else { continue };
                 findings.paced.push(PacedFlow {
                     direction: *direction,
                     pacing,
                     delay_variation_ns: delays,
                 });
             }
+        }
+        for (name, figure) in [("pdv_p50_ns", worst[0]), ("pdv_p99_ns", worst[1])] {
+            figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
         }
         let count = |of: fn(&Pacing) -> u64| -> u64 {
             total(findings.paced.iter().map(|flow| of(&flow.pacing)))
@@ -84,19 +93,8 @@ impl CbrTask {
         }
         let missed = count(|pacing| total([pacing.missed_no_room, pacing.missed_no_time]));
         paced::judge(findings);
-        let worst = |quantile: fn(&Distribution) -> Option<Quantile>| {
-            let delays = findings.paced.iter().filter_map(|flow| flow.delay_variation_ns.as_ref());
-            delays.filter_map(quantile).map(Quantile::at_least_ns).max()
-        };
-        let figures = [
-            ("pdv_p50_ns", worst(|delays| delays.p50)),
-            ("pdv_p99_ns", worst(|delays| delays.p99)),
-        ];
         findings.metrics.insert("missed_share".into(), missed as f64 / slots as f64);
         slowest.map(|delay| findings.metrics.insert(one_way(None), delay));
-        for (name, figure) in figures {
-            figure.map(|ns| findings.metrics.insert(name.into(), ns as f64));
-        }
     }
 }
 
