@@ -12,7 +12,7 @@ RACES ?= 10
 TWINS ?= 100
 BENCH ?=
 # The other ends of tests/interop.
-PEERS := openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
+PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/network/spread.rs has a map spread by.
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import protocol protocol+address

@@ -27,7 +27,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt | iperf | flent) echo "tests and benchmarks compare with it" ;;
-    python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
+    python3-* | node-* | socat | xinetd | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     sshd | ssh-keygen | parallel | rsync) echo "a test spreads a map over hosts with it" ;;
     munged | slurmctld | slurmd | sbatch) echo "a test spreads a map over nodes of Slurm with it" ;;

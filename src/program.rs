@@ -8,6 +8,7 @@ use deadheat_engine::registry::Registry;
 use crate::error::Result;
 use crate::report::{self, Report};
 use crate::transport::Transport;
+use crate::transport::far_end::FarEnd;
 use crate::workload::Workload;
 use crate::{cli, trial};
 
@@ -33,6 +34,7 @@ impl Program {
     pub fn new() -> Program {
         let registry = Registry {
             transports: deadheat_transports::ALL.to_vec(),
+            far_ends: deadheat_far_ends::ALL.to_vec(),
             optional: deadheat_transports::OPTIONAL.to_vec(),
             workloads: deadheat_workloads::ALL.to_vec(),
             studies: STUDIES.to_vec(),
@@ -45,6 +47,13 @@ impl Program {
     #[must_use]
     pub fn transport(mut self, transport: &'static dyn Transport) -> Program {
         self.registry.transports.push(transport);
+        self
+    }
+
+    /// Adds a far end of others: what `--to NAME://HOST` reaches.
+    #[must_use]
+    pub fn far_end(mut self, far_end: &'static dyn FarEnd) -> Program {
+        self.registry.far_ends.push(far_end);
         self
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::advise::bundled as apps;
 use crate::contract::Reach;
 use crate::error::{Result, unknown};
+use crate::figures::list;
 use crate::foreign::visible;
 use crate::path::{grammar, profile};
 use crate::report::wrap;
@@ -13,6 +14,7 @@ use crate::study::bundled;
 use crate::study::model::Study;
 use crate::study::outcome::Setting;
 use crate::time::Nanos;
+use crate::transport::far_end;
 use crate::transport::via;
 use crate::transport::{self, Place, Transport, equal, header, optional, prefers, several};
 use crate::workload::{self, load};
@@ -21,7 +23,7 @@ use super::{print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
-    /// Only transports, workloads, paths, studies or applications; or what has this in its name, such as udp
+    /// Only transports, workloads, paths, far-ends, studies or applications; or what has this in its name, such as udp
     #[arg(value_name = "KIND|WORD")]
     what: Option<String>,
 }
@@ -29,10 +31,11 @@ pub(super) struct ListArgs {
 /// Function that returns a part of the list: the entries with a name that matches.
 type Section = fn(&Selection<'_>) -> String;
 
-const SECTIONS: [(&str, Section); 5] = [
+const SECTIONS: [(&str, Section); 6] = [
     ("transports", transports),
     ("workloads", workloads),
     ("paths", paths),
+    ("far-ends", far_ends),
     ("studies", studies),
     ("applications", applications),
 ];
@@ -84,6 +87,8 @@ fn names() -> Vec<&'static str> {
     let profiles = profile::ALL.iter().map(|profile| profile.name);
     let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
     let files = bundled::names().chain(apps::names());
+    let far_ends = far_end::ALL.iter().map(|end| end.info().id);
+    let files = files.chain(far_ends);
     kinds.chain(transports).chain(left_out).chain(workloads).chain(profiles).chain(files).collect()
 }
 
@@ -178,7 +183,10 @@ const HEADER: &str = "…:dscp=";
 /// Kinds of paths, in one line each.
 const PATHS: [(&str, &str); 4] = [
     ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
-    ("--to HOST", "the far end is `deadheat serve` on another host"),
+    (
+        "--to HOST",
+        "the far end is `deadheat serve` on another host; with a name in front one of others, such as iperf3://HOST",
+    ),
     ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
     ("sim:LINK", "the same in virtual time, without a kernel, for protocols in user space"),
 ];
@@ -211,6 +219,30 @@ fn paths(wanted: &Selection<'_>) -> String {
         // In one piece, as it would be typed.
         let _ = writeln!(out, "      {}", profile.text);
         put(&mut out, 6, ("from", 12), profile.source, width);
+    }
+    out
+}
+
+fn far_ends(wanted: &Selection<'_>) -> String {
+    let width = wanted.width;
+    let mut out = String::from("FAR ENDS\n");
+    for end in far_end::ALL.iter().filter(|end| wanted.has(end.info().id)) {
+        let info = end.info();
+        let port =
+            if info.carries.is_empty() { String::new() } else { format!("[:{}]", info.port) };
+        let name = format!("{}://HOST{port}", info.id);
+        put(&mut out, 2, (&name, 26), info.summary, width);
+        let over: Vec<String> = info.carries.iter().map(|one| one.over.to_string()).collect();
+        let over = if over.is_empty() { "nothing of ours".to_owned() } else { list(&over) };
+        put(
+            &mut out,
+            4,
+            ("carries", 14),
+            &format!("{over}; and what the far kernel answers"),
+            width,
+        );
+        put(&mut out, 4, ("counts", 14), info.counts.unwrap_or("nothing"), width);
+        put(&mut out, 4, ("not known", 14), &info.unknown.join("; "), width);
     }
     out
 }

@@ -74,7 +74,8 @@ pub(super) struct RaceArgs {
     path: Option<String>,
     /// Race against `deadheat serve` on another host
     ///
-    /// Its port is 5210 unless given. Given again, it is one more host: the receivers of a fanout are dealt over them.
+    /// Its port is 5210 unless given. With a name in front it is a program of others that runs there: iperf3://HOST,
+    /// echo://HOST; `deadheat list far-ends` shows all, and what each carries. Given again, it is one more host: the receivers of a fanout are dealt over them.
     #[arg(long, value_name = "HOST", conflicts_with = "path")]
     to: Vec<String>,
     /// Use IPv4 only

@@ -192,6 +192,7 @@ pub(crate) fn emulated() -> Outcome {
         address: "198.18.0.2".into(),
         built: Some(Box::new(built_path())),
         reached: None,
+        far_end: None,
     };
     let ways = [(0, Direction::Up), (0, Direction::Down), (1, Direction::Up), (1, Direction::Down)];
     outcome.path_ways = ways.map(path_way).to_vec();
@@ -407,6 +408,7 @@ pub(crate) fn full() -> Outcome {
             address: "192.0.2.7".into(),
             built: None,
             reached: None,
+            far_end: None,
         },
         metrics: metrics(),
         factors: Vec::new(),
@@ -460,6 +462,7 @@ pub(crate) fn minimal() -> Outcome {
         address: "127.0.0.1".into(),
         built: None,
         reached: None,
+        far_end: None,
     };
     let full = full();
     Outcome {

@@ -27,6 +27,7 @@ pub(crate) fn ordinary() -> Outcome {
         address: "127.0.0.1".into(),
         built: None,
         reached: None,
+        far_end: None,
     };
     outcome.asked.path = "loopback".into();
     outcome.asked.to = None;

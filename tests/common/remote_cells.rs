@@ -44,7 +44,12 @@ pub(crate) fn cell(contender: &str, work: &str) -> RemoteCell {
     if let Some(why) = misfit(contender, work) {
         return RemoteCell::Refused(why);
     }
-    let race = || Race::new([contender]).workload(work).to("host.example");
+    cell_at("host.example", contender, work)
+}
+
+/// Returns the cell of a contender and a work at a far end, as typed after `--to`.
+pub(crate) fn cell_at(to: &str, contender: &str, work: &str) -> RemoteCell {
+    let race = || Race::new([contender]).workload(work).to(to);
     match race().check() {
         Err(_) if race().blast(DEFAULT_BLAST).check().is_ok() => RemoteCell::RunsWithBlast,
         Ok(_) if reach(contender) == Some(Reach::OwnPort) => RemoteCell::RunsWithPort,

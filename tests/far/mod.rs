@@ -493,6 +493,7 @@ pub(crate) fn plan() -> AgentPlan {
         goes_first: false,
         grant: None,
         clock: None,
+        far_end: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -9,6 +9,7 @@ mod emulated;
 mod external;
 mod mtu;
 mod net;
+mod others;
 mod path;
 mod remote;
 #[path = "../common/remote_cells.rs"]

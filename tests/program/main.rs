@@ -12,6 +12,7 @@ mod cli;
 mod deployed;
 mod documents;
 mod explain;
+mod far_ends;
 mod files;
 mod packaging;
 mod page;

@@ -6,18 +6,94 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::remote_cells::{RemoteCell, cell, contenders, works};
+use crate::remote_cells::{RemoteCell, cell, cell_at, contenders, works};
+use deadheat::transport::far_end;
 
 /// Returns the table, and the list of reasons that its numbers stand for.
 fn table() -> String {
-    let (works, mut reasons) = (works(), Vec::<String>::new());
-    let mut out = String::from("| contender |");
+    let rows = contenders().into_iter().map(|contender| {
+        let cells = works().iter().map(|work| cell(&contender, work)).collect();
+        (contender, cells)
+    });
+    table_of("contender", &works(), rows.collect())
+}
+
+/// Works of the table of far ends of others: one for each thing that they may have to do.
+const WORKS_OF_OTHERS: &[&str] = &[
+    "ping",
+    "bulk:direction=up",
+    "bulk:direction=down",
+    "bulk:bytes=100MB",
+    "bulk:direction=both",
+    "cbr:direction=up",
+    "cbr:direction=down",
+    "connect",
+    "rpc",
+];
+
+/// Returns the table of far ends of others, with the contenders that run against any of them.
+fn table_of_others() -> String {
+    let works: Vec<String> = WORKS_OF_OTHERS.iter().map(|work| (*work).to_owned()).collect();
+    let mut rows = Vec::new();
+    for end in far_end::ALL.iter() {
+        let to = format!("{}://host.example", end.info().id);
+        for contender in contenders() {
+            let cells = works.iter().map(|work| alone(cell_at(&to, &contender, work)));
+            let cells: Vec<RemoteCell> = cells.collect();
+            if cells.iter().any(|cell| !matches!(cell, RemoteCell::Refused(_))) {
+                rows.push((format!("{}://` `{contender}", end.info().id), cells));
+            }
+        }
+    }
+    table_of("far end, contender", &works, rows)
+}
+
+/// Returns a cell with its reason alone, without the contender and the work.
+fn alone(cell: RemoteCell) -> RemoteCell {
+    match cell {
+        RemoteCell::Refused(why) => {
+            let reason =
+                why.split_once("` cannot carry `").and_then(|(_, rest)| rest.split_once("`: "));
+            RemoteCell::Refused(reason.map_or(why.clone(), |(_, reason)| reason.to_owned()))
+        }
+        other => other,
+    }
+}
+
+/// Returns what each far end of others is.
+fn far_ends() -> String {
+    let mut out = String::from(
+        "| `--to` | what it is | carries | counts | not known |\n|---|---|---|---|---|\n",
+    );
+    for end in far_end::ALL.iter() {
+        let info = end.info();
+        let over: Vec<String> = info.carries.iter().map(|one| one.over.to_string()).collect();
+        let over = [&over[..], &["what the far kernel answers".to_owned()]].concat().join(", ");
+        writeln!(
+            out,
+            "| `{}://HOST{}` | {} | {over} | {} | {} |",
+            info.id,
+            if info.carries.is_empty() { String::new() } else { format!("[:{}]", info.port) },
+            info.summary,
+            info.counts.unwrap_or("nothing"),
+            info.unknown.join("; ")
+        )
+        .unwrap();
+    }
+    out.pop();
+    out
+}
+
+/// Returns a table of cells, and the list of reasons that its numbers stand for.
+fn table_of(head: &str, works: &[String], rows: Vec<(String, Vec<RemoteCell>)>) -> String {
+    let mut reasons = Vec::<String>::new();
+    let mut out = format!("| {head} |");
     works.iter().for_each(|work| write!(out, " `{work}` |").unwrap());
     write!(out, "\n|{}\n", "---|".repeat(works.len() + 1)).unwrap();
-    for contender in contenders() {
-        write!(out, "| `{}` |", contender.replace('|', "\\|")).unwrap();
-        for work in &works {
-            let word = match cell(&contender, work) {
+    for (name, cells) in rows {
+        write!(out, "| `{}` |", name.replace('|', "\\|")).unwrap();
+        for cell in cells {
+            let word = match cell {
                 RemoteCell::Runs => "runs".to_owned(),
                 RemoteCell::RunsWithPort => "runs, `--also`".to_owned(),
                 RemoteCell::RunsWithBlast => "runs, `--blast`".to_owned(),
@@ -41,25 +117,39 @@ fn table() -> String {
     out
 }
 
-/// Compares the table of docs/remote.md; `UPDATE_GOLDEN=1` writes it.
-#[test]
-fn the_table_of_what_runs_over_a_real_network_is_what_the_program_judges() {
-    if !cfg!(feature = "all-contenders") {
-        return;
-    }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/remote.md");
-    let text = fs::read_to_string(&page).unwrap();
-    let (before, rest) = text.split_once("<!-- generated: cells -->\n").unwrap();
-    let (_, after) = rest.split_once("<!-- end: cells -->").unwrap();
-    let wanted =
-        format!("{before}<!-- generated: cells -->\n{}\n<!-- end: cells -->{after}", table());
+/// Compares the generated parts of a page; `UPDATE_GOLDEN=1` writes them.
+fn compare(page: &str, parts: &[(&str, String)]) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let text = fs::read_to_string(&file).unwrap();
+    let wanted = parts.iter().fold(text.clone(), |text, (name, part)| {
+        let (begin, end) =
+            (format!("<!-- generated: {name} -->\n"), format!("<!-- end: {name} -->"));
+        let (before, rest) = text.split_once(&begin).unwrap();
+        let (_, after) = rest.split_once(&end).unwrap();
+        format!("{before}{begin}{part}\n{end}{after}")
+    });
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&page, wanted).unwrap();
+        fs::write(&file, wanted).unwrap();
         return;
     }
     assert!(
         text == wanted,
-        "docs/remote.md is not what the program judges; UPDATE_GOLDEN=1 cargo test --features all-contenders --test \
+        "{page} is not what the program judges; UPDATE_GOLDEN=1 cargo test --features all-contenders --test \
          program writes it"
     );
+}
+
+#[test]
+fn the_table_of_what_runs_over_a_real_network_is_what_the_program_judges() {
+    if cfg!(feature = "all-contenders") {
+        compare("docs/remote.md", &[("cells", table())]);
+    }
+}
+
+#[test]
+fn the_tables_of_far_ends_of_others_are_what_the_program_judges() {
+    if cfg!(feature = "all-contenders") {
+        let parts = [("far ends", far_ends()), ("far end cells", table_of_others())];
+        compare("docs/far-ends.md", &parts);
+    }
 }

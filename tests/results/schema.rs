@@ -10,6 +10,7 @@ use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
 use deadheat::result::outcome::{Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
+use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
 use deadheat::trial::path::facts::ReachFacts;
@@ -76,6 +77,12 @@ fn over_a_way(outcome: &mut Outcome) {
     let own_address = [10, 0, 0, 2].into();
     let reached = ReachFacts { own_address, seen_as, attempts: attempts.to_vec() };
     outcome.path.reached = Some(Box::new(reached));
+    outcome.path.far_end = Some(Box::new(FarEndFacts {
+        id: "iperf3".into(),
+        label: "an iperf3 server".into(),
+        counts: Some("bytes".into()),
+        unknown: vec!["the rest".into()],
+    }));
 }
 
 /// Adds what a race between two hosts has whose clocks were compared.

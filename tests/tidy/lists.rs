@@ -36,6 +36,16 @@ pub(crate) const FOLDERS: &[Folder] = &[
         ],
     },
     Folder {
+        place: "crates/far_ends/src/",
+        parent: "lib.rs",
+        through: &[],
+        helpers: &[
+            ("around", "a connection with the headers of a far end"),
+            ("exchange", "first bytes of connections, with a deadline"),
+            ("reflected", "messages that a reflector sends back without their content"),
+        ],
+    },
+    Folder {
         place: "crates/engine/src/import/",
         parent: "mod.rs",
         through: &[],
@@ -66,6 +76,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("arrived", "integrity of received content"),
             ("boxes", "box plots in text"),
             ("way", "the way to a far end behind a server"),
+            ("far_end", "a far end of others"),
             ("compare", "two saved races"),
             ("content", "the sections of a report, in order"),
             ("document", "headings, tables and lists"),

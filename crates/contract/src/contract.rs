@@ -125,6 +125,19 @@ pub enum PeerKind {
     Kernel,
     /// Several far processes of ours; each receives everything that one connection of the near end sends.
     Group,
+    /// A program of others that sends each message back as it is.
+    Echo,
+    /// A program of others that takes bytes, and counts none.
+    Sink,
+    /// A program of others that takes or sends data one way at a time, and counts it.
+    Meter,
+}
+
+impl PeerKind {
+    /// Returns true if processes of ours run the far half of the work.
+    pub fn runs_the_work(self) -> bool {
+        matches!(self, PeerKind::Process | PeerKind::Group)
+    }
 }
 
 /// Distance that a transport covers: a network, one machine or one process.

@@ -6,6 +6,7 @@ use crate::advise::bundled as apps;
 use crate::error::Result;
 use crate::race::written::BundledFile;
 use crate::study::bundled as studies;
+use crate::transport::far_end::{self, FarEnd};
 use crate::transport::optional::{self, Optional};
 use crate::transport::{self, Transport};
 use crate::workload::{self, Workload};
@@ -15,6 +16,8 @@ use crate::workload::{self, Workload};
 pub struct Registry {
     /// Transports that can be raced.
     pub transports: Vec<&'static dyn Transport>,
+    /// Far ends of others.
+    pub far_ends: Vec<&'static dyn FarEnd>,
     /// Transports that a build may leave out.
     pub optional: Vec<&'static Optional>,
     /// Workloads; the first is the default.
@@ -34,7 +37,9 @@ impl Registry {
     pub fn hand_in(self) -> Result<()> {
         unique("transport", self.transports.iter().map(|one| one.info().id))?;
         unique("workload", self.workloads.iter().map(|one| one.info().id))?;
+        unique("far end", self.far_ends.iter().map(|one| one.info().id))?;
         transport::ALL.fill(self.transports)?;
+        far_end::ALL.fill(self.far_ends)?;
         optional::ALL.fill(self.optional)?;
         workload::ALL.fill(self.workloads)?;
         studies::FILES.fill(self.studies)?;

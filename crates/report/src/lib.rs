@@ -59,6 +59,7 @@ mod document;
 mod evidence;
 mod explain;
 mod factors;
+mod far_end;
 pub mod figure;
 mod highs;
 pub mod history;

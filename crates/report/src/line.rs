@@ -362,6 +362,7 @@ pub(super) mod tests {
             address: "192.0.2.7:5210".into(),
             built: None,
             reached: None,
+            far_end: None,
         };
         LineOutcome {
             kind: LineFileKind::Line,

@@ -16,6 +16,7 @@ use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::transport::Address;
 use crate::transport::options::{self, SUBFLOWS};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame};
 
 mod info;
@@ -82,6 +83,10 @@ impl Transport for Mptcp {
         })
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let options = tcp::TcpOptions::from(dial.knobs);
         tcp::dial(MPTCP, dial, MptcpFlavour { options, to: Some(dial.to.clone()) })
@@ -90,6 +95,18 @@ impl Transport for Mptcp {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         let options = tcp::TcpOptions::from(listen.knobs);
         tcp::listen(MPTCP, listen, MptcpFlavour { options, to: None })
+    }
+}
+
+impl PlainTransport for Mptcp {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Mptcp
+    }
+
+    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        let options = tcp::TcpOptions::from(dial.knobs);
+        let flavour = MptcpFlavour { options, to: Some(dial.to.clone()) };
+        tcp::greet(MPTCP, dial, flavour, greeting)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::time::{Clock, Monotonic};
 use crate::transport::Address;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
 use knobs::KEYS;
 pub(super) use knobs::{
@@ -75,6 +76,10 @@ impl Transport for Tcp {
         check_settings(TCP, key, value, place)
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
         dial(TCP, to, TcpOptions::from(to.knobs))
     }
@@ -82,6 +87,16 @@ impl Transport for Tcp {
     fn listen(&self, at: Listen<'_>) -> Result<Box<dyn Listener>> {
         let options = TcpOptions::from(at.knobs);
         listen(TCP, at, options)
+    }
+}
+
+impl PlainTransport for Tcp {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Tcp
+    }
+
+    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        greet(TCP, dial, TcpOptions::from(dial.knobs), greeting)
     }
 }
 
@@ -155,6 +170,26 @@ pub(super) fn dial<F: Flavour>(
     flavour
         .connection(socket, Side::Near, dial.largest_message, connect_ns)
         .map_err(|e| Error::setup(format!("set up a connection to {}", dial.to), e))
+}
+
+/// Opens a near end of a connection to a program of others, which `greeting` greets.
+///
+/// # Errors
+/// As [`PlainTransport::open`].
+pub(super) fn greet<F: Flavour>(
+    variant: Variant,
+    dial: &Dial<'_>,
+    flavour: F,
+    greeting: &dyn Greeting,
+) -> Result<Box<dyn Conn>> {
+    let deadline = Monotonic.now() + dial.timeout;
+    let to = ip(variant, dial.to)?;
+    let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
+    flavour.connected(&socket)?;
+    greeting.stream(&socket, to, deadline)?;
+    flavour
+        .connection(socket, Side::Near, dial.largest_message, connect_ns)
+        .map_err(|e| Error::setup(format!("set up a connection to {to}"), e))
 }
 
 /// Connects a socket; returns it, and the time that connecting took in nanoseconds.
@@ -268,7 +303,7 @@ fn unreached(variant: Variant, dial: &Dial<'_>, error: io::Error) -> Error {
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
             format!("connect to {id} {to}"),
             error,
-            "is `deadheat serve` running there?",
+            "is a far end running there, `deadheat serve` or the program that --to names?",
         ),
         _ => Error::setup(format!("connect to {id} {to}"), error),
     }

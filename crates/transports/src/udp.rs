@@ -7,7 +7,7 @@
 use crate::contract::{Guarantees, Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::measurements::ConnStats;
-use crate::time::Nanos;
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::udp_handshake::UDP;
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, Meaning};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::udp_handshake::{self, DatagramListener, DialledFlow, LateDatagram, Variant};
 use crate::transport::*;
 
@@ -80,12 +81,38 @@ impl Transport for Udp {
         knobs::check(key, value)
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
         dial(UDP, to)
     }
 
     fn listen(&self, at: Listen<'_>) -> Result<Box<dyn Listener>> {
         listen(UDP, at)
+    }
+}
+
+impl PlainTransport for Udp {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Udp
+    }
+
+    /// Opens a connected socket, whatever the knob says: a program of others is one peer.
+    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        let Address::Ip(to) = dial.to else {
+            return Err(not_ip(UDP.id, dial.to));
+        };
+        let deadline = Monotonic.now() + dial.timeout;
+        let knobs = Knobs { binding: Binding::Connected, ..Knobs::new(UDP, dial.knobs) };
+        let engines = UdpEngines::new(&knobs)?;
+        let socket = udp_handshake::connected(UDP, *to, &|socket| knobs.prepare(socket))?;
+        greeting.datagrams(&socket, *to, deadline)?;
+        let socket = take_over(socket, *to, knobs.binding)
+            .map_err(|e| Error::setup(format!("set up a {} socket to {to}", UDP.label), e))?;
+        let (hello, largest) = (dial.hello, dial.largest_message);
+        Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
     }
 }
 

@@ -318,6 +318,7 @@ impl BulkTask {
             largest_message: self.terms.size,
             longest: self.sending_time().map_or(LONGEST_FOR_BYTES, |time| time + LONGEST_TO_DRAIN),
             planned: self.sending_time(),
+            warmup: self.terms.warmup,
             most_bytes,
             files: self.terms.files(),
             memory: self.terms.memory(),
@@ -377,11 +378,8 @@ impl Task for BulkTask {
     }
 
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer == PeerKind::Kernel {
-            return Some(
-                "the far host's kernel only echoes, so nobody could receive or count bulk data"
-                    .into(),
-            );
+        if let Some(why) = self.terms.misfit_of_others(promised.framing, peer) {
+            return Some(why.to_owned());
         }
         match promised.framing {
             Framing::ByteStream => None,

@@ -258,6 +258,7 @@ impl CbrTask {
             largest_message: self.size,
             longest: self.sending_time().map_or(LONGEST_FOR_COUNT, |time| time + DRAIN),
             planned: self.sending_time(),
+            warmup: self.warmup,
             most_bytes: self.slots().map(|slots| slots.saturating_mul(self.size as u64)),
             is_paced: self.period().is_some(),
             overload: self.overload(setting),
@@ -329,14 +330,24 @@ impl Task for CbrTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer == PeerKind::Kernel {
-            return Some(
-                "the far host's kernel only echoes, so nobody could receive or count what is offered"
-                    .into(),
-            );
-        }
-        None
+    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+        let why = match peer {
+            PeerKind::Kernel | PeerKind::Echo => {
+                "its far end only echoes, so nobody could receive or count what is offered"
+            }
+            PeerKind::Sink => "its far end counts nothing",
+            PeerKind::Meter if self.directions.len() > 1 => {
+                "its far end is driven one way at a time; give direction=up or direction=down"
+            }
+            PeerKind::Meter
+                if self.directions != [Direction::Up]
+                    && promised.framing == Framing::ByteStream =>
+            {
+                "its far end sends bytes without the boundaries of messages; direction=up fits, and bulk"
+            }
+            PeerKind::Process | PeerKind::Group | PeerKind::Meter => return None,
+        };
+        Some(why.to_owned())
     }
 
     /// Predicts the share of lost messages, for transports that send none again: a message is lost with any of its

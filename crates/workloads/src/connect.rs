@@ -175,7 +175,7 @@ impl Task for ConnectTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| "it has no connections to open".to_owned())
+        (!peer.runs_the_work()).then(|| "it has no connections to open".to_owned())
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {

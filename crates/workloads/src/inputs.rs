@@ -220,8 +220,8 @@ impl Task for Lockstep {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| {
-            "the far host's kernel only echoes, and the other player has inputs of its own"
+        (!peer.runs_the_work()).then(|| {
+            "its far end only echoes or counts, and the other player has inputs of its own"
                 .to_owned()
         })
     }

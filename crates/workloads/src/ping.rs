@@ -403,10 +403,11 @@ impl Task for PingTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer == PeerKind::Kernel && self.think > Nanos::ZERO {
-            return Some("the far host's kernel answers at once, so it cannot think".to_owned());
+        if matches!(peer, PeerKind::Sink | PeerKind::Meter) {
+            return Some("its far end sends no message back".to_owned());
         }
-        None
+        let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();
+        thinks.then(|| "its far end answers at once, so it cannot think".to_owned())
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {

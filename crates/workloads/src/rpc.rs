@@ -342,8 +342,8 @@ impl Task for Calls {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| {
-            "the far host's kernel only echoes, and has no response of another size".to_owned()
+        (!peer.runs_the_work()).then(|| {
+            "its far end only echoes or counts, and has no response of another size".to_owned()
         })
     }
 

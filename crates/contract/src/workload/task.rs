@@ -61,6 +61,8 @@ pub struct TaskInfo {
     pub longest: Nanos,
     /// Planned duration of the work, if the workload sets it and not the path.
     pub planned: Option<Nanos>,
+    /// Part of `planned` before the figures begin; 0 if there is none, or if no time sets it.
+    pub warmup: Nanos,
     /// Time after which a sample counts as lost.
     pub timeout: Nanos,
     /// Load that shares the path with it, if there is one.
@@ -147,6 +149,7 @@ impl Default for TaskInfo {
             largest_message: 0,
             longest: Nanos::ZERO,
             planned: None,
+            warmup: Nanos::ZERO,
             timeout: Nanos::ZERO,
             load: None,
             observed: None,

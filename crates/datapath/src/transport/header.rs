@@ -176,9 +176,7 @@ fn lacks_header(info: &Info) -> Option<&'static str> {
         (Reach::Machine, _) => Some("its messages stay on this machine, without an IP header"),
         (Reach::Process, _) => Some("it is a model in virtual time, without an IP header"),
         (_, PeerKind::Group) => Some("the fields of packets to a group are its own"),
-        (Reach::Network | Reach::Path | Reach::OwnPort, PeerKind::Process | PeerKind::Kernel) => {
-            None
-        }
+        (Reach::Network | Reach::Path | Reach::OwnPort, _) => None,
     }
 }
 

@@ -28,6 +28,7 @@ pub mod bulk_message;
 mod contender;
 pub mod equal;
 pub mod external;
+pub mod far_end;
 pub mod frame;
 pub mod handover;
 pub mod header;
@@ -38,6 +39,7 @@ pub mod optional;
 pub mod options;
 pub mod own_port;
 pub mod path_mtu;
+pub mod plain;
 pub mod prefers;
 pub mod several;
 pub mod spent;
@@ -51,6 +53,7 @@ use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
 use own_port::OwnPort;
+use plain::PlainTransport;
 pub use several::Part;
 pub use udp_handshake::not_ip;
 use userspace::Userspace;
@@ -168,6 +171,12 @@ pub trait Transport: Send + Sync {
     /// Returns its protocol, if it runs in user space and so on a path in virtual time, too; `None` if only a
     /// kernel has it.
     fn userspace(&self) -> Option<&dyn Userspace> {
+        None
+    }
+
+    /// Returns itself as a transport that opens connections to programs of others, if its packets carry the application's
+    /// bytes alone; `None` if they carry more.
+    fn plain(&self) -> Option<&dyn PlainTransport> {
         None
     }
 

@@ -103,12 +103,9 @@ pub fn dial(
 ) -> Result<DialledFlow> {
     let to = canonical(to);
     let address = SockAddr::from(to);
-    let Variant { label, protocol, .. } = variant;
+    let label = variant.label;
     let failed = |source| Error::setup(format!("open a {label} socket to {to}"), source);
-    let socket =
-        Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol)).map_err(failed)?;
-    origin::bind(&socket, to)?;
-    prepare(&socket)?;
+    let socket = opened(variant, to, prepare)?;
     let is_announced = ArrivedHeader::announce(&socket, true).is_ok();
     let mut arrived = ArrivedHeader::default();
     if binding == Binding::Connected {
@@ -153,6 +150,36 @@ pub fn dial(
             }
         ))),
     }
+}
+
+/// Opens a fresh socket, prepared by `prepare`, and connects it to a program of others.
+///
+/// # Errors
+/// The failed operation with the address.
+pub fn connected(
+    variant: Variant,
+    to: SocketAddr,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<Socket> {
+    let to = canonical(to);
+    let socket = opened(variant, to, prepare)?;
+    socket.connect(&SockAddr::from(to)).map_err(|source| {
+        Error::setup(format!("connect a {} socket to {to}", variant.label), source)
+    })?;
+    Ok(socket)
+}
+
+fn opened(
+    variant: Variant,
+    to: SocketAddr,
+    prepare: &dyn Fn(&Socket) -> Result<()>,
+) -> Result<Socket> {
+    let Variant { label, protocol, .. } = variant;
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(protocol))
+        .map_err(|source| Error::setup(format!("open a {label} socket to {to}"), source))?;
+    origin::bind(&socket, to)?;
+    prepare(&socket)?;
+    Ok(socket)
 }
 
 /// Kind of a datagram during the opening of a flow.

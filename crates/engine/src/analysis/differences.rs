@@ -143,7 +143,11 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "far end",
         value: |contender| match contender.transport.info().peer {
-            PeerKind::Process | PeerKind::Group => "a process".into(),
+            PeerKind::Process
+            | PeerKind::Group
+            | PeerKind::Echo
+            | PeerKind::Sink
+            | PeerKind::Meter => "a process".into(),
             PeerKind::Kernel => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
@@ -152,8 +156,12 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "recipients",
         value: |contender| match contender.transport.info().peer {
-            PeerKind::Process | PeerKind::Kernel => "one for each connection".into(),
             PeerKind::Group => "all, of one connection".into(),
+            PeerKind::Process
+            | PeerKind::Kernel
+            | PeerKind::Echo
+            | PeerKind::Sink
+            | PeerKind::Meter => "one for each connection".into(),
         },
         matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
                   once for each receiver",

@@ -1,6 +1,7 @@
 //! Notices about a far end that was away, was another one afterwards, or did not come back.
 
 use crate::time::Nanos;
+use crate::transport::far_end::FarEndFacts;
 
 /// Notice about the far end of a race.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,19 +33,23 @@ pub enum FarEndNotice {
         /// Error with the evidence.
         error: String,
     },
+    /// The far end is one of others, which counts less than one of ours.
+    Others(FarEndFacts),
 }
 
 impl FarEndNotice {
     /// Codes of all of them.
-    pub(super) const CODES: [&str; 3] = ["far_end_away", "far_end_changed", "far_end_failed"];
+    pub(super) const CODES: [&str; 4] =
+        ["far_end_away", "far_end_changed", "far_end_failed", "far_end_of_others"];
 
     /// Returns the stable code of the notice.
     pub(super) fn code(&self) -> &'static str {
-        let [away, changed, lost] = FarEndNotice::CODES;
+        let [away, changed, lost, others] = FarEndNotice::CODES;
         match self {
             FarEndNotice::Away { .. } => away,
             FarEndNotice::Changed { .. } => changed,
             FarEndNotice::Lost { .. } => lost,
+            FarEndNotice::Others(_) => others,
         }
     }
 
@@ -65,6 +70,14 @@ impl FarEndNotice {
                 format!("{host} is not as it was when the race began: {what}")
             }
             FarEndNotice::Lost { error } => format!("the far end did not come back: {error}"),
+            FarEndNotice::Others(facts) => {
+                let counts = facts.counts.as_deref().unwrap_or("nothing");
+                format!(
+                    "the far end is {}, and counts {counts}; not known from it: {}",
+                    facts.label,
+                    facts.unknown.join("; ")
+                )
+            }
         }
     }
 
@@ -76,6 +89,7 @@ impl FarEndNotice {
             FarEndNotice::Changed { .. } => {
                 "blocks before and after are of two far ends; run the race anew if that matters"
             }
+            FarEndNotice::Others(_) => "`deadheat serve` at the far host tells all of this",
             FarEndNotice::Lost { .. } => {
                 "start `deadheat serve` there again, or mend the line; then `deadheat race --resume FILE` goes on"
             }

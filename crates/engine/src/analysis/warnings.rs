@@ -63,6 +63,8 @@ const EVENTS: &[&str] = &[
 fn derive(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     all.extend(of_plan(outcome));
+    let others = outcome.path.far_end.as_deref().cloned();
+    all.extend(others.map(|facts| Notice::FarEnd(FarEndNotice::Others(facts))));
     all.extend(of_contenders(outcome));
     all.extend(settings::changed(outcome));
     all.extend(of_host(outcome));

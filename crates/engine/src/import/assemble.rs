@@ -268,6 +268,7 @@ impl ImportCollection {
             address: String::new(),
             built: None,
             reached: None,
+            far_end: None,
         };
         Outcome {
             title: settings.title.clone(),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::request::{DEFAULT_BLAST, Request};
 use crate::error::{Error, Result};
-use crate::transport::Contender;
+use crate::transport::{Contender, far_end};
 use crate::trial::{Pairing, floods};
 use crate::units::Bytes;
 use crate::workload::Task;
@@ -38,6 +38,7 @@ pub(super) fn check_load(request: &Request, load: &Pairing) -> Result<()> {
 
 /// Returns true if the name or address of a far end is of the loopback interface, where no line can be flooded.
 fn is_this_host(host: &str) -> bool {
+    let host = far_end::host_of(host);
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.parse::<u16>().is_ok() && !name.contains(':') => name,
         Some((name, _)) if name.ends_with(']') => name,

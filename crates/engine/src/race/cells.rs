@@ -269,7 +269,7 @@ impl FactorGrid<'_> {
             contender.transport.info().peer == crate::contract::PeerKind::Kernel
         };
         let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
-        plan::mark_floors(&mut entrants, &answered, self.request.claims);
+        plan::mark_floors(&mut entrants, &answered, self.request.claims_at_far_end(&answered)?);
         let factors = self.factors;
         Ok(CheckedRequest {
             load,
@@ -313,8 +313,10 @@ impl FactorGrid<'_> {
         }
         let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
         let contender = suited(Contender::parse(&typed)?, &*task)?;
-        let misfit =
-            misfit(&contender, &*task).or_else(|| blast::refusal(self.request, &contender, &*task));
+        let (contender, refused) = self.request.at_far_end(contender, &*task)?;
+        let misfit = refused
+            .or_else(|| misfit(&contender, &*task))
+            .or_else(|| blast::refusal(self.request, &contender, &*task));
         if let (Some(why), false) = (&misfit, self.may_sit_out()) {
             return Err(cannot_carry(&contender, &workload, why));
         }

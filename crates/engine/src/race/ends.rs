@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
-use super::request::Request;
+use super::request::{Claims, FinalStep, Request};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
+use crate::transport::Contender;
+use crate::transport::far_end::{self, FarEnd, FarEndAt};
 use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
-use crate::trial::control::reach::Route;
+use crate::trial::control::reach::{self, Route};
 use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 use crate::trial::lead::far::{Far, FarHost};
 use crate::trial::sim::Simulation;
@@ -54,7 +56,7 @@ impl Request {
                 "{name} {value}: both ends are on this machine, which chooses their addresses; race another host with --to, \
                  or leave {name} out"
             ))),
-            _ => self.route().map(drop),
+            _ => self.far_end().and_then(|_| self.route()).map(drop),
         }
     }
 
@@ -105,6 +107,12 @@ impl Request {
             };
         };
         let route = self.route()?;
+        if let [typed] = hosts.names()
+            && let Some(FarEndAt { end, host }) = far_end::parse(typed)?
+        {
+            let address = reach::find(host, end.info().port, &route)?;
+            return Ok(Far::Others { typed: typed.clone(), end, address, origin: route.origin });
+        }
         let mut servers: Vec<FarHost> = Vec::new();
         for host in hosts.names() {
             let server = RemoteServer::connect(host, &route, credentials, waiting)?;
@@ -118,6 +126,62 @@ impl Request {
         }
         let FarHost { host, server } = servers.remove(0);
         Ok(Far::Server { host, server, further: servers })
+    }
+
+    /// Returns the far end of others that is asked for; `None` if it is one of ours.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is no far end of that name, or another host beside it.
+    pub(super) fn far_end(&self) -> Result<Option<&'static dyn FarEnd>> {
+        let Some(hosts) = &self.to else { return Ok(None) };
+        let found = hosts.names().iter().map(|typed| far_end::parse(typed));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let Some(FarEndAt { end, host }) = found.iter().flatten().next() else { return Ok(None) };
+        if found.len() > 1 {
+            return Err(Error::usage(format!(
+                "--to names {hosts}: {} is the only far end of a race; several hosts take `deadheat serve`",
+                end.info().label
+            )));
+        }
+        reach::check(host)?;
+        if self.after == FinalStep::Explain {
+            return Err(Error::usage(format!(
+                "--explain sees where the time goes at both ends, and {} is not ours; leave it out",
+                end.info().label
+            )));
+        }
+        Ok(Some(*end))
+    }
+
+    /// Returns a contender as it runs against the far end, and the reason why it cannot if that is one of others.
+    ///
+    /// # Errors
+    /// As of [`Request::far_end`].
+    pub(super) fn at_far_end(
+        &self,
+        contender: Contender,
+        task: &dyn Task,
+    ) -> Result<(Contender, Option<String>)> {
+        let Some(end) = self.far_end()? else { return Ok((contender, None)) };
+        if let Some(why) = far_end::refusal(end, &contender) {
+            return Ok((contender, Some(why)));
+        }
+        let contender = far_end::against(end, contender, task.info())?;
+        let why = far_end::misfit(end, &contender, task);
+        Ok((contender, why))
+    }
+
+    /// Returns the contenders that claims are made about; `answered` says which of them the far kernel answers. Against a
+    /// far end of others, which carries few, a single competitor is compared with what the kernel answers.
+    ///
+    /// # Errors
+    /// As of [`Request::far_end`].
+    pub(super) fn claims_at_far_end(&self, answered: &[bool]) -> Result<Claims> {
+        let competitors = answered.iter().filter(|by_kernel| !**by_kernel).count();
+        match self.far_end()? {
+            Some(_) if competitors < 2 => Ok(Claims::All),
+            _ => Ok(self.claims),
+        }
     }
 
     /// Checks that every far host has a far end of the work.
@@ -141,5 +205,89 @@ impl Request {
              such as fanout:receivers={hosts}",
             task.info().spec.name
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::Race;
+
+    fn refused(request: Request) -> String {
+        request.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn far_ends_of_others_are_read_by_their_name() {
+        let named = |to: &str| Race::new(["icmp"]).to(to).far_end().unwrap();
+        assert!(named("far.example").is_none());
+        assert_eq!(named("iperf3://far.example:5300").unwrap().info().id, "iperf3");
+        assert_eq!(named("echo://[2001:db8::1]:7/").unwrap().info().id, "echo");
+        let said = refused(Race::new(["tcp"]).to("iperf://far.example"));
+        assert!(said.contains("did you mean `iperf3`?"), "{said}");
+        let said = refused(Race::new(["tcp"]).to("iperf3://far:example:1"));
+        assert!(said.contains("is no host"), "{said}");
+        let said = refused(Race::new(["udp"]).to("echo://a").to("echo://b"));
+        assert!(said.contains("the only far end of a race"), "{said}");
+        let said = refused(Race::new(["udp"]).to("echo://a").explain());
+        assert!(said.contains("--explain sees"), "{said}");
+    }
+
+    #[test]
+    fn a_far_end_of_others_runs_what_it_carries_and_the_rest_is_refused_by_name() {
+        let at = |contender: &str, work: &str, to: &str| {
+            Race::new([contender]).workload(work).to(to).check().map_err(|e| e.to_string())
+        };
+        let iperf3 = |contender, work| at(contender, work, "iperf3://far.example");
+        for (contender, work) in [
+            ("tcp", "bulk"),
+            ("tcp:cc=bbr", "bulk:direction=down,streams=4"),
+            ("mptcp", "bulk:bytes=1MB"),
+            ("udp", "cbr"),
+            ("udp", "cbr:direction=down"),
+            ("icmp", "ping"),
+        ] {
+            assert!(iperf3(contender, work).is_ok(), "{contender} {work}");
+        }
+        for (contender, work, why) in [
+            (
+                "quic",
+                "bulk",
+                "an iperf3 server carries TCP, MPTCP and UDP, and what the far kernel",
+            ),
+            ("tcp:via=relay", "bulk", "a relay stands in front of a far end of ours"),
+            ("tcp", "ping", "sends no message back"),
+            ("tcp", "bulk:direction=both", "one way at a time"),
+            ("tcp", "bulk:direction=down,bytes=1MB", "sends until it is stopped"),
+            ("tcp", "bulk:verify=on", "neither keeps nor checks"),
+            ("tcp", "cbr:direction=down", "without the boundaries of messages"),
+            ("udp", "cbr:size=12", "takes 16 bytes of each datagram"),
+            ("udp", "bulk", "--blast allows the flood"),
+            ("udp", "bulk:direction=down", "would flood the line with datagrams"),
+            ("tcp", "rpc", "only echoes or counts"),
+            ("tcp", "bulk:load=tcp", "a load beside the work takes a far end of ours"),
+            ("tcp", "fanout", "far ends that do their part"),
+        ] {
+            let said = iperf3(contender, work).unwrap_err();
+            assert!(said.contains(why), "{contender} {work}: {said}");
+        }
+        let said = at("udp", "ping:window=1", "irtt://far.example").unwrap_err();
+        assert!(said.contains("leave out window"), "{said}");
+        let said = at("udp", "ping:size=40", "stamp://far.example").unwrap_err();
+        assert!(said.contains("give size=44"), "{said}");
+        let said = at("tcp", "ping", "host://far.example").unwrap_err();
+        assert!(said.contains("a host alone carries what the far kernel answers"), "{said}");
+    }
+
+    /// On other paths the kernel's answer is a floor, and is compared with nobody.
+    #[test]
+    fn a_single_competitor_is_compared_with_the_far_kernel_at_a_far_end_of_others() {
+        let floors = |contenders: &[&str], to: &str| {
+            let checked = Race::new(contenders.iter().copied()).to(to).check().unwrap();
+            checked.entrants.iter().map(|entrant| entrant.floor).collect::<Vec<bool>>()
+        };
+        assert_eq!(floors(&["udp", "icmp"], "far.example"), [false, true]);
+        assert_eq!(floors(&["udp", "icmp"], "irtt://far.example"), [false, false]);
+        assert_eq!(floors(&["tcp", "udp", "icmp"], "echo://far.example"), [false, false, true]);
     }
 }

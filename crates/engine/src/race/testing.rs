@@ -68,7 +68,8 @@ pub fn built(seed: Option<u64>) -> PathFacts {
         nics: Vec::new(),
     };
     let built = Some(Box::new(BuiltPath::of(&network, how)));
-    PathFacts { spec, kind: PathKind::Emulated, address: "198.18.0.2".into(), built, reached: None }
+    let address = "198.18.0.2".into();
+    PathFacts { spec, kind: PathKind::Emulated, address, built, reached: None, far_end: None }
 }
 
 /// Duration of a fake trial.

@@ -106,6 +106,8 @@ pub(super) fn admit(
         blast: plan.blast,
         grant: plan.grant,
         clock: plan.clock,
+        // A server connects to no third host for its clients.
+        far_end: None,
     };
     let (place, flows) = (plan.grant, task.info().flows.len());
     let connections = connections(&contender, task.info());

@@ -201,6 +201,7 @@ impl FrameRelay<'_> {
                 self.send_to_client(|client, until| client.forward(&frame, until))?;
                 Err(TrialEnd::Fault(fault))
             }
+            Ok(FromAgent::Busy) => Err(TrialEnd::Astray("it waits for another far end".into())),
             Err(e) => Err(TrialEnd::Astray(format!("it sent {e}"))),
         }
     }

@@ -18,6 +18,7 @@ use crate::measurements::{
 };
 use crate::path::PathKind;
 use crate::time::Nanos;
+use crate::transport::far_end::FarEndFacts;
 use crate::transport::{Contender, Effective};
 use crate::workload::{self, EndpointReport, Task};
 use deadheat_base::unset::is_unset;
@@ -241,6 +242,8 @@ pub struct PathFacts {
     pub built: Option<Box<BuiltPath>>,
     /// Way to a far end behind a server; absent for all others, and in results from before it was recorded.
     pub reached: Option<Box<ReachFacts>>,
+    /// Far end, if it is one of others: what it counts, and what cannot be known from it.
+    pub far_end: Option<Box<FarEndFacts>>,
 }
 
 /// Figures and circumstances of a trial that ran.

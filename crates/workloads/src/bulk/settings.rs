@@ -1,6 +1,6 @@
 //! The keys of a bulk transfer, and the settings from them.
 
-use crate::contract::{Direction, Framing, Side};
+use crate::contract::{Direction, Framing, PeerKind, Side};
 use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Settings};
@@ -196,6 +196,35 @@ impl Terms {
     /// Returns the direction, if there is only one.
     pub(super) fn one_way(&self) -> Option<Direction> {
         if let [direction] = self.directions[..] { Some(direction) } else { None }
+    }
+
+    /// Returns the reason why a far end that is no process of ours cannot do this work; `None` if it can.
+    pub(super) fn misfit_of_others(
+        &self,
+        framing: Framing,
+        peer: PeerKind,
+    ) -> Option<&'static str> {
+        let is_up = self.directions == [Direction::Up];
+        match peer {
+            PeerKind::Process | PeerKind::Group => None,
+            PeerKind::Kernel | PeerKind::Echo => {
+                Some("its far end only echoes, so nobody could receive or count bulk data")
+            }
+            PeerKind::Sink | PeerKind::Meter if self.cargo.is_content() => {
+                Some("its far end neither keeps nor checks what arrives")
+            }
+            PeerKind::Sink if !is_up => Some("its far end sends nothing; direction=up fits"),
+            PeerKind::Sink if framing == Framing::Messages => {
+                Some("its far end counts nothing, and nobody acknowledges messages of this kind")
+            }
+            PeerKind::Meter if self.directions.len() > 1 => {
+                Some("its far end is driven one way at a time; give direction=up or direction=down")
+            }
+            PeerKind::Meter if !is_up && !matches!(self.extent, Extent::Time(_)) => {
+                Some("its far end sends until it is stopped; give time, without bytes")
+            }
+            PeerKind::Sink | PeerKind::Meter => None,
+        }
     }
 
     /// Predicts the goodput under loss, for congestion controls with a known response to loss.

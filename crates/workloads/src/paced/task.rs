@@ -208,8 +208,8 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| {
-            "the far host's kernel only echoes, so nobody could receive what is sent".to_owned()
+        (!peer.runs_the_work()).then(|| {
+            "its far end only echoes or counts, so nobody could measure what is sent".to_owned()
         })
     }
 

@@ -24,7 +24,7 @@ pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanati
     }
     let Some(first) = steady.first() else { return };
     let clocks = first.far.as_ref().map(|far| Clocks::of(&first.near, far));
-    if peer == PeerKind::Process && clocks.is_none() {
+    if peer.runs_the_work() && clocks.is_none() {
         into.missing.push(
             "The far end noted nothing; its deadheat is older than this one, which also limits \
              the near end's view to the whole round trip."

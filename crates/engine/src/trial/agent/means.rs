@@ -141,6 +141,7 @@ mod tests {
             goes_first: false,
             grant: None,
             clock: None,
+            far_end: None,
             side,
             contender: String::new(),
             workload: workload.into(),

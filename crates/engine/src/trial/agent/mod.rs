@@ -13,6 +13,7 @@ pub(super) mod run;
 pub mod samples;
 pub(super) mod session;
 mod shifted;
+mod stand_in;
 pub mod store;
 mod stuck;
 mod upkeep;

@@ -13,6 +13,7 @@ use crate::datapath::account::Account;
 use crate::datapath::{option, origin, policer};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
+use crate::transport::far_end;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Hello;
 use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets, spent};
@@ -32,6 +33,7 @@ use super::parting::Parting;
 use super::samples::Samples;
 use super::session::{Entrance, Session, WayIn, control_failed, send_message};
 use super::shifted::ShiftedEndpoint;
+use super::stand_in;
 use super::store::OpenFile;
 use super::upkeep::{self, ControlEvent};
 
@@ -47,6 +49,11 @@ pub(in crate::trial) fn run(
         Err(_) => return 1,
     };
     let done = match control::read(&mut control).map_err(control_failed) {
+        Ok(ToAgent::Open(plan)) if plan.side == Side::Far && plan.far_end.is_some() => {
+            let id = plan.far_end.clone().unwrap_or_default();
+            let ran = contained(&id, || stand_in::run(&plan, &id, control));
+            ran.and_then(|report| send_message(&mut words, &FromAgent::Done(Box::new(report))))
+        }
         Ok(ToAgent::Open(plan)) => {
             let contender = plan.contender.clone();
             let ran = contained(&contender, || trial(*plan, control, door, account));
@@ -92,6 +99,10 @@ fn trial(
     origin::leave_from(plan.origin.clone());
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
+    let contender = match &plan.far_end {
+        Some(id) => far_end::against(far_end::find(id)?, contender, task.info())?,
+        None => contender,
+    };
     if let Some(why) = misfit(&contender, &*task) {
         return Err(Error::usage(format!(
             "{} cannot carry {}: {why}",
@@ -219,7 +230,7 @@ fn dial(
             all = Address::Several(nodes().cloned().collect());
             &all
         }
-        PeerKind::Process | PeerKind::Kernel => {
+        _ => {
             let node = usize::from(number) % task.info().flows.len().max(1) % nodes().count();
             nodes().nth(node).unwrap_or(&plan.endpoint)
         }

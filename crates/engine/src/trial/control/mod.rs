@@ -220,6 +220,8 @@ pub enum FromAgent {
         /// Endpoint to dial.
         endpoint: Address,
     },
+    /// The far end of others serves another client, and is asked again soon (a stand-in here, before it is ready).
+    Busy,
     /// Every flow is connected.
     Connected,
     /// State of a flow, if the plan asks for it while the trial runs.
@@ -306,6 +308,10 @@ pub struct AgentPlan {
     /// clock of this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockMap>,
+    /// Name of the far end of others that `endpoint` is of; absent if it is one of ours. A server takes no such plan: it
+    /// would connect to third hosts for its clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_end: Option<String>,
 }
 
 /// Answer to an echo, for the comparison of two clocks.

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +86,14 @@ impl Target {
     /// # Errors
     /// [`Error::Usage`] naming the forms, or the missing zone.
     pub(super) fn parse(host: &str) -> Result<Target> {
+        Target::parse_with(host, DEFAULT_PORT)
+    }
+
+    /// Reads a host like [`Target::parse`], with another port where none is typed.
+    ///
+    /// # Errors
+    /// As of [`Target::parse`].
+    fn parse_with(host: &str, usual: u16) -> Result<Target> {
         let wrong = || Error::usage(format!("`{host}` is no host; {FORMS}"));
         let (name, port) = if let Some(rest) = host.strip_prefix('[') {
             let (address, port) = rest.split_once(']').ok_or_else(wrong)?;
@@ -97,7 +105,7 @@ impl Target {
             (host, "")
         };
         let port = match port {
-            "" => DEFAULT_PORT,
+            "" => usual,
             port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
         };
         let address = zoned(name)?.map(|mut address| {
@@ -126,6 +134,32 @@ pub(super) struct ReachedServer {
     pub(super) address: SocketAddr,
     /// Attempts, in their order.
     pub(super) attempts: Vec<ConnectAttempt>,
+}
+
+/// Returns the address of a host with a far end of others, to which nothing is sent yet; `port` counts where none is
+/// typed. Of several addresses it is the one that this host prefers (RFC 6724).
+///
+/// # Errors
+/// [`Error::Usage`] if the host cannot be read, or has no address that the route allows; [`Error::Setup`] if it cannot be
+/// looked up.
+pub fn find(host: &str, port: u16, route: &Route) -> Result<SocketAddr> {
+    let address = match Target::parse_with(host, port)? {
+        Target::Address(address) => Some(address).filter(|address| route.has(address)),
+        Target::Name(name, port) => {
+            let failed = |e| Error::setup_advice(format!("look up {name}"), e, FORMS);
+            let mut found = (name.as_str(), port).to_socket_addrs().map_err(failed)?;
+            found.find(|address| route.has(address))
+        }
+    };
+    address.ok_or_else(|| route.misses(host))
+}
+
+/// Checks the form of a host, and looks nothing up.
+///
+/// # Errors
+/// [`Error::Usage`] naming the forms.
+pub fn check(host: &str) -> Result<()> {
+    Target::parse(host).map(drop)
 }
 
 /// Connects to the first address of a host that answers.
@@ -282,7 +316,8 @@ impl<'a> SocketNet<'a> {
         let kind = self.last.unwrap_or(io::ErrorKind::TimedOut);
         let advice = match kind {
             io::ErrorKind::ConnectionRefused => {
-                "nothing listens there; start `deadheat serve` on that host, or give its port as HOST:PORT"
+                "nothing listens there; start `deadheat serve` on that host, or give its port as HOST:PORT; a program of others \
+                 that runs there takes its name in front, such as iperf3://HOST (`deadheat list far-ends`)"
             }
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
                 "no answer at all: a firewall, or the wrong address; TCP port 5210 must be open"

@@ -8,7 +8,7 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
-use crate::transport::{Address, Contender};
+use crate::transport::Address;
 use crate::workload::{NamedFile, SharedTask};
 
 use super::both_reports::BothReports;
@@ -22,7 +22,7 @@ use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK, await_ready};
 use super::path_probe::PathProbes;
 use super::served::{ServedCast, ServedNode};
-use super::{load, stints::Stints};
+use super::{load, others, stints::Stints};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
 use crate::host::idle::{Awake, ClaimKind, Idle};
@@ -149,7 +149,8 @@ impl Agents {
         let started_ms = epoch_ms(SystemTime::now());
         let start = Monotonic.now();
         let asked = &order.pairing.task;
-        if matches!(self.far, Far::Server { .. }) && asked.info().files.iter().any(is_far) {
+        let is_far = |file: &NamedFile| file.side == Side::Far;
+        if self.far.ends() == Ends::TwoMachines && asked.info().files.iter().any(is_far) {
             return Err(Error::usage(NO_FILES));
         }
         let ready = self.files.ready(&**asked)?;
@@ -174,7 +175,10 @@ impl Agents {
         }
         record.start_at(started_ms, ran.began - start);
         record.took_ns = (Monotonic.now() - start).0;
-        record.implementation = self.implementation(&cast.work.contender, &record);
+        // The transport that carried the bytes, with its implementation: `tcp/linux-6.18.44/cubic`.
+        let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
+        record.implementation =
+            cast.work.contender.implementation(Some(release), &record.effective);
         self.path_probes.note(&self.far, &cast.work, &self.stop, &mut record);
         Ok(record)
     }
@@ -190,6 +194,10 @@ impl Agents {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
             work.origin = server.origin().clone();
+        }
+        if let Far::Others { end, origin, .. } = &self.far {
+            work = work.at_others(end.info().id, origin);
+            work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         self.path_probes.fit(&mut work);
@@ -230,9 +238,11 @@ impl Agents {
         let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
-            Far::Loopback(_) | Far::Server { .. } => None,
+            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => None,
         };
-        Ok(GroupReports { work: reports.checked(&*cast.work.task), loads, account, began })
+        let peer = cast.work.contender.transport.info().peer;
+        let work = others::complete(reports.checked(&*cast.work.task), peer, cast.work.task.info());
+        Ok(GroupReports { work, loads, account, began })
     }
 
     /// Starts the measured work, passes its intervals to the callback if there is one, and returns the reports.
@@ -243,7 +253,8 @@ impl Agents {
         stints: &mut Stints,
     ) -> Result<BothReports> {
         let flows = group.task.info().flows.len();
-        let far = if group.far_nodes > 0 { flows } else { 0 };
+        // A stand-in reports no points.
+        let far = if group.far_nodes > 0 && group.far_end.is_none() { flows } else { 0 };
         let near = group.near_share().flows(flows).map(|flow| (Side::Near, flow));
         let all = near.chain((0..far as u16).map(|flow| (Side::Far, flow)));
         let label = group.task.info().delay_label();
@@ -296,7 +307,7 @@ impl Agents {
             if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
                 let keeper = |side| match &self.far {
                     Far::Emulated(path) => path.keeper(side),
-                    Far::Loopback(_) | Far::Server { .. } => process::keeper(None),
+                    _ => process::keeper(None),
                 };
                 let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
                 all.commands.extend(commands);
@@ -327,8 +338,9 @@ impl Agents {
             let ServedNode { link, place } = served.next(group, node, &mut self.far, &self.stop)?;
             return Ok((link, place));
         }
-        let who = match group.far_nodes {
-            1 => "far agent".to_owned(),
+        let who = match (&self.far, group.far_nodes) {
+            (Far::Others { typed, .. }, _) => typed.clone(),
+            (_, 1) => "far agent".to_owned(),
             _ => format!("far agent {node}"),
         };
         Ok((self.agent(&who, Side::Far)?, None))
@@ -365,6 +377,7 @@ impl Agents {
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
         nodes.near_share = group.near_share();
         nodes.commands = listening.commands;
+        nodes.stands_in = self.far.others().is_some();
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)
     }
@@ -373,14 +386,8 @@ impl Agents {
     fn agent(&self, who: &str, side: Side) -> Result<Link> {
         match &self.far {
             Far::Emulated(path) => path.agent(who, side),
-            Far::Loopback(_) | Far::Server { .. } => Link::to_process(who),
+            _ => Link::to_process(who),
         }
-    }
-
-    /// Returns the transport that carried the bytes, with its implementation: `tcp/linux-6.18.44/cubic`.
-    fn implementation(&self, contender: &Contender, record: &Record) -> String {
-        let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
-        contender.implementation(Some(release), &record.effective)
     }
 }
 
@@ -396,9 +403,12 @@ impl Runner for Agents {
         }
         // Probes are outside of the trial and its time.
         let ready = self.path_probes.prepare(&self.far, &order.pairing, &self.stop);
-        let ran = ready.and_then(|()| self.trial(order)).map(Box::new).map_err(|error| {
-            self.path_probes.explain(&self.far, &order.pairing, &self.stop, error)
-        });
+        let ran = ready
+            .and_then(|()| others::dialled(order, || self.trial(order)))
+            .map(Box::new)
+            .map_err(|error| {
+                self.path_probes.explain(&self.far, &order.pairing, &self.stop, error)
+            });
         ran.map_or_else(|error| self.far.outcome_of(error), TrialOutcome::Ran)
     }
 
@@ -454,7 +464,7 @@ impl Runner for Agents {
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
         let far = match &self.far {
-            Far::Loopback(_) | Far::Emulated(_) => None,
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => None,
             Far::Server { server, .. } => Some(server.facts.clone()),
         };
         Ok((self.facts.clone(), far))
@@ -467,8 +477,4 @@ impl Runner for Agents {
     fn path(&self) -> PathFacts {
         self.far.facts()
     }
-}
-
-fn is_far(file: &NamedFile) -> bool {
-    file.side == Side::Far
 }

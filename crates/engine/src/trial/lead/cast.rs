@@ -81,6 +81,8 @@ pub(super) struct Group {
     pub(super) packet: Option<u32>,
     /// Path MTU to each far host that probes found, in the order of the hosts.
     pub(super) paths: Vec<Option<PathMtu>>,
+    /// Name of the far end, if it is one of others.
+    pub(super) far_end: Option<&'static str>,
 }
 
 impl Group {
@@ -121,7 +123,9 @@ impl Group {
         let contender = suited(order.pairing.contender.clone(), &*task)?;
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
-            PeerKind::Kernel => 0,
+            PeerKind::Kernel | PeerKind::Echo | PeerKind::Sink => 0,
+            // A stand-in here, which speaks the control protocol of the far end.
+            PeerKind::Meter => 1,
         };
         Ok(Group {
             contender,
@@ -142,6 +146,7 @@ impl Group {
             clock: None,
             packet: None,
             paths: Vec::new(),
+            far_end: None,
         })
     }
 
@@ -158,6 +163,13 @@ impl Group {
             Via::Direct | Via::Relay | Via::Turn { .. } => Ok(self),
             Via::Coturn => Err(Error::usage(via::unserved_coturn(&self.contender.spec))),
         }
+    }
+
+    /// Makes the far end one of others, with this name; connections to it leave from `origin`.
+    pub(super) fn at_others(self, id: &'static str, origin: &Origin) -> Group {
+        // What runs on the CPUs of the far host is its own affair, and a stand-in here needs none of its own.
+        let assigned = CpuAssignment { far: None, ..self.assigned };
+        Group { assigned, origin: origin.clone(), far_end: Some(id), ..self }
     }
 
     /// Returns the clock that the figures of the work need: the greatest need of any.
@@ -189,7 +201,7 @@ impl Group {
     pub(super) fn near_share(&self) -> Share {
         match self.contender.transport.info().peer {
             PeerKind::Group => Share { node: 0, nodes: self.far_nodes },
-            PeerKind::Process | PeerKind::Kernel => Share::WHOLE,
+            _ => Share::WHOLE,
         }
     }
 
@@ -202,6 +214,10 @@ impl Group {
         let path = self.paths.get(usize::from(node) % hosts).copied().flatten();
         let hole = path.and_then(|mtu| mtu.hole(Side::Far));
         let plan = AgentPlan { share, grant, hole, ..self.plan(Side::Far, at) };
+        if self.far_end.is_some() {
+            // The stand-in is on this host, and connects.
+            return AgentPlan { origin: self.origin.clone(), ..plan };
+        }
         match self.is_served {
             true => AgentPlan { contender: self.sized(self.contender.without_files()), ..plan },
             false => plan,
@@ -310,6 +326,7 @@ impl Group {
             blast: self.blast,
             grant: None,
             clock: self.clock.filter(|_| side == Side::Far),
+            far_end: self.far_end.map(str::to_owned),
         }
     }
 

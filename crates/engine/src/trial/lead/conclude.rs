@@ -107,6 +107,10 @@ fn delivered_bytes(near: &AgentReport, far: Option<&AgentReport>) -> u64 {
 /// Returns the packets that both ends sent: as their connections count them, or computed from their datagrams.
 fn wire(near: &AgentReport, far: Option<&AgentReport>) -> Option<Wire> {
     let ends = [near, far?];
+    // A far end of others does not say what it sent.
+    if ends.iter().any(|end| end.conns.len() != end.halves.len()) {
+        return None;
+    }
     let flows = ends.into_iter().flat_map(|end| end.conns.iter().zip(&end.halves));
     let each = flows.map(|(conn, half)| {
         let sent = &half.sent;

@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use crate::contract::Reach;
+use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::host::placement::Ends;
 use crate::path::{Family, PathKind};
 use crate::time::Nanos;
+use crate::transport::far_end::FarEnd;
 use crate::transport::{Address, Contender, unserved};
 use crate::trial::control::remote::{Redial, RemoteServer};
 use crate::trial::{EmulatedPath, PathFacts, Reconnection, TrialOutcome};
@@ -29,6 +31,17 @@ pub enum Far {
         /// Further far hosts: the far nodes of a trial are dealt over all of them in order.
         further: Vec<FarHost>,
     },
+    /// Far end of others, without an agent of ours.
+    Others {
+        /// Far end and host as typed after `--to`.
+        typed: String,
+        /// Far end.
+        end: &'static dyn FarEnd,
+        /// Its address.
+        address: SocketAddr,
+        /// Local address and interface that connections to it leave from.
+        origin: Origin,
+    },
 }
 
 /// Far host with its server.
@@ -45,7 +58,7 @@ impl Far {
     pub(super) fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
-            Far::Loopback(_) | Far::Server { .. } => Nanos::ZERO,
+            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => Nanos::ZERO,
         }
     }
 
@@ -68,7 +81,7 @@ impl Far {
     pub(super) fn emulated(&self) -> Option<&EmulatedPath> {
         match self {
             Far::Emulated(path) => Some(path),
-            Far::Loopback(_) | Far::Server { .. } => None,
+            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => None,
         }
     }
 
@@ -77,7 +90,7 @@ impl Far {
         match self {
             Far::Loopback(_) => Ends::OneMachine,
             Far::Emulated(_) => Ends::ThroughEmulator,
-            Far::Server { .. } => Ends::TwoMachines,
+            Far::Server { .. } | Far::Others { .. } => Ends::TwoMachines,
         }
     }
 
@@ -110,6 +123,14 @@ impl Far {
         Ok((Reconnection::Back, changes))
     }
 
+    /// Returns the far end of others, if it is one.
+    pub(super) fn others(&self) -> Option<&'static dyn FarEnd> {
+        match self {
+            Far::Others { end, .. } => Some(*end),
+            Far::Loopback(_) | Far::Emulated(_) | Far::Server { .. } => None,
+        }
+    }
+
     /// Returns the outcome of a trial that ended with `error`: if the connection to a server was lost, no contender is
     /// to blame.
     pub(super) fn outcome_of(&self, error: Error) -> TrialOutcome {
@@ -135,7 +156,10 @@ impl Far {
             (Reach::Network | Reach::OwnPort, Far::Server { server, .. }) => {
                 Ok(Address::Ip(server.address))
             }
-            (Reach::Path, Far::Server { .. }) => {
+            (Reach::Network | Reach::OwnPort, Far::Others { address, .. }) => {
+                Ok(Address::Ip(*address))
+            }
+            (Reach::Path, Far::Server { .. } | Far::Others { .. }) => {
                 Err(Error::usage(unserved(contender.transport.info().id)))
             }
             (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
@@ -154,8 +178,17 @@ impl Far {
                 address: family.loopback().to_string(),
                 built: None,
                 reached: None,
+                far_end: None,
             },
             Far::Emulated(path) => path.facts(),
+            Far::Others { typed, end, address, .. } => PathFacts {
+                spec: typed.clone(),
+                kind: PathKind::Remote,
+                address: address.to_string(),
+                built: None,
+                reached: None,
+                far_end: Some(Box::new(end.info().into())),
+            },
             Far::Server { host, server, further } => {
                 let hosts = [host].into_iter().chain(further.iter().map(|one| &one.host));
                 PathFacts {
@@ -164,6 +197,7 @@ impl Far {
                     address: self.of_servers(|server| server.address.to_string()),
                     built: None,
                     reached: Some(Box::new(server.reached())),
+                    far_end: None,
                 }
             }
         }
@@ -181,7 +215,7 @@ impl Far {
                 let further = further.iter().map(|one| (one.host.as_str(), &*one.server));
                 [(host.as_str(), &**server)].into_iter().chain(further).collect()
             }
-            Far::Loopback(_) | Far::Emulated(_) => Vec::new(),
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => Vec::new(),
         }
     }
 
@@ -190,7 +224,7 @@ impl Far {
             Far::Server { server, further, .. } => {
                 [server].into_iter().chain(further.iter_mut().map(|one| &mut one.server)).collect()
             }
-            Far::Loopback(_) | Far::Emulated(_) => Vec::new(),
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => Vec::new(),
         }
     }
 

@@ -98,7 +98,7 @@ impl FarClock {
         record: &mut Record,
     ) -> Result<()> {
         let (Some(before), Some(mut link)) = (before, link(far, cast, stop)?) else {
-            if matches!(far, Far::Server { .. }) {
+            if matches!(far, Far::Server { .. } | Far::Others { .. }) {
                 forget_offsets(&*cast.work.task, record);
             }
             return Ok(());

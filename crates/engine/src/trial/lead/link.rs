@@ -280,6 +280,7 @@ impl LinkMessage {
         match self {
             LinkMessage::Agent(word) => match word {
                 FromAgent::Ready { .. }
+                | FromAgent::Busy
                 | FromAgent::Connected
                 | FromAgent::Interval { .. }
                 | FromAgent::Finished { .. } => true,

@@ -14,6 +14,7 @@ pub mod link;
 pub mod live;
 pub mod load;
 pub(super) mod nodes;
+mod others;
 pub mod pairing;
 mod path_probe;
 mod served;

@@ -54,6 +54,12 @@ pub(super) fn await_ready(
         }
         match link.receive()? {
             LinkMessage::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
+            LinkMessage::Agent(FromAgent::Busy) if Monotonic.now() >= give_up => {
+                let what = format!("it has served other clients for {QUEUE_TIMEOUT}");
+                return Err(Error::peer(link.who(), what));
+            }
+            // It asks again by itself, and says each time that it did in vain.
+            LinkMessage::Agent(FromAgent::Busy) => on_queued(u32::MAX),
             LinkMessage::Server(FromServer::Queued { ahead }) => {
                 on_queued(ahead);
                 left = QUEUE_TIMEOUT;
@@ -142,6 +148,8 @@ pub(super) struct Nodes {
     far: Vec<Node>,
     /// Commands that carry the contender, if it is an external one.
     pub(super) commands: Vec<RunningCommand>,
+    /// True if the far node stands in for a far end of others, and is stopped once the near node has reported.
+    pub(super) stands_in: bool,
     /// Links to the relays in between; each relays until its link closes, and sends no message but a fault.
     relays: Vec<Link>,
     stop: Arc<AtomicBool>,
@@ -162,6 +170,7 @@ impl Nodes {
             near_share: Share::WHOLE,
             far: far.into_iter().map(Node::new).collect(),
             commands: Vec::new(),
+            stands_in: false,
             relays,
             stop,
             began: Monotonic.now(),
@@ -247,6 +256,11 @@ impl Nodes {
                         took = Monotonic.now() - self.began;
                     }
                     self.node(from).report = Some(*report);
+                    if from == NodeId::Near && self.stands_in {
+                        self.far
+                            .iter_mut()
+                            .try_for_each(|node| node.send_unless_reported(&ToAgent::Stop))?;
+                    }
                 }
                 (from, word) => return Err(self.refused(from, word)),
             }

@@ -145,6 +145,7 @@ impl EmulatedPath {
             address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
             built: Some(Box::new(BuiltPath::of(&self.network, how))),
             reached: None,
+            far_end: None,
         }
     }
 }

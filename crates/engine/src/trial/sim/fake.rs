@@ -39,6 +39,7 @@ impl<F: FnMut(&Order) -> TrialOutcome> Runner for Fake<F> {
             address: "127.0.0.1".into(),
             built: None,
             reached: None,
+            far_end: None,
         }
     }
 }

@@ -260,6 +260,7 @@ impl Runner for Simulation {
             address: String::new(),
             built: None,
             reached: None,
+            far_end: None,
         }
     }
 }

@@ -40,9 +40,12 @@ impl RelayWay {
         let overhead = if via.is_turn() { OVERHEAD as u32 } else { 0 };
         let mtu = match (far, server) {
             (Far::Emulated(path), _) => Some(path.mtu()),
-            (Far::Loopback(_) | Far::Server { .. }, Some(server)) => mtu_to(server),
+            (Far::Loopback(_) | Far::Server { .. } | Far::Others { .. }, Some(server)) => {
+                mtu_to(server)
+            }
             (Far::Loopback(family), None) => mtu_to(SocketAddr::new(family.loopback(), 9)),
             (Far::Server { server, .. }, None) => mtu_to(server.address),
+            (Far::Others { address, .. }, None) => mtu_to(*address),
         };
         let mtu = mtu.map(|mtu| mtu.saturating_sub(overhead));
         Ok(Some(RelayWay { server, credentials, mtu }))
@@ -72,6 +75,7 @@ fn find(host: &str, port: u16, far: &Far) -> Result<SocketAddr> {
         Far::Loopback(Family::V6) => false,
         Far::Loopback(_) => true,
         Far::Server { server, .. } => server.address.ip().to_canonical().is_ipv4(),
+        Far::Others { address, .. } => address.ip().to_canonical().is_ipv4(),
     };
     let failed = |e| Error::setup(format!("find the TURN server {host}:{port}"), e);
     let mut found = (host, port).to_socket_addrs().map_err(failed)?;

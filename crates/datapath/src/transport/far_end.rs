@@ -1,0 +1,361 @@
+//! Far ends of others: programs and protocols that exist already, and answer some contenders in some work. Each declares
+//! what it carries, what it counts and what cannot be known from it; races, reports and lists follow from that.
+//!
+//! ```text
+//! peer     near end                              far end                       far half of the work
+//! Echo     contender, greeted by the far end  →  sends each message back       none: as with a kernel that answers
+//! Sink     the same                           →  takes bytes, counts none      the near kernel's acknowledgements
+//! Meter    the same                           →  takes or sends, and counts    a stand-in here, which drives its control
+//! ```
+//! No far end is in this crate: the program hands them in ([`ALL`]). None names a transport or a workload: a transport
+//! says of itself which protocol it is ([`PlainTransport`]), and a workload which kind of peer it can do without.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::external;
+use super::hello::Token;
+use super::plain::{PlainProtocol, PlainTransport};
+use super::via::Via;
+use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
+use crate::contract::PeerKind;
+use crate::error::{Error, Result};
+use crate::figures::list;
+use crate::handed_in::HandedIn;
+use crate::measurements::Tally;
+use crate::spec::Settings;
+use crate::time::Nanos;
+use crate::workload::{EndpointReport, Task, TaskInfo};
+
+/// Every far end that the program has handed in, in the order in which lists show them.
+pub static ALL: HandedIn<dyn FarEnd> = HandedIn::new();
+
+/// Separator of a far end's name and its host.
+const SCHEME_END: &str = "://";
+
+/// Description of a far end.
+#[derive(Debug)]
+pub struct FarEndInfo {
+    /// Name before `://`.
+    pub id: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Summary in one line, for lists.
+    pub summary: &'static str,
+    /// Port, unless the user gives another.
+    pub port: u16,
+    /// Protocols that it carries, each with the kind of peer that it is there.
+    pub carries: &'static [Carried],
+    /// Numbers that it reports, in words; `None` if there are none.
+    pub counts: Option<&'static str>,
+    /// Facts that cannot be known from it, in words.
+    pub unknown: &'static [&'static str],
+}
+
+/// Protocol that a far end carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// Protocol.
+    pub over: PlainProtocol,
+    /// Kind of peer that the far end is over it.
+    pub peer: PeerKind,
+}
+
+/// Far end of others.
+pub trait FarEnd: Send + Sync {
+    /// Returns its description.
+    fn info(&self) -> &'static FarEndInfo;
+
+    /// Returns the reason why it cannot do this work over `over`, which its kind of peer can, as a sentence; `None` if
+    /// it can.
+    fn misfit(&self, over: PlainProtocol, task: &TaskInfo) -> Option<String>;
+
+    /// Opens a connection of `inside` to it.
+    ///
+    /// # Errors
+    /// As [`Transport::dial`].
+    fn dial(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        task: &TaskInfo,
+    ) -> Result<Box<dyn Conn>>;
+
+    /// Opens a session with a far end that counts, up to where it takes the connections of the flows.
+    ///
+    /// # Errors
+    /// The failed operation with the address; [`Error::Broken`] with the state in which the far end failed.
+    fn session(&self, order: &SessionOrder<'_>) -> Result<FarOpening> {
+        Err(Error::usage(format!("{} at {} counts nothing", self.info().label, order.to)))
+    }
+}
+
+impl fmt::Debug for dyn FarEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info().id)
+    }
+}
+
+/// Parameters of a session.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionOrder<'a> {
+    /// Address of the far end.
+    pub to: SocketAddr,
+    /// Token of the trial, from which both ends of a session make its name.
+    pub token: Token,
+    /// Protocol of the flows.
+    pub over: PlainProtocol,
+    /// Description of the transport.
+    pub transport: &'a Info,
+    /// Knobs of the contender.
+    pub knobs: &'a Settings,
+    /// Work.
+    pub task: &'a TaskInfo,
+    /// Longest time for one step of the far end's protocol.
+    pub patience: Nanos,
+}
+
+/// Outcome of the attempt to open a session.
+pub enum FarOpening {
+    /// The far end takes the flows of this session now.
+    Open(Box<dyn FarSession>),
+    /// It serves another client.
+    Busy,
+}
+
+/// FarSession of a trial with a far end that counts.
+pub trait FarSession: Send {
+    /// Returns the descriptor of its control connection.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Waits until the far end has all flows, and runs the work.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] with the state.
+    fn start(&mut self) -> Result<()>;
+
+    /// Reads an unasked message of the far end; called when the descriptor is readable while the work runs.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] with the message, which ends the session.
+    fn look(&mut self) -> Result<()>;
+
+    /// Ends the work; `sent` is what the near end has sent, by flow, in messages and bytes. Returns the counts of the far
+    /// end.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] with the state.
+    fn end(&mut self, sent: &[Tally]) -> Result<FarCounts>;
+}
+
+/// Report of a far end on a trial.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FarCounts {
+    /// Counts by flow.
+    pub halves: Vec<EndpointReport>,
+    /// Options in force there, as far as it says.
+    pub effective: Effective,
+}
+
+/// Facts of a far end in a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FarEndFacts {
+    /// Name before `://`.
+    pub id: String,
+    /// Name for people.
+    pub label: String,
+    /// Numbers that it reports, in words; absent if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<String>,
+    /// Facts that cannot be known from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+}
+
+impl From<&FarEndInfo> for FarEndFacts {
+    fn from(info: &FarEndInfo) -> FarEndFacts {
+        FarEndFacts {
+            id: info.id.to_owned(),
+            label: info.label.to_owned(),
+            counts: info.counts.map(str::to_owned),
+            unknown: info.unknown.iter().map(|one| (*one).to_owned()).collect(),
+        }
+    }
+}
+
+/// Far end of others at a host, as typed: `NAME://HOST[:PORT]`.
+#[derive(Debug, Clone, Copy)]
+pub struct FarEndAt<'a> {
+    /// Far end.
+    pub end: &'static dyn FarEnd,
+    /// Host, with its port if one was typed.
+    pub host: &'a str,
+}
+
+/// Reads what follows `--to`; `None` for a host with `deadheat serve`.
+///
+/// # Errors
+/// [`Error::Usage`] if no far end has the name.
+pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
+    let Some((id, host)) = typed.split_once(SCHEME_END) else { return Ok(None) };
+    Ok(Some(FarEndAt { end: find(id)?, host: host.trim_end_matches('/') }))
+}
+
+/// Returns the far end with this name.
+///
+/// # Errors
+/// [`Error::Usage`] if there is none.
+pub fn find(id: &str) -> Result<&'static dyn FarEnd> {
+    let found = ALL.iter().find(|end| end.info().id == id);
+    found.copied().ok_or_else(|| {
+        let ids: Vec<&str> = ALL.iter().map(|end| end.info().id).collect();
+        ALL.unknown("far end", id, &ids)
+    })
+}
+
+/// Returns the host of what follows `--to`, without the name of a far end.
+pub fn host_of(typed: &str) -> &str {
+    typed.split_once(SCHEME_END).map_or(typed, |(_, host)| host)
+}
+
+/// Returns `contender` as it runs against `end`, for this work.
+///
+/// # Errors
+/// [`Error::Usage`] with the reason if the far end does not carry it.
+pub fn against(
+    end: &'static dyn FarEnd,
+    contender: Contender,
+    task: &TaskInfo,
+) -> Result<Contender> {
+    if let Some(why) = refusal(end, &contender) {
+        return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
+    }
+    let Some((_, carried)) = carried(end, &contender) else { return Ok(contender) };
+    let info = info_of(contender.transport.info(), carried.peer);
+    let transport = AgainstFarEnd { end, info, inside: contender.transport, task: task.clone() };
+    Ok(Contender { transport: Carrier::Made(Arc::new(transport)), ..contender })
+}
+
+/// Returns the reason why `end` does not carry `contender`, whatever the work; `None` if it does.
+pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
+    let info = end.info();
+    if contender.external.is_some() {
+        return Some(external::unserved(&contender.spec.to_string()));
+    }
+    if contender.via != Via::Direct {
+        return Some(format!(
+            "a relay stands in front of a far end of ours, and {} is none",
+            info.label
+        ));
+    }
+    let by_kernel = contender.transport.info().peer == PeerKind::Kernel;
+    if by_kernel || carried(end, contender).is_some() {
+        return None;
+    }
+    let over: Vec<String> = info.carries.iter().map(|carried| carried.over.to_string()).collect();
+    let over = match over.is_empty() {
+        true => "what the far kernel answers".to_owned(),
+        false => format!("{}, and what the far kernel answers", list(&over)),
+    };
+    Some(format!("{} carries {over}; `deadheat serve` there carries all", info.label))
+}
+
+/// Returns the reason why `contender`, which runs [`against`] `end`, cannot do this work there; `None` if it can.
+pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Option<String> {
+    let (info, label) = (task.info(), end.info().label);
+    if info.load.is_some() {
+        return Some(format!(
+            "a load beside the work takes a far end of ours, and {label} is none"
+        ));
+    }
+    if info.receivers > 1 || info.reconnects() {
+        return Some(format!("it takes far ends that do their part of it, and {label} is none"));
+    }
+    let plain = contender.transport.plain()?;
+    end.misfit(plain.protocol(), info)
+}
+
+fn carried<'a>(
+    end: &dyn FarEnd,
+    contender: &'a Contender,
+) -> Option<(&'a dyn PlainTransport, &'static Carried)> {
+    let plain = contender.transport.plain()?;
+    let carried = end.info().carries.iter().find(|carried| carried.over == plain.protocol())?;
+    Some((plain, carried))
+}
+
+/// Transport that dials a far end of others.
+struct AgainstFarEnd {
+    end: &'static dyn FarEnd,
+    info: Info,
+    inside: Carrier,
+    task: TaskInfo,
+}
+
+fn info_of(inside: &Info, peer: PeerKind) -> Info {
+    Info {
+        id: inside.id,
+        label: inside.label,
+        colour: inside.colour,
+        implementation: inside.implementation,
+        summary: inside.summary,
+        guarantees: inside.guarantees,
+        peer,
+        reach: inside.reach,
+        framing_bytes: inside.framing_bytes,
+        options: inside.options,
+        below: inside.below,
+        keys: inside.keys,
+        deployed: inside.deployed,
+        real_time: inside.real_time,
+        is_over_udp: inside.is_over_udp,
+        is_kept_up: inside.is_kept_up,
+    }
+}
+
+impl Transport for AgainstFarEnd {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn check(&self) -> Result<()> {
+        self.inside.check()
+    }
+
+    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+        self.inside.check_knob(key, value)
+    }
+
+    fn check_settings(&self, key: &str, value: &str, place: super::Place) -> Result<()> {
+        self.inside.check_settings(key, value, place)
+    }
+
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        self.inside.plain()
+    }
+
+    fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
+        match self.inside.plain() {
+            Some(plain) => self.end.dial(plain, dial, &self.task),
+            None => Err(self.not_ours()),
+        }
+    }
+
+    fn listen(&self, _listen: Listen<'_>) -> Result<Box<dyn Listener>> {
+        Err(self.not_ours())
+    }
+}
+
+impl AgainstFarEnd {
+    fn not_ours(&self) -> Error {
+        let label = self.end.info().label;
+        Error::usage(format!("{} runs against {label}, which is no far end of ours", self.info.id))
+    }
+}
+
+/// Longest time that a far end may take for one step of its protocol, unless the path is known to be slower.
+pub const STEP: Nanos = Nanos::from_secs(10);

@@ -1,0 +1,59 @@
+//! Transports of the kernel whose packets carry the application's bytes and nothing of ours, so that programs of others
+//! understand them; and the greeting with which such a connection opens instead of our hello.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use socket2::Socket;
+
+use super::{Conn, Dial};
+use crate::error::Result;
+use crate::time::Nanos;
+
+/// Protocol of the kernel whose payload is the application's bytes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainProtocol {
+    /// TCP (RFC 9293).
+    Tcp,
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+    /// UDP (RFC 768).
+    Udp,
+}
+
+impl fmt::Display for PlainProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PlainProtocol::Tcp => "TCP",
+            PlainProtocol::Mptcp => "MPTCP",
+            PlainProtocol::Udp => "UDP",
+        })
+    }
+}
+
+/// Transport that opens connections to programs of others.
+pub trait PlainTransport: Send + Sync {
+    /// Returns its protocol.
+    fn protocol(&self) -> PlainProtocol;
+
+    /// Opens a connection with `greeting` instead of a hello.
+    ///
+    /// # Errors
+    /// As [`super::Transport::dial`], and the errors of the greeting.
+    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>>;
+}
+
+/// First bytes of a connection to a program of others, before its data.
+pub trait Greeting: Sync {
+    /// Greets over a connected byte stream, until `deadline`.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Blocked`] if no answer came in time; [`crate::error::Error::Peer`] if it was a wrong one.
+    fn stream(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()>;
+
+    /// Greets over a connected socket of datagrams, until `deadline`.
+    ///
+    /// # Errors
+    /// As of [`Greeting::stream`].
+    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()>;
+}

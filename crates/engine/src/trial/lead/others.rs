@@ -1,0 +1,172 @@
+//! Far halves of a trial against a far end of others: its counts, completed by what this end knows of an upload.
+//!
+//! The far end does not say when bytes arrived there. The near kernel saw them acknowledged, and its series has that over
+//! time: bytes acknowledged in a span of the sender arrived in a span of the same length, a part of a round trip earlier.
+//! Without acknowledgements the span is that of sending.
+
+use crate::contract::{Direction, PeerKind};
+use crate::error::{Error, Result};
+use crate::measurements::{ConnStats, Tally};
+use crate::time::Nanos;
+use crate::trial::Order;
+use crate::trial::control::AgentReport;
+use crate::workload::{EndpointReport, ReceiveSpan, TaskInfo};
+
+use super::both_reports::BothReports;
+
+/// Number of attempts to connect to a far end that counts before a contender counts as blocked.
+const DIALS: u32 = 4;
+
+/// Runs `trial`, and again if no connection came about with a far end of others that counts: some of their protocols send
+/// the first packet of a flow once, so that a lossy path may lose a trial before it begins.
+///
+/// # Errors
+/// The error of the last attempt.
+pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut ran = trial();
+    for _ in 1..DIALS {
+        let peer = order.pairing.contender.transport.info().peer;
+        ran = match ran {
+            Err(Error::Blocked { .. }) if peer == PeerKind::Meter => trial(),
+            ran => return ran,
+        };
+    }
+    ran
+}
+
+/// Completes the far end's report of work that `peer` did, unless that is a process of ours, whose report is complete.
+pub(super) fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo) -> BothReports {
+    let near = &reports.near;
+    let far = match (peer, reports.far.take()) {
+        (PeerKind::Sink, _) => Some(acknowledged(near)),
+        (PeerKind::Meter, far) => far,
+        (_, far) => return BothReports { far, ..reports },
+    };
+    reports.far = far.map(|mut far| {
+        for (flow, half) in far.halves.iter_mut().enumerate() {
+            if task.flows.get(flow) == Some(&Some(Direction::Up)) {
+                half.receive_span = span(near, flow, half.received.bytes, task.warmup);
+            }
+        }
+        far
+    });
+    reports
+}
+
+/// Returns the far halves of a far end that counts nothing: its kernel has acknowledged all that was sent, or the near end
+/// would not have ended.
+fn acknowledged(near: &AgentReport) -> AgentReport {
+    let half = |near: &EndpointReport| EndpointReport {
+        received: Tally { bytes: near.sent.bytes, ..Tally::default() },
+        ..EndpointReport::default()
+    };
+    AgentReport { halves: near.halves.iter().map(half).collect(), ..AgentReport::default() }
+}
+
+/// Returns the span in which `received` bytes of a flow of the near end arrived, on its clock.
+fn span(near: &AgentReport, flow: usize, received: u64, warmup: Nanos) -> Option<ReceiveSpan> {
+    let half = near.halves.get(flow)?;
+    let span = by_acknowledgements(near, flow, received, warmup).or_else(|| {
+        // The last slot of a schedule is as long as the others, so that the span of sending is that of receiving.
+        let last_ns = half.send_span_ns?;
+        Some(ReceiveSpan { first_ns: 0, last_ns, first_bytes: 0, warmup_bytes: 0 })
+    })?;
+    // Both ends have one clock here: this one's, on which the work began at its first send.
+    let began = half.send_began_ns.unwrap_or(0);
+    let at = |ns: u64| began.saturating_add(ns);
+    Some(ReceiveSpan { first_ns: at(span.first_ns), last_ns: at(span.last_ns), ..span })
+}
+
+/// Returns the span on a clock that begins with the flow.
+fn by_acknowledgements(
+    near: &AgentReport,
+    flow: usize,
+    received: u64,
+    warmup: Nanos,
+) -> Option<ReceiveSpan> {
+    let series = near.series.get(flow)?;
+    let acked = &series.tcp.as_ref()?.bytes_acked;
+    let points = series.at_ns.iter().zip(acked);
+    let points: Vec<(u64, u64)> =
+        points.map(|(at, acked)| Some((*at, (*acked)?))).collect::<Option<_>>()?;
+    let (last_ns, all) = *points.last()?;
+    if warmup == Nanos::ZERO {
+        // The first byte was under way for one half of a round trip, and its last acknowledgement for the other.
+        let first_ns = near.conns.get(flow).map_or(0, |conn: &ConnStats| conn.connect_ns) / 2;
+        let last_ns = last_ns.checked_sub(first_ns).filter(|last_ns| *last_ns > first_ns)?;
+        return Some(ReceiveSpan { first_ns, last_ns, first_bytes: 0, warmup_bytes: 0 });
+    }
+    let (first_ns, before) = *points.iter().find(|(at, _)| *at >= warmup.0)?;
+    // Acknowledged bytes include the boundaries of messages, and a greeting; the share of the span is that of the content.
+    let share = u128::from(received) * u128::from(all.checked_sub(before)?);
+    let counted = share.checked_div(u128::from(all))? as u64;
+    let warmup_bytes = received.saturating_sub(counted);
+    Some(ReceiveSpan { first_ns, last_ns, first_bytes: 0, warmup_bytes })
+        .filter(|span| span.last_ns > span.first_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::series::{Series, TcpColumns};
+    use crate::workload::Clocks;
+
+    fn near(acked: &[u64]) -> AgentReport {
+        let column = acked.iter().map(|acked| Some(*acked)).collect();
+        let series = Series {
+            at_ns: (1..=acked.len() as u64).map(|at| at * 100).collect(),
+            tcp: Some(TcpColumns { bytes_acked: column, ..TcpColumns::default() }),
+            ..Series::default()
+        };
+        let sent = Tally { bytes: 4_000, ..Tally::default() };
+        AgentReport {
+            halves: vec![EndpointReport { sent, ..EndpointReport::default() }],
+            conns: vec![ConnStats { connect_ns: 30, ..ConnStats::default() }],
+            series: vec![series],
+            ..AgentReport::default()
+        }
+    }
+
+    fn completed(near: AgentReport, far: Option<AgentReport>, warmup: u64) -> EndpointReport {
+        let peer = if far.is_some() { PeerKind::Meter } else { PeerKind::Sink };
+        let clocks = Clocks::Shared;
+        let (took, doubt, commands) = (Nanos::ZERO, None, Default::default());
+        let both = BothReports { near, far, took, clocks, doubt, commands };
+        let task = TaskInfo {
+            flows: vec![Some(Direction::Up)],
+            warmup: Nanos(warmup),
+            ..TaskInfo::default()
+        };
+        complete(both, peer, &task).far.unwrap().halves.remove(0)
+    }
+
+    #[test]
+    fn an_upload_that_nobody_counts_has_what_the_far_kernel_acknowledged() {
+        let half = completed(near(&[1_037, 2_037, 4_037]), None, 0);
+        assert_eq!(half.received.bytes, 4_000);
+        let span = half.receive_span.unwrap();
+        // 300 ns, less the round trip between the first byte and its acknowledgement, a half at each end.
+        assert_eq!((span.first_ns, span.last_ns, span.warmup_bytes), (15, 285, 0));
+    }
+
+    #[test]
+    fn bytes_of_the_warm_up_are_left_out_with_their_time() {
+        let span = completed(near(&[1_037, 2_037, 4_037]), None, 150).receive_span.unwrap();
+        assert_eq!((span.first_ns, span.last_ns, span.warmup_bytes), (200, 300, 2_019));
+    }
+
+    #[test]
+    fn counts_of_the_far_end_stay_and_get_the_span_of_sending_without_acknowledgements() {
+        let mut near = near(&[1]);
+        near.series.clear();
+        near.halves[0].send_span_ns = Some(500);
+        near.halves[0].send_began_ns = Some(7);
+        let received = Tally { messages: 3, bytes: 300, ..Tally::default() };
+        let half = EndpointReport { received, ..EndpointReport::default() };
+        let far = AgentReport { halves: vec![half], ..AgentReport::default() };
+        let half = completed(near, Some(far), 0);
+        assert_eq!(half.received.messages, 3);
+        let span = half.receive_span.unwrap();
+        assert_eq!((span.first_ns, span.last_ns), (7, 507));
+    }
+}

@@ -1,0 +1,243 @@
+//! Connection around another one, to a far end that has headers of its own in each datagram, or must not see the end of a
+//! byte stream.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
+use crate::datapath::stamps::Stamps;
+use crate::time::Nanos;
+use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
+
+/// Translation between the messages of the work and the datagrams of a far end. Nothing is allocated once it exists.
+pub(crate) trait Codec: Send {
+    /// Writes the datagram that carries `message` into the start of `packet`, which has room for it; returns its length.
+    /// Called again with the same message if the socket had no room.
+    fn encode(&mut self, message: &[u8], packet: &mut [u8]) -> usize;
+
+    /// Returns true if the far end's limits allow a datagram now.
+    fn has_room(&mut self) -> bool;
+
+    /// Notes that the last encoded datagram was sent.
+    fn sent(&mut self);
+
+    /// Overwrites the start of a message of bulk data, which is sent as it is then; each is stamped once, in order.
+    fn stamp(&mut self, message: &mut [u8]);
+
+    /// Writes the message that a datagram of the far end carries into the start of `message`, which has room for it;
+    /// returns its length, or `None` for a datagram without one.
+    fn decode(&mut self, packet: &[u8], message: &mut [u8]) -> Option<usize>;
+
+    /// Writes the datagram that ends the connection at the far end into the start of `packet`; returns its length, or
+    /// `None` if there is none.
+    fn farewell(&mut self, packet: &mut [u8]) -> Option<usize>;
+}
+
+/// End of the near end's direction, for the far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// The transport signals it.
+    Signalled,
+    /// Control signals it, and the byte stream stays open.
+    Silent,
+}
+
+/// Connection around one of a plain transport.
+pub(crate) struct Around {
+    inside: Box<dyn Conn>,
+    codec: Option<Translation>,
+    end: StreamEnd,
+}
+
+struct Translation {
+    codec: Box<dyn Codec>,
+    packet: Box<[u8]>,
+    message: Box<[u8]>,
+}
+
+/// Room for the headers of a far end in a datagram.
+pub(crate) const HEADERS: usize = 128;
+
+impl Around {
+    /// Wraps a connection of datagrams of up to `largest` bytes, without headers.
+    pub(crate) fn datagrams(
+        inside: Box<dyn Conn>,
+        codec: Box<dyn Codec>,
+        largest: usize,
+    ) -> Box<dyn Conn> {
+        let buffer = || vec![0; largest + HEADERS].into_boxed_slice();
+        let codec = Some(Translation { codec, packet: buffer(), message: buffer() });
+        Box::new(Around { inside, codec, end: StreamEnd::Signalled })
+    }
+
+    /// Wraps a byte stream that stays open until it is dropped.
+    pub(crate) fn stream(inside: Box<dyn Conn>) -> Box<dyn Conn> {
+        Box::new(Around { inside, codec: None, end: StreamEnd::Silent })
+    }
+}
+
+impl Conn for Around {
+    fn readiness(&self) -> Readiness<'_> {
+        self.inside.readiness()
+    }
+
+    fn sockets(&self) -> Vec<BorrowedFd<'_>> {
+        self.inside.sockets()
+    }
+
+    #[inline]
+    fn send(&mut self, lane: Lane, message: &[u8]) -> io::Result<Progress> {
+        let Some(Translation { codec, packet, .. }) = &mut self.codec else {
+            return self.inside.send(lane, message);
+        };
+        if !codec.has_room() {
+            return Ok(Progress::Idle);
+        }
+        let len = codec.encode(message, packet);
+        let progress = self.inside.send(lane, &packet[..len])?;
+        if progress == Progress::Moved {
+            codec.sent();
+        }
+        Ok(progress)
+    }
+
+    #[inline]
+    fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        let Some(Translation { codec, message, .. }) = &mut self.codec else {
+            return self.inside.receive(patience, inbox);
+        };
+        self.inside.receive(patience, &mut DecodingInbox { inbox, codec: &mut **codec, message })
+    }
+
+    fn flush(&mut self) -> io::Result<Progress> {
+        self.inside.flush()
+    }
+
+    fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
+        match &mut self.codec {
+            None => self.inside.pump(source),
+            Some(Translation { codec, .. }) => {
+                self.inside.pump(&mut StampingSource { source, codec: &mut **codec })
+            }
+        }
+    }
+
+    fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        match &mut self.codec {
+            None => self.inside.drain(patience, sink),
+            Some(Translation { codec, message, .. }) => {
+                let mut sink = DecodingSink { sink, codec: &mut **codec, message };
+                self.inside.drain(patience, &mut sink)
+            }
+        }
+    }
+
+    /// Ends the direction, unless control does; a backlog leaves first.
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(Translation { codec, packet, .. }) = &mut self.codec
+            && let Some(len) = codec.farewell(packet)
+        {
+            // Without it the far end gives the connection up by itself.
+            let _ = self.inside.send(Lane::default(), &packet[..len]);
+        }
+        match self.end {
+            StreamEnd::Signalled => self.inside.finish(),
+            StreamEnd::Silent => self.inside.flush().map(drop),
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.inside.is_drained()
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        self.inside.next_deadline()
+    }
+
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        self.inside.on_deadline(now)
+    }
+
+    fn stamps(&mut self) -> io::Result<&mut Stamps> {
+        self.inside.stamps()
+    }
+
+    fn effective(&self) -> Effective {
+        self.inside.effective()
+    }
+
+    fn info(&self) -> ConnInfo {
+        self.inside.info()
+    }
+}
+
+struct DecodingInbox<'a> {
+    inbox: &'a mut dyn Inbox,
+    codec: &'a mut dyn Codec,
+    message: &'a mut [u8],
+}
+
+impl Inbox for DecodingInbox<'_> {
+    #[inline]
+    fn message(&mut self, lane: Lane, bytes: &[u8]) {
+        if let Some(len) = self.codec.decode(bytes, self.message) {
+            self.inbox.message(lane, &self.message[..len]);
+        }
+    }
+}
+
+struct StampingSource<'a> {
+    source: &'a mut dyn Source,
+    codec: &'a mut dyn Codec,
+}
+
+impl Source for StampingSource<'_> {
+    fn budget(&self) -> u64 {
+        self.source.budget()
+    }
+
+    fn message_size(&self) -> usize {
+        self.source.message_size()
+    }
+
+    fn call_size(&self) -> usize {
+        self.source.call_size()
+    }
+
+    #[inline]
+    fn stamp(&mut self, message: &mut [u8]) {
+        self.source.stamp(message);
+        self.codec.stamp(message);
+    }
+
+    fn accepted(&mut self, bytes: u64) {
+        self.source.accepted(bytes);
+    }
+
+    fn file(&self) -> Option<FileAt<'_>> {
+        self.source.file()
+    }
+}
+
+struct DecodingSink<'a> {
+    sink: &'a mut dyn Sink,
+    codec: &'a mut dyn Codec,
+    message: &'a mut [u8],
+}
+
+impl Sink for DecodingSink<'_> {
+    #[inline]
+    fn take(&mut self, bytes: &[u8]) {
+        if let Some(len) = self.codec.decode(bytes, self.message) {
+            self.sink.take(&self.message[..len]);
+        }
+    }
+
+    fn pass(&mut self, bytes: u64) {
+        self.sink.pass(bytes);
+    }
+
+    fn arrived(&mut self, bytes: u64) {
+        self.sink.arrived(bytes);
+    }
+}

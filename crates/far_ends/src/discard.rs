@@ -1,0 +1,66 @@
+//! Discard (RFC 863): a port that takes every byte and answers nothing. inetd and xinetd have it built in.
+//!
+//! Nobody counts at the far end. What its kernel acknowledged over time is known here, and makes the goodput.
+
+use std::net::SocketAddr;
+
+use socket2::Socket;
+
+use crate::contract::PeerKind;
+use crate::error::Result;
+use crate::time::Nanos;
+use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use crate::transport::{Conn, Dial};
+use crate::workload::TaskInfo;
+
+/// Discard port.
+pub(super) struct Discard;
+
+static INFO: FarEndInfo = FarEndInfo {
+    id: "discard",
+    label: "a discard port",
+    summary: "RFC 863: inetd, xinetd; takes what it gets, and counts nothing",
+    port: 9,
+    carries: &[
+        Carried { over: PlainProtocol::Tcp, peer: PeerKind::Sink },
+        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::Sink },
+    ],
+    counts: None,
+    unknown: &[
+        "what the far program read: delivered is what the far kernel acknowledged to this one",
+        "cost and options of the far end",
+    ],
+};
+
+impl FarEnd for Discard {
+    fn info(&self) -> &'static FarEndInfo {
+        &INFO
+    }
+
+    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
+        None
+    }
+
+    fn dial(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        _task: &TaskInfo,
+    ) -> Result<Box<dyn Conn>> {
+        inside.open(dial, &Silent)
+    }
+}
+
+/// Greeting of a port that takes none.
+struct Silent;
+
+impl Greeting for Silent {
+    fn stream(&self, _socket: &Socket, _to: SocketAddr, _deadline: Nanos) -> Result<()> {
+        Ok(())
+    }
+
+    fn datagrams(&self, _socket: &Socket, _to: SocketAddr, _deadline: Nanos) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Echo (RFC 862): a port that sends each byte, or each datagram, back. inetd and xinetd have it built in, and
+//! `socat` makes one of any port.
+//!
+//! A connection opens with the hello that a far end of ours would answer with a welcome: an echo sends the hello itself
+//! back, which proves that it is one.
+
+use std::io;
+use std::net::SocketAddr;
+
+use socket2::Socket;
+
+use crate::contract::PeerKind;
+use crate::error::{Error, Result};
+use crate::exchange::{Question, fill, say};
+use crate::time::Nanos;
+use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use crate::transport::hello::{Hello, LEN};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use crate::transport::{Conn, Dial};
+use crate::workload::TaskInfo;
+
+/// Echo port.
+pub(super) struct Echo;
+
+static INFO: FarEndInfo = FarEndInfo {
+    id: "echo",
+    label: "an echo port",
+    summary: "RFC 862: inetd, xinetd, socat; sends back what it gets",
+    port: 7,
+    carries: &[
+        Carried { over: PlainProtocol::Tcp, peer: PeerKind::Echo },
+        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::Echo },
+        Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo },
+    ],
+    counts: None,
+    unknown: &[
+        "on which of the two ways a message was lost",
+        "how long the far end took to answer: its process is part of the round trip",
+        "options of the far end, such as Nagle's algorithm, by which its TCP may hold answers back",
+        "delays one way",
+    ],
+};
+
+impl FarEnd for Echo {
+    fn info(&self) -> &'static FarEndInfo {
+        &INFO
+    }
+
+    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
+        None
+    }
+
+    fn dial(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        _task: &TaskInfo,
+    ) -> Result<Box<dyn Conn>> {
+        inside.open(dial, &EchoedHello(dial.hello))
+    }
+}
+
+/// Hello that has to come back as it is.
+struct EchoedHello(Hello);
+
+impl Greeting for EchoedHello {
+    fn stream(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+        let hello = self.0.encode();
+        say(socket, &hello).map_err(|e| Error::setup(format!("send a hello to {to}"), e))?;
+        let mut back = [0; LEN];
+        let have = fill(socket, &mut back, deadline).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+                Error::peer(to.to_string(), "closed the connection instead of an echo")
+            }
+            _ => Error::setup(format!("receive an echo from {to}"), e),
+        })?;
+        match have {
+            LEN if back == hello => Ok(()),
+            LEN => Err(Error::peer(
+                to.to_string(),
+                "answered with other bytes than it was sent; it is no echo port",
+            )),
+            have => Err(Error::blocked(format!(
+                "connected to {to} and sent {LEN} bytes; {have} of them came back: no echo port?"
+            ))),
+        }
+    }
+
+    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+        let hello = self.0.encode();
+        let what = format!("UDP hellos of {LEN} B for an echo");
+        let question = Question { what: &what, bytes: &hello, most: u32::MAX };
+        question.ask(socket, to, deadline, |got| got == hello)
+    }
+}

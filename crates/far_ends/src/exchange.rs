@@ -1,0 +1,101 @@
+//! Bytes that are sent and received while a connection opens, and on control connections: each with a deadline.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use socket2::Socket;
+
+use crate::datapath::ip_header;
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::handover::readable;
+use crate::transport::udp_handshake::{HelloFailure, send_hello};
+
+/// Sends `bytes` on a connected byte stream whose send buffer is empty, without waiting.
+pub(crate) fn say(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
+    match socket.send_with_flags(bytes, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)? {
+        sent if sent == bytes.len() => Ok(()),
+        sent => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            format!("{sent} of {} bytes found room", bytes.len()),
+        )),
+    }
+}
+
+/// Fills `into` from a byte stream until `deadline`; returns the number of bytes that came.
+///
+/// # Errors
+/// The error of recv(2); `UnexpectedEof` if the peer ended the connection before.
+pub(crate) fn fill(mut socket: &Socket, into: &mut [u8], deadline: Nanos) -> io::Result<usize> {
+    let mut have = 0;
+    while have < into.len() {
+        let now = Monotonic.now();
+        if now >= deadline {
+            break;
+        }
+        if !readable(socket.as_fd(), deadline - now)? {
+            continue;
+        }
+        match socket.read(&mut into[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => have += got,
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(have)
+}
+
+/// Writes all of `bytes`, which the other end reads soon: the socket blocks.
+pub(crate) fn write_all(mut socket: &Socket, bytes: &[u8]) -> io::Result<()> {
+    socket.write_all(bytes)
+}
+
+/// Question that is sent in datagrams until one is its answer.
+pub(crate) struct Question<'a> {
+    /// Name of the question, for errors.
+    pub(crate) what: &'a str,
+    /// Bytes to send.
+    pub(crate) bytes: &'a [u8],
+    /// Largest number of times to send it.
+    pub(crate) most: u32,
+}
+
+impl Question<'_> {
+    /// Asks over a connected socket until `deadline`; `is_answer` says which datagram answers.
+    ///
+    /// # Errors
+    /// [`Error::Blocked`] with the evidence if no answer came; [`Error::Setup`] if this host could not send.
+    pub(crate) fn ask(
+        &self,
+        socket: &Socket,
+        to: SocketAddr,
+        deadline: Nanos,
+        mut is_answer: impl FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        let timeout = deadline - Monotonic.now();
+        let mut buffer = [0; 2048];
+        let asked = send_hello(
+            socket,
+            self.most,
+            timeout,
+            || socket.send_with_flags(self.bytes, libc::MSG_DONTWAIT).map(drop),
+            || {
+                let (got, _) = ip_header::receive(socket, &mut buffer, 0)?;
+                Ok(is_answer(&buffer[..got]))
+            },
+        );
+        match asked {
+            Ok(()) => Ok(()),
+            Err(HelloFailure::Failed(source)) => {
+                Err(Error::setup(format!("send {} to {to}", self.what), source))
+            }
+            Err(HelloFailure::Silent(silence)) => Err(Error::blocked(format!(
+                "{}; is the far end of that name running there, and does UDP get through?",
+                silence.describe(self.what, &to.to_string())
+            ))),
+        }
+    }
+}

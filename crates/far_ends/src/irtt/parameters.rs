@@ -1,0 +1,187 @@
+//! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers.
+
+use crate::time::Nanos;
+use crate::workload::TaskInfo;
+
+/// Version of the protocol.
+const VERSION: i64 = 1;
+
+/// Values of the keys for times: of receiving and of sending, on the monotonic clock.
+const STAMP_BOTH: i64 = 3;
+const CLOCK_MONOTONIC: i64 = 2;
+
+/// Time that a connection lasts at the server beyond the work: its warm-up and the last answers.
+const SPARE: Nanos = Nanos::from_secs(5);
+
+/// Parameters that both ends agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Parameters {
+    pub(super) version: i64,
+    pub(super) duration_ns: i64,
+    pub(super) interval_ns: i64,
+    /// Bytes of a packet.
+    pub(super) len: i64,
+    pub(super) stamp_at: i64,
+    pub(super) clock: i64,
+}
+
+impl Parameters {
+    /// Returns the parameters for messages in packets of `len` bytes.
+    pub(super) fn asked(task: &TaskInfo, len: usize) -> Parameters {
+        let messages = task.most_bytes.unwrap_or(0) / task.largest_message.max(1) as u64;
+        let planned = task.planned.unwrap_or(task.longest);
+        let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        Parameters {
+            version: VERSION,
+            duration_ns: ns((planned + SPARE).0),
+            interval_ns: ns(planned.0 / messages.max(1)),
+            len: len as i64,
+            stamp_at: STAMP_BOTH,
+            clock: CLOCK_MONOTONIC,
+        }
+    }
+
+    /// Checks that what the server allows is enough.
+    ///
+    /// # Errors
+    /// Returns the limit that is too narrow, with a remedy.
+    pub(super) fn check(&self, allowed: &Parameters) -> Result<(), String> {
+        let span = |ns: i64| Nanos(ns.max(0) as u64);
+        if allowed.version != self.version {
+            let (own, its) = (self.version, allowed.version);
+            return Err(format!(
+                "it speaks version {its} of its protocol, and this is version {own}"
+            ));
+        }
+        if allowed.interval_ns > self.interval_ns {
+            return Err(format!(
+                "its operator allows a message every {}, and this work has one every {}; give interval={}ms, or more",
+                span(allowed.interval_ns),
+                span(self.interval_ns),
+                allowed.interval_ns.unsigned_abs().div_ceil(1_000_000)
+            ));
+        }
+        if allowed.len < self.len {
+            return Err(format!(
+                "its operator allows packets of {} bytes, and this work has {}; give a smaller size",
+                allowed.len, self.len
+            ));
+        }
+        if allowed.duration_ns < self.duration_ns {
+            return Err(format!(
+                "its operator allows tests of {}, and a trial takes {}; give fewer messages",
+                span(allowed.duration_ns),
+                span(self.duration_ns)
+            ));
+        }
+        match (allowed.stamp_at, allowed.clock) {
+            (STAMP_BOTH, CLOCK_MONOTONIC) => Ok(()),
+            _ => Err("its operator allows no times of receiving and sending".to_owned()),
+        }
+    }
+
+    /// Appends the parameters to a packet.
+    pub(super) fn write(&self, into: &mut Vec<u8>) {
+        let all = [
+            (1, self.version),
+            (2, self.duration_ns),
+            (3, self.interval_ns),
+            (4, self.len),
+            (6, self.stamp_at),
+            (7, self.clock),
+        ];
+        for (key, value) in all {
+            put(into, key);
+            // Zigzag: the sign is the lowest bit.
+            put(into, ((value << 1) ^ (value >> 63)) as u64);
+        }
+    }
+
+    /// Reads the parameters of a server; unknown ones are skipped. `None` if they are cut off.
+    pub(super) fn read(mut rest: &[u8]) -> Option<Parameters> {
+        let mut all = Parameters::default();
+        while !rest.is_empty() {
+            let key = take(&mut rest)?;
+            let raw = take(&mut rest)?;
+            let value = ((raw >> 1) as i64) ^ -((raw & 1) as i64);
+            match key {
+                1 => all.version = value,
+                2 => all.duration_ns = value,
+                3 => all.interval_ns = value,
+                4 => all.len = value,
+                6 => all.stamp_at = value,
+                7 => all.clock = value,
+                // The server's fill is a text, with its length in front.
+                9 => rest = rest.get(usize::try_from(raw).ok()?..)?,
+                _ => {}
+            }
+        }
+        Some(all)
+    }
+}
+
+fn put(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+fn take(from: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first()?;
+        *from = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Parameters {
+        let task = TaskInfo {
+            planned: Some(Nanos::from_secs(2)),
+            largest_message: 64,
+            most_bytes: Some(6_400),
+            ..TaskInfo::default()
+        };
+        Parameters::asked(&task, 96)
+    }
+
+    #[test]
+    fn parameters_are_read_as_they_were_written() {
+        let mut bytes = Vec::new();
+        asked().write(&mut bytes);
+        assert_eq!(Parameters::read(&bytes), Some(asked()));
+        assert_eq!(asked().interval_ns, 20_000_000);
+        assert_eq!(Parameters::read(&bytes[..bytes.len() - 1]), None);
+        // DSCP, and a fill of three bytes.
+        bytes.extend_from_slice(&[8, 2, 9, 3, 1, 2, 3]);
+        assert_eq!(Parameters::read(&bytes), Some(asked()));
+        assert_eq!(Parameters::read(&[1; 1]), None);
+        assert_eq!(Parameters::read(&[0xff; 20]), None);
+        assert_eq!(Parameters::read(&[9, 100, 1]), None);
+    }
+
+    #[test]
+    fn limits_that_are_too_narrow_are_named_with_a_remedy() {
+        let refused = |change: fn(&mut Parameters)| {
+            let mut allowed = asked();
+            change(&mut allowed);
+            asked().check(&allowed).unwrap_err()
+        };
+        assert_eq!(asked().check(&asked()), Ok(()));
+        assert!(refused(|p| p.interval_ns = 100_000_000).contains("give interval=100ms"));
+        assert!(refused(|p| p.len = 10).contains("a smaller size"));
+        assert!(refused(|p| p.duration_ns = 1).contains("fewer messages"));
+        assert!(refused(|p| p.stamp_at = 0).contains("no times"));
+        assert!(refused(|p| p.version = 2).contains("version 2"));
+    }
+}

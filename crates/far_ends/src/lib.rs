@@ -1,0 +1,27 @@
+//! The far ends of others that deadheat races against: programs and protocols that exist already, one file or folder
+//! each, with what it carries, what it counts, and what cannot be known from it.
+//!
+//! [`ALL`] is the list, which a program hands in. A new far end is a file and a line there. None names a transport or a
+//! workload.
+
+mod around;
+mod discard;
+mod echo;
+mod exchange;
+mod host;
+mod iperf3;
+mod irtt;
+mod reflected;
+mod stamp;
+
+#[cfg(test)]
+use deadheat_base::spec;
+use deadheat_base::{error, foreign, time};
+use deadheat_contract::{contract, measurements, workload};
+use deadheat_datapath::{datapath, transport};
+
+use transport::far_end::FarEnd;
+
+/// Every far end, in the order in which lists show them.
+pub const ALL: &[&dyn FarEnd] =
+    &[&iperf3::Iperf3, &irtt::Irtt, &stamp::Stamp, &echo::Echo, &discard::Discard, &host::Host];

@@ -1,0 +1,211 @@
+//! Races to far ends of others, across an emulated path: Debian's iperf3 and irtt, xinetd's echo and discard.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::net::{check_schema, outcome};
+use crate::path::{DEADHEAT, can};
+
+/// Path with a delay and a loss each way.
+const PATH: &str = "delay=5ms,loss=1%,rate=50mbit";
+
+/// Runs `far` on the far host of a path until it listens, and a race of one block with these arguments on the near one.
+fn race(far: &str, args: &[&str], dir: &Path) -> Value {
+    let output = Command::new(DEADHEAT)
+        .args(["path", "run", "-q", PATH, "--far", far])
+        .args(["--", DEADHEAT, "race", "--idle", "host", "--blocks", "1", "--seed", "1"])
+        .args(args)
+        .args(["-q", "-o", "race.json"])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{args:?}: {said}");
+    let outcome = outcome(&dir.join("race.json"));
+    check_schema(&outcome);
+    outcome
+}
+
+/// The trials of an outcome, with the name of their contender.
+fn trials(outcome: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    outcome["trials"].as_array().unwrap().iter().map(|trial| {
+        let contender = trial["contender"].as_u64().unwrap() as usize;
+        (outcome["contenders"][contender]["spec"].as_str().unwrap(), trial)
+    })
+}
+
+/// Whether a warning of a race says that its far end is one of others.
+fn says_so(outcome: &Value, what: &str) -> bool {
+    let warnings = outcome["warnings"].as_array().unwrap();
+    let mut own = warnings.iter().filter(|warning| warning["code"] == "far_end_of_others");
+    own.any(|warning| warning["message"].as_str().unwrap().contains(what))
+}
+
+#[test]
+fn uploads_to_an_iperf3_server_have_its_counts() {
+    if !can("tun", &["iperf3"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = ["-w", "cbr:rate=4mbit,time=400ms", "--to", "iperf3://198.18.0.2"];
+    let outcome = race("iperf3 -s", &[&["tcp", "udp"], &work[..]].concat(), dir.path());
+    assert_eq!(outcome["path"]["far_end"]["id"], "iperf3");
+    assert!(says_so(&outcome, "an iperf3 server"), "{}", outcome["warnings"]);
+    for (contender, trial) in trials(&outcome) {
+        let up = &trial["ledger"]["up"];
+        let (sent, got) = (up["sent"].as_u64().unwrap(), up["delivered"].as_u64().unwrap());
+        let at_least = if contender == "tcp" { sent } else { sent / 2 };
+        assert!(sent > 20 && got >= at_least && got <= sent, "{contender}: {up}");
+        assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 0.0, "{contender}: {trial}");
+        assert!(trial.get("far_cost").is_none(), "{trial}");
+    }
+}
+
+#[test]
+fn downloads_from_an_iperf3_server_close_their_ledgers() {
+    if !can("tun", &["iperf3"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let to = ["--to", "iperf3://198.18.0.2"];
+    let work = ["tcp", "udp", "-w", "cbr:rate=4mbit,time=400ms,direction=down"];
+    let outcome_of = |args: &[&str]| race("iperf3 -s", &[args, &to].concat(), dir.path());
+    let paced = outcome_of(&work);
+    let why = paced["contenders"][0]["not_applicable"].as_str().unwrap();
+    assert!(why.contains("without the boundaries of messages"), "{why}");
+    for (contender, trial) in trials(&paced) {
+        let down = &trial["ledger"]["down"];
+        let (sent, got) = (down["sent"].as_u64().unwrap(), down["delivered"].as_u64().unwrap());
+        assert!(got > 20 && got >= sent / 2 && got <= sent, "{contender}: {down}");
+        let spread = trial["metrics"]["pdv_p50_ns"].as_f64().unwrap();
+        assert!(spread > 0.0, "{trial}");
+    }
+    let bulk = outcome_of(&["tcp", "-w", "bulk:direction=down,time=300ms,streams=2"]);
+    for (_, trial) in trials(&bulk) {
+        let down = &trial["ledger"]["down"];
+        assert_eq!(down["sent"], down["delivered"], "{trial}");
+        assert!(down.get("open_because").is_none(), "{trial}");
+        assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 0.0, "{trial}");
+    }
+}
+
+/// Without a time the bytes decide, and with one the warm-up is left out, by acknowledgements.
+#[test]
+fn bulk_to_an_iperf3_server_arrives_whole() {
+    if !can("tun", &["iperf3"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for work in ["bulk:bytes=1MB", "bulk:time=300ms,warmup=200ms,streams=3"] {
+        let args = ["tcp", "-w", work, "--to", "iperf3://198.18.0.2"];
+        let outcome = race("iperf3 -s", &args, dir.path());
+        for (_, trial) in trials(&outcome) {
+            let up = &trial["ledger"]["up"];
+            assert_eq!(up["sent"], up["delivered"], "{work}: {trial}");
+            let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
+            assert!(goodput > 0.0 && goodput < 5e7, "{work}: {goodput}");
+        }
+    }
+}
+
+#[test]
+fn round_trips_to_an_irtt_server_are_compared_with_those_to_its_kernel() {
+    if !can("tun", &["irtt"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = ["-w", "ping:interval=10ms,count=40,warmup=2", "--to", "irtt://198.18.0.2"];
+    let outcome = race("irtt server", &[&["udp", "icmp"], &work[..]].concat(), dir.path());
+    assert!(outcome["contenders"][1]["floor"].is_null(), "{}", outcome["contenders"][1]);
+    assert_eq!(outcome["verdicts"].as_array().unwrap().len(), 1);
+    for (contender, trial) in trials(&outcome) {
+        let both = &trial["ledger"]["round_trip"];
+        assert_eq!(both["sent"], 40, "{contender}: {trial}");
+        assert!(both["delivered"].as_u64().unwrap() >= 20, "{contender}: {trial}");
+        assert_eq!(both["corrupted"], 0, "{contender}: {trial}");
+        let rtt = trial["metrics"]["rtt_p50_ns"].as_f64().unwrap();
+        assert!(rtt > 10e6, "{contender}: {rtt}");
+        // The server's times, which the kernel does not send.
+        assert_eq!(trial["clock"].is_object(), contender == "udp", "{contender}: {trial}");
+    }
+}
+
+/// The server drops what comes faster than its operator allows, so the work is refused before it begins.
+#[test]
+fn an_irtt_server_that_allows_less_is_obeyed() {
+    if !can("tun", &["irtt"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = ["-w", "ping:interval=10ms,count=20,warmup=0", "--to", "irtt://198.18.0.2"];
+    let args = [&["udp", "icmp"], &work[..]].concat();
+    let outcome = race("irtt server -i 50ms", &args, dir.path());
+    let why = outcome["contenders"][0]["limited"].as_str().unwrap();
+    assert!(
+        why.contains("allows a message every 50.0 ms") && why.contains("interval=50ms"),
+        "{why}"
+    );
+}
+
+/// Configuration of xinetd with its own services, in the foreground.
+fn xinetd(dir: &Path) -> String {
+    let service = |name: &str, kind: &str, protocol: &str, wait: &str| {
+        format!(
+            "service {name}\n{{\n id = {name}-{protocol}\n type = INTERNAL\n socket_type = {kind}\n protocol = {protocol}\n \
+             user = root\n wait = {wait}\n instances = UNLIMITED\n cps = 1000 1\n}}\n"
+        )
+    };
+    let text = [
+        service("echo", "stream", "tcp", "no"),
+        service("echo", "dgram", "udp", "yes"),
+        service("discard", "stream", "tcp", "no"),
+    ];
+    fs::write(dir.join("xinetd.conf"), text.concat()).unwrap();
+    format!("xinetd -dontfork -f {}", dir.join("xinetd.conf").display())
+}
+
+#[test]
+fn an_echo_port_answers_and_a_discard_port_takes() {
+    if !can("tun", &["xinetd"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let far = xinetd(dir.path());
+    let ping = ["tcp", "udp", "-w", "ping:count=40,warmup=2,interval=5ms"];
+    let echo = race(&far, &[&ping[..], &["--to", "echo://198.18.0.2"]].concat(), dir.path());
+    for (contender, trial) in trials(&echo) {
+        let both = &trial["ledger"]["round_trip"];
+        assert_eq!(both["sent"], 40, "{contender}: {trial}");
+        assert!(both["delivered"].as_u64().unwrap() >= 20, "{contender}: {trial}");
+        assert_eq!(both["corrupted"], 0, "{contender}: {trial}");
+    }
+    let bulk = ["tcp", "udp", "-w", "bulk:time=300ms,warmup=100ms"];
+    let discard = race(&far, &[&bulk[..], &["--to", "discard://198.18.0.2"]].concat(), dir.path());
+    assert!(says_so(&discard, "counts nothing"), "{}", discard["warnings"]);
+    let why = discard["contenders"][1]["not_applicable"].as_str().unwrap();
+    assert!(why.contains("a discard port carries TCP"), "{why}");
+    for (_, trial) in trials(&discard) {
+        let up = &trial["ledger"]["up"];
+        assert_eq!(up["sent"], up["delivered"], "{trial}");
+        assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 0.0, "{trial}");
+    }
+}
+
+#[test]
+fn a_host_without_any_far_end_answers_by_its_kernel() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = ["icmp", "-w", "ping:count=20,warmup=0,interval=5ms", "--to", "host://198.18.0.2"];
+    let outcome = race("true", &work, dir.path());
+    assert_eq!(outcome["path"]["far_end"]["id"], "host");
+    for (_, trial) in trials(&outcome) {
+        assert_eq!(trial["ledger"]["round_trip"]["sent"], 20, "{trial}");
+    }
+}
