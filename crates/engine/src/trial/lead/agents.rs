@@ -196,8 +196,7 @@ impl Agents {
             work.origin = server.origin().clone();
         }
         if let Far::Others { end, origin, .. } = &self.far {
-            work = work.at_others(end.info().id, origin);
-            work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
+            work = work.at_others(end.info().id, origin, self.blast);
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         self.path_probes.fit(&mut work);

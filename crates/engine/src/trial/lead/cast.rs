@@ -34,7 +34,7 @@ use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::trial::control::{self, AgentPlan, ForwardPlan, GrantPlace, RelayPlan, Share};
 use crate::trial::path::model_time::accept_timeout;
-use crate::trial::{Order, suited};
+use crate::trial::{Order, floods, suited};
 
 /// Groups of a trial.
 pub(super) struct Cast {
@@ -165,11 +165,13 @@ impl Group {
         }
     }
 
-    /// Makes the far end one of others, with this name; connections to it leave from `origin`.
-    pub(super) fn at_others(self, id: &'static str, origin: &Origin) -> Group {
+    /// Makes the far end one of others, with this name; connections to it leave from `origin`, and floods end after `blast`
+    /// bytes.
+    pub(super) fn at_others(self, id: &'static str, origin: &Origin, blast: Option<u64>) -> Group {
+        let blast = blast.filter(|_| floods(&self.contender, &*self.task));
         // What runs on the CPUs of the far host is its own affair, and a stand-in here needs none of its own.
         let assigned = CpuAssignment { far: None, ..self.assigned };
-        Group { assigned, origin: origin.clone(), far_end: Some(id), ..self }
+        Group { assigned, origin: origin.clone(), blast, far_end: Some(id), ..self }
     }
 
     /// Returns the clock that the figures of the work need: the greatest need of any.
