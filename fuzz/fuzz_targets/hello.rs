@@ -40,6 +40,9 @@ impl Recorder for Nothing {
     fn delay_variation(&self) -> Distribution {
         Distribution::default()
     }
+    fn least_delay_ns(&self) -> Option<i64> {
+        None
+    }
 }
 
 fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
