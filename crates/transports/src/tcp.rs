@@ -567,7 +567,7 @@ mod tests {
         drop(silent);
         let text = say(&to).to_string();
         assert!(text.contains(&to.to_string()), "{text}");
-        assert!(text.contains("is `deadheat serve` running there?"), "{text}");
+        assert!(text.contains("is a far end running there, `deadheat serve` or"), "{text}");
 
         assert!(matches!(say(&Address::Process(1)), Error::Usage(_)));
     }
