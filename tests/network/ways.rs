@@ -331,8 +331,6 @@ fn a_line_behind_a_nat_is_surveyed() {
         "NAT this host is 10.91.2.2, and the far end sees 10.91.9.1",
         "AF41 arrives both ways; EF arrives as CS1 up, as EF down",
         "udp gets through: 20 of 20 small messages came back",
-        "one way up ",
-        ", each ±",
     ] {
         assert!(words.contains(part), "no `{part}`:\n{said}");
     }
@@ -345,12 +343,20 @@ fn a_line_behind_a_nat_is_surveyed() {
         reach.iter().any(|one| one["contender"] == id && one["why_not"].is_null())
     };
     assert!(through("udp") && through("tcp") && through("quic"), "{survey}");
-    // Goodput is below the rate of the link, however busy this host is, and most of it.
+    // Goodput is most of the link's rate. Bytes that waited for a retransmission when the measuring began are in it, and
+    // may put it a few percent above.
     for (part, rate) in [("up_8", 20e6), ("down_8", 40e6)] {
         let trial = trials.iter().find(|trial| trial["part"] == part).unwrap();
         let goodput = trial["metrics"]["load_goodput_bps"].as_f64();
-        assert!(goodput.is_some_and(|bps| bps < rate && bps > 0.7 * rate), "{trial:#}");
+        assert!(goodput.is_some_and(|bps| bps < 1.05 * rate && bps > 0.7 * rate), "{trial:#}");
     }
+    // Where the host is busy, the paced trial may leave late, and so count nowhere; the answer then says so.
+    let counts = trials.iter().any(|one| one["part"] == "paced" && one["why_invalid"].is_null());
+    if !counts {
+        assert!(words.contains("one way not known: no trial of paced datagrams counts"), "{said}");
+        return;
+    }
+    assert!(words.contains("one way up ") && words.contains(", each ±"), "{said}");
     let figures = survey["figures"].as_array().unwrap();
     for name in ["one_way_up_ns", "one_way_down_ns"] {
         let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();

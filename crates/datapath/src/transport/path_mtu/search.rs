@@ -7,7 +7,7 @@
 //!   │          └──► Base
 //!   └──► Failed: not even the smallest packets pass
 //! ```
-//! A size passes if any probe of that size is answered. It does not pass if none of at least [`LEAST_TRIES`] probes is
+//! A size passes if any probe of that size is answered. It does not pass if none of at least `LEAST_TRIES` probes is
 //! answered although as many of its companions are: a probe of the largest size that passed follows each. So neither
 //! loss nor a path that is silent for a while is taken for a narrow path.
 
