@@ -67,7 +67,7 @@ const STAMPED: [&str; 9] = [
 
 #[test]
 fn each_kind_of_round_trip_is_split_as_far_as_stamps_reach_and_adds_up() {
-    let found = explained(&["tcp", "udp", "icmp", "unix"], "ping:count=200,interval=1ms");
+    let found = explained(&["tcp", "udp", "icmp", "unix"], "ping:count=100,interval=4ms");
     let [tcp, udp, icmp, unix] = &found[..] else { panic!("{found:#?}") };
     found.iter().for_each(adds_up);
     assert_eq!(parts(tcp), STAMPED);
