@@ -2,13 +2,13 @@
 //! together as a trial.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::UNIX_EPOCH;
 
-use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer, blank, loss_metric};
 use super::stamp::LineStamp;
 use super::{Arm, FiveNumberSummary, ImportedTrial, ReaderContext, rates};
 use crate::measurements::{Metric, Role, Unit};
 use crate::result::imported::SpreadOver;
+use crate::time::epoch_ms;
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;
@@ -224,16 +224,14 @@ impl RoundTripRun {
             doubts.push(format!("{} came back instead of answers.", many(errors, "error")));
         }
         let started = self.started.and_then(|stamp| stamp.at());
-        let since = started.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        trial.record.started_ms =
-            since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or(0);
+        trial.record.started_ms = started.map_or(0, epoch_ms);
         trial.doubts.extend(doubts);
         Ok(EchoTrial { trial, metrics, unknown })
     }
 
     /// Returns the mean of the round trips of answers, each counted once, or the program's own where not all of them are
     /// known. Lost ones are in neither.
-    fn mean(&self, counts: &EchoCounts) -> Option<f64> {
+    fn mean(&self, counts: &MessageCounts) -> Option<f64> {
         let exact = |answer: &TripAnswer| match answer.time {
             EchoTime::Exact(ns) => Some(ns as f64),
             EchoTime::Below(_) | EchoTime::Unknown => None,
@@ -245,7 +243,7 @@ impl RoundTripRun {
     }
 
     /// Returns the counts: the program's own, as far as the lines do not know better.
-    fn counts(&self, doubts: &mut Vec<String>) -> EchoCounts {
+    fn counts(&self, doubts: &mut Vec<String>) -> MessageCounts {
         let seen = self.answers.len() as u64;
         let (duplicates, reordered) = (self.duplicates, self.reordered);
         let spanned = self.span().map_or(0, |(first, last)| (last - first).saturating_add(1));
@@ -260,12 +258,12 @@ impl RoundTripRun {
                 (sent, received.max(seen))
             }
         };
-        EchoCounts { sent, received, duplicates, reordered }
+        MessageCounts { sent, received, duplicates, reordered }
     }
 
     /// Returns the samples in order of their requests; lost ones stand where a number is missing, as far as the count
     /// of losses goes, the others at the end.
-    fn samples(&self, counts: &EchoCounts) -> Result<SampleBuffer, String> {
+    fn samples(&self, counts: &MessageCounts) -> Result<SampleBuffer, String> {
         let times = SendTimes::of(&self.answers);
         let mut values = SampleBuffer::default();
         let mut left = counts.sent.saturating_sub(counts.received);
@@ -344,7 +342,7 @@ impl SendTimes {
 
 /// Returns a trial of which only sums are known. A mean leaves lost ones out.
 pub(super) fn means_only(
-    counts: &EchoCounts,
+    counts: &MessageCounts,
     sums: Option<EchoSums>,
 ) -> (ImportedTrial, Vec<Metric>) {
     let metric = rates::time("rtt_mean", "RTT mean", Role::Claim);

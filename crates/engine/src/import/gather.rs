@@ -57,7 +57,6 @@ impl SampleBuffer {
     }
 
     /// Adds a sample of which only an upper bound is known, as `<1ms` tells it: no figure is taken from it.
-    #[allow(dead_code, reason = "only some readers have such samples")]
     pub(super) fn push_below(&mut self, bound: u64) -> Result<(), String> {
         self.push(BELOW)?;
         self.below.push(bound);
@@ -386,16 +385,16 @@ pub(super) fn blank() -> Record {
     Record { valid: true, ..Record::default() }
 }
 
-/// Counts of echoed messages: sent, received, duplicated, reordered.
+/// Counts of messages, there and back or one way: sent, received, duplicated, reordered.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct EchoCounts {
+pub(super) struct MessageCounts {
     pub sent: u64,
     pub received: u64,
     pub duplicates: u64,
     pub reordered: u64,
 }
 
-impl EchoCounts {
+impl MessageCounts {
     /// Adds the ledger and the lost share to a trial. Where more were received than sent, both are unknown, and the
     /// trial says so.
     pub(super) fn enter(&self, trial: &mut ImportedTrial) {
@@ -408,16 +407,16 @@ impl EchoCounts {
         if sent > 0 {
             record.metrics.insert(loss_metric().name, lost as f64 / sent as f64);
         }
-        let round_trip = Some(Account { lost_on_path: lost, ..self.account() });
-        record.ledger = Ledger { round_trip, ..Ledger::default() };
+        record.ledger = Ledger { round_trip: Some(self.account()), ..Ledger::default() };
     }
 
-    /// Returns the account; the place of losses is not known.
+    /// Returns the account. The place of losses is not known; they count as of the path.
     pub(super) fn account(&self) -> Account {
         Account {
             unit: "messages".to_owned(),
             sent: self.sent,
             delivered: self.received.min(self.sent),
+            lost_on_path: self.sent.saturating_sub(self.received),
             duplicates: self.duplicates,
             reordered: self.reordered,
             ..Account::default()
@@ -474,7 +473,7 @@ mod tests {
     #[test]
     fn more_received_than_sent_is_impossible_and_in_no_figure() {
         let mut trial = ImportedTrial::complete(blank());
-        EchoCounts { sent: 2, received: 3, ..EchoCounts::default() }.enter(&mut trial);
+        MessageCounts { sent: 2, received: 3, ..MessageCounts::default() }.enter(&mut trial);
         assert_eq!(trial.doubts, ["Impossible, and in no figure: 3 received of 2 sent."]);
         assert!(trial.record.metrics.is_empty() && trial.record.ledger.accounts().next().is_none());
     }

@@ -58,7 +58,7 @@ impl FormatReader for Hyperfine {
             unit: "s".into(),
             trial: "a run of the command".into(),
             arms,
-            unknown: vec![
+            doubts: vec![
                 "hyperfine runs all of one command before the next: drift counts as difference."
                     .to_owned(),
                 "When it was measured is not in the file, nor on which host.".to_owned(),

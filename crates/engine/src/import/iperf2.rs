@@ -2,10 +2,9 @@
 //! are parts of one.
 
 use super::foreign::ForeignFile;
-use super::gather::loss_metric;
 use super::rates::{GOODPUT, SENT, TrialFigures, bits_of, push, rate};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Account, Ledger, Metric, Role};
+use crate::measurements::{Metric, Role};
 
 mod csv;
 
@@ -288,25 +287,13 @@ impl IperfRun {
 
 /// Adds the loss; answers with the words of an impossible one.
 fn loss(figures: &mut TrialFigures, lost: i64, total: i64) -> Option<String> {
-    let (Ok(lost), Ok(sent)) = (u64::try_from(lost), u64::try_from(total)) else {
+    let counts = u64::try_from(lost).ok().zip(u64::try_from(total).ok());
+    let Some((sent, delivered)) =
+        counts.and_then(|(lost, sent)| Some((sent, sent.checked_sub(lost)?)))
+    else {
         return Some(format!("{lost} of {total} datagrams lost"));
     };
-    let Some(delivered) = sent.checked_sub(lost) else {
-        return Some(format!("{lost} of {total} datagrams lost"));
-    };
-    figures.record.ledger = Ledger {
-        up: Some(Account {
-            unit: "messages".into(),
-            sent,
-            delivered,
-            lost_on_path: lost,
-            ..Account::default()
-        }),
-        ..Ledger::default()
-    };
-    if sent > 0 {
-        figures.add(loss_metric(), lost as f64 / sent as f64);
-    }
+    figures.one_way(sent, delivered);
     None
 }
 

@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use super::echo::{DUE, many};
 use super::foreign::ForeignFile;
-use super::gather::{EchoCounts, MetricNaming, SampleBuffer, loss_metric};
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::rates::push;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Account, Metric, Role};
+use crate::measurements::{Metric, Role};
 use crate::result::date;
+use crate::time::epoch_ms;
 
 /// Supported JSON format.
 const FORMAT: u64 = 1;
@@ -200,8 +201,7 @@ impl IrttFile {
         self.one_way(&mut trial, &mut metrics)?;
         self.account(&mut trial);
         metrics.push(loss_metric());
-        let since = self.stats.start().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        trial.record.started_ms = since.map_or(0, |since| since.as_millis() as u64);
+        trial.record.started_ms = self.stats.start().map_or(0, epoch_ms);
         if let Some(error) = error {
             trial.record.valid = false;
             trial.record.why_invalid = Some(crate::foreign::short(&format!("unfinished: {error}")));
@@ -280,7 +280,7 @@ impl IrttFile {
         let lost = |way| self.round_trips.iter().filter(|own| own.lost.way() == way).count() as u64;
         let (up, down, unknown) = (lost(LostWay::Up), lost(LostWay::Down), lost(LostWay::Unknown));
         let received = sent - up - down - unknown;
-        EchoCounts {
+        MessageCounts {
             sent,
             received,
             duplicates: self.stats.duplicates,
@@ -296,8 +296,7 @@ impl IrttFile {
             _ => return,
         };
         let way = |sent: u64, received: u64| {
-            let counts = EchoCounts { sent, received, ..EchoCounts::default() };
-            Some(Account { lost_on_path: sent - received, ..counts.account() })
+            Some(MessageCounts { sent, received, ..MessageCounts::default() }.account())
         };
         trial.record.ledger.up = way(sent, there);
         trial.record.ledger.down = way(there, received);
@@ -307,6 +306,7 @@ impl IrttFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurements::Account;
 
     fn read(json: &str) -> IrttFile {
         serde_json::from_str(json).unwrap()

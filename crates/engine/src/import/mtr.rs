@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use super::echo::{DUE, ONLY_SUMS, means_only};
 use super::foreign::ForeignFile;
-use super::gather::{EchoCounts, blank, loss_metric};
+use super::gather::{MessageCounts, blank, loss_metric};
 use super::stamp::{self, LineStamp};
 use super::text::MILLIS;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext, rates};
+use crate::time::epoch_ms;
 
 /// The format.
 pub(super) struct Mtr;
@@ -226,10 +227,10 @@ impl MtrReport {
         let sent = figure("Snt").unwrap_or(0.0).max(0.0) as u64;
         let share = figure("Loss%").unwrap_or(0.0) / 100.0;
         let received = figure("Rcv").unwrap_or(sent as f64 * (1.0 - share));
-        let counts = EchoCounts {
+        let counts = MessageCounts {
             sent,
             received: received.round().max(0.0) as u64,
-            ..EchoCounts::default()
+            ..MessageCounts::default()
         };
         let ns = |title: &str| MILLIS.whole(figure(title)?).ok();
         let sums = ["Best", "Avg", "Wrst"].map(ns);
@@ -242,8 +243,7 @@ impl MtrReport {
         counts.enter(&mut trial);
         metrics.push(loss_metric());
         let started = self.started.and_then(|at| at.at());
-        let since = started.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        trial.record.started_ms = since.map_or(0, |since| since.as_millis() as u64);
+        trial.record.started_ms = started.map_or(0, epoch_ms);
         (trial, metrics)
     }
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::foreign::ForeignFile;
-use super::gather::{MetricNaming, loss_metric};
+use super::gather::MetricNaming;
 use super::rates::{GOODPUT, SENT, TRANSACTIONS, TrialFigures, bits_of, push, rate, time};
 use super::text::MICROS;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Account, Distribution, Ledger, Quantile, Role};
+use crate::measurements::{Distribution, Quantile, Role};
 use crate::stats::quantile::printable;
 
 mod table;
@@ -306,22 +306,10 @@ impl TestRows {
 /// Adds the account of datagrams one way; answers with the words of an impossible one.
 fn account(figures: &mut TrialFigures, sent: f64, received: f64) -> Option<String> {
     let (sent, delivered) = (sent as u64, received as u64);
-    let Some(lost) = sent.checked_sub(delivered) else {
+    if delivered > sent {
         return Some(format!("{delivered} datagrams received of {sent} sent"));
-    };
-    figures.record.ledger = Ledger {
-        up: Some(Account {
-            unit: "messages".into(),
-            sent,
-            delivered,
-            lost_on_path: lost,
-            ..Account::default()
-        }),
-        ..Ledger::default()
-    };
-    if sent > 0 {
-        figures.add(loss_metric(), lost as f64 / sent as f64);
     }
+    figures.one_way(sent, delivered);
     None
 }
 

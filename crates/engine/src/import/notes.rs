@@ -81,13 +81,9 @@ pub(super) fn lacks(outcome: &Outcome, files: &[ImportedFile]) -> String {
     }
 }
 
-/// Returns the oddities of a file and its trials, and leaves phrases alone in `unknown`.
+/// Takes the oddities of a file and its trials.
 pub(super) fn doubts(reading: &mut FileContent) -> Vec<String> {
     let mut doubts = std::mem::take(&mut reading.doubts);
-    let (sentences, phrases) =
-        std::mem::take(&mut reading.unknown).into_iter().partition(|own| own.ends_with('.'));
-    reading.unknown = phrases;
-    doubts.extend::<Vec<String>>(sentences);
     let trials: Vec<&ImportedTrial> = reading.arms.iter().flat_map(|arm| &arm.trials).collect();
     let reasons = trials.iter().enumerate().filter(|(_, trial)| !trial.record.valid);
     let reasons =

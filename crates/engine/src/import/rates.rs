@@ -1,8 +1,8 @@
 //! Metrics that several formats share: rates as delivered and as sent, transactions, times with a name.
 
-use super::gather::{MetricNaming, blank};
+use super::gather::{MessageCounts, MetricNaming, blank, loss_metric};
 use super::{Arm, ImportedTrial};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use crate::measurements::{Better, ClockNeed, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
 
 /// Rate at which the receiver had the data, as in this program's `bulk`.
@@ -65,6 +65,15 @@ impl TrialFigures {
         if value.is_finite() && value >= 0.0 {
             self.record.metrics.insert(metric.name.clone(), value);
             self.metrics.push(metric);
+        }
+    }
+
+    /// Adds the account of messages that went one way, and the lost share. No more were received than sent.
+    pub(super) fn one_way(&mut self, sent: u64, received: u64) {
+        let counts = MessageCounts { sent, received, ..MessageCounts::default() };
+        self.record.ledger = Ledger { up: Some(counts.account()), ..Ledger::default() };
+        if sent > 0 {
+            self.add(loss_metric(), (sent - received) as f64 / sent as f64);
         }
     }
 }

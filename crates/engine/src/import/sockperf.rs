@@ -5,7 +5,7 @@
 
 use super::echo::ONLY_SUMS;
 use super::foreign::ForeignFile;
-use super::gather::{EchoCounts, MetricNaming, SampleBuffer, blank, loss_metric};
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer, blank, loss_metric};
 use super::rates::{MESSAGES, SENT, TrialFigures, rate};
 use super::unit::Scale;
 use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
@@ -50,7 +50,7 @@ const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
 struct SockperfLog {
     program: Option<String>,
     servers: u64,
-    fate: EchoCounts,
+    fate: MessageCounts,
     dropped: u64,
     /// Kind of its figures: half a round trip, the default, or a whole one.
     halved: Option<FigureKind>,

@@ -7,6 +7,7 @@ use super::stamp::{self, LineStamp};
 use super::text::{decimal, number_at};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::Role;
+use crate::time::epoch_ms;
 
 /// The format.
 pub(super) struct Wget;
@@ -97,8 +98,7 @@ impl WgetLine<'_> {
         let mut figures = TrialFigures::new();
         figures.add(rate(GOODPUT, Role::Claim), self.bps);
         figures.record.delivered_bytes = self.bytes.map(|(stored, _)| stored);
-        let since = self.at.at().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
-        figures.record.started_ms = since.map_or(0, |since| since.as_millis() as u64);
+        figures.record.started_ms = self.at.at().map_or(0, epoch_ms);
         let trial = if is_whole {
             ImportedTrial::complete(figures.record)
         } else {

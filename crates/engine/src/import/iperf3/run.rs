@@ -1,7 +1,7 @@
 //! A run of iperf3, and the trial that it becomes.
 
 use crate::import::ImportedTrial;
-use crate::import::gather::{blank, loss_metric};
+use crate::import::gather::{MessageCounts, blank, loss_metric};
 use crate::measurements::series::Series;
 use crate::measurements::{Account, Better, ClockNeed, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
@@ -352,13 +352,8 @@ fn account(way: &WaySums, trial: &mut ImportedTrial) -> Option<Account> {
         trial.impossible(&format!("{lost} datagrams lost of {sent}"));
         return None;
     }
-    (sent > 0.0).then(|| Account {
-        unit: "messages".into(),
-        sent: sent as u64,
-        delivered: (sent - lost) as u64,
-        lost_on_path: lost as u64,
-        ..Account::default()
-    })
+    let (sent, received) = (sent as u64, (sent - lost) as u64);
+    (sent > 0).then(|| MessageCounts { sent, received, ..MessageCounts::default() }.account())
 }
 
 /// Adds rates from the series of a run without sums, of which the writer's end knows its own part.
