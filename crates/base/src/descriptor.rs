@@ -1,10 +1,10 @@
 //! Descriptors: passing one to another process (`SCM_RIGHTS`, unix(7)), and waiting for one.
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::cmsg::{self, Room};
-use crate::time::Nanos;
+use crate::time::{Clock, Monotonic, Nanos};
 
 /// Sends `bytes`, at least one, over a Unix socket, and a descriptor with them.
 ///
@@ -62,6 +62,35 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Nanos) -> io::Result<bool> {
     Ok(ready([(fd, libc::POLLIN)], Some(timeout))?.contains(&true))
 }
 
+/// Fills `into` from a byte stream until `deadline`; returns the number of bytes that arrived.
+///
+/// # Errors
+/// The error of poll(2) or of a read; `UnexpectedEof` if the peer ended the stream before.
+pub fn fill<S: AsFd>(stream: &S, into: &mut [u8], deadline: Nanos) -> io::Result<usize>
+where
+    for<'a> &'a S: Read,
+{
+    let mut have = 0;
+    while have < into.len() {
+        let now = Monotonic.now();
+        if now >= deadline {
+            break;
+        }
+        if !readable(stream.as_fd(), deadline - now)? {
+            continue;
+        }
+        let mut stream = stream;
+        match stream.read(&mut into[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => have += got,
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(have)
+}
+
 /// Waits until one of `fds` has one of its events, ends or fails, at most `timeout`, or without a limit. Returns for
 /// each whether it has; none has if a signal interrupts the wait. A `None` in place of a descriptor has no event, not
 /// even its end.
@@ -93,11 +122,24 @@ pub fn ready<'a, F: Into<Option<BorrowedFd<'a>>>>(
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::os::fd::AsFd;
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn a_buffer_is_filled_until_the_deadline_or_the_end() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut bytes = [0; 3];
+        here.write_all(b"abcd").unwrap();
+        let late = Monotonic.now() + Nanos::from_secs(60);
+        assert_eq!((fill(&there, &mut bytes, late).unwrap(), &bytes), (3, b"abc"));
+        let soon = Monotonic.now() + Nanos::from_millis(10);
+        assert_eq!(fill(&there, &mut bytes, soon).unwrap(), 1);
+        drop(here);
+        let ended = fill(&there, &mut bytes, late).unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
+    }
 
     #[test]
     fn a_descriptor_crosses_with_its_bytes() {

@@ -38,10 +38,6 @@ impl FarEnd for Discard {
         &INFO
     }
 
-    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
-        None
-    }
-
     fn dial(
         &self,
         inside: &dyn PlainTransport,
@@ -57,10 +53,6 @@ struct Silent;
 
 impl Greeting for Silent {
     fn stream(&self, _socket: &Socket, _to: SocketAddr, _deadline: Nanos) -> Result<()> {
-        Ok(())
-    }
-
-    fn datagrams(&self, _socket: &Socket, _to: SocketAddr, _deadline: Nanos) -> Result<()> {
         Ok(())
     }
 }

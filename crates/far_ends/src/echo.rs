@@ -11,9 +11,10 @@ use socket2::Socket;
 
 use crate::contract::PeerKind;
 use crate::error::{Error, Result};
-use crate::exchange::{Question, fill, say};
+use crate::exchange::{Question, say};
 use crate::time::Nanos;
 use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use crate::transport::handover::fill;
 use crate::transport::hello::{Hello, LEN};
 use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{Conn, Dial};
@@ -44,10 +45,6 @@ static INFO: FarEndInfo = FarEndInfo {
 impl FarEnd for Echo {
     fn info(&self) -> &'static FarEndInfo {
         &INFO
-    }
-
-    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
-        None
     }
 
     fn dial(

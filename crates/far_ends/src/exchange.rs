@@ -1,15 +1,13 @@
-//! Bytes that are sent and received while a connection opens, and on control connections: each with a deadline.
+//! Bytes that are sent while a connection opens, and the answer to them, with a deadline.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 
 use socket2::Socket;
 
 use crate::datapath::ip_header;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::handover::readable;
 use crate::transport::udp_handshake::{HelloFailure, send_hello};
 
 /// Sends `bytes` on a connected byte stream whose send buffer is empty, without waiting.
@@ -21,36 +19,6 @@ pub(crate) fn say(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
             format!("{sent} of {} bytes found room", bytes.len()),
         )),
     }
-}
-
-/// Fills `into` from a byte stream until `deadline`; returns the number of bytes that came.
-///
-/// # Errors
-/// The error of recv(2); `UnexpectedEof` if the peer ended the connection before.
-pub(crate) fn fill(mut socket: &Socket, into: &mut [u8], deadline: Nanos) -> io::Result<usize> {
-    let mut have = 0;
-    while have < into.len() {
-        let now = Monotonic.now();
-        if now >= deadline {
-            break;
-        }
-        if !readable(socket.as_fd(), deadline - now)? {
-            continue;
-        }
-        match socket.read(&mut into[have..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(got) => have += got,
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(have)
-}
-
-/// Writes all of `bytes`, which the other end reads soon: the socket blocks.
-pub(crate) fn write_all(mut socket: &Socket, bytes: &[u8]) -> io::Result<()> {
-    socket.write_all(bytes)
 }
 
 /// Question that is sent in datagrams until one is its answer.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::transport::far_end::{FarEnd, FarEndInfo};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
+use crate::transport::plain::PlainTransport;
 use crate::transport::{Conn, Dial};
 use crate::workload::TaskInfo;
 
@@ -27,10 +27,6 @@ static INFO: FarEndInfo = FarEndInfo {
 impl FarEnd for Host {
     fn info(&self) -> &'static FarEndInfo {
         &INFO
-    }
-
-    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
-        None
     }
 
     fn dial(

@@ -171,10 +171,6 @@ impl IrttGreeting<'_> {
 }
 
 impl Greeting for IrttGreeting<'_> {
-    fn stream(&self, _socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
-        Err(Error::usage(format!("{} at {to} takes datagrams only", INFO.label)))
-    }
-
     fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
         let request = self.request();
         let question = Question { what: "irtt open requests", bytes: &request, most: 1 };

@@ -16,7 +16,7 @@ use socket2::Socket;
 
 use crate::around::{Around, Codec, HEADERS};
 use crate::contract::PeerKind;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exchange::Question;
 use crate::reflected::SentMessages;
 use crate::time::Nanos;
@@ -157,10 +157,6 @@ struct Probe {
 }
 
 impl Greeting for Probe {
-    fn stream(&self, _socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
-        Err(Error::usage(format!("{} at {to} takes datagrams only", INFO.label)))
-    }
-
     fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
         let mut packet = [0; BASE_LEN];
         write(0, self.session, BASE_LEN, &mut packet);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::stream::Flavour;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::transport::handover::{HandOver, HandedConnection, readable};
+use crate::transport::handover::{HandOver, HandedConnection, fill};
 use crate::transport::hello::{Hello, LEN, Token};
 use crate::transport::own_port::{OwnPort, PresentedConnection, wait_for};
 use crate::transport::{Conn, Listener};
@@ -64,25 +64,16 @@ pub(super) fn await_welcome(
 ) -> Result<()> {
     let began = Monotonic.now();
     let mut welcome = [0; LEN];
-    let mut have = 0;
-    while have < LEN {
-        let now = Monotonic.now();
-        if now >= deadline {
-            return Err(Error::blocked(format!(
-                "connected to {to} and sent a hello of {LEN} bytes; in {} came {have} of the \
-                 {LEN} bytes that welcome it",
-                now - began
-            )));
-        }
-        let wait = readable(socket.as_fd(), deadline - now)
-            .and_then(|ready| if ready { read(socket, &mut welcome[have..]) } else { Ok(None) });
-        match wait {
-            Ok(None) => {}
-            Ok(Some(0)) => return Err(turned_away(to)),
-            Ok(Some(got)) => have += got,
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Err(turned_away(to)),
-            Err(e) => return Err(Error::setup(format!("receive a welcome from {to}"), e)),
-        }
+    let have = fill(socket, &mut welcome, deadline).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => turned_away(to),
+        _ => Error::setup(format!("receive a welcome from {to}"), e),
+    })?;
+    if have < LEN {
+        return Err(Error::blocked(format!(
+            "connected to {to} and sent a hello of {LEN} bytes; in {} came {have} of the {LEN} bytes \
+             that welcome it",
+            Monotonic.now() - began
+        )));
     }
     if Hello::decode_welcome(&welcome) == Some(*hello) {
         return Ok(());

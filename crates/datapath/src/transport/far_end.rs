@@ -72,7 +72,9 @@ pub trait FarEnd: Send + Sync {
 
     /// Returns the reason why it cannot do this work over `over`, which its kind of peer can, as a sentence; `None` if
     /// it can.
-    fn misfit(&self, over: PlainProtocol, task: &TaskInfo) -> Option<String>;
+    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
+        None
+    }
 
     /// Opens a connection of `inside` to it.
     ///

@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::time::Nanos;
 
-pub use deadheat_base::descriptor::readable;
+pub use deadheat_base::descriptor::{fill, readable};
 
 /// Source of a listener's connections.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use socket2::Socket;
 
 use super::{Conn, Dial};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::time::Nanos;
 
 /// Protocol of the kernel whose payload is the application's bytes alone.
@@ -43,17 +43,22 @@ pub trait PlainTransport: Send + Sync {
     fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>>;
 }
 
-/// First bytes of a connection to a program of others, before its data.
+/// First bytes of a connection to a program of others, before its data. A kind of connection that it does not take is
+/// refused.
 pub trait Greeting: Sync {
     /// Greets over a connected byte stream, until `deadline`.
     ///
     /// # Errors
     /// [`crate::error::Error::Blocked`] if no answer came in time; [`crate::error::Error::Peer`] if it was a wrong one.
-    fn stream(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()>;
+    fn stream(&self, _socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
+        Err(Error::usage(format!("the far end at {to} takes datagrams only")))
+    }
 
     /// Greets over a connected socket of datagrams, until `deadline`.
     ///
     /// # Errors
     /// As of [`Greeting::stream`].
-    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()>;
+    fn datagrams(&self, _socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
+        Err(Error::usage(format!("the far end at {to} takes byte streams only")))
+    }
 }

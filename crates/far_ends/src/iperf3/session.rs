@@ -1,6 +1,6 @@
 //! Control connection of a test: parameters, states, results.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,10 +12,10 @@ use super::{Iperf3, cookie};
 use crate::contract::Direction;
 use crate::datapath::origin;
 use crate::error::{Error, Result};
-use crate::exchange::{fill, write_all};
 use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::far_end::{FarCounts, FarEnd, FarOpening, FarSession, SessionOrder};
+use crate::transport::handover::fill;
 use crate::transport::options;
 use crate::transport::plain::PlainProtocol;
 use crate::workload::EndpointReport;
@@ -255,7 +255,8 @@ impl Control {
     /// Presents the cookie; returns `None` if the server tests with another client.
     fn admit(self, order: &SessionOrder<'_>) -> Result<Option<Control>, Refused> {
         let mut byte = [0];
-        let answered = write_all(&self.socket, &cookie(&order.token))
+        let answered = (&self.socket)
+            .write_all(&cookie(&order.token))
             .and_then(|()| fill(&self.socket, &mut byte, Monotonic.now() + self.patience));
         match answered {
             Err(e) if is_closed(&e) => {
@@ -284,7 +285,8 @@ impl Control {
     }
 
     fn write(&self, bytes: &[u8], what: &str) -> Result<()> {
-        write_all(&self.socket, bytes)
+        (&self.socket)
+            .write_all(bytes)
             .map_err(|e| self.wrong(format!("it does not take {what} ({e})")))
     }
 
