@@ -4,31 +4,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use crate::net::{check_schema, outcome};
-use crate::path::{DEADHEAT, can};
+use crate::path::can;
+use crate::remote::race_across;
 
 /// Path with a delay and a loss each way.
 const PATH: &str = "delay=5ms,loss=1%,rate=50mbit";
 
 /// Runs `far` on the far host of a path until it listens, and a race of one block with these arguments on the near one.
 fn race(far: &str, args: &[&str], dir: &Path) -> Value {
-    let output = Command::new(DEADHEAT)
-        .args(["path", "run", "-q", PATH, "--far", far])
-        .args(["--", DEADHEAT, "race", "--idle", "host", "--blocks", "1", "--seed", "1"])
-        .args(args)
-        .args(["-q", "-o", "race.json"])
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{args:?}: {said}");
-    let outcome = outcome(&dir.join("race.json"));
-    check_schema(&outcome);
-    outcome
+    race_across(&[PATH, "--far", far], &[args, &["--seed", "1"]].concat(), dir)
 }
 
 /// The trials of an outcome, with the name of their contender.

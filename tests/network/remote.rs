@@ -18,12 +18,20 @@ fn race(path: &str, args: &[&str], dir: &Path) -> serde_json::Value {
 
 /// As [`race`], to a server with these words.
 fn race_at(serve: &str, path: &str, args: &[&str], dir: &Path) -> serde_json::Value {
+    let serve = format!("exec {DEADHEAT} {serve}");
+    let args = [args, &["--to", "198.18.0.2", "--blast"]].concat();
+    race_across(&[path, "--far", &serve, "--far-ready", "5210"], &args, dir)
+}
+
+/// Runs `deadheat race` of one block with these arguments on the near host of a path, which `deadheat path run` makes by
+/// its words; returns the saved race.
+pub(crate) fn race_across(path_run: &[&str], args: &[&str], dir: &Path) -> serde_json::Value {
     let output = Command::new(DEADHEAT)
-        .args(["path", "run", "-q", path, "--far"])
-        .arg(format!("exec {DEADHEAT} {serve}"))
-        .args(["--far-ready", "5210", "--", DEADHEAT, "race", "--idle", "host"])
+        .args(["path", "run", "-q"])
+        .args(path_run)
+        .args(["--", DEADHEAT, "race", "--idle", "host"])
         .args(args)
-        .args(["--to", "198.18.0.2", "--blast", "--blocks", "1", "-q", "-o", "race.json"])
+        .args(["--blocks", "1", "-q", "-o", "race.json"])
         .current_dir(dir)
         .output()
         .unwrap();
