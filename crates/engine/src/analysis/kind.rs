@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::path::PathKind;
 use crate::result::outcome::Outcome;
+use crate::trial::PathFacts;
 
 /// Properties that runs of the same thing share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,9 +85,9 @@ impl RaceKind {
     }
 }
 
-/// Returns the far end's address as the race dialled it; `None` if it has none.
-pub(crate) fn address(race: &Outcome) -> Option<IpAddr> {
-    let address = &race.path.address;
+/// Returns the far end's address as it was dialled; `None` if it has none.
+pub(crate) fn address(path: &PathFacts) -> Option<IpAddr> {
+    let address = &path.address;
     let ip = address.parse::<IpAddr>().ok();
     let ip = ip.or_else(|| address.parse::<SocketAddr>().ok().map(|at| at.ip()));
     ip.map(|ip| ip.to_canonical())
@@ -94,7 +95,7 @@ pub(crate) fn address(race: &Outcome) -> Option<IpAddr> {
 
 /// Returns the IP version of a race, from the far end's address or else from the request.
 pub fn family(race: &Outcome) -> Option<u8> {
-    match address(race) {
+    match address(&race.path) {
         Some(IpAddr::V4(_)) => Some(4),
         Some(IpAddr::V6(_)) => Some(6),
         None => race.asked.family,

@@ -7,7 +7,9 @@
 use std::net::IpAddr;
 
 use super::kind::address;
+use crate::host::facts::HostFacts;
 use crate::result::outcome::Outcome;
+use crate::trial::PathFacts;
 
 /// Two addresses of the far end that should be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +22,21 @@ pub struct TranslatedAddress {
 
 /// Returns both addresses of the far end if they differ; `None` if they are equal, or if one is not known.
 pub fn translated(outcome: &Outcome) -> Option<TranslatedAddress> {
-    let dialled = address(outcome)?;
-    let reached = outcome.peer_host.as_ref()?.reached_at?.to_canonical();
-    (dialled != reached).then_some(TranslatedAddress { dialled, reached })
+    TranslatedAddress::of(&outcome.path, outcome.peer_host.as_ref())
+}
+
+impl TranslatedAddress {
+    /// Returns both addresses of the far end of a path, as [`translated`] does.
+    pub fn of(path: &PathFacts, far: Option<&HostFacts>) -> Option<TranslatedAddress> {
+        let dialled = address(path)?;
+        let reached = far?.reached_at?.to_canonical();
+        (dialled != reached).then_some(TranslatedAddress { dialled, reached })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::facts::HostFacts;
     use crate::race::testing;
 
     #[test]

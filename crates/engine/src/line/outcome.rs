@@ -1,6 +1,5 @@
 //! Saved surveys of a line: format 1 of its file. Reports are made from this alone.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -174,13 +173,6 @@ impl LineOutcome {
     pub fn last(&self) -> Option<&Survey> {
         let with_figures = self.surveys.iter().rev().find(|survey| !survey.figures.is_empty());
         with_figures.or(self.surveys.last())
-    }
-
-    /// Returns the address at which the far host received control, if it is another one than was dialled.
-    pub fn far_translated(&self) -> Option<IpAddr> {
-        let dialled = self.path.address.parse::<SocketAddr>().ok()?.ip().to_canonical();
-        let reached = self.peer_host.as_ref()?.reached_at?.to_canonical();
-        (reached != dialled).then_some(reached)
     }
 }
 

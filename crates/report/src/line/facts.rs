@@ -6,6 +6,7 @@ use crate::contract::Direction;
 use crate::foreign::visible;
 use crate::text::{columns, wrap};
 use crate::words;
+use deadheat_engine::analysis::translated::TranslatedAddress;
 use deadheat_engine::line::figures::{self, PDV};
 use deadheat_engine::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
 use deadheat_engine::line::part::LinePart;
@@ -164,8 +165,8 @@ fn translation(line: &LineOutcome) -> Option<String> {
         Some(seen) => format!("this host is {}, and the far end sees {seen}", reached.own_address),
         None => format!("none at this end: the far end sees {}, too", seen.to_canonical()),
     };
-    Some(match line.far_translated() {
-        Some(far) => format!("{near}; the far end itself is {far}"),
+    Some(match TranslatedAddress::of(&line.path, line.peer_host.as_ref()) {
+        Some(far) => format!("{near}; the far end itself is {}", far.reached),
         None => near,
     })
 }
