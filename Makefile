@@ -17,7 +17,7 @@ PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import protocol protocol+address
 
-.PHONY: race test docs check bench fuzz soak help
+.PHONY: race test test-build docs lint check bench fuzz soak help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
@@ -29,13 +29,19 @@ test: ## all tests, those of the documentation's examples included
 	scripts/test.sh
 	cargo test --locked --workspace --features all-contenders --doc
 
+test-build:
+	scripts/need.sh cargo cc
+	cargo test --locked --workspace --features all-contenders --lib --bins --tests --no-run
+
 docs: ## the documentation of the code, without a warning
 	scripts/need.sh cargo cc
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --features all-contenders --no-deps
 
-check: ## format, lints, house rules: what changes should pass before a commit
+lint:
 	scripts/need.sh cargo cc
 	scripts/lint.sh
+
+check: lint ## format, lints, house rules: what changes should pass before a commit
 	cargo test --locked --workspace --features all-contenders --test tidy
 
 bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects), and what RACES=10 default races decide

@@ -13,7 +13,7 @@ if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy --locked -- -D warnings
   # The fuzz targets are a package of their own. Naming a library keeps libFuzzer from being built, which takes C++;
   # nothing is linked here.
-  CUSTOM_LIBFUZZER_PATH=$PWD/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir target -- -D warnings
+  CUSTOM_LIBFUZZER_PATH=$PWD/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
 else
   echo "SKIPPED cargo clippy: this toolchain has no clippy (rustup component add clippy)" >&2
 fi
