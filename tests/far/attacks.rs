@@ -19,12 +19,14 @@ fn program() -> String {
 /// Longer than anything here takes; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A shell script in a network namespace of its own, with its loopback interface up; its output.
+/// A shell script in a network namespace and a directory of its own, with its loopback interface up; its output.
 pub(crate) fn isolated(script: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
     let script = format!("ip link set lo up; {script}");
     let ran = Command::new("unshare")
         .args(["--map-root-user", "--net", "bash", "-euo", "pipefail", "-c", &script])
         .env("DEADHEAT", program())
+        .current_dir(dir.path())
         .output()
         .unwrap();
     let [out, err] = [&ran.stdout, &ran.stderr].map(|bytes| String::from_utf8_lossy(bytes));
@@ -38,7 +40,6 @@ pub(crate) const SERVE: &str = r#"
         "$DEADHEAT" serve --bind 127.0.0.1:5210 "$@" 2> log & server=$!
         until grep -q listens log; do sleep 0.05; done
     }
-    cd "$(mktemp -d)"
 "#;
 
 /// The bytes that crossed the loopback interface are a third count, which neither end can bend.
