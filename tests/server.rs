@@ -114,7 +114,7 @@ fn a_udp_hello_reaches_its_agent_and_strange_datagrams_get_nothing() {
         for datagram in datagrams {
             near.send_to(datagram, to).unwrap();
         }
-        let Seen::Handed(HandedConnection::Datagrams { flow, local, peer }) = far.next_seen()
+        let Seen::Handed(HandedConnection::Datagrams { flow, local, peer, .. }) = far.next_seen()
         else {
             panic!("no datagrams")
         };

@@ -12,6 +12,7 @@ use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
+use deadheat::trial::control::announcement::Announcement;
 use deadheat::trial::between::turn::message::{Attribute, Message, channel_data};
 use deadheat::workload::{self, BulkPart, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
@@ -58,6 +59,9 @@ thread_local! {
 }
 
 fuzz_target!(|data: &[u8]| {
+    if let Some(announcement) = Announcement::decode(data) {
+        assert_eq!(announcement.encode(), data);
+    }
     if let Some(hello) = Hello::decode(data) {
         assert_eq!(hello.encode(), data);
         assert_eq!(Hello::decode_welcome(data), None);

@@ -14,8 +14,8 @@ use crate::host::facts::HostFacts;
 use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
-    Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, Secret,
-    ServedClients, Server, ServerKey, Stop, parse_also,
+    Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, RelayTo,
+    Secret, ServedClients, Server, ServerKey, Stop, parse_also,
 };
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control::private_file;
@@ -88,6 +88,12 @@ pub(super) struct ServeArgs {
     /// know.
     #[arg(long, value_name = "PROTOCOL,...", hide_short_help = true)]
     pub also: Option<String>,
+    /// Relay to far ends at these hosts for clients with via=relay@HOST: addresses, networks, any [default: none]
+    ///
+    /// Such as 192.0.2.7, 192.0.2.0/24, or any for every address of the public Internet. A relay leads to a server that proves
+    /// that it has the trial's far end, and its traffic counts among this server's limits.
+    #[arg(long, value_name = "ADDR[/BITS],...", hide_short_help = true)]
+    pub relay_to: Option<String>,
     /// Write no log lines
     #[arg(short, long)]
     pub quiet: bool,
@@ -111,6 +117,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let pin = config.encryption.key().map(ServerKey::pin);
     let limits = config.limits;
     let also = config.also.join(", ");
+    let relays = args.relay_to.clone().filter(|_| config.relay_to.is_any());
     let quiet = args.quiet;
     let backlog = Backlog::new(Box::new(move |line: &str| {
         if !quiet {
@@ -127,6 +134,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     ));
     if !also.is_empty() {
         log(&format!("open with the same number, too: the ports of {also}"));
+    }
+    if let Some(relays) = relays {
+        log(&format!("relays for its clients to far ends at {relays}"));
     }
     log(&format!(
         "each trial may last {} and carry {} at {} per direction; trials at once: {}",
@@ -172,6 +182,10 @@ impl ServeArgs {
             encryption: self.encryption()?,
             clients: if self.once { ServedClients::One } else { ServedClients::Any },
             also: self.also.as_deref().map_or(Ok(Vec::new()), parse_also)?,
+            relay_to: self
+                .relay_to
+                .as_deref()
+                .map_or_else(|| Ok(RelayTo::default()), RelayTo::parse)?,
             clock: test_clock(),
             ..Config::default()
         })

@@ -71,6 +71,7 @@ fn a_server_cannot_write_on_the_terminal() {
         version,
         nonce: None,
         limits,
+        relays: false,
         echoes: false,
         answers_probes: false,
     };

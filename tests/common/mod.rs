@@ -888,6 +888,7 @@ fn clock() -> ClockEstimate {
         drift_ppm: Some(-3.25),
         n: MESSAGES,
         round_trip_ns: Some(43_000),
+        hosts: Some(2),
         ..ClockEstimate::default()
     }
 }

@@ -5,9 +5,11 @@
 
 use std::net::SocketAddr;
 
-use deadheat::server::Config;
+use deadheat::server::{Config, RelayTo};
 use deadheat::transport::Address;
-use deadheat::transport::hello::Token;
+use deadheat::transport::handover::HandedConnection;
+use deadheat::transport::hello::{Hello, Token};
+use deadheat::trial::control::announcement::{Announcement, PROOF};
 use deadheat::trial::control::{
     AgentPlan, FromAgent, FromServer, GrantPlace, GrantTask, Greeting, OLDEST_PROTOCOL, PROTOCOL,
     RelayPlan, Share, ToAgent,
@@ -191,6 +193,85 @@ fn a_relay_leads_to_the_far_end_of_its_own_trial_and_a_turn_server_is_not_starte
     assert_eq!((relay.to, relay.token), (BEHIND.parse().unwrap(), Some(asked.token)));
     client.finish_trial();
     assert!(matches!(far.next_seen(), Seen::Killed), "the relay ends with its far end");
+}
+
+/// At a server that does not relay, and at one that does.
+#[test]
+fn a_server_relays_where_its_operator_says_and_holds_the_relay_to_its_limits() {
+    let mut asked = plan();
+    asked.contender = "udp:via=relay@relay.example".into();
+    asked.onward = Some("192.0.2.7:5210".parse().unwrap());
+    let far = Far::new(Manner::Right);
+    let mut client = far.client();
+    client.say(&open(&asked));
+    let why = client.refusal();
+    assert!(why.contains("`deadheat serve --relay-to 192.0.2.7`"), "{why}");
+    let far = Far::with(Manner::Right, |config| {
+        config.relay_to = RelayTo::parse("192.0.2.0/24,127.0.0.0/8").unwrap();
+        config.limits.bytes = 3_000_000;
+    });
+    let mut client = far.client();
+    let refused = |client: &mut Client, change: &dyn Fn(&mut AgentPlan)| {
+        let mut other = asked.clone();
+        change(&mut other);
+        client.say(&open(&other));
+        client.refusal()
+    };
+    let direct = refused(&mut client, &|plan| plan.contender = "udp".into());
+    assert!(direct.contains("goes through none"), "{direct}");
+    let elsewhere = refused(&mut client, &|plan| plan.onward = Some("9.9.9.9:53".parse().unwrap()));
+    assert!(elsewhere.contains("--relay-to 9.9.9.9"), "{elsewhere}");
+    let itself = refused(&mut client, &|plan| plan.onward = Some(far.address));
+    assert!(itself.contains("relay and far end are one server"), "{itself}");
+    let large = |plan: &mut AgentPlan| plan.workload = "bulk:bytes=2MB,direction=both".into();
+    assert!(refused(&mut client, &large).contains("carries up to 4.00 MB"), "it sends both ways");
+    client.say(&open(&asked));
+    assert_eq!(client.ready(), Address::Ip(far.address));
+    let Seen::Relay(RelayPlan::Onward(relay)) = far.next_seen() else { panic!("no relay") };
+    assert_eq!((Some(relay.to), relay.token), (asked.onward, asked.token));
+    assert_eq!((relay.at, relay.limits.bytes), (far.address, 3_000_000));
+    client.say(&ToAgent::Onward);
+    assert_eq!(client.hear_agent(), FromAgent::Connected);
+    client.finish_trial();
+    assert!(
+        far.line_with("done in").contains("relay to 192.0.2.7:5210, udp:via=relay@relay.example")
+    );
+}
+
+/// Whoever knows the token announces itself, and gets the proof of who has the trial; nobody else gets a byte.
+#[test]
+fn a_relay_is_taken_for_a_trial_that_has_one() {
+    let far = Far::new(Manner::Receives);
+    let mut asked = plan();
+    asked.contender = "udp:via=relay@relay.example".into();
+    let mut client = far.client();
+    client.say(&open(&asked));
+    client.ready();
+    let announcement = Announcement::fresh(asked.token).unwrap();
+    let announce = |announcement: &Announcement| {
+        let mut relay = from("127.0.0.2:0", far.address);
+        relay.raw(&announcement.encode());
+        relay.rest()
+    };
+    let stranger = Announcement::fresh(Token::fresh().unwrap()).unwrap();
+    assert_eq!(announce(&stranger), b"");
+    let proof: [u8; PROOF] = announce(&announcement).try_into().unwrap();
+    assert!(announcement.is_proved(asked.token, &proof));
+    let say = |from: &str| {
+        let socket = std::net::UdpSocket::bind(from).unwrap();
+        let hello = Hello { token: asked.token, flow: 0 };
+        socket.send_to(&hello.encode(), far.address).unwrap();
+        socket.local_addr().unwrap()
+    };
+    say("127.0.0.1:0");
+    let refused = far.line_with("UDP hello for a trial of 127.0.0.1");
+    assert!(refused.contains("must come from the relay that it has announced"), "{refused}");
+    let relayed = say("127.0.0.2:0");
+    assert!(matches!(far.next_seen(), Seen::Plan(_)));
+    let Seen::Handed(HandedConnection::Datagrams { peer, is_proved, .. }) = far.next_seen() else {
+        panic!("nothing was handed over")
+    };
+    assert_eq!((peer, is_proved), (relayed, true));
 }
 
 #[test]

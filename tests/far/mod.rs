@@ -151,6 +151,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
                 listens(&mut control)
             }
             ToAgent::Probe { .. } => panic!("the server answers probes itself"),
+            ToAgent::Onward => control::write(&mut control, &FromAgent::Connected).is_err(),
             ToAgent::CallOff => panic!("the server ends agents itself"),
             ToAgent::Echo { .. } => panic!("the server answers echoes itself"),
         };
@@ -494,6 +495,7 @@ pub(crate) fn plan() -> AgentPlan {
         grant: None,
         clock: None,
         far_end: None,
+        onward: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -24,6 +24,7 @@ fn serve(mut client: TcpStream, body: &str) {
         limits,
         echoes: false,
         answers_probes: false,
+        relays: false,
     };
     write(&mut client, &welcome).unwrap();
     write(&mut client, &FromServer::Facts(Box::new(HostFacts::gather()))).unwrap();

@@ -5,28 +5,23 @@
 
 #![allow(clippy::unwrap_used)] // A test fails by panicking.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::net::{can, outcome, run};
+use crate::net::{FarServer, can, outcome, run};
 
-/// Longer than anything here takes; only a failing test waits for it.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-const FAR: &str = "198.18.100.2";
+pub(super) const FAR: &str = "198.18.100.2";
 
 /// Clients, a router and a far host, each a network namespace; taken down on drop.
-struct Star {
-    near: Vec<String>,
-    router: String,
-    far: String,
+pub(super) struct Star {
+    pub(super) near: Vec<String>,
+    pub(super) router: String,
+    pub(super) far: String,
 }
 
 impl Star {
-    fn new(name: &str, clients: usize) -> Star {
+    pub(super) fn new(name: &str, clients: usize) -> Star {
         let named = |what: &str| format!("dh{}{name}{what}", std::process::id());
         let near = (0..clients).map(|client| named(&client.to_string())).collect();
         let star = Star { near, router: named("r"), far: named("f") };
@@ -60,26 +55,16 @@ impl Star {
     }
 
     fn serve(&self, options: &[&str]) -> FarServer {
-        let mut child = Command::new("ip")
-            .args(["netns", "exec", &self.far, env!("CARGO_BIN_EXE_deadheat"), "serve"])
-            .args(options)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
-        let (log, into) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));
-        std::thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok) {
-                into.lock().unwrap().push((Instant::now(), line));
-            }
-        });
-        let server = FarServer { child, lines };
-        server.line(0, "listens at");
-        server
+        self.serve_on(&self.far, options, "")
+    }
+
+    /// Serves on a host, whose far ends have the clock `clock`, or the host's.
+    pub(super) fn serve_on(&self, host: &str, options: &[&str], clock: &str) -> FarServer {
+        FarServer::start(&["ip", "netns", "exec", host], options, clock)
     }
 
     /// Starts a race of a client.
-    fn race(&self, client: usize, args: &[&str], dir: &Path) -> Child {
+    pub(super) fn race(&self, client: usize, args: &[&str], dir: &Path) -> Child {
         Command::new("ip")
             .args(["netns", "exec", &self.near[client], env!("CARGO_BIN_EXE_deadheat"), "race"])
             .args(["--idle", "host", "--to", FAR, "-o", &format!("{client}.json")])
@@ -100,35 +85,7 @@ impl Drop for Star {
     }
 }
 
-struct FarServer {
-    child: Child,
-    lines: Arc<Mutex<Vec<(Instant, String)>>>,
-}
-
-impl FarServer {
-    /// Waits for the `nth` line with these words, from 0; returns its time and text.
-    fn line(&self, nth: usize, words: &str) -> (Instant, String) {
-        let began = Instant::now();
-        loop {
-            let lines = self.lines.lock().unwrap();
-            if let Some(line) = lines.iter().filter(|(_, line)| line.contains(words)).nth(nth) {
-                return line.clone();
-            }
-            assert!(began.elapsed() < PATIENCE, "no `{words}` in {lines:#?}");
-            drop(lines);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for FarServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ended(child: Child) -> Output {
+pub(super) fn ended(child: Child) -> Output {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     // 3 where this host was too busy to trust a verdict.

@@ -7,6 +7,7 @@ mod handed_in;
 mod away;
 mod emulated;
 mod external;
+mod hosts;
 mod mtu;
 mod net;
 mod others;

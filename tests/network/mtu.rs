@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::net::{Server, can, check_schema, outcome, run, served};
+use crate::net::{FarServer, can, check_schema, outcome, run, served};
 
 const FAR_V4: &str = "198.18.2.2";
 const FAR_V6: &str = "2001:db8:2::2";
@@ -72,7 +72,7 @@ impl RoutedHosts {
         run("ip", &["netns", "exec", &self.router, "nft", rules]);
     }
 
-    fn serve(&self) -> Server {
+    fn serve(&self) -> FarServer {
         served(&self.far, "5210")
     }
 

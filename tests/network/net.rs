@@ -8,6 +8,11 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Two namespaces and what runs in them; taken down on drop.
 struct TwoHosts {
@@ -43,11 +48,11 @@ impl TwoHosts {
     }
 
     /// `deadheat serve` on the far host, as nobody; answers once it listens.
-    fn serve(&self) -> Server {
+    fn serve(&self) -> FarServer {
         self.serve_at("5210")
     }
 
-    fn serve_at(&self, port: &str) -> Server {
+    fn serve_at(&self, port: &str) -> FarServer {
         served(&self.far, port)
     }
 
@@ -71,28 +76,61 @@ impl Drop for TwoHosts {
 }
 
 /// `deadheat serve` on the host `far`, as nobody; answers once it listens.
-pub(crate) fn served(far: &str, port: &str) -> Server {
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", far, "setpriv", "--reuid=65534", "--regid=65534"])
-        .args(["--clear-groups", env!("CARGO_BIN_EXE_deadheat"), "serve"])
-        .args(["--max-rate", "200gbit", "--port", port])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    log.read_line(&mut line).unwrap();
-    assert!(line.contains("listens at"), "{line}");
-    std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
-    Server(child)
+pub(crate) fn served(far: &str, port: &str) -> FarServer {
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let there = [&["ip", "netns", "exec", far], &nobody[..]].concat();
+    FarServer::start(&there, &["--max-rate", "200gbit", "--port", port], "")
 }
 
-pub(super) struct Server(pub(super) Child);
+/// `deadheat serve` on another host, with the lines of its log; ended when dropped.
+pub(super) struct FarServer {
+    pub(super) child: Child,
+    pub(super) lines: Arc<Mutex<Vec<(Instant, String)>>>,
+}
 
-impl Drop for Server {
+impl FarServer {
+    /// Starts `deadheat serve` by this command with these options, and waits until it listens. Its far ends have the clock
+    /// `clock`, or the host's.
+    pub(super) fn start(there: &[&str], options: &[&str], clock: &str) -> FarServer {
+        let mut child = Command::new(there[0])
+            .args(&there[1..])
+            .args([env!("CARGO_BIN_EXE_deadheat"), "serve"])
+            .args(options)
+            .env("DEADHEAT_TEST_CLOCK", clock)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines: Arc<Mutex<Vec<(Instant, String)>>> = Arc::default();
+        let (log, into) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&lines));
+        std::thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                into.lock().unwrap().push((Instant::now(), line));
+            }
+        });
+        let server = FarServer { child, lines };
+        server.line(0, "listens at");
+        server
+    }
+
+    /// Waits for the `nth` line with these words, from 0; returns its time and text.
+    pub(super) fn line(&self, nth: usize, words: &str) -> (Instant, String) {
+        let began = Instant::now();
+        loop {
+            let lines = self.lines.lock().unwrap();
+            if let Some(line) = lines.iter().filter(|(_, line)| line.contains(words)).nth(nth) {
+                return line.clone();
+            }
+            assert!(began.elapsed() < PATIENCE, "no `{words}` in {lines:#?}");
+            drop(lines);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for FarServer {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -4,13 +4,12 @@
 //! Needs root, `ip` and `nft`; says so and passes where they are missing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use super::net::{Server, can, check_schema, outcome, run};
+use super::net::{FarServer, can, check_schema, outcome, run};
 
 const FAR: &str = "10.91.9.2";
 const FAR_V6: &str = "2001:db8:9::2";
@@ -68,18 +67,8 @@ impl Routed {
         run("ip", &["netns", "exec", &self.name("r"), "nft", rules]);
     }
 
-    fn serve(&self, host: &str) -> Server {
-        let mut child = Command::new("ip")
-            .args(["netns", "exec", &self.name(host), env!("CARGO_BIN_EXE_deadheat"), "serve"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        log.read_line(&mut line).unwrap();
-        assert!(line.contains("listens at"), "{line}");
-        std::thread::spawn(move || log.lines().map_while(Result::ok).for_each(drop));
-        Server(child)
+    fn serve(&self, host: &str) -> FarServer {
+        FarServer::start(&["ip", "netns", "exec", &self.name(host)], &[], "")
     }
 
     /// Races one block; returns its result and its screen.

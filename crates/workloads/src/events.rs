@@ -19,8 +19,8 @@ use crate::units::OfferedRate;
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
-    BoxedPlan, Claim, DUE_LEN, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
-    Work, WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, Claim, DUE_LEN, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan,
+    RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, ways};
 use crate::workload::traffic;
@@ -42,6 +42,7 @@ const KEYS: &[Key] = &[
     STATE_SIZE.key(),
     SERVICE.key(),
     COUNT.key(),
+    RECEIVERS.key(),
     DIRECTION.key(),
     CLAIM.key(),
 ];
@@ -117,7 +118,8 @@ impl Workload for Events {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         let task = task(Settings::check(spec, KEYS)?)?;
-        fits_rate(INFO.id, setting, task.pace.direction, task.work.offered_bps())?;
+        let offered = task.work.offered_bps() * f64::from(task.pace.receivers());
+        fits_rate(INFO.id, setting, task.pace.direction, offered)?;
         Ok(Box::new(task))
     }
 
@@ -191,7 +193,8 @@ fn task(settings: Settings) -> Result<Paced<EventsWork>> {
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
     let size = event_size.max(state_size);
-    let pace = Pace::new(settings, events, PaceSettings { count, fewest, size, direction });
+    let wanted = PaceSettings { count, fewest, size, direction };
+    let pace = Pace::new(settings, events, wanted).with_receivers(INFO.id)?;
     work.count = pace.count;
     Ok(Paced::new(pace, work))
 }

@@ -18,8 +18,8 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 use crate::paced::{
-    BoxedPlan, DUE_LEN, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot,
-    Work, WorkFacts, count_key, direction_key, size_key,
+    BoxedPlan, DUE_LEN, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan,
+    RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use crate::workload::setting::{fits_rate, set_apart, ways};
 use crate::workload::theory::{Conditions, Prediction};
@@ -42,6 +42,7 @@ const KEYS: &[Key] = &[
     HZ.key(),
     SIZE.key(),
     COUNT.key(),
+    RECEIVERS.key(),
     SERVICE.key(),
     MOTION.key(),
     DISPLAY.key(),
@@ -276,7 +277,8 @@ fn task(settings: Settings) -> Result<Paced<Updates>> {
         Some(crowd) => DUE_LEN + crowd.each * settings.get(&OBJECT_SIZE),
     };
     let (count, direction) = (settings.find(&COUNT), settings.get(&DIRECTION));
-    let pace = Pace::new(settings, period, PaceSettings { count, fewest: ENOUGH, size, direction });
+    let wanted = PaceSettings { count, fewest: ENOUGH, size, direction };
+    let pace = Pace::new(settings, period, wanted).with_receivers(INFO.id)?;
     if let Some(crowd) = crowd
         && pace.count.saturating_mul(crowd.objects as u64) > MOST_OBJECTS
     {

@@ -17,7 +17,8 @@ use crate::time::Nanos;
 use crate::units::span_text;
 
 use crate::paced::{
-    Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
+    Pace, PaceSettings, Paced, Period, RECEIVERS, Work, WorkFacts, count_key, direction_key,
+    size_key,
 };
 use crate::workload::setting::{fits_rate, ways};
 use crate::workload::traffic;
@@ -32,8 +33,15 @@ use frames::Frames;
 /// The workload.
 pub(super) struct Voice;
 
-const KEYS: &[Key] =
-    &[CODEC.key(), FRAME.key(), SIZE.key(), BUFFER.key(), COUNT.key(), DIRECTION.key()];
+const KEYS: &[Key] = &[
+    CODEC.key(),
+    FRAME.key(),
+    SIZE.key(),
+    BUFFER.key(),
+    COUNT.key(),
+    RECEIVERS.key(),
+    DIRECTION.key(),
+];
 
 const CODEC: Preset<Codec> = Optional::choice(
     "codec",
@@ -78,7 +86,7 @@ impl Workload for Voice {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        let task = task(Settings::check(spec, KEYS)?);
+        let task = task(Settings::check(spec, KEYS)?)?;
         fits_rate(INFO.id, setting, task.pace.direction, task.pace.offered_bps())?;
         Ok(Box::new(task))
     }
@@ -110,7 +118,7 @@ struct Speech {
     buffer: Nanos,
 }
 
-fn task(settings: Settings) -> Paced<Speech> {
+fn task(settings: Settings) -> Result<Paced<Speech>> {
     let work = Speech {
         codec: settings.get(&CODEC),
         frame: settings.get(&FRAME),
@@ -123,7 +131,8 @@ fn task(settings: Settings) -> Paced<Speech> {
         size: settings.get(&SIZE),
         direction: settings.get(&DIRECTION),
     };
-    Paced::new(Pace::new(settings, period, wanted), work)
+    let pace = Pace::new(settings, period, wanted).with_receivers(INFO.id)?;
+    Ok(Paced::new(pace, work))
 }
 
 impl Work for Speech {

@@ -64,6 +64,9 @@ pub struct ClockEstimate {
     /// True if a clock of either host was set during the trial, or a host was suspended.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub stepped: bool,
+    /// Number of far hosts whose clocks were compared, if they are several: this is the one with the greatest bound, and
+    /// `stepped` is of any.
+    pub hosts: Option<u64>,
 }
 
 /// Four times of one echo, in nanoseconds on two clocks.

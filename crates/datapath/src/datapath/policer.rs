@@ -36,6 +36,9 @@ const LOOK: Nanos = Nanos::from_millis(10);
 /// 4340, section 5.1).
 const LEAST_HEADER: u64 = 12;
 
+/// Header of UDP in bytes (RFC 768).
+const UDP_HEADER: u64 = 8;
+
 /// Direction of bytes, as the index into a pair of counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -213,6 +216,7 @@ impl StreamMeter {
         let kind = match (POLICER.get(), socket.protocol()) {
             (None, _) => StreamKind::Local,
             (_, Ok(Some(Protocol::TCP | Protocol::MPTCP))) => StreamKind::Tcp { headers: ip },
+            (_, Ok(Some(Protocol::UDP))) => StreamKind::Packets { headers: ip + UDP_HEADER },
             (_, Ok(Some(_))) => StreamKind::Packets { headers: ip + LEAST_HEADER },
             _ => StreamKind::Local,
         };

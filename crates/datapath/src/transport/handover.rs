@@ -37,6 +37,8 @@ pub enum HandedConnection {
     },
     /// Peer with a hello that arrived on the server's datagram port `local`; not welcomed yet.
     Datagrams {
+        /// True if the peer's address has been proved; else it must be, before it gets more than it sends.
+        is_proved: bool,
         /// The flow from the hello.
         flow: u16,
         /// Address to bind (with `SO_REUSEADDR`), so that the peer receives from the same port.
@@ -53,7 +55,7 @@ pub struct HandOver(OwnedFd);
 #[derive(Serialize, Deserialize)]
 enum HandOverNote {
     Stream { flow: u16 },
-    Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr },
+    Datagrams { flow: u16, local: SocketAddr, peer: SocketAddr, is_proved: bool },
     Fd,
 }
 
@@ -87,7 +89,15 @@ impl HandOver {
     /// # Errors
     /// Fails if the agent is gone.
     pub fn give_datagrams(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
-        self.write(&HandOverNote::Datagrams { flow, local, peer }, None)
+        self.write(&HandOverNote::Datagrams { flow, local, peer, is_proved: true }, None)
+    }
+
+    /// Hands over the address of a datagram peer that has presented the token and nothing else.
+    ///
+    /// # Errors
+    /// Fails if the agent is gone.
+    pub fn give_unproved(&self, flow: u16, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
+        self.write(&HandOverNote::Datagrams { flow, local, peer, is_proved: false }, None)
     }
 
     /// Hands over a descriptor that needs no description (one end of a pipe, a namespace), to the caller of
@@ -126,8 +136,8 @@ impl HandOver {
             (HandOverNote::Stream { flow }, Some(socket)) => {
                 HandedConnection::Stream { flow, socket }
             }
-            (HandOverNote::Datagrams { flow, local, peer }, None) => {
-                HandedConnection::Datagrams { flow, local, peer }
+            (HandOverNote::Datagrams { flow, local, peer, is_proved }, None) => {
+                HandedConnection::Datagrams { flow, local, peer, is_proved }
             }
             _ => {
                 return Err(io::Error::new(
@@ -190,7 +200,7 @@ mod tests {
         let got = agent.take(Nanos::from_secs(1)).unwrap();
         let want = (1, local, peer);
         assert!(
-            matches!(got, Some(HandedConnection::Datagrams { flow, local, peer }) if (flow, local, peer) == want)
+            matches!(got, Some(HandedConnection::Datagrams { flow, local, peer, is_proved: true }) if (flow, local, peer) == want)
         );
         drop(server);
         assert!(agent.take(Nanos::from_secs(1)).is_err());

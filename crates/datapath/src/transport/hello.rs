@@ -25,6 +25,9 @@ pub const MAGIC: [u8; 4] = *b"DHT1";
 const VERSION: u8 = 1;
 const HELLO: u8 = 1;
 const WELCOME: u8 = 2;
+/// Kind 3 is the announcement of a relay to a server.
+const CHALLENGE: u8 = 4;
+const PROOF: u8 = 5;
 
 /// Token of a trial: 128 random bits that its data connections share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -132,6 +135,36 @@ impl Hello {
     }
 }
 
+/// Question to an address that a hello came from and that nothing has proved: only who receives there can repeat its
+/// random bits. It is as long as the hello, so that it cannot amplify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Challenge(Hello);
+
+impl Challenge {
+    /// Creates the question for the flow of this number.
+    ///
+    /// # Errors
+    /// Fails if the kernel gives no random bytes.
+    pub fn fresh(flow: u16) -> Result<Challenge> {
+        Ok(Challenge(Hello { token: Token::fresh()?, flow }))
+    }
+
+    /// Returns its bytes.
+    pub fn encode(&self) -> [u8; LEN] {
+        self.0.bytes(CHALLENGE)
+    }
+
+    /// Reads a challenge of this flow; `None` for anything else.
+    pub fn decode(bytes: &[u8], flow: u16) -> Option<Challenge> {
+        read(bytes, CHALLENGE).filter(|asked| asked.flow == flow).map(Challenge)
+    }
+
+    /// Returns the bytes that answer it.
+    pub fn answer(&self) -> [u8; LEN] {
+        self.0.bytes(PROOF)
+    }
+}
+
 fn read(bytes: &[u8], kind: u8) -> Option<Hello> {
     let bytes: &[u8; LEN] = bytes.try_into().ok()?;
     if bytes[..4] != MAGIC || bytes[4] != VERSION || bytes[5] != kind {
@@ -161,6 +194,15 @@ mod tests {
         assert_eq!(Hello::decode_welcome(&HI.encode_welcome()), Some(HI));
         assert_eq!(Hello::decode(&HI.encode_welcome()), None);
         assert_eq!(Hello::decode(&HI.encode()[..23]), None);
+    }
+
+    #[test]
+    fn a_challenge_is_answered_with_its_own_bits() {
+        let [one, two] = [(); 2].map(|()| Challenge::fresh(258).unwrap());
+        assert_eq!(Challenge::decode(&one.encode(), 258), Some(one));
+        assert_eq!(Challenge::decode(&one.encode(), 2), None);
+        assert_eq!(Challenge::decode(&HI.encode(), 258), None);
+        assert!(one.answer() != two.answer() && one.answer() != one.encode());
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! ```text
 //! near  hello ──▶        hello ──▶          welcome ──▶ (confirms)   data …
 //! far            (new socket)      ◀── welcome
+//!
+//! near  hello ──▶                  proof ──▶              an address that nothing has proved, as a TURN server's
+//! far            ◀── challenge               ◀── welcome  relayed one: a round trip more, once for each
 //! ```
 //!
 //! Each flow gets a far socket of its own, bound to the address that its hello was sent to and connected to the
@@ -12,14 +15,16 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+mod prove;
+mod settle;
 mod silence;
 
-use super::hello::{self, Hello, Token};
+use super::hello::{self, Challenge, Hello, Token};
 use crate::datapath::datagram::{Binding, is_full, is_network_error};
 use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
 use crate::datapath::ip_header::{self, ArrivedHeader};
@@ -30,6 +35,7 @@ use crate::measurements::Headers;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection, readable};
+pub use settle::settle;
 pub use silence::{HelloFailure, Silence, send_hello};
 
 /// Datagram protocol of the kernel that a flow uses.
@@ -76,10 +82,6 @@ pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
     }
 }
 
-/// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has not received it
-/// repeats its hello every 400 ms, so two in a row must be lost to be mistaken for a lost confirmation.
-const SETTLE: Nanos = Nanos::from_secs(1);
-
 /// Flow that was dialled and welcomed.
 #[derive(Debug)]
 pub struct DialledFlow {
@@ -124,6 +126,9 @@ pub fn dial(
         || {
             let (datagram, header) = read_with_header(&socket, 0)?;
             let is_answer = datagram == HandshakeDatagram::Exactly(answer);
+            if let Some(asked) = datagram.challenge(hello.flow) {
+                say(&asked.answer())?;
+            }
             arrived = if is_answer { header } else { arrived };
             Ok(is_answer)
         },
@@ -191,6 +196,16 @@ enum HandshakeDatagram {
     Nothing,
     /// Any other datagram.
     Other,
+}
+
+impl HandshakeDatagram {
+    /// Returns the challenge of this flow, if it is one.
+    fn challenge(&self, flow: u16) -> Option<Challenge> {
+        match self {
+            HandshakeDatagram::Exactly(bytes) => Challenge::decode(bytes, flow),
+            HandshakeDatagram::Nothing | HandshakeDatagram::Other => None,
+        }
+    }
 }
 
 fn read(socket: &Socket, flags: libc::c_int) -> io::Result<HandshakeDatagram> {
@@ -274,6 +289,8 @@ pub struct DatagramListener {
     token: Token,
     /// Flows that were accepted already: their late hellos open no further flows.
     met: HashSet<(u16, SocketAddr)>,
+    /// Hosts that have answered a challenge.
+    proved: HashSet<IpAddr>,
     strangers: u64,
 }
 
@@ -289,6 +306,7 @@ struct ArrivedHello {
     flow: u16,
     local: SocketAddr,
     peer: SocketAddr,
+    is_proved: bool,
 }
 
 impl DatagramListener {
@@ -313,7 +331,8 @@ impl DatagramListener {
                 (FlowOrigin::Own(socket), at)
             }
         };
-        Ok(DatagramListener { variant, from, at, token, met: HashSet::new(), strangers: 0 })
+        let (met, proved) = (HashSet::new(), HashSet::new());
+        Ok(DatagramListener { variant, from, at, token, met, proved, strangers: 0 })
     }
 
     /// Returns the address to dial.
@@ -337,7 +356,7 @@ impl DatagramListener {
             let call = self.listen(deadline - now).map_err(|source| {
                 Error::setup(format!("wait for hellos on {} ({label})", self.at), source)
             })?;
-            let Some(ArrivedHello { flow, local, peer }) = call else {
+            let Some(ArrivedHello { flow, local, peer, is_proved }) = call else {
                 if Monotonic.now() < deadline {
                     continue;
                 }
@@ -352,6 +371,12 @@ impl DatagramListener {
             }
             let hello = Hello { token: self.token, flow };
             let socket = answer(self.variant, local, peer, prepare)?;
+            if !is_proved && !self.proved.contains(&peer.ip()) {
+                if !prove::proves(&socket, flow, deadline)? {
+                    continue;
+                }
+                self.proved.insert(peer.ip());
+            }
             self.met.insert((flow, peer));
             let arrived = settle(&socket, &hello, deadline).map_err(|source| {
                 Error::setup(format!("welcome {peer} from {local} ({label})"), source)
@@ -364,9 +389,9 @@ impl DatagramListener {
     fn listen(&mut self, patience: Nanos) -> io::Result<Option<ArrivedHello>> {
         match &self.from {
             FlowOrigin::Handed(hand_over) => match hand_over.take(patience)? {
-                Some(HandedConnection::Datagrams { flow, local, peer }) => {
+                Some(HandedConnection::Datagrams { flow, local, peer, is_proved }) => {
                     let (local, peer) = (canonical(local), canonical(peer));
-                    Ok(Some(ArrivedHello { flow, local, peer }))
+                    Ok(Some(ArrivedHello { flow, local, peer, is_proved }))
                 }
                 Some(HandedConnection::Stream { .. }) => Err(io::Error::new(
                     io::ErrorKind::InvalidData,
@@ -393,6 +418,7 @@ impl DatagramListener {
                     flow: hello.flow,
                     local: canonical(to.map_or(self.at, |to| at_port(to, self.at.port()))),
                     peer: canonical(peer),
+                    is_proved: true,
                 }))
             }
         }
@@ -414,65 +440,6 @@ fn answer(
     // Between bind and connect, hellos of other flows may have arrived here; they will be repeated.
     while !matches!(read(&socket, 0), Err(error) if is_full(&error)) {}
     Ok(socket)
-}
-
-/// Welcomes the peer until it confirms, sends data, or has been silent for so long that it must have received the
-/// welcome. Returns the header of the last packet that arrived, where the kernel reports it.
-///
-/// # Errors
-/// The errors of send(2) and recv(2), except errors about an earlier datagram.
-pub fn settle(socket: &Socket, hello: &Hello, deadline: Nanos) -> io::Result<ArrivedHeader> {
-    // Not all protocols of the kernel report headers.
-    let is_announced = ArrivedHeader::announce(socket, true).is_ok();
-    let mut arrived = ArrivedHeader::default();
-    let settled = settle_noting(socket, hello, deadline, &mut arrived);
-    if is_announced {
-        ArrivedHeader::announce(socket, false)?;
-    }
-    settled.map(|()| arrived)
-}
-
-fn settle_noting(
-    socket: &Socket,
-    hello: &Hello,
-    deadline: Nanos,
-    arrived: &mut ArrivedHeader,
-) -> io::Result<()> {
-    let (question, welcome) = (hello.encode(), hello.encode_welcome());
-    let mut since = Monotonic.now();
-    let send = || match socket.send_with_flags(&welcome, libc::MSG_DONTWAIT) {
-        Err(error) if !is_full(&error) && !is_network_error(&error) => Err(error),
-        _ => Ok(()),
-    };
-    send()?;
-    loop {
-        let now = Monotonic.now();
-        let until = (since + SETTLE).min(deadline);
-        if now >= until {
-            return Ok(());
-        }
-        if !readable(socket.as_fd(), until - now)? {
-            continue;
-        }
-        let peeked = read_with_header(socket, libc::MSG_PEEK).map(|(datagram, header)| {
-            *arrived = header.or(*arrived);
-            datagram
-        });
-        match peeked {
-            Ok(HandshakeDatagram::Exactly(bytes)) if bytes == welcome => {
-                read(socket, 0)?;
-                return Ok(());
-            }
-            Ok(HandshakeDatagram::Exactly(bytes)) if bytes == question => {
-                read(socket, 0)?;
-                send()?;
-                since = now;
-            }
-            Ok(_) => return Ok(()),
-            Err(error) if is_full(&error) || is_network_error(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Creates a bound socket that shares its address with the sockets of its flows (socket(7), `SO_REUSEADDR`; all of
@@ -617,6 +584,49 @@ mod tests {
         assert!(readable(near.as_fd(), SECOND).unwrap());
         let once = gate.accept(Nanos::ZERO, &|_| Ok(()));
         assert!(matches!(once, Err(Error::Blocked { .. })));
+    }
+
+    /// The second flow of the same host is not asked again.
+    #[test]
+    fn an_address_that_nothing_has_proved_gets_a_challenge_and_no_more() {
+        let server = bound(UDP, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let local = local_of(&server).unwrap();
+        let (give, take) = HandOver::pair().unwrap();
+        let source = ConnectionSource::Handed(take);
+        let mut gate = DatagramListener::open(UDP, local, HELLO.token, source).unwrap();
+        let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+        give.give_unproved(9, local, mute.local_addr().unwrap()).unwrap();
+        let refused = gate.accept(Nanos::from_millis(20), &|_| Ok(()));
+        assert!(matches!(refused, Err(Error::Blocked { .. })));
+        let near = std::thread::spawn(move || {
+            let dial = |flow| {
+                let hello = Hello { flow, ..HELLO };
+                dial(UDP, local, hello, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
+            };
+            [dial(2), dial(3)]
+        });
+        let mut accepted = Vec::new();
+        let mut bytes = [0; 24];
+        for flow in [2, 3] {
+            let peer = loop {
+                assert!(readable(server.as_fd(), SECOND).unwrap());
+                let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
+                // The one before may have been repeated.
+                if Hello::decode(&bytes).unwrap().flow == flow {
+                    break peer;
+                }
+            };
+            give.give_unproved(flow, local, peer.unwrap()).unwrap();
+            accepted.push(gate.accept(Nanos::from_secs(5), &|_| Ok(())).unwrap().hello.flow);
+        }
+        near.join().unwrap();
+        assert_eq!(accepted, [2, 3]);
+        // The first one never answered: it got what it was asked, and as many bytes as a hello has.
+        mute.set_nonblocking(true).unwrap();
+        let mut got = [0; 64];
+        let len = mute.recv(&mut got).unwrap();
+        assert!(Challenge::decode(&got[..len], 9).is_some());
+        assert_eq!(mute.recv(&mut got).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

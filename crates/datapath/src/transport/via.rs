@@ -15,7 +15,7 @@ pub const COTURN: &str = "turnserver";
 const PORT: u16 = 3478;
 
 /// Values of the key; the form of a TURN server is its URI (RFC 7065).
-const FORM: &str = "none|relay|coturn|turn:HOST[:PORT]";
+const FORM: &str = "none|relay|relay@HOST[:PORT]|coturn|turn:HOST[:PORT]";
 
 /// Key for the relay, which contenders take beside their own.
 pub const KEYS: &[Key] = &[KEY];
@@ -25,7 +25,7 @@ const KEY: Key = Key {
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
     doc: "relay: through a relay at the far end's host, a process that takes in what comes on one port, over TCP or UDP, and forwards it. \
-          coturn: through Debian's TURN server, started there for the trial, without --to. turn:HOST: through a TURN server of yours, with --to",
+          relay@HOST: through one at a third host, where `deadheat serve --relay-to` runs, with --to. coturn: through Debian's TURN server, started there for the trial, without --to. turn:HOST: through a TURN server of yours, with --to",
 };
 
 const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);
@@ -38,6 +38,11 @@ pub enum Via {
     Direct,
     /// Relay of our own at the far end's host.
     Relay,
+    /// Relay of our own at a third host, which has a server.
+    RelayAt {
+        /// The host, with its port if it is not the usual one, as typed.
+        host: String,
+    },
     /// coturn, started at the far end's host for the trial.
     Coturn,
     /// External TURN server.
@@ -66,13 +71,13 @@ impl Via {
         Ok(via)
     }
 
-    /// Reads `none`, `relay`, `coturn`, or the URI of a TURN server (RFC 7065).
+    /// Reads `none`, `relay`, `relay@HOST`, `coturn`, or the URI of a TURN server (RFC 7065).
     ///
     /// # Errors
     /// [`Error::Usage`] naming the forms.
     pub fn parse(value: &str) -> Result<Via> {
         if let Some(server) = value.strip_prefix("turn:") {
-            let (host, port) = server_of(server).ok_or_else(|| {
+            let (host, port) = server_of(server, PORT).ok_or_else(|| {
                 Error::usage(format!(
                     "`{server}` is no TURN server; write turn:HOST, turn:HOST:PORT or turn:[IPv6]:PORT"
                 ))
@@ -80,11 +85,12 @@ impl Via {
             return Ok(Via::Turn { host, port });
         }
         if let Some(host) = value.strip_prefix("relay@") {
-            return Err(Error::usage(format!(
-                "relay@{host}: a server that forwards to another host because a client says so is an open relay, so no server \
-                 does; via=relay is a relay at the far end's host, and via=turn:HOST goes through a TURN server on a third \
-                 one"
-            )));
+            server_of(host, 1).ok_or_else(|| {
+                Error::usage(format!(
+                    "`{host}` is no host of a relay; write relay@HOST, relay@HOST:PORT or relay@[IPv6]:PORT"
+                ))
+            })?;
+            return Ok(Via::RelayAt { host: host.to_owned() });
         }
         match value {
             "none" => Ok(Via::Direct),
@@ -93,7 +99,11 @@ impl Via {
             "turn" => Err(Error::usage(
                 "turn: which server? write turn:HOST, or coturn to have one started for each trial",
             )),
-            _ => Err(unknown("value", value, &["none", "relay", "coturn", "turn:HOST"])),
+            _ => Err(unknown(
+                "value",
+                value,
+                &["none", "relay", "relay@HOST", "coturn", "turn:HOST"],
+            )),
         }
     }
 
@@ -107,9 +117,29 @@ impl Via {
         match self {
             Via::Direct => "none in between".into(),
             Via::Relay => "through a relay".into(),
+            Via::RelayAt { host } => format!("through a relay at {host}"),
             Via::Coturn => "through coturn, by TURN".into(),
             Via::Turn { host, port } => format!("through the TURN server {host}:{port}"),
         }
+    }
+
+    /// Checks that it leads to the far hosts of a race, by their names; `None` if both ends are on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the way that leads there.
+    pub fn check_to(&self, typed: &Spec, far: Option<&[String]>) -> Result<()> {
+        let why = match (self, far) {
+            (Via::Coturn, Some(_)) => unserved_coturn(typed),
+            (Via::RelayAt { .. }, None) => format!(
+                "{typed}: this relay stands between this host and a far one, and here both ends are on one machine; name \
+                 the far host with --to, or use via=relay"
+            ),
+            (Via::RelayAt { host }, Some(far)) if far.contains(host) => format!(
+                "{typed}: {host} is the far host itself; via=relay is a relay there, in front of the far end"
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::usage(why))
     }
 
     /// Checks that this host has the necessary program.
@@ -143,7 +173,7 @@ pub fn no_coturn() -> Error {
 }
 
 /// Returns host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; `None` for any other form.
-fn server_of(typed: &str) -> Option<(String, u16)> {
+fn server_of(typed: &str, default: u16) -> Option<(String, u16)> {
     let (host, port) = match typed.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -158,7 +188,7 @@ fn server_of(typed: &str) -> Option<(String, u16)> {
         }
     };
     let port = match port {
-        "" => PORT,
+        "" => default,
         port => port.strip_prefix(':')?.parse().ok().filter(|port| *port != 0)?,
     };
     (!host.is_empty()).then(|| (host.to_owned(), port))

@@ -114,7 +114,8 @@ fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
     }
     // A race with any probe of the path knows enough.
     let why = all.iter().rev().find_map(|(_, path)| path.unknown)?;
-    let is_known = known().next().is_some() && why != UnknownMtu::Turn;
+    let is_elsewhere = matches!(why, UnknownMtu::Relay | UnknownMtu::Turn);
+    let is_known = known().next().is_some() && !is_elsewhere;
     (!is_known).then(|| FarPathNotice::NotProbed { host: host.to_owned(), why })
 }
 

@@ -18,7 +18,6 @@ use crate::path::gate;
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
-use crate::transport::via::{self, Via};
 use crate::transport::{Contender, Effective, Info, equal, external, header, prefers, unserved};
 use crate::trial::{Pairing, misfit, sim, suited};
 use crate::units::{Bytes, range};
@@ -363,9 +362,8 @@ impl FactorGrid<'_> {
         if self.request.to.is_some() && contender.external.is_some() {
             return Err(Error::usage(external::unserved(&contender.spec.to_string())));
         }
-        if self.request.to.is_some() && contender.via == Via::Coturn {
-            return Err(Error::usage(via::unserved_coturn(&contender.spec)));
-        }
+        let far = self.request.to.as_ref().map(|far| far.names());
+        contender.via.check_to(&contender.spec, far)?;
         if self.request.to.is_some() && info.reach == Reach::Path {
             return Err(Error::usage(unserved(info.id)));
         }

@@ -12,7 +12,7 @@ use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
 use crate::trial::control::reach::{self, Route};
 use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
-use crate::trial::lead::far::{Far, FarHost};
+use crate::trial::lead::far::{Far, FarHost, FarServers};
 use crate::trial::sim::Simulation;
 use crate::workload::Task;
 
@@ -124,8 +124,7 @@ impl Request {
             }
             servers.push(FarHost { host: host.clone(), server: Box::new(server) });
         }
-        let FarHost { host, server } = servers.remove(0);
-        Ok(Far::Server { host, server, further: servers })
+        Ok(Far::Servers(FarServers::new(servers)))
     }
 
     /// Returns the far end of others that is asked for; `None` if it is one of ours.

@@ -582,8 +582,13 @@ mod tests {
         assert!(said.contains("has 1 far end, and --to names 2 hosts"), "{said}");
         several("fanout:receivers=3,bytes=1MB").check().unwrap();
         several("fanout:receivers=32,bytes=1MB").check().unwrap();
+        several("state:direction=up,receivers=3").check().unwrap();
         let said = refusal(several("fanout:receivers=33,bytes=1MB"));
         assert!(said.contains("a server runs 16 in a trial"), "{said}");
+        let relayed = || Request::new(["udp:via=relay@h"]);
+        relayed().to("i").check().unwrap();
+        assert!(refusal(relayed()).contains("name the far host with --to"));
+        assert!(refusal(relayed().to("h")).contains("h is the far host itself; via=relay"));
         assert!(refusal(Request::new(["tcp"]).placement("samecore")).contains("same-core"));
     }
 

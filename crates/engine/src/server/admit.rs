@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use deadheat_base::clocks::{ClockMap, LARGEST_GAIN_PPM};
 
 use super::own_ports;
-use crate::contract::{Reach, Side, WaitMode};
+use super::relay_to::RelayTo;
+use super::token_table::DataSource;
+use crate::contract::{Direction, Reach, Side, WaitMode};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::host::placement::listed;
@@ -41,22 +43,63 @@ pub(super) struct AdmittedTrial {
     pub(super) demand: Demand,
     /// Place among the trial's far ends here, if there are several.
     pub(super) place: Option<GrantPlace>,
-    /// True if a relay is to be in front of it.
-    pub(super) is_relayed: bool,
+    /// Part of it that this server runs.
+    pub(super) part: ServerPart,
+    /// Source of its data.
+    pub(super) source: DataSource,
 }
 
-/// Checks `plan` against `limits`, the CPUs of this host and the ports that are `also` open, and makes it this server's
-/// own: with its limits, its address `here`, no file of this host, and no path properties that only the client knows.
+/// Part of a trial that a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerPart {
+    /// Far end.
+    FarEnd,
+    /// Far end, with a relay in front of it.
+    BehindRelay,
+    /// Relay to the far end at this other server.
+    Relay(SocketAddr),
+}
+
+impl ServerPart {
+    fn of(plan: &AgentPlan, contender: &Contender) -> ServerPart {
+        match (plan.onward, &contender.via) {
+            (Some(to), _) => ServerPart::Relay(to),
+            (None, Via::Relay) => ServerPart::BehindRelay,
+            (None, _) => ServerPart::FarEnd,
+        }
+    }
+
+    /// Returns the address that its plan has, where `here` is the address of the server.
+    fn endpoint(self, here: SocketAddr) -> SocketAddr {
+        match self {
+            ServerPart::FarEnd | ServerPart::Relay(_) => here,
+            ServerPart::BehindRelay => behind_relay(here),
+        }
+    }
+}
+
+/// Terms of an operator that hold for each trial.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OperatorTerms<'a> {
+    pub(super) limits: &'a Limits,
+    /// CPUs of this host.
+    pub(super) cpus: &'a [usize],
+    /// Ports that are open beside the server's own.
+    pub(super) also: &'a [&'static str],
+    pub(super) relay_to: &'a RelayTo,
+}
+
+/// Checks `plan` against the operator's terms, and makes it this server's own: with its limits, its address `here`, no
+/// file of this host, and no path properties that only the client knows.
 ///
 /// # Errors
 /// Fails with a sentence that names the excess and the limit.
 pub(super) fn admit(
     plan: AgentPlan,
-    limits: &Limits,
-    cpus: &[usize],
-    also: &[&str],
+    terms: OperatorTerms<'_>,
     here: SocketAddr,
 ) -> Result<AdmittedTrial> {
+    let OperatorTerms { limits, cpus, also, relay_to } = terms;
     if plan.side != Side::Far {
         return Err(Error::peer(
             "server",
@@ -71,15 +114,22 @@ pub(super) fn admit(
     own_ports::check(&contender, also)?;
     let task = workload::parse(&plan.workload)?;
     check_place(plan.grant, plan.share, task.info().flows.len())?;
+    let part = ServerPart::of(&plan, &contender);
     let demand = Demand::of(&plan, &contender, task.info());
     demand.check(limits, cpus)?;
+    if let ServerPart::Relay(to) = part {
+        check_relay(&contender, to, here)?;
+        relay_to.check(to)?;
+    }
     check_files(&task.info().files)?;
     check_clock(plan.clock.as_ref())?;
-    contender
-        .check_at(Place::Server)
-        .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
+    // A relay forwards TCP and UDP, whatever they carry.
+    if !matches!(part, ServerPart::Relay(_)) {
+        contender
+            .check_at(Place::Server)
+            .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
+    }
     let span = span(plan.grant, task.info(), limits);
-    let is_relayed = contender.via == Via::Relay;
     // A new field of a plan does not compile until it is listed here, so all that a client may set is in this list.
     let plan = AgentPlan {
         side: plan.side,
@@ -92,7 +142,7 @@ pub(super) fn admit(
         interval_ns: plan.interval_ns,
         live: plan.live,
         pass: plan.pass,
-        endpoint: Address::Ip(if is_relayed { behind_relay(here) } else { here }),
+        endpoint: Address::Ip(part.endpoint(here)),
         further: Vec::new(),
         share: plan.share,
         samples: None,
@@ -106,12 +156,36 @@ pub(super) fn admit(
         blast: plan.blast,
         grant: plan.grant,
         clock: plan.clock,
-        // A server connects to no third host for its clients.
+        // A server drives no far end of others for its clients.
         far_end: None,
+        onward: plan.onward,
     };
     let (place, flows) = (plan.grant, task.info().flows.len());
     let connections = connections(&contender, task.info());
-    Ok(AdmittedTrial { plan, connections, flows, span, demand, place, is_relayed })
+    let source = match (part, &contender.via) {
+        (ServerPart::FarEnd, Via::RelayAt { .. }) => DataSource::Relay,
+        (ServerPart::FarEnd, Via::Turn { .. }) => DataSource::Turn,
+        _ => DataSource::Client,
+    };
+    Ok(AdmittedTrial { plan, connections, flows, span, demand, place, part, source })
+}
+
+/// Refuses a relay for a contender that goes through none, and one to the relay's own server.
+fn check_relay(contender: &Contender, to: SocketAddr, here: SocketAddr) -> Result<()> {
+    let of = |one: SocketAddr| (one.ip().to_canonical(), one.port());
+    if !matches!(contender.via, Via::RelayAt { .. }) {
+        return Err(Error::peer(
+            "server",
+            "you want a relay for a contender that goes through none",
+        ));
+    }
+    if of(to) == of(here) {
+        return Err(Error::usage(format!(
+            "{}: relay and far end are one server, {to}; via=relay is a relay beside the far end",
+            contender.spec
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the number of connections that a trial may open: of each flow, one after the other, and of each part of the
@@ -228,6 +302,11 @@ impl Demand {
         let planned = task.planned.filter(|_| !is_load).unwrap_or_default();
         let most_bytes = task.most_bytes.filter(|_| !is_load).map(part);
         let spins = plan.wait == WaitMode::Spin;
+        // A relay sends what either end sends.
+        let is_both = task.flows.iter().any(|flow| *flow != Some(Direction::Up))
+            && task.flows.iter().any(|flow| *flow != Some(Direction::Down));
+        let ways = if plan.onward.is_some() && is_both { 2 } else { 1 };
+        let most_bytes = most_bytes.map(|bytes| bytes.saturating_mul(ways));
         let rate = most_bytes.filter(|_| task.is_paced && planned > Nanos::ZERO);
         Demand {
             transport: transport.id,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use deadheat_base::clocks::ClockMap;
 
 use super::own_ports::Also;
+use super::relay_to::RelayTo;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
@@ -49,6 +50,8 @@ pub struct Config {
     pub clients: ServedClients,
     /// Protocols other than TCP and UDP whose ports it opens, too.
     pub also: Also,
+    /// Far hosts to which it relays for its clients.
+    pub relay_to: RelayTo,
     /// Clock of the far ends, as a map from this host's: for tests of clocks that are apart.
     pub clock: ClockMap,
 }
@@ -65,6 +68,7 @@ impl Default for Config {
             room: Room::default(),
             clients: ServedClients::Any,
             also: Also::new(),
+            relay_to: RelayTo::default(),
             clock: ClockMap::SAME,
         }
     }

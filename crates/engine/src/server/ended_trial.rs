@@ -37,10 +37,10 @@ impl EndedTrial<'_> {
 pub(super) fn numbered(title: &str, grant: &Grant, place: Option<GrantPlace>) -> String {
     let number = grant.number;
     match place {
-        Some(place) => {
+        Some(place) if grant.nodes() > 1 => {
             let (node, nodes) = (place.node + 1, grant.nodes());
             format!("trial {number}, far end {node} of {nodes}, {title}")
         }
-        None => format!("trial {number} {title}"),
+        _ => format!("trial {number} {title}"),
     }
 }

@@ -72,6 +72,7 @@ impl LetIn {
             limits: self.limits,
             echoes: true,
             answers_probes: true,
+            relays: true,
         };
         Ok(GreetingAnswer { welcome, nonce, client: greeting.client })
     }

@@ -18,6 +18,7 @@
 //!   agent until the trial ends in any way.
 //! - `own_ports` is the same port number of other protocols, where the operator opens it (`--also`).
 //! - `grants` holds the far ends of one trial together: one turn, one share, one deadline, and limits for their sum.
+//! - `relay_to` bounds the hosts to which it relays for a client (`--relay-to`); it proves itself to them, and they to it.
 //! - `paid` sums up the bytes of trials, and enforces the operator's allowance.
 //! - `cpu_shares` gives trials that run at once CPUs of their own.
 //! - `fit` compares the needed descriptors and tasks with the host's limits.
@@ -26,6 +27,7 @@
 //! - `token_table` maps tokens to trials; `log` limits the lines that strangers can cause.
 //! - [`AgentStarter`] separates the server from processes; tests start a thread instead.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -63,6 +65,7 @@ pub mod processes;
 mod pulse;
 mod queue;
 mod relay;
+mod relay_to;
 mod running;
 mod session;
 mod socket;
@@ -78,6 +81,7 @@ pub use config::{
 };
 pub use log::{Backlog, Log};
 pub use own_ports::{Also, parse_also};
+pub use relay_to::RelayTo;
 pub use stop::Stop;
 
 use crate::server::connection_limits::{ConnectionLimits, Permit};
@@ -274,6 +278,14 @@ impl Shared {
                     self.token_table.hand_stream("TCP", &hello, stream.as_fd(), (peer.ip(), now));
                 if let Err(why) = handed {
                     self.scribe.stranger(now, peer, &why);
+                }
+                None
+            }
+            Arrival::Announced { stream, peer, announcement } => {
+                match self.token_table.announce(&announcement, peer.ip()) {
+                    // A relay that is gone needs no answer.
+                    Ok(proof) => drop({ stream.tcp() }.write_all(&proof)),
+                    Err(why) => self.scribe.stranger(now, peer, &why),
                 }
                 None
             }

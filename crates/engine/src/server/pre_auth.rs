@@ -15,6 +15,7 @@ use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};
 use crate::time::Nanos;
 use crate::transport::hello::{self, Hello, Token};
+use crate::trial::control::announcement::{self, Announcement};
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, FromServer};
 
@@ -56,6 +57,8 @@ struct Stranger {
 pub(super) enum Arrival {
     /// Data connection, which presents a token.
     Data { stream: ControlStream, peer: SocketAddr, hello: Hello },
+    /// Connection of a relay, which announces itself; it is nonblocking.
+    Announced { stream: ControlStream, peer: SocketAddr, announcement: Announcement },
     /// Control connection of an admitted client; it is nonblocking.
     Control { stream: ControlStream, peer: SocketAddr, client: Option<Token> },
 }
@@ -188,6 +191,10 @@ impl PreAuth {
                         arrivals.push(Arrival::Data { stream, peer, hello });
                     }
                 }
+                AuthStep::Announced(announcement) => {
+                    let Stranger { stream, peer, .. } = stranger;
+                    arrivals.push(Arrival::Announced { stream, peer, announcement });
+                }
                 AuthStep::Frame => {
                     let Stranger { stream, peer, client, .. } = stranger;
                     arrivals.push(Arrival::Control { stream, peer, client });
@@ -205,6 +212,7 @@ enum AuthStep {
     Gone(String),
     Refuse(String),
     Hello(Hello),
+    Announced(Announcement),
     /// Whole control message; once it is the last one required, the client is admitted.
     Frame,
 }
@@ -294,6 +302,15 @@ fn refused(error: Error) -> AuthStep {
     }
 }
 
+/// Returns the step for the whole first message of a connection that is no control connection.
+fn presented(got: &[u8]) -> AuthStep {
+    let hello = Hello::decode(got).map(AuthStep::Hello);
+    let step = hello.or_else(|| Announcement::decode(got).map(AuthStep::Announced));
+    step.unwrap_or_else(|| {
+        AuthStep::Gone("data connection with a hello of another version: dropped".into())
+    })
+}
+
 /// Returns the number of bytes that the message still lacks, or the step that follows from it. Only a first message may
 /// be a hello.
 fn judge(got: &[u8], is_first: bool) -> Result<usize, AuthStep> {
@@ -308,15 +325,15 @@ fn judge(got: &[u8], is_first: bool) -> Result<usize, AuthStep> {
         return Ok(4 - got.len());
     };
     if *prefix == hello::MAGIC && is_first {
-        return match hello::LEN - got.len() {
-            0 => Err(Hello::decode(got).map_or_else(
-                || {
-                    AuthStep::Gone(
-                        "data connection with a hello of another version: dropped".into(),
-                    )
-                },
-                AuthStep::Hello,
-            )),
+        let is_announced = Announcement::is_begun(got);
+        let len = match (got.len(), is_announced) {
+            // The kind comes first.
+            (..8, _) => 8,
+            (_, true) => announcement::LEN,
+            (_, false) => hello::LEN,
+        };
+        return match len - got.len() {
+            0 => Err(presented(got)),
             missing => Ok(missing),
         };
     }
@@ -372,8 +389,12 @@ mod tests {
         let bytes = hello.encode();
         assert_eq!(judge(&[], true), Ok(4));
         assert_eq!(judge(&bytes[..3], true), Ok(1));
-        assert_eq!(judge(&bytes[..4], true), Ok(20));
+        assert_eq!(judge(&bytes[..4], true), Ok(4), "the kind tells its length");
+        assert_eq!(judge(&bytes[..8], true), Ok(16));
         assert_eq!(judge(&bytes, true), Err(AuthStep::Hello(hello)));
+        let relay = Announcement::fresh(hello.token).unwrap();
+        assert_eq!(judge(&relay.encode()[..8], true), Ok(32));
+        assert_eq!(judge(&relay.encode(), true), Err(AuthStep::Announced(relay)));
         let greeting = [0, 0, 0, 2, b'{', b'}'];
         assert_eq!(judge(&greeting[..1], true), Ok(3));
         assert_eq!(judge(&greeting[..4], true), Ok(2));

@@ -12,7 +12,7 @@ use super::config::Patience;
 use super::framed_stream::{FrameEvent, FramedStream};
 use super::paid::ByteAccount;
 use super::stop::Stop;
-use super::token_table::{Registration, TrialDoor};
+use super::token_table::{DataSource, Registration, TrialDoor};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::{ConnectionSource, HandOver};
@@ -69,7 +69,14 @@ impl<'a> ProbeSession<'a> {
             .token_table
             .register(
                 token,
-                TrialDoor { door: pair.0, client, planned: 1, flows: 1, share: Share::WHOLE },
+                TrialDoor {
+                    door: pair.0,
+                    client,
+                    source: DataSource::Client,
+                    planned: 1,
+                    flows: 1,
+                    share: Share::WHOLE,
+                },
             )
             .map_err(|why| Error::peer("server", why))?;
         let door = ConnectionSource::Handed(pair.1);

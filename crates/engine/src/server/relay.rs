@@ -257,6 +257,7 @@ impl FrameRelay<'_> {
             }
             Ok(
                 ToAgent::Start
+                | ToAgent::Onward
                 | ToAgent::PeerFinished { .. }
                 | ToAgent::Stop
                 | ToAgent::Echo { .. },

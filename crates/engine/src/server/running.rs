@@ -1,6 +1,7 @@
 //! Agents that run for a session: a far end that gets its connections from the server's port, or one behind a relay.
 //! Such a far end listens at a loopback address, and the relay in front of it gets the connections at the server's port
-//! that have the trial's token. The relay leads to where that far end says that it listens, and nowhere else.
+//! that have the trial's token. The relay leads to where that far end says that it listens, and nowhere else. A relay to
+//! the far end at another server leads where the operator allows it, and only once that server has proved the trial.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -13,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic};
 use crate::transport::Address;
 use crate::transport::handover::HandOver;
-use crate::trial::control::{self, AgentPlan, ForwardPlan, FromAgent, LARGEST, RelayPlan, ToAgent};
+use crate::trial::control::{
+    self, AgentPlan, ForwardPlan, FromAgent, LARGEST, OnwardPlan, RelayPlan, ToAgent,
+};
 
 /// Running agent; ended when dropped, in any case.
 pub(super) struct RunningAgent {
@@ -71,6 +74,21 @@ impl AgentSetting<'_> {
         self.listens(&mut relay)?;
         far.relay = Some(Box::new(relay));
         Ok(far)
+    }
+
+    /// Starts a relay from this server's port, the first address, to the far end at another server, the second one.
+    ///
+    /// # Errors
+    /// Fails with the failed operation on this host.
+    pub(super) fn relay(
+        self,
+        door: HandOver,
+        plan: &AgentPlan,
+        [at, to]: [SocketAddr; 2],
+    ) -> Result<RunningAgent> {
+        let (token, limits) = (plan.token, self.grant.limits());
+        let onward = OnwardPlan { at, to, token, limits };
+        self.start(Some(door), &ToAgent::Relay(RelayPlan::Onward(onward)))
     }
 
     /// Starts an agent, and sends it its first message.

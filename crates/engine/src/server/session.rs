@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::admit::{AdmittedTrial, admit};
+use super::admit::{AdmittedTrial, OperatorTerms, ServerPart, admit};
 use super::echo::{Echoes, MOST_ECHOES, answer};
 use super::ended_trial::{EndedTrial, numbered};
 use super::grants::{Grant, GrantTerms};
@@ -112,13 +112,16 @@ impl ClientSession<'_> {
     }
 
     fn open(&mut self, plan: AgentPlan) -> Result<(), SessionEnd> {
-        let title = format!("{} {}", short(&plan.contender), short(&plan.workload));
-        let limits = self.shared.config.limits;
+        let relays = plan.onward.map_or_else(String::new, |to| format!("relay to {to}, "));
+        let title = format!("{relays}{} {}", short(&plan.contender), short(&plan.workload));
+        let config = &self.shared.config;
         let cpus = &self.shared.facts.cpus;
+        let (limits, also, relay_to) = (&config.limits, &config.also[..], &config.relay_to);
         if let Err(e) = self.shared.cpu_shares.check(plan.cpu) {
             return self.refuse_trial(&title, &e);
         }
-        let admitted = match admit(plan, &limits, cpus, &self.shared.config.also, self.here) {
+        let terms = OperatorTerms { limits, cpus, also, relay_to };
+        let admitted = match admit(plan, terms, self.here) {
             Ok(admitted) => admitted,
             Err(e) => return self.refuse_trial(&title, &e),
         };
@@ -214,6 +217,7 @@ impl ClientSession<'_> {
         let trial = TrialDoor {
             door: ours,
             client: self.peer.ip(),
+            source: admitted.source,
             planned: admitted.connections,
             flows: admitted.flows,
             share: admitted.plan.share.unwrap_or(Share::WHOLE),
@@ -264,9 +268,10 @@ impl ClientSession<'_> {
         grant: &Grant,
     ) -> Result<RunningAgent, Error> {
         let setting = AgentSetting { shared: self.shared, stop: self.stop, grant };
-        let running = match admitted.is_relayed {
-            true => setting.behind_relay(door, admitted.plan, self.here)?,
-            false => return setting.opened(door, admitted.plan),
+        let running = match admitted.part {
+            ServerPart::FarEnd => return setting.opened(door, admitted.plan),
+            ServerPart::Relay(to) => return setting.relay(door, &admitted.plan, [self.here, to]),
+            ServerPart::BehindRelay => setting.behind_relay(door, admitted.plan, self.here)?,
         };
         let ready = FromAgent::Ready { endpoint: Address::Ip(self.here) };
         let told = self.client.send(&ready, self.until());

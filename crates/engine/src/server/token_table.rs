@@ -12,6 +12,7 @@ use crate::time::Nanos;
 use crate::transport::handover::HandOver;
 use crate::transport::hello::{Hello, Token};
 use crate::trial::control::Share;
+use crate::trial::control::announcement::{Announcement, PROOF};
 
 /// Largest number of stream connections that may present one number: the first, and a few after failures.
 const STREAMS_PER_NUMBER: usize = 4;
@@ -54,8 +55,10 @@ pub(super) struct Registration<'a> {
 pub(super) struct TrialDoor {
     /// Channel to the agent that takes them.
     pub(super) door: HandOver,
-    /// Proved address of the client, from which all data must arrive.
+    /// Proved address of the client.
     pub(super) client: IpAddr,
+    /// Source of its data.
+    pub(super) source: DataSource,
     /// Number of connections that the trial plans; they have the numbers from 0 on.
     pub(super) planned: usize,
     /// Number of the work's flows, of all its far ends.
@@ -64,8 +67,22 @@ pub(super) struct TrialDoor {
     pub(super) share: Share,
 }
 
+/// Hosts from which the data of a trial arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DataSource {
+    /// The client's own.
+    Client,
+    /// Relay at a third host, which announces itself.
+    Relay,
+    /// TURN server of the client's: a host that proves at its far end that it receives there, once it has presented the
+    /// token.
+    Turn,
+}
+
 struct FarEntry {
     trial: TrialDoor,
+    /// Proved address of its relay at a third host, once that has announced itself.
+    relay: Option<IpAddr>,
     streams: HashMap<u16, usize>,
     peers: HashMap<u16, Vec<SocketAddr>>,
     pace: OpeningPace,
@@ -105,15 +122,18 @@ impl FarEntry {
         of(&self.trial) == of(other) && self.trial.share.node != other.share.node
     }
 
-    /// Checks that data arrives from the address of the control connection.
+    /// Checks that data arrives from an address that TCP has proved: that of the control connection, or of the trial's
+    /// relay.
     fn check(&self, peer: IpAddr, what: &str) -> Result<(), String> {
-        if peer.to_canonical() == self.trial.client {
-            return Ok(());
-        }
-        Err(format!(
-            "{what} hello for a trial of {}: dropped, as data must come from the address that control comes from",
-            self.trial.client
-        ))
+        let (peer, client) = (peer.to_canonical(), self.trial.client);
+        let due = match (self.trial.source, self.relay) {
+            (DataSource::Client | DataSource::Turn, _) if peer == client => return Ok(()),
+            (DataSource::Relay, Some(relay)) if peer == relay => return Ok(()),
+            (DataSource::Client | DataSource::Turn, _) => "the address that control comes from",
+            (DataSource::Relay, Some(_)) => "the relay that it has announced",
+            (DataSource::Relay, None) => "a relay, and none has announced itself",
+        };
+        Err(format!("{what} hello for a trial of {client}: dropped, as data must come from {due}"))
     }
 
     /// Checks the number of a connection, of which the trial plans a limited number.
@@ -165,7 +185,12 @@ impl FarEntry {
         local: SocketAddr,
         (peer, what, now): (SocketAddr, &str, Nanos),
     ) -> Result<(), String> {
-        self.check(peer.ip(), what)?;
+        let is_proved = match self.check(peer.ip(), what) {
+            Ok(()) => true,
+            // The far end has it proved.
+            Err(_) if self.trial.source == DataSource::Turn => false,
+            Err(why) => return Err(why),
+        };
         self.check_number(hello, what)?;
         let known = self.peers.get(&hello.flow).map_or(&[][..], Vec::as_slice);
         if known.contains(&peer) {
@@ -178,10 +203,12 @@ impl FarEntry {
             ));
         }
         self.count(now, what)?;
-        self.trial
-            .door
-            .give_datagrams(hello.flow, local, peer)
-            .map_err(|e| format!("{what} hello: its trial does not take it: {e}"))?;
+        let door = &self.trial.door;
+        let handed = match is_proved {
+            true => door.give_datagrams(hello.flow, local, peer),
+            false => door.give_unproved(hello.flow, local, peer),
+        };
+        handed.map_err(|e| format!("{what} hello: its trial does not take it: {e}"))?;
         self.peers.entry(hello.flow).or_default().push(peer);
         Ok(())
     }
@@ -210,12 +237,37 @@ impl TokenTable {
         let share = trial.share;
         entries.push(FarEntry {
             trial,
+            relay: None,
             streams: HashMap::new(),
             peers: HashMap::new(),
             pace: OpeningPace { full_at: Nanos::ZERO },
             dropped: 0,
         });
         Ok(Registration { token_table: self, token, share })
+    }
+
+    /// Takes the announcement of a relay from its proved address, for all far ends of the trial that it names; returns
+    /// the answer. The error is the reason why it is no relay of a trial here.
+    pub(super) fn announce(
+        &self,
+        announcement: &Announcement,
+        relay: IpAddr,
+    ) -> Result<[u8; PROOF], String> {
+        let (mut trials, relay) = (self.lock(), relay.to_canonical());
+        let named = trials.open.iter_mut().find(|(token, _)| announcement.is_of(**token));
+        let Some((token, entries)) = named else {
+            return Err("announces itself as the relay of no trial here: closed".into());
+        };
+        let takes = |entry: &FarEntry| {
+            entry.trial.source == DataSource::Relay && entry.relay.is_none_or(|one| one == relay)
+        };
+        if !entries.iter().all(takes) {
+            return Err(
+                "announces itself as the relay of a trial that has none, or another: closed".into(),
+            );
+        }
+        entries.iter_mut().for_each(|entry| entry.relay = Some(relay));
+        Ok(announcement.proof(*token))
     }
 
     /// Hands a connected stream of the protocol `what` to its trial after reading the hello; the error is the reason why
@@ -322,9 +374,18 @@ mod tests {
         door: HandOver,
         planned: usize,
     ) -> Result<Registration<'_>, String> {
-        let client = at("10.0.0.1:1").ip();
-        let share = Share::WHOLE;
-        token_table.register(TOKEN, TrialDoor { door, client, planned, flows: planned, share })
+        register_from(token_table, DataSource::Client, door, planned)
+    }
+
+    fn register_from(
+        token_table: &TokenTable,
+        source: DataSource,
+        door: HandOver,
+        planned: usize,
+    ) -> Result<Registration<'_>, String> {
+        let (client, share) = (at("10.0.0.1:1").ip(), Share::WHOLE);
+        let trial = TrialDoor { door, client, source, planned, flows: planned, share };
+        token_table.register(TOKEN, trial)
     }
 
     fn hello(flow: u16) -> Hello {
@@ -354,6 +415,48 @@ mod tests {
             .unwrap_err();
         assert!(why.contains("the address that control comes from"), "{why}");
         assert!(agent.take(Nanos::ZERO).unwrap().is_none());
+    }
+
+    #[test]
+    fn data_through_a_relay_come_from_the_one_that_announced_itself() {
+        let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let (relay, other) = (at("10.0.0.5:4000"), at("10.0.0.6:4000"));
+        let announcement = Announcement::fresh(TOKEN).unwrap();
+        let announce = |from: SocketAddr| token_table.announce(&announcement, from.ip());
+        let say =
+            |from| token_table.hand_datagrams("UDP", &hello(0), at("10.0.0.9:5210"), (from, NOW));
+        assert!(announce(relay).unwrap_err().contains("no trial here"));
+        let trial = register_from(&token_table, DataSource::Relay, server, 1).unwrap();
+        for from in [relay, at("10.0.0.1:4000")] {
+            assert!(say(from).unwrap_err().contains("none has announced itself"));
+        }
+        let stranger = Announcement::fresh(Token::from_bytes([8; 16])).unwrap();
+        assert!(token_table.announce(&stranger, relay.ip()).is_err());
+        assert!(announcement.is_proved(TOKEN, &announce(relay).unwrap()));
+        announce(relay).unwrap();
+        assert!(announce(other).unwrap_err().contains("has none, or another"));
+        say(relay).unwrap();
+        for from in [other, at("10.0.0.1:4000")] {
+            assert!(say(from).unwrap_err().contains("the relay that it has announced"));
+        }
+        let got = agent.take(Nanos::ZERO).unwrap();
+        assert!(matches!(got, Some(HandedConnection::Datagrams { is_proved: true, .. })));
+        drop(trial);
+        let _direct = register(&token_table, HandOver::pair().unwrap().0, 1).unwrap();
+        assert!(announce(relay).unwrap_err().contains("has none, or another"));
+    }
+
+    #[test]
+    fn an_address_of_a_turn_server_is_handed_over_to_be_proved() {
+        let (token_table, (server, agent)) = (TokenTable::default(), HandOver::pair().unwrap());
+        let _trial = register_from(&token_table, DataSource::Turn, server, 1).unwrap();
+        for (from, proved) in [("10.0.0.5:4000", false), ("10.0.0.1:4000", true)] {
+            let local = at("10.0.0.9:5210");
+            token_table.hand_datagrams("UDP", &hello(0), local, (at(from), NOW)).unwrap();
+            let got = agent.take(Nanos::ZERO).unwrap();
+            let Some(HandedConnection::Datagrams { is_proved, .. }) = got else { panic!() };
+            assert_eq!(is_proved, proved, "{from}");
+        }
     }
 
     #[test]
@@ -413,7 +516,9 @@ mod tests {
         let client = at("10.0.0.1:4000");
         let of = |door, client: SocketAddr, node| {
             let (client, share) = (client.ip(), Share { node, nodes: 2 });
-            token_table.register(TOKEN, TrialDoor { door, client, planned: 8, flows: 4, share })
+            let (source, planned) = (DataSource::Client, 8);
+            token_table
+                .register(TOKEN, TrialDoor { door, client, source, planned, flows: 4, share })
         };
         let [(one, first), (other, second)] = [(); 2].map(|()| HandOver::pair().unwrap());
         let _first = of(one, client, 0).unwrap();

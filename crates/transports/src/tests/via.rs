@@ -24,6 +24,20 @@ fn the_key_is_every_transport_s_that_can_be_relayed_and_no_knob_of_it() {
 }
 
 #[test]
+fn a_relay_at_a_third_host_is_named_as_after_to() {
+    for host in ["relay.example.org", "192.0.2.1:5211", "[2001:db8::1]", "[2001:db8::1]:80"] {
+        let via = Via::RelayAt { host: host.into() };
+        assert_eq!(Via::parse(&format!("relay@{host}")).unwrap(), via);
+        let typed = format!("udp:via=relay@{host}");
+        assert_eq!(Contender::parse(&typed).unwrap().spec.to_string(), typed);
+    }
+    for typed in ["relay@", "relay@:80", "relay@h:0", "relay@2001:db8::1", "relay@a/b"] {
+        let error = Via::parse(typed).unwrap_err().to_string();
+        assert!(error.contains("relay@HOST:PORT"), "{typed}: {error}");
+    }
+}
+
+#[test]
 fn a_turn_server_is_named_as_in_its_uri() {
     for (typed, host, port) in [
         ("turn:turn.example.org", "turn.example.org", 3478),

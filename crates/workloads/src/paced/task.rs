@@ -1,12 +1,15 @@
 //! Task of messages one way, at times that are fixed at the start: everything but the measurement of arrivals.
 
 use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::Settings;
 use crate::spec::typed::Preset;
 use crate::time::Nanos;
 
-use super::{DRAIN, Measure, Period, Plan, Receiver, Schedule, Sender, Slot, conclude, joined};
+use super::{
+    DRAIN, Measure, Period, Plan, RECEIVERS, Receiver, Schedule, Sender, Slot, conclude, joined,
+};
 use crate::workload::header::account_of;
 use crate::workload::load::{Items, Observed};
 use crate::workload::setting::{claiming, filled, needing};
@@ -90,6 +93,8 @@ pub(crate) struct Pace {
     pub(crate) direction: Direction,
     /// Connections, which take turns.
     pub(crate) flows: u16,
+    /// Far ends, each of which gets all messages.
+    receivers: u16,
     /// Number of slots, all connections together.
     pub(crate) count: u64,
     /// Shortest length of a trial, if the settings do not give one.
@@ -118,16 +123,45 @@ impl Pace {
             size,
             direction,
             flows: 1,
+            receivers: 1,
             count: count.unwrap_or(fewest),
             lengths: count.is_none().then_some(lengths),
             settings,
         }
     }
 
+    /// Takes the number of far ends from the settings of the workload `id`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there are several and they would be senders.
+    pub(crate) fn with_receivers(self, id: &str) -> Result<Pace> {
+        let receivers = self.settings.find(&RECEIVERS).unwrap_or(1) as u16;
+        if receivers > 1 && self.direction == Direction::Down {
+            return Err(Error::usage(format!(
+                "{id}: receivers={receivers} are far ends, and with direction=down the far end sends; add direction=up, or \
+                 leave receivers out"
+            )));
+        }
+        Ok(Pace { receivers, ..self })
+    }
+
+    /// Returns the headline of the work `what`, with its receivers if they are several.
+    fn headline(&self, what: String) -> String {
+        match self.receivers {
+            1 => what,
+            many => format!("{what}, to each of {many} receivers"),
+        }
+    }
+
+    /// Returns the number of far ends.
+    pub(crate) fn receivers(&self) -> u16 {
+        self.receivers
+    }
+
     /// Returns the bits of data per second of all messages together.
     pub(crate) fn offered_bps(&self) -> f64 {
         let Period { ns, over } = self.period;
-        8e9 * self.size as f64 * over as f64 / ns as f64
+        8e9 * self.size as f64 * over as f64 * f64::from(self.receivers) / ns as f64
     }
 
     /// Returns the mean time between two messages, in nanoseconds.
@@ -141,7 +175,9 @@ impl Pace {
     }
 
     fn schedule(&self, flow: u16) -> Schedule {
-        Schedule::new(self.period, self.count, u64::from(flow), u64::from(self.flows))
+        // Several receivers get the same; several connections take turns.
+        let turn = if self.receivers > 1 { 0 } else { u64::from(flow) };
+        Schedule::new(self.period, self.count, turn, u64::from(self.flows))
     }
 
     fn sends(&self, side: Side) -> bool {
@@ -170,7 +206,7 @@ impl<W: Work> Paced<W> {
         };
         // On a grid of times a message's number gives its due time, whether it arrives or not.
         let observed = match facts.items {
-            _ if pace.flows > 1 => None,
+            _ if pace.flows > 1 || pace.receivers > 1 => None,
             Some((names, deadline)) => {
                 Some(Observed::Items(Items { side: receiver, names, deadline }))
             }
@@ -179,16 +215,17 @@ impl<W: Work> Paced<W> {
         };
         let kept = messages.saturating_mul(W::Measure::BYTES_EACH);
         let info = TaskInfo {
-            headline: facts.headline,
+            headline: pace.headline(facts.headline),
             spec: filled(facts.id, &pace.settings, [("count", pace.count.to_string())]),
             metrics: needing(claiming(facts.figures, &facts.claimed), facts.clocks),
             lengths: pace.lengths,
             lane_names: facts.lane_names,
-            flows: vec![Some(pace.direction); usize::from(pace.flows)],
+            flows: vec![Some(pace.direction); usize::from(pace.flows * pace.receivers)],
+            receivers: pace.receivers,
             largest_message: pace.size,
             longest: planned + DRAIN,
             planned: Some(planned),
-            most_bytes: Some(messages.saturating_mul(pace.size as u64)),
+            most_bytes: Some(messages.saturating_mul(pace.size as u64 * u64::from(pace.receivers))),
             memory: EndMemory::at(receiver, kept),
             is_paced: true,
             observed,
@@ -214,7 +251,8 @@ impl<W: Work> Task for Paced<W> {
     }
 
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
-        self.work.theory(&self.pace, on)
+        // The forms are for one receiver, with the path to itself.
+        if self.pace.receivers > 1 { Vec::new() } else { self.work.theory(&self.pace, on) }
     }
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {

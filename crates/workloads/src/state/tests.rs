@@ -106,3 +106,26 @@ fn several_objects_share_what_the_cap_leaves() {
     let refused = workload::parse_on("state:objects=901,cap=256kbit", &down).err().unwrap();
     assert!(refused.to_string().contains("252 kbit/s"), "{refused}");
 }
+
+/// Each gets every update, over a connection of its own.
+#[test]
+fn several_receivers_get_all_of_it_each() {
+    for typed in ["state:direction=up", "events", "voice"] {
+        let key = if typed.contains(':') { "," } else { ":" };
+        let (one, three) = (task(typed), task(&format!("{typed}{key}receivers=3")));
+        let (one, three) = (one.info(), three.info());
+        assert_eq!((one.receivers, three.receivers, three.flows.len()), (1, 3, 3), "{typed}");
+        assert_eq!(three.most_bytes, one.most_bytes.map(|bytes| 3 * bytes), "{typed}");
+        assert_eq!((three.planned, three.longest), (one.planned, one.longest), "{typed}");
+        assert!(three.headline.ends_with(", to each of 3 receivers"), "{}", three.headline);
+        assert!(!one.spec.to_string().contains("receivers"), "as results had it before");
+    }
+    let why = workload::parse("state:receivers=3").err().unwrap().to_string();
+    assert!(why.contains("add direction=up"), "{why}");
+    let narrow = Bounds { rate: Some(BitRate(200_000)), ..Bounds::UNKNOWN };
+    let up = Setting { up: narrow, ..Setting::LOOPBACK };
+    let on = |receivers| {
+        workload::parse_on(&format!("state:direction=up,receivers={receivers}"), &up).err()
+    };
+    assert!(on(2).is_none() && on(3).unwrap().to_string().contains("288 kbit/s of data up"));
+}

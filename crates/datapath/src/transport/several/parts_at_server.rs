@@ -68,8 +68,11 @@ fn share_out(door: &HandOver, parts: &[HandOver]) {
             Some(HandedConnection::Stream { flow, socket }) => {
                 of(flow).give_stream(flow, socket.as_fd())
             }
-            Some(HandedConnection::Datagrams { flow, local, peer }) => {
+            Some(HandedConnection::Datagrams { flow, local, peer, is_proved: true }) => {
                 of(flow).give_datagrams(flow, local, peer)
+            }
+            Some(HandedConnection::Datagrams { flow, local, peer, is_proved: false }) => {
+                of(flow).give_unproved(flow, local, peer)
             }
         };
     }

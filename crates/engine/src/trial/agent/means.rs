@@ -142,6 +142,7 @@ mod tests {
             grant: None,
             clock: None,
             far_end: None,
+            onward: None,
             side,
             contender: String::new(),
             workload: workload.into(),

@@ -69,6 +69,11 @@ pub(in crate::trial) fn run(
             ConnectionSource::Own => relay::run(&plan, control),
             ConnectionSource::Handed(door) => relay::handed::run(&plan, door, control),
         },
+        Ok(ToAgent::Relay(RelayPlan::Onward(plan))) => match door {
+            ConnectionSource::Own => Err(Error::usage("a relay to another host runs at a server")),
+            ConnectionSource::Handed(door) => relay::onward::run(&plan, door, account, control)
+                .map_err(|error| policer::overrun().map_or(error, limited)),
+        },
         Ok(ToAgent::Relay(RelayPlan::Turn(plan))) => turn::carry(&plan, control),
         Ok(ToAgent::Relay(RelayPlan::Coturn(plan))) => turn::serve(&plan, control),
         Ok(_) => Err(Error::peer("control", "an agent is told to open, or to relay, first")),

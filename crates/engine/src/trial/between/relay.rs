@@ -1,23 +1,26 @@
-//! Relay: a node between the near end and a far one, at the far end's host. It forwards all that arrives at one port,
-//! over TCP or UDP, to the far end's address, and the answers back, as a TURN relay (RFC 8656) or a proxy does.
+//! Relay: a node between the near end and a far one. It forwards all that arrives at one port, over TCP or UDP, to the
+//! far end's address, and the answers back, as a TURN relay (RFC 8656) or a proxy does.
 //!
 //! ```text
-//! near end ── path ──► relay:port ── inside the host ──► far end
+//! near end ── path ──► relay:port ── inside the host, or on to another ──► far end
 //!                      one connection or socket for each near one
 //! ```
 //!
 //! One thread, one system call for each datagram, sleeping while idle: an ordinary relay; its cost should show in
 //! the figures. A connection that fails on one side is reset on the other.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
-use socket2::SockRef;
+use deadheat_base::descriptor::ready;
+use socket2::{Domain, SockRef, Socket, Type};
 
+use crate::contract::Patience;
 use crate::datapath::option::{Buffer, reset_on_close};
+use crate::datapath::policer;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::transport::Address;
 use crate::trial::agent::session::send_message;
@@ -25,6 +28,7 @@ use crate::trial::control::{ForwardPlan, FromAgent};
 use crate::units::Bytes;
 
 pub(in crate::trial) mod handed;
+pub(in crate::trial) mod onward;
 
 /// Buffer for one direction of a connection, in bytes.
 const BUFFER: usize = 256 << 10;
@@ -34,131 +38,147 @@ const LARGEST: usize = 1 << 16;
 const TURN: usize = 64;
 /// Receive buffer of each UDP socket.
 const RECEIVE_BUFFER: Bytes = Bytes(4 << 20);
-/// Most connections, and most UDP peers: a trial has at most as many flows.
+/// Most connections, and most UDP peers, at a time.
 const MOST: usize = 1024;
 /// Ports to try until one is free for both protocols.
 const TRIES: usize = 16;
-/// Longest time to connect to the far end, which is on this host.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// Relays until the link to the race has a message, or closes.
 ///
 /// # Errors
 /// [`Error::Setup`] if no port is free for both TCP and UDP, or if the kernel refuses to poll.
 pub(in crate::trial) fn run(plan: &ForwardPlan, mut control: UnixStream) -> Result<()> {
-    let mut relay = Relay::new(plan)?;
-    let endpoint = Address::Ip(relay.at()?);
+    let mut port = RelayPort::open(plan.at)?;
+    let endpoint = Address::Ip(port.at()?);
     send_message(&mut control, &FromAgent::Ready { endpoint })?;
-    relay.forward(&control).map_err(|e| Error::setup("wait for what is to be relayed", e))
+    Relay::new(plan.to).forward(&control, &mut port)
 }
 
+/// Source of near ends.
+trait NearEnds {
+    /// Returns the descriptors that become readable when near ends arrive.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Opens a way to the far end for the near ends that have arrived. A near end that cannot be relayed sees its
+    /// connection end, or no answer.
+    fn admit(&mut self, relay: &mut Relay) -> io::Result<()>;
+}
+
+/// Connections and datagrams that are relayed to one far end.
 struct Relay {
     to: SocketAddr,
-    listener: TcpListener,
-    /// Socket that near ends send to.
-    datagrams: UdpSocket,
     streams: Vec<RelayedStream>,
-    /// Near ends that sent datagrams, each with its own socket to the far end.
-    peers: Vec<(SocketAddr, UdpSocket)>,
+    pairs: Vec<DatagramPair>,
     scratch: Vec<u8>,
 }
 
 impl Relay {
-    fn new(plan: &ForwardPlan) -> Result<Relay> {
+    fn new(to: SocketAddr) -> Relay {
+        Relay { to, streams: Vec::new(), pairs: Vec::new(), scratch: vec![0; LARGEST] }
+    }
+
+    /// Forwards for the near ends of `source` until `control` has a message, or closes.
+    fn forward(&mut self, control: &UnixStream, source: &mut impl NearEnds) -> Result<()> {
+        let turned = loop {
+            match self.turn(control, source) {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        turned.map_err(|e| Error::setup("wait for what is to be relayed", e))
+    }
+
+    /// Waits for an event and handles it; returns true if it is on `control`.
+    fn turn(&mut self, control: &UnixStream, source: &mut impl NearEnds) -> io::Result<bool> {
+        let first = {
+            let doors = source.fds();
+            let count = 1 + doors.len();
+            let doors = [control.as_fd()].into_iter().chain(doors);
+            let doors = doors.map(|fd| (Some(fd), libc::POLLIN));
+            let pairs = self.pairs.iter().flat_map(DatagramPair::awaits);
+            let streams = self.streams.iter().flat_map(RelayedStream::awaits);
+            let mut all = ready(doors.chain(pairs).chain(streams), None)?;
+            let rest = all.split_off(count);
+            let (pairs, streams) = rest.split_at(2 * self.pairs.len());
+            for (pair, ends) in self.pairs.iter_mut().zip(pairs.chunks_exact(2)) {
+                pair.turn(ends, &mut self.scratch);
+            }
+            let mut ends = streams.chunks_exact(2);
+            self.streams.retain_mut(|stream| {
+                let is_ready = ends.next().is_none_or(|ends| ends.contains(&true));
+                !is_ready || stream.turn()
+            });
+            all
+        };
+        if first[1..].contains(&true) {
+            source.admit(self)?;
+        }
+        match policer::overrun() {
+            Some(limit) => Err(io::Error::other(limit)),
+            None => Ok(first[0]),
+        }
+    }
+
+    /// Relays a connection of a near end; the far end gets `first` before what the near end sends.
+    fn add_stream(&mut self, near: TcpStream, first: &[u8]) {
+        if self.streams.len() < MOST
+            && let Ok(stream) = RelayedStream::between(near, self.to, first)
+        {
+            self.streams.push(stream);
+        }
+    }
+
+    /// Relays datagrams of a near end, over this socket, and returns the position of the pair. Of too many near ends the
+    /// oldest is left.
+    fn add_pair(&mut self, near: NearSocket) -> io::Result<usize> {
+        let pair = DatagramPair { near, far: datagrams_to(self.to)? };
+        if self.pairs.len() == MOST {
+            self.pairs.remove(0);
+        }
+        self.pairs.push(pair);
+        Ok(self.pairs.len() - 1)
+    }
+}
+
+/// Port of the relay's own, for both protocols.
+struct RelayPort {
+    listener: TcpListener,
+    /// Socket that near ends send to.
+    datagrams: UdpSocket,
+}
+
+impl RelayPort {
+    fn open(at: SocketAddr) -> Result<RelayPort> {
         let (listener, datagrams) =
-            bind(plan.at).map_err(|e| Error::setup(format!("relay at {}", plan.at), e))?;
+            bind(at).map_err(|e| Error::setup(format!("relay at {at}"), e))?;
         Buffer::Receive.request(&SockRef::from(&datagrams), Some(RECEIVE_BUFFER))?;
-        Ok(Relay {
-            to: plan.to,
-            listener,
-            datagrams,
-            streams: Vec::new(),
-            peers: Vec::new(),
-            scratch: vec![0; LARGEST],
-        })
+        Ok(RelayPort { listener, datagrams })
     }
 
     fn at(&self) -> Result<SocketAddr> {
         self.listener.local_addr().map_err(|e| Error::setup("find the relay's port", e))
     }
+}
 
-    fn forward(&mut self, control: &UnixStream) -> io::Result<()> {
-        let mut waiting = Vec::new();
-        loop {
-            waiting.clear();
-            waiting.extend([
-                poll_for(control.as_raw_fd(), libc::POLLIN),
-                poll_for(self.listener.as_raw_fd(), libc::POLLIN),
-                poll_for(self.datagrams.as_raw_fd(), libc::POLLIN),
-            ]);
-            waiting.extend(
-                self.peers.iter().map(|(_, peer)| poll_for(peer.as_raw_fd(), libc::POLLIN)),
-            );
-            waiting.extend(self.streams.iter().flat_map(RelayedStream::waits_for));
-            let Some(is_ready) = ready(&mut waiting)? else { continue };
-            let (first, rest) = is_ready.split_at(3);
-            if first[0] {
-                return Ok(());
-            }
-            let (peers, streams) = rest.split_at(self.peers.len());
-            self.back(peers);
-            turn_all(&mut self.streams, streams);
-            if first[2] {
-                self.on();
-            }
-            if first[1] {
-                self.accept();
-            }
-        }
+impl NearEnds for RelayPort {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.listener.as_fd(), self.datagrams.as_fd()]
     }
 
-    /// Accepts connections, and connects each to the far end.
-    fn accept(&mut self) {
+    fn admit(&mut self, relay: &mut Relay) -> io::Result<()> {
         while let Ok((near, _)) = self.listener.accept() {
-            if self.streams.len() < MOST
-                && let Ok(stream) = RelayedStream::between(near, self.to)
-            {
-                self.streams.push(stream);
-            }
+            relay.add_stream(near, &[]);
         }
-    }
-
-    /// Forwards datagrams of near ends.
-    fn on(&mut self) {
         for _ in 0..TURN {
-            let Ok((len, from)) = self.datagrams.recv_from(&mut self.scratch) else { return };
-            if let Some(peer) = self.peer(from) {
-                // A datagram that does not fit is lost, as on any path.
-                let _ = self.peers[peer].1.send(&self.scratch[..len]);
-            }
+            let Ok((len, from)) = self.datagrams.recv_from(&mut relay.scratch) else { break };
+            let known = relay.pairs.iter().position(|pair| pair.near.is_of(from));
+            let add = || relay.add_pair(NearSocket::Shared(self.datagrams.try_clone()?, from));
+            let Ok(at) = known.map_or_else(add, Ok) else { continue };
+            // A datagram that does not fit is lost, as on any path.
+            let _ = relay.pairs[at].far.send(&relay.scratch[..len], Patience::None);
         }
-    }
-
-    /// Returns the position of a near end among the peers; a new one gets a socket.
-    fn peer(&mut self, near: SocketAddr) -> Option<usize> {
-        let known = self.peers.iter().position(|(address, _)| *address == near);
-        if known.is_some() || self.peers.len() == MOST {
-            return known;
-        }
-        let socket = UdpSocket::bind(SocketAddr::new(self.datagrams.local_addr().ok()?.ip(), 0));
-        let socket = socket.ok()?;
-        socket.set_nonblocking(true).ok()?;
-        let _ = Buffer::Receive.request(&SockRef::from(&socket), Some(RECEIVE_BUFFER));
-        socket.connect(self.to).ok()?;
-        self.peers.push((near, socket));
-        Some(self.peers.len() - 1)
-    }
-
-    /// Sends the far end's datagrams back, for the peers that have some.
-    fn back(&mut self, ready: &[bool]) {
-        let ready = self.peers.iter().zip(ready).filter(|(_, ready)| **ready);
-        for ((near, socket), _) in ready {
-            for _ in 0..TURN {
-                // An error is the network's report about an earlier datagram.
-                let Ok(len) = socket.recv(&mut self.scratch) else { break };
-                let _ = self.datagrams.send_to(&self.scratch[..len], near);
-            }
-        }
+        Ok(())
     }
 }
 
@@ -180,35 +200,71 @@ pub(in crate::trial) fn bind(at: SocketAddr) -> io::Result<(TcpListener, UdpSock
     }
 }
 
-/// Waits until any of `waiting` is ready; returns which are, `None` after a signal.
-fn ready(waiting: &mut [libc::pollfd]) -> io::Result<Option<Vec<bool>>> {
-    // SAFETY: `waiting` is a slice of valid pollfds.
-    let ready = unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) };
-    if ready >= 0 {
-        return Ok(Some(waiting.iter().map(|fd| fd.revents != 0).collect()));
+/// Datagrams of one near end.
+struct DatagramPair {
+    near: NearSocket,
+    /// Socket that is connected to the far end.
+    far: CountedSocket,
+}
+
+/// Socket to a near end.
+enum NearSocket {
+    /// Connected to this near end alone.
+    Own(CountedSocket),
+    /// Shared by all near ends, with the address of this one.
+    Shared(UdpSocket, SocketAddr),
+}
+
+impl NearSocket {
+    fn is_of(&self, near: SocketAddr) -> bool {
+        matches!(self, NearSocket::Shared(_, address) if *address == near)
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::Interrupted { Ok(None) } else { Err(error) }
 }
 
-fn poll_for(fd: RawFd, events: libc::c_short) -> libc::pollfd {
-    // poll(2) reports hang-ups and errors whatever the events; it ignores a negative descriptor.
-    libc::pollfd { fd: if events == 0 { -1 } else { fd }, events, revents: 0 }
+impl DatagramPair {
+    /// Returns both descriptors with the events to wait for; a shared socket is none of this pair.
+    fn awaits(&self) -> [(Option<BorrowedFd<'_>>, libc::c_short); 2] {
+        let near = match &self.near {
+            NearSocket::Own(near) => Some(near.as_fd()),
+            NearSocket::Shared(..) => None,
+        };
+        [(near, libc::POLLIN), (Some(self.far.as_fd()), libc::POLLIN)]
+    }
+
+    /// Forwards the datagrams of the ends that have some. An error is the network's report about an earlier datagram; a
+    /// datagram that does not fit is lost, as on any path.
+    fn turn(&mut self, ready: &[bool], scratch: &mut [u8]) {
+        if let (true, NearSocket::Own(near)) = (ready[0], &mut self.near) {
+            for _ in 0..TURN {
+                let Ok(Some(len)) = near.receive(scratch, Patience::None) else { break };
+                let _ = self.far.send(&scratch[..len], Patience::None);
+            }
+        }
+        for _ in 0..TURN {
+            if !ready[1] {
+                return;
+            }
+            let Ok(Some(len)) = self.far.receive(scratch, Patience::None) else { break };
+            match &mut self.near {
+                NearSocket::Own(near) => drop(near.send(&scratch[..len], Patience::None)),
+                NearSocket::Shared(near, to) => drop(near.send_to(&scratch[..len], *to)),
+            }
+        }
+    }
 }
 
-/// Forwards over the streams with an end that is ready, and drops the streams that have ended.
-fn turn_all(streams: &mut Vec<RelayedStream>, is_ready: &[bool]) {
-    let mut ends = is_ready.chunks_exact(2);
-    streams.retain_mut(|stream| {
-        let is_ready = ends.next().is_none_or(|ends| ends.contains(&true));
-        !is_ready || stream.turn()
-    });
+/// Returns a socket for datagrams to the far end.
+fn datagrams_to(far: SocketAddr) -> io::Result<CountedSocket> {
+    let socket = Socket::new(Domain::for_address(far), Type::DGRAM, Some(socket2::Protocol::UDP))?;
+    let _ = Buffer::Receive.request(&socket, Some(RECEIVE_BUFFER));
+    socket.connect(&far.into())?;
+    CountedSocket::new(socket)
 }
 
 /// Connection of a near end, with its connection to the far end.
 struct RelayedStream {
-    near: TcpStream,
-    far: TcpStream,
+    near: CountedSocket,
+    far: CountedSocket,
     up: OneWay,
     down: OneWay,
 }
@@ -232,39 +288,48 @@ enum DirectionState {
 }
 
 impl RelayedStream {
-    fn between(near: TcpStream, to: SocketAddr) -> io::Result<RelayedStream> {
-        // Once the trial is over no byte of it may be retransmitted: the path is the next trial's.
-        reset_on_close(near.as_fd())?;
-        let far = TcpStream::connect_timeout(&to, CONNECT)?;
-        reset_on_close(far.as_fd())?;
-        for end in [&near, &far] {
-            end.set_nodelay(true)?;
-            end.set_nonblocking(true)?;
+    /// Connects to the far end, without waiting until it answers; it gets `first` before what the near end sends.
+    fn between(near: TcpStream, to: SocketAddr, first: &[u8]) -> io::Result<RelayedStream> {
+        let far = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        far.set_nonblocking(true)?;
+        match far.connect(&to.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+            _ => {}
         }
-        Ok(RelayedStream { near, far, up: OneWay::new(), down: OneWay::new() })
-    }
-
-    /// Sends the far end these bytes first.
-    fn begin(&mut self, first: &[u8]) {
-        self.up.buffer[..first.len()].copy_from_slice(first);
-        self.up.held = 0..first.len();
-    }
-
-    /// Returns the readiness of both connections that it waits for.
-    fn waits_for(&self) -> [libc::pollfd; 2] {
-        let of = |end: &TcpStream, reads: &OneWay, writes: &OneWay| {
-            poll_for(end.as_raw_fd(), reads.wants_to_read() | writes.wants_to_write())
+        let counted = |end: Socket| {
+            // Once the trial is over no byte of it may be retransmitted: the path is the next trial's.
+            reset_on_close(end.as_fd())?;
+            end.set_tcp_nodelay(true)?;
+            CountedSocket::new(end)
         };
-        [of(&self.near, &self.up, &self.down), of(&self.far, &self.down, &self.up)]
+        let (near, far) = (counted(near.into())?, counted(far)?);
+        let mut up = OneWay::new();
+        up.buffer[..first.len()].copy_from_slice(first);
+        up.held = 0..first.len();
+        Ok(RelayedStream { near, far, up, down: OneWay::new() })
+    }
+
+    /// Returns both descriptors with the events to wait for.
+    fn awaits(&self) -> [(Option<BorrowedFd<'_>>, libc::c_short); 2] {
+        [
+            awaits(&self.near, self.up.wants_to_read() | self.down.wants_to_write()),
+            awaits(&self.far, self.down.wants_to_read() | self.up.wants_to_write()),
+        ]
     }
 
     /// Moves all that can be moved; returns false once nothing will ever move again.
     fn turn(&mut self) -> bool {
-        let moved = self.up.turn(&self.near, &self.far);
-        let moved = moved.and_then(|()| self.down.turn(&self.far, &self.near));
+        let moved = self.up.turn(&mut self.near, &mut self.far);
+        let moved = moved.and_then(|()| self.down.turn(&mut self.far, &mut self.near));
         moved.is_ok()
             && (self.up.state != DirectionState::Told || self.down.state != DirectionState::Told)
     }
+}
+
+/// Returns a connection's descriptor with its events; without any it is not awaited at all, as poll(2) reports hang-ups
+/// and errors unasked.
+fn awaits(end: &CountedSocket, events: libc::c_short) -> (Option<BorrowedFd<'_>>, libc::c_short) {
+    (Some(end.as_fd()).filter(|_| events != 0), events)
 }
 
 impl OneWay {
@@ -281,24 +346,21 @@ impl OneWay {
     }
 
     /// Reads once and writes the buffered bytes, without waiting.
-    fn turn(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+    fn turn(&mut self, from: &mut CountedSocket, to: &mut CountedSocket) -> io::Result<()> {
         if self.held.is_empty() && self.state == DirectionState::Open {
-            match from.read(&mut self.buffer) {
-                Ok(0) => self.state = DirectionState::Ended,
-                Ok(len) => self.held = 0..len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            match from.receive(&mut self.buffer, Patience::None)? {
+                Some(0) => self.state = DirectionState::Ended,
+                Some(len) => self.held = 0..len,
+                None => {}
             }
         }
-        if !self.held.is_empty() {
-            match to.write(&self.buffer[self.held.clone()]) {
-                Ok(len) => self.held.start += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+        if !self.held.is_empty()
+            && let Some(len) = to.send(&self.buffer[self.held.clone()], Patience::None)?
+        {
+            self.held.start += len;
         }
         if self.held.is_empty() && self.state == DirectionState::Ended {
-            to.shutdown(Shutdown::Write)?;
+            to.socket().shutdown(Shutdown::Write)?;
             self.state = DirectionState::Told;
         }
         Ok(())
@@ -307,6 +369,7 @@ impl OneWay {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::thread;
 
     use super::*;

@@ -51,6 +51,7 @@ use crate::workload::EndpointReport;
 
 pub use deadheat_base::frame::{LARGEST, parse, read, read_frame, write, write_frame};
 
+pub mod announcement;
 pub mod eyeballs;
 pub(crate) mod heartbeat;
 pub mod key;
@@ -121,6 +122,9 @@ pub enum FromServer {
         /// True if it answers probes of the path ([`ToAgent::Probe`]).
         #[serde(default)]
         answers_probes: bool,
+        /// True if it knows relays between its port and another server; servers of older versions do not.
+        #[serde(default)]
+        relays: bool,
     },
     /// Facts of the server's host, once the client is admitted.
     Facts(Box<HostFacts>),
@@ -188,6 +192,8 @@ pub enum ToAgent {
     Open(Box<AgentPlan>),
     /// Relay between two ends: listen, and forward to the far end's address. It ends with its link.
     Relay(RelayPlan),
+    /// Connect to the far end that the relay's plan names, at another server, which is listening now.
+    Onward,
     /// Start.
     Start,
     /// End the running flows and report, as a load does once the work beside it is over.
@@ -222,7 +228,7 @@ pub enum FromAgent {
     },
     /// The far end of others serves another client, and is asked again soon (a stand-in here, before it is ready).
     Busy,
-    /// Every flow is connected.
+    /// Every flow is connected; of a relay, the server of its far end.
     Connected,
     /// State of a flow, if the plan asks for it while the trial runs.
     Interval {
@@ -309,9 +315,12 @@ pub struct AgentPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockMap>,
     /// Name of the far end of others that `endpoint` is of; absent if it is one of ours. A server takes no such plan: it
-    /// would connect to third hosts for its clients.
+    /// would connect to hosts that its operator has not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_end: Option<String>,
+    /// Server of the far end, to which a server relays the work's traffic in place of running a far end itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onward: Option<SocketAddr>,
 }
 
 /// Answer to an echo, for the comparison of two clocks.
@@ -371,6 +380,8 @@ pub enum GrantTask {
 pub enum RelayPlan {
     /// Relay that accepts and forwards.
     Forward(ForwardPlan),
+    /// Relay at a server, to the far end at another one.
+    Onward(OnwardPlan),
     /// TURN client beside the near end.
     Turn(TurnPlan),
     /// TURN server at the far end's host.
@@ -387,6 +398,19 @@ pub struct ForwardPlan {
     /// Token of the trial, at a server, which reads the hellos of near ends; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
+}
+
+/// Plan of a relay at a server, to the far end of the trial at another server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OnwardPlan {
+    /// Address of this server, where near ends come in.
+    pub at: SocketAddr,
+    /// Address of the far end's server.
+    pub to: SocketAddr,
+    /// Token of the trial.
+    pub token: Token,
+    /// Limits of this server, for all that the relay sends and receives.
+    pub limits: Limits,
 }
 
 /// Flows of one far node among several: every `nodes`-th, from `node` on.
@@ -604,6 +628,7 @@ mod tests {
             limits,
             echoes: true,
             answers_probes: true,
+            relays: true,
         };
         let (near_sent_ns, received_ns, sent_ns) = (Nanos(1), Nanos(2), Nanos(3));
         let echoed = EchoAnswer { near_sent_ns, received_ns, sent_ns, host };

@@ -104,6 +104,8 @@ pub struct SpokenProtocol {
     pub echoes: bool,
     /// True if the server answers probes of the path.
     pub answers_probes: bool,
+    /// True if the server knows relays between its port and another server.
+    pub relays: bool,
 }
 
 /// Name and credentials by which a server is reached.
@@ -181,6 +183,33 @@ impl RemoteServer {
                 env!("CARGO_PKG_VERSION")
             ),
         ))
+    }
+
+    /// Checks that the server knows relays at a third host.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] with both versions if it does not.
+    pub fn check_relays(&self) -> Result<()> {
+        if self.spoken.relays {
+            return Ok(());
+        }
+        Err(Error::peer(
+            format!("server {}", self.address),
+            format!(
+                "it is deadheat {}, which knows no relay at a third host; update it: this is deadheat {}",
+                short(&self.spoken.version),
+                env!("CARGO_PKG_VERSION")
+            ),
+        ))
+    }
+
+    /// Connects to another host as to this one: from the same address, with the same credentials.
+    ///
+    /// # Errors
+    /// As of [`RemoteServer::connect`].
+    pub fn beside(&self, host: &str, waiting: &mut ServerWait<'_>) -> Result<RemoteServer> {
+        let Dialled { route, credentials, .. } = &self.dialled;
+        RemoteServer::connect(host, route, credentials, waiting)
     }
 
     fn wait(
@@ -379,8 +408,16 @@ impl ServerExchange<'_> {
                     env!("CARGO_PKG_VERSION")
                 )))
             }
-            FromServer::Welcome { protocol, version, nonce, limits, echoes, answers_probes } => {
-                let spoken = SpokenProtocol { protocol, version, echoes, answers_probes };
+            FromServer::Welcome {
+                protocol,
+                version,
+                nonce,
+                limits,
+                echoes,
+                relays,
+                answers_probes,
+            } => {
+                let spoken = SpokenProtocol { protocol, version, echoes, relays, answers_probes };
                 Ok((nonce, limits, spoken))
             }
             other => Err(self.unexpected(other)),
@@ -539,6 +576,7 @@ mod tests {
                 limits: LIMITS,
                 echoes: false,
                 answers_probes: false,
+                relays: false,
             };
             control::write(&mut stream, &welcome).unwrap();
             control::write(&mut stream, &FromServer::Facts(Box::default())).unwrap();

@@ -8,20 +8,20 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
-use crate::transport::Address;
+use crate::transport::via::Via;
 use crate::workload::{NamedFile, SharedTask};
 
 use super::both_reports::BothReports;
 use super::cast::{Cast, Group};
 use super::conclude::conclude;
 pub use super::far::Far;
-use super::far_clock::FarClock;
+use super::far_clock::FarClocks;
 use super::files::{Overwrite, TrialFiles};
 use super::link::Link;
 use super::live::{Live, LiveRow};
-use super::nodes::{Nodes, SLACK, await_ready};
+use super::nodes::{Nodes, SLACK};
 use super::path_probe::PathProbes;
-use super::served::{ServedCast, ServedNode};
+use super::served::ServedCast;
 use super::{load, others, stints::Stints};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
@@ -30,14 +30,16 @@ use crate::host::placement::{Ends, Load, Placement, choose};
 use crate::host::quiet::{self, Disturbance, ProbePoint, SettlingOutcome};
 use crate::host::topology::Topology;
 use crate::trial::agent::means::NO_FILES;
-use crate::trial::between::external::{self, RunningCommand};
-use crate::trial::between::turn::{TurnPlan, way::RelayWay};
+use crate::trial::between::turn::way::RelayWay;
 use crate::trial::control::remote::ServerWait;
-use crate::trial::control::{GrantPlace, RelayPlan, ToAgent, patient::sleep};
-use crate::trial::process;
+use crate::trial::control::{RelayPlan, ToAgent, patient::sleep};
 use crate::trial::{
     Observations, Order, PathFacts, Reconnection, Record, Runner, TrialOutcome, floods,
 };
+
+mod opening;
+
+use opening::{ListeningNodes, await_ready};
 
 /// Runs trials with real agents.
 pub struct Agents {
@@ -63,21 +65,8 @@ pub struct Agents {
     blast: Option<u64>,
     /// Changes at the far end that the race does not know of yet.
     changes: Vec<String>,
-    /// Clock of the far host, if it has one of its own.
-    far_clock: FarClock,
-}
-
-/// Far nodes of a group that listen, and the relays in front of them.
-#[derive(Default)]
-struct ListeningNodes {
-    far: Vec<Link>,
-    relays: Vec<Link>,
-    /// TURN clients to start beside the near node, one for each far node, or none.
-    carriers: Vec<TurnPlan>,
-    /// Commands that carry the contender, if it is an external one.
-    commands: Vec<RunningCommand>,
-    /// Endpoints that the near node dials.
-    at: Vec<Address>,
+    /// Clocks of the far hosts, if they have clocks of their own.
+    far_clocks: FarClocks,
 }
 
 /// Reports of all groups of a trial.
@@ -110,7 +99,7 @@ impl Agents {
             goes_first: false,
             blast: None,
             changes: Vec::new(),
-            far_clock: FarClock::default(),
+            far_clocks: FarClocks::default(),
         }
     }
 
@@ -155,8 +144,9 @@ impl Agents {
         }
         let ready = self.files.ready(&**asked)?;
         let work_by_side = [ready.work_for(asked, Side::Near)?, ready.work_for(asked, Side::Far)?];
+        self.meet_relays(order)?;
         let mut cast = self.cast(order, work_by_side)?;
-        let before = self.far_clock.before(&self.far, &mut cast, &self.stop)?;
+        let before = self.far_clocks.before(&self.far, &mut cast, &self.stop)?;
         let ran = self.see_through(&cast).inspect_err(|_| self.files.abandon(&ready))?;
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
@@ -169,7 +159,7 @@ impl Agents {
             record.why_invalid = record.why_invalid.or(settled.why_invalid);
             record.valid = record.why_invalid.is_none();
         }
-        self.far_clock.after(before, (&self.far, &cast, &self.stop), &mut record)?;
+        self.far_clocks.after(before, (&self.far, &cast, &self.stop), &mut record)?;
         if let (Some(path), Some(account)) = (self.far.emulated(), ran.account) {
             path.judge(account, &mut record);
         }
@@ -183,6 +173,19 @@ impl Agents {
         Ok(record)
     }
 
+    /// Connects to the hosts of relays that the trial goes through, unless that has been done.
+    fn meet_relays(&mut self, order: &Order) -> Result<()> {
+        let load = order.pairing.load.as_deref().map(|load| &load.contender);
+        let on_queued = &mut self.on_queued;
+        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
+        for contender in [&order.pairing.contender].into_iter().chain(load) {
+            if let Via::RelayAt { host } = &contender.via {
+                self.far.meet_relay(host, &mut waiting)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the groups that take part in a trial.
     fn cast(&self, order: &Order, work_by_side: [SharedTask; 2]) -> Result<Cast> {
         let assigned = order.placement.assign(self.far.ends(), Topology::here())?;
@@ -190,7 +193,7 @@ impl Agents {
         work.live = self.on_interval.is_some();
         work.goes_first = self.goes_first;
         work.emulated = self.far.emulated().map(|path| path.terms());
-        if let Far::Server { server, .. } = &self.far {
+        if let Some(server) = self.far.first_server() {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
             work.origin = server.origin().clone();
@@ -217,16 +220,16 @@ impl Agents {
     /// Starts all nodes, and leads them to their reports.
     fn see_through(&mut self, cast: &Cast) -> Result<GroupReports> {
         let mut served = self.serve(cast)?;
-        let listening = self.listen(&cast.work, served.as_mut())?;
-        let loads = cast.loads.iter().map(|load| Ok((load, self.listen(load, served.as_mut())?)));
-        let loads = loads.collect::<Result<Vec<_>>>()?;
+        let groups: Vec<&Group> = [&cast.work].into_iter().chain(&cast.loads).collect();
+        let mut listening = self.listen(&groups, served.as_mut())?;
+        let (loads, work) = (listening.split_off(1), listening.pop().unwrap_or_default());
         // The last packets of the previous trial's ends have arrived by now, so that they do not count for this one.
         if let Far::Emulated(path) = &mut self.far {
             path.begin(cast.work.order.seed)?;
         }
-        let loads = loads.into_iter().map(|(load, at)| self.dial(load, at));
+        let loads = cast.loads.iter().zip(loads).map(|(load, at)| self.dial(load, at));
         let mut loads = loads.collect::<Result<Vec<_>>>()?;
-        let mut work = self.dial(&cast.work, listening)?;
+        let mut work = self.dial(&cast.work, work)?;
         if cast.stint.is_none() {
             loads.iter_mut().try_for_each(Nodes::start)?;
             sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
@@ -237,7 +240,7 @@ impl Agents {
         let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
-            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => None,
+            Far::Loopback(_) | Far::Servers(_) | Far::Others { .. } => None,
         };
         let peer = cast.work.contender.transport.info().peer;
         let work = others::complete(reports.checked(&*cast.work.task), peer, cast.work.task.info());
@@ -276,7 +279,7 @@ impl Agents {
 
     /// Opens the control connections to a server for all far nodes; `None` without a server.
     fn serve(&mut self, cast: &Cast) -> Result<Option<ServedCast>> {
-        if self.far.servers().is_empty() {
+        if self.far.hosts().is_empty() {
             return Ok(None);
         }
         let served = ServedCast::of(cast, &self.far)?;
@@ -284,82 +287,6 @@ impl Agents {
         let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
         served.connect(&mut self.far, &mut waiting)?;
         Ok(Some(served))
-    }
-
-    /// Starts the far nodes of a group and the relays in front of them, if any, and waits until they listen.
-    fn listen(
-        &mut self,
-        group: &Group,
-        mut served: Option<&mut ServedCast>,
-    ) -> Result<ListeningNodes> {
-        let mut all = ListeningNodes::default();
-        let mut far: Vec<(u16, Link, Address)> = Vec::new();
-        for node in self.far.in_order(group.far_nodes) {
-            let (mut link, place) = self.far_link(group, node, served.as_deref_mut())?;
-            let plan = group.far(node, self.far.endpoint(&group.contender)?, place);
-            let open = ToAgent::Open(Box::new(plan));
-            let mut at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
-            if let Some(server) = self.far.server_of(node) {
-                // The port that control reached is used; behind a NAT the server knows another one.
-                at = Address::Ip(server.address);
-            }
-            if let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) {
-                let keeper = |side| match &self.far {
-                    Far::Emulated(path) => path.keeper(side),
-                    _ => process::keeper(None),
-                };
-                let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
-                all.commands.extend(commands);
-                at = Address::Ip(near);
-            }
-            far.push((node, link, at));
-        }
-        far.sort_by_key(|(node, ..)| *node);
-        for (_, link, at) in far {
-            all.far.push(link);
-            self.relay(group, at, &mut all)?;
-        }
-        if all.at.is_empty() {
-            // The kernel answers there.
-            all.at.push(self.far.endpoint(&group.contender)?);
-        }
-        Ok(all)
-    }
-
-    /// Returns the link to a far node of a group, and its place at the server that starts it, if it shares one.
-    fn far_link(
-        &mut self,
-        group: &Group,
-        node: u16,
-        served: Option<&mut ServedCast>,
-    ) -> Result<(Link, Option<GrantPlace>)> {
-        if let Some(served) = served {
-            let ServedNode { link, place } = served.next(group, node, &mut self.far, &self.stop)?;
-            return Ok((link, place));
-        }
-        let who = match (&self.far, group.far_nodes) {
-            (Far::Others { typed, .. }, _) => typed.clone(),
-            (_, 1) => "far agent".to_owned(),
-            _ => format!("far agent {node}"),
-        };
-        Ok((self.agent(&who, Side::Far)?, None))
-    }
-
-    /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node
-    /// dials.
-    fn relay(&mut self, group: &Group, far: Address, all: &mut ListeningNodes) -> Result<()> {
-        let mut at = far.clone();
-        let mut started = None;
-        if let Some(plan) = group.relay(&far)? {
-            let mut relay = self.agent("relay", Side::Far)?;
-            let plan = ToAgent::Relay(plan);
-            at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
-            started = if let Address::Ip(at) = at { Some(at) } else { None };
-            all.relays.push(relay);
-        }
-        all.carriers.extend(group.carrier(&far, started)?);
-        all.at.push(at);
-        Ok(())
     }
 
     /// Starts the near node of a group, and the TURN clients beside it, and waits until all its nodes are connected.
@@ -413,7 +340,7 @@ impl Runner for Agents {
 
     fn reconnect(&mut self) -> Result<Reconnection> {
         // The host may have started anew, and its clock with it.
-        self.far_clock = FarClock::default();
+        self.far_clocks = FarClocks::default();
         self.path_probes.doubt();
         let (reached, changes) = self.far.reconnect(&self.stop)?;
         self.changes.extend(changes);
@@ -462,10 +389,7 @@ impl Runner for Agents {
     }
 
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-        let far = match &self.far {
-            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => None,
-            Far::Server { server, .. } => Some(server.facts.clone()),
-        };
+        let far = self.far.first_server().map(|server| server.facts.clone());
         Ok((self.facts.clone(), far))
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
-//!            near node ──► relay ──► far node              with via=relay
+//!            near node ──► relay ──► far node              with via=relay, and with via=relay@HOST at a third host
 //!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
 //!            near node ──► command ──► command ──► far node   where it is external
 //! cast       the work that is measured, and the groups that are load beside it, each with its time
@@ -75,8 +75,8 @@ pub(super) struct Group {
     pub(super) way: Option<RelayWay>,
     /// Local address and interface that its near end is bound to.
     pub(super) origin: Origin,
-    /// Map from the far host's clock to this one's, if they have clocks of their own.
-    pub(super) clock: Option<ClockMap>,
+    /// Maps from the far hosts' clocks to this one's, in the order of the hosts, if they have clocks of their own.
+    pub(super) clocks: Vec<Option<ClockMap>>,
     /// Size of the packets that the paths were found to take, if they were probed and the contender follows it.
     pub(super) packet: Option<u32>,
     /// Path MTU to each far host that probes found, in the order of the hosts.
@@ -107,8 +107,8 @@ impl Group {
         let Some(order) = load::order(&work.order) else { return Ok(None) };
         let work_by_side = [order.pairing.task.clone(), order.pairing.task.clone()];
         let group = Group::new(order, work_by_side, free(&work.assigned, topology))?;
-        let (origin, clock) = (work.origin.clone(), work.clock);
-        let group = Group { emulated: work.emulated, is_load: true, origin, clock, ..group };
+        let origin = work.origin.clone();
+        let group = Group { emulated: work.emulated, is_load: true, origin, ..group };
         if !work.is_served {
             return Ok(Some(group));
         }
@@ -143,7 +143,7 @@ impl Group {
             emulated: None,
             way: None,
             origin: Origin::default(),
-            clock: None,
+            clocks: Vec::new(),
             packet: None,
             paths: Vec::new(),
             far_end: None,
@@ -160,7 +160,7 @@ impl Group {
         }
         self.is_served = true;
         match self.contender.via {
-            Via::Direct | Via::Relay | Via::Turn { .. } => Ok(self),
+            Via::Direct | Via::Relay | Via::RelayAt { .. } | Via::Turn { .. } => Ok(self),
             Via::Coturn => Err(Error::usage(via::unserved_coturn(&self.contender.spec))),
         }
     }
@@ -212,10 +212,10 @@ impl Group {
     pub(super) fn far(&self, node: u16, at: Address, grant: Option<GrantPlace>) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
         let share = Some(share).filter(|_| self.far_nodes > 1);
-        let hosts = self.paths.len().max(1);
-        let path = self.paths.get(usize::from(node) % hosts).copied().flatten();
+        let path = at_host(&self.paths, node);
         let hole = path.and_then(|mtu| mtu.hole(Side::Far));
-        let plan = AgentPlan { share, grant, hole, ..self.plan(Side::Far, at) };
+        let clock = at_host(&self.clocks, node);
+        let plan = AgentPlan { share, grant, hole, clock, ..self.plan(Side::Far, at) };
         if self.far_end.is_some() {
             // The stand-in is on this host, and connects.
             return AgentPlan { origin: self.origin.clone(), ..plan };
@@ -223,6 +223,21 @@ impl Group {
         match self.is_served {
             true => AgentPlan { contender: self.sized(self.contender.without_files()), ..plan },
             false => plan,
+        }
+    }
+
+    /// Returns the plan of a relay at a third host, in front of a far node at the server `to`; `grant` is its place there.
+    pub(super) fn onward(&self, node: u16, to: SocketAddr, grant: GrantPlace) -> AgentPlan {
+        let plan = self.far(node, Address::Ip(to), Some(grant));
+        // The CPUs of that host are its own affair, and a relay sleeps while it waits.
+        AgentPlan { onward: Some(to), cpu: None, wait: WaitMode::Hybrid, clock: None, ..plan }
+    }
+
+    /// Returns the host of the relay that the group's traffic goes through, if that is a third one.
+    pub(super) fn relay_host(&self) -> Option<&str> {
+        match &self.contender.via {
+            Via::RelayAt { host } => Some(host),
+            _ => None,
         }
     }
 
@@ -241,7 +256,7 @@ impl Group {
             (Via::Coturn, Some(credentials)) => {
                 Some(RelayPlan::Coturn(CoturnPlan { at, credentials: credentials.clone() }))
             }
-            (Via::Coturn | Via::Direct | Via::Turn { .. }, _) => None,
+            (Via::Coturn | Via::Direct | Via::RelayAt { .. } | Via::Turn { .. }, _) => None,
         })
     }
 
@@ -327,8 +342,9 @@ impl Group {
             goes_first: self.goes_first,
             blast: self.blast,
             grant: None,
-            clock: self.clock.filter(|_| side == Side::Far),
+            clock: None,
             far_end: self.far_end.map(str::to_owned),
+            onward: None,
         }
     }
 
@@ -336,6 +352,12 @@ impl Group {
     fn near_origin(&self) -> Origin {
         if self.contender.via.is_turn() { Origin::default() } else { self.origin.clone() }
     }
+}
+
+/// Returns the known value of the host of a far node; the far nodes are dealt over the hosts in order.
+fn at_host<T: Copy>(hosts: &[Option<T>], node: u16) -> Option<T> {
+    let host = usize::from(node).checked_rem(hosts.len())?;
+    hosts.get(host).copied().flatten()
 }
 
 /// Returns the CPUs that the work leaves free, for the ends of a load.

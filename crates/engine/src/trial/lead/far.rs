@@ -12,7 +12,7 @@ use crate::path::{Family, PathKind};
 use crate::time::Nanos;
 use crate::transport::far_end::FarEnd;
 use crate::transport::{Address, Contender, unserved};
-use crate::trial::control::remote::{Redial, RemoteServer};
+use crate::trial::control::remote::{Redial, RemoteServer, ServerWait};
 use crate::trial::{EmulatedPath, PathFacts, Reconnection, TrialOutcome};
 
 /// Location of the far end.
@@ -22,15 +22,8 @@ pub enum Far {
     Loopback(Family),
     /// Far end on a host behind a path that this program emulates on this machine.
     Emulated(Box<EmulatedPath>),
-    /// Far end on a host behind a server.
-    Server {
-        /// Name of the host as typed after `--to`.
-        host: String,
-        /// Control connection to the server.
-        server: Box<RemoteServer>,
-        /// Further far hosts: the far nodes of a trial are dealt over all of them in order.
-        further: Vec<FarHost>,
-    },
+    /// Far ends on other hosts.
+    Servers(FarServers),
     /// Far end of others, without an agent of ours.
     Others {
         /// Far end and host as typed after `--to`.
@@ -44,10 +37,48 @@ pub enum Far {
     },
 }
 
-/// Far host with its server.
+/// Hosts with a server each.
+#[derive(Debug)]
+pub struct FarServers {
+    /// Hosts of the far ends, one or more: the far nodes of a trial are dealt over them in order.
+    pub hosts: Vec<FarHost>,
+    /// Hosts of relays, as contenders ask for them.
+    relays: Vec<FarHost>,
+}
+
+impl FarServers {
+    /// Creates the servers of far ends, without any relay.
+    pub fn new(hosts: Vec<FarHost>) -> FarServers {
+        FarServers { hosts, relays: Vec::new() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &FarHost> {
+        self.hosts.iter().chain(&self.relays)
+    }
+
+    /// Connects to the server at the host of a relay, unless that has been done.
+    fn meet_relay(&mut self, host: &str, waiting: &mut ServerWait<'_>) -> Result<()> {
+        let (None, Some(first)) = (self.relay(host), self.hosts.first()) else { return Ok(()) };
+        let server = Box::new(first.server.beside(host, waiting)?);
+        if let Some(same) = self.hosts.iter().find(|far| far.server.address == server.address) {
+            return Err(Error::usage(format!(
+                "via=relay@{host}: {host} and --to {} are one server, {}; via=relay is a relay beside the far end",
+                same.host, server.address
+            )));
+        }
+        self.relays.push(FarHost { host: host.to_owned(), server });
+        Ok(())
+    }
+
+    fn relay(&self, host: &str) -> Option<&FarHost> {
+        self.relays.iter().find(|relay| relay.host == host)
+    }
+}
+
+/// Host with its server.
 #[derive(Debug)]
 pub struct FarHost {
-    /// Name of the host as typed after `--to`.
+    /// Name of the host as typed after `--to`, or in `via=relay@`.
     pub host: String,
     /// Control connection to the server.
     pub server: Box<RemoteServer>,
@@ -58,7 +89,7 @@ impl Far {
     pub(super) fn extra_time(&self) -> Nanos {
         match self {
             Far::Emulated(path) => path.extra_time(),
-            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => Nanos::ZERO,
+            Far::Loopback(_) | Far::Servers(_) | Far::Others { .. } => Nanos::ZERO,
         }
     }
 
@@ -67,9 +98,9 @@ impl Far {
         let here = env!("CARGO_PKG_VERSION");
         let others: Vec<String> = self
             .hosts()
-            .into_iter()
-            .filter(|(_, server)| server.facts.deadheat != here)
-            .map(|(host, server)| {
+            .iter()
+            .filter(|far| far.server.facts.deadheat != here)
+            .map(|FarHost { host, server }| {
                 format!("{} runs deadheat {}", visible(host), visible(&server.facts.deadheat))
             })
             .collect();
@@ -81,7 +112,7 @@ impl Far {
     pub(super) fn emulated(&self) -> Option<&EmulatedPath> {
         match self {
             Far::Emulated(path) => Some(path),
-            Far::Loopback(_) | Far::Server { .. } | Far::Others { .. } => None,
+            Far::Loopback(_) | Far::Servers(_) | Far::Others { .. } => None,
         }
     }
 
@@ -90,18 +121,18 @@ impl Far {
         match self {
             Far::Loopback(_) => Ends::OneMachine,
             Far::Emulated(_) => Ends::ThroughEmulator,
-            Far::Server { .. } | Far::Others { .. } => Ends::TwoMachines,
+            Far::Servers(_) | Far::Others { .. } => Ends::TwoMachines,
         }
     }
 
     /// Returns true if no trial can be opened there any more; to be asked while none is open.
     pub(super) fn is_gone(&self) -> bool {
-        self.servers().into_iter().any(RemoteServer::is_gone)
+        self.all_servers().any(RemoteServer::is_gone)
     }
 
     /// Returns true if the connection to it was lost.
     pub(super) fn is_lost(&self) -> bool {
-        self.servers().into_iter().any(RemoteServer::is_lost)
+        self.all_servers().any(RemoteServer::is_lost)
     }
 
     /// Tries once to connect again to the servers to which no connection is left; also returns what changed there, in
@@ -111,11 +142,13 @@ impl Far {
     /// Fails if a server answers and no race can go on with it; [`Error::Interrupted`] on Ctrl-C.
     pub(super) fn reconnect(&mut self, stop: &AtomicBool) -> Result<(Reconnection, Vec<String>)> {
         let mut changes = Vec::new();
-        for server in self.servers_mut().into_iter().filter(|server| server.is_gone()) {
-            match server.again(stop)? {
+        let Far::Servers(servers) = self else { return Ok((Reconnection::Back, changes)) };
+        let all = servers.hosts.iter_mut().chain(&mut servers.relays);
+        for far in all.filter(|far| far.server.is_gone()) {
+            match far.server.again(stop)? {
                 Redial::Back(new) => {
-                    changes.extend(new.changes_since(server));
-                    *server = new;
+                    changes.extend(new.changes_since(&far.server));
+                    far.server = new;
                 }
                 Redial::Away(why) => return Ok((Reconnection::Away(why), changes)),
             }
@@ -127,7 +160,7 @@ impl Far {
     pub(super) fn others(&self) -> Option<&'static dyn FarEnd> {
         match self {
             Far::Others { end, .. } => Some(*end),
-            Far::Loopback(_) | Far::Emulated(_) | Far::Server { .. } => None,
+            Far::Loopback(_) | Far::Emulated(_) | Far::Servers(_) => None,
         }
     }
 
@@ -153,13 +186,14 @@ impl Far {
             (Reach::Network | Reach::OwnPort | Reach::Path, Far::Emulated(path)) => {
                 Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
             }
-            (Reach::Network | Reach::OwnPort, Far::Server { server, .. }) => {
-                Ok(Address::Ip(server.address))
-            }
+            (Reach::Network | Reach::OwnPort, Far::Servers(_)) => match self.first_server() {
+                Some(server) => Ok(Address::Ip(server.address)),
+                None => Err(Error::usage("a far end without a server")),
+            },
             (Reach::Network | Reach::OwnPort, Far::Others { address, .. }) => {
                 Ok(Address::Ip(*address))
             }
-            (Reach::Path, Far::Server { .. } | Far::Others { .. }) => {
+            (Reach::Path, Far::Servers(_) | Far::Others { .. }) => {
                 Err(Error::usage(unserved(contender.transport.info().id)))
             }
             (Reach::Machine | Reach::Process, _) => Err(Error::usage(format!(
@@ -189,64 +223,83 @@ impl Far {
                 reached: None,
                 far_end: Some(Box::new(end.info().into())),
             },
-            Far::Server { host, server, further } => {
-                let hosts = [host].into_iter().chain(further.iter().map(|one| &one.host));
-                PathFacts {
-                    spec: hosts.cloned().collect::<Vec<_>>().join(", "),
-                    kind: PathKind::Remote,
-                    address: self.of_servers(|server| server.address.to_string()),
-                    built: None,
-                    reached: Some(Box::new(server.reached())),
-                    far_end: None,
-                }
-            }
+            Far::Servers(FarServers { hosts, .. }) => PathFacts {
+                spec: of_each(hosts, |far| far.host.clone()),
+                kind: PathKind::Remote,
+                address: of_each(hosts, |far| far.server.address.to_string()),
+                built: None,
+                reached: hosts.first().map(|far| Box::new(far.server.reached())),
+                far_end: None,
+            },
         }
     }
 
-    /// Returns the servers, in the order of their hosts; none without a server.
+    /// Returns the servers of far hosts, in their order; none without a server.
     pub(super) fn servers(&self) -> Vec<&RemoteServer> {
-        self.hosts().into_iter().map(|(_, server)| server).collect()
+        self.hosts().iter().map(|far| &*far.server).collect()
     }
 
-    /// Returns the names of the hosts as typed, with their servers; none without a server.
-    pub(super) fn hosts(&self) -> Vec<(&str, &RemoteServer)> {
+    /// Returns the far hosts with a server, in the order in which they were typed; none without a server.
+    pub(in crate::trial) fn hosts(&self) -> &[FarHost] {
         match self {
-            Far::Server { host, server, further } => {
-                let further = further.iter().map(|one| (one.host.as_str(), &*one.server));
-                [(host.as_str(), &**server)].into_iter().chain(further).collect()
-            }
-            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => Vec::new(),
+            Far::Servers(servers) => &servers.hosts,
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => &[],
         }
     }
 
-    fn servers_mut(&mut self) -> Vec<&mut Box<RemoteServer>> {
+    /// Returns the servers of far ends, and then of relays.
+    fn all_servers(&self) -> impl Iterator<Item = &RemoteServer> {
+        let all = match self {
+            Far::Servers(servers) => Some(servers.all()),
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => None,
+        };
+        all.into_iter().flatten().map(|far| &*far.server)
+    }
+
+    /// Connects to the server at the host of a relay, unless that has been done.
+    ///
+    /// # Errors
+    /// As of [`RemoteServer::connect`]; [`Error::Usage`] if it is a far end's.
+    pub(super) fn meet_relay(&mut self, host: &str, waiting: &mut ServerWait<'_>) -> Result<()> {
         match self {
-            Far::Server { server, further, .. } => {
-                [server].into_iter().chain(further.iter_mut().map(|one| &mut one.server)).collect()
-            }
-            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => Vec::new(),
+            Far::Servers(servers) => servers.meet_relay(host, waiting),
+            Far::Loopback(_) | Far::Emulated(_) | Far::Others { .. } => Ok(()),
         }
+    }
+
+    /// Returns the server at the host of a relay.
+    pub(in crate::trial) fn relay(&self, host: &str) -> Option<&RemoteServer> {
+        let Far::Servers(servers) = self else { return None };
+        servers.relay(host).map(|relay| &*relay.server)
+    }
+
+    /// Returns the server at the host of a relay, to open connections.
+    pub(super) fn relay_mut(&mut self, host: &str) -> Option<&mut RemoteServer> {
+        let Far::Servers(servers) = self else { return None };
+        let found = servers.relays.iter_mut().find(|relay| relay.host == host);
+        found.map(|relay| &mut *relay.server)
+    }
+
+    /// Returns the server of the first far host; `None` without a server.
+    pub(in crate::trial) fn first_server(&self) -> Option<&RemoteServer> {
+        self.hosts().first().map(|far| &*far.server)
     }
 
     /// Returns the server of a far node; `None` without a server.
     pub(super) fn server_of(&mut self, node: u16) -> Option<&mut RemoteServer> {
-        let Far::Server { server, further, .. } = self else { return None };
-        match usize::from(node) % (1 + further.len()) {
-            0 => Some(server),
-            at => further.get_mut(at - 1).map(|one| &mut *one.server),
-        }
+        let Far::Servers(FarServers { hosts, .. }) = self else { return None };
+        let at = usize::from(node).checked_rem(hosts.len())?;
+        hosts.get_mut(at).map(|far| &mut *far.server)
     }
 
-    /// Returns the numbers of far nodes in the order in which they are opened: by their servers' addresses, so that two
-    /// races to the same servers never wait for each other's turn.
-    pub(super) fn in_order(&mut self, far_nodes: u16) -> Vec<u16> {
-        let mut order: Vec<u16> = (0..far_nodes).collect();
-        order.sort_by_key(|node| (self.server_of(*node).map(|server| server.address), *node));
-        order
+    /// Returns the address of the server of a far node; `None` without a server.
+    pub(super) fn address_of(&self, node: u16) -> Option<SocketAddr> {
+        let at = usize::from(node).checked_rem(self.hosts().len())?;
+        self.hosts().get(at).map(|far| far.server.address)
     }
+}
 
-    /// Returns what one of the servers is called, of all of them.
-    pub(super) fn of_servers(&self, of: impl Fn(&RemoteServer) -> String) -> String {
-        self.servers().into_iter().map(of).collect::<Vec<_>>().join(", ")
-    }
+/// Returns what each host is called, in one text.
+fn of_each(hosts: &[FarHost], of: impl Fn(&FarHost) -> String) -> String {
+    hosts.iter().map(of).collect::<Vec<_>>().join(", ")
 }

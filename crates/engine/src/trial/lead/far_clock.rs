@@ -1,5 +1,7 @@
-//! Clock of a far host over a race: compared with this host's before and after each trial by echoes over control, and
-//! steered between blocks, so that all contenders of a block share one line and the offset cancels between them.
+//! Clocks of the far hosts over a race: each is compared with this host's before and after each trial by echoes over
+//! control, and steered between blocks, so that all contenders of a block share one line for each far host and the offset
+//! cancels between them. Far nodes on several hosts each run on this host's time by the line of their own; the record has
+//! the clock with the greatest bound, which holds for all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +58,99 @@ impl ClockReading {
     }
 }
 
-/// Far clock over a race.
+/// Clocks of the far hosts over a race, in the order of the hosts.
+#[derive(Debug, Default)]
+pub(super) struct FarClocks(Vec<FarClock>);
+
+/// Comparison with the clock of one far host.
+#[derive(Debug)]
+pub(super) struct HostReading {
+    /// Position of the host.
+    host: usize,
+    reading: ClockReading,
+}
+
+impl FarClocks {
+    /// Compares the clocks of all far hosts of a trial with this host's before it, and sets the maps between them in its
+    /// plans; nothing is compared if there is one clock, or if the far kernel answers.
+    ///
+    /// # Errors
+    /// Fails if a server does not answer; [`Error::Peer`] if it cannot and the work needs it.
+    pub(super) fn before(
+        &mut self,
+        far: &Far,
+        cast: &mut Cast,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Vec<HostReading>> {
+        self.0.resize_with(far.hosts().len(), FarClock::default);
+        let mut readings = Vec::new();
+        let mut maps = vec![None; far.hosts().len()];
+        for (host, clock) in self.0.iter_mut().enumerate() {
+            let Some(mut link) = link(far, host, cast, stop)? else { continue };
+            let reading = clock.compare(&mut link, stop)?;
+            maps[host] = clock.steer(cast.work.order.seed, &reading);
+            readings.push(HostReading { host, reading });
+        }
+        cast.loads.iter_mut().chain([&mut cast.work]).for_each(|one| one.clocks.clone_from(&maps));
+        Ok(readings)
+    }
+
+    /// Compares the clocks again after a trial that began with the readings `before`, and notes in its record how they
+    /// were.
+    ///
+    /// # Errors
+    /// Fails if a server does not answer and the work needs its clock.
+    pub(super) fn after(
+        &mut self,
+        before: Vec<HostReading>,
+        (far, cast, stop): (&Far, &Cast, &Arc<AtomicBool>),
+        record: &mut Record,
+    ) -> Result<()> {
+        let need = cast.work.clock_need();
+        let count = before.len();
+        let mut found = Vec::with_capacity(count);
+        for HostReading { host, reading } in before {
+            let (Some(mut link), Some(clock)) =
+                (link(far, host, cast, stop)?, self.0.get_mut(host))
+            else {
+                continue;
+            };
+            let after = match clock.compare(&mut link, stop) {
+                // The trial is whole, and its figures need no clock.
+                Err(_) if need == ClockNeed::None => continue,
+                after => after?,
+            };
+            let name = match (count, far.hosts().get(host)) {
+                (2.., Some(one)) => format!("the far host {}", one.server.address.ip()),
+                _ => "the far host".to_owned(),
+            };
+            found.push(clock.conclude([&reading, &after], &name, need));
+        }
+        let clocks = far.hosts().len().min(cast.work.far_nodes.max(1).into());
+        if found.len() < clocks || far.others().is_some() {
+            forget_offsets(&*cast.work.task, record);
+        }
+        let (clock, why) = worst(found);
+        record.on_clock(clock, why);
+        Ok(())
+    }
+}
+
+/// Returns the estimate with the greatest bound, of the estimates of several hosts, and the first reason why the trial is
+/// invalid.
+fn worst(
+    found: Vec<(Option<ClockEstimate>, Option<String>)>,
+) -> (Option<ClockEstimate>, Option<String>) {
+    let (clocks, reasons): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let clocks: Vec<ClockEstimate> = clocks.into_iter().flatten().collect();
+    let hosts = Some(clocks.len() as u64).filter(|hosts| *hosts > 1);
+    let stepped = clocks.iter().any(|clock| clock.stepped);
+    let greatest = clocks.into_iter().max_by_key(|clock| clock.error_bound_ns);
+    let greatest = greatest.map(|clock| ClockEstimate { hosts, stepped, ..clock });
+    (greatest, reasons.into_iter().flatten().next())
+}
+
+/// Clock of one far host over a race.
 #[derive(Debug, Default)]
 pub(super) struct FarClock {
     track: ClockTrack,
@@ -69,51 +163,6 @@ pub(super) struct FarClock {
 }
 
 impl FarClock {
-    /// Compares the clocks of both hosts before a trial, if they are two, and sets the map between them in its plans; `None`
-    /// if there is one clock, or if the far kernel answers.
-    ///
-    /// # Errors
-    /// Fails if the server does not answer; [`Error::Peer`] if it cannot and the work needs it.
-    pub(super) fn before(
-        &mut self,
-        far: &Far,
-        cast: &mut Cast,
-        stop: &Arc<AtomicBool>,
-    ) -> Result<Option<ClockReading>> {
-        let Some(mut link) = link(far, cast, stop)? else { return Ok(None) };
-        let reading = self.compare(&mut link, stop)?;
-        let map = self.steer(cast.work.order.seed, &reading);
-        cast.loads.iter_mut().chain([&mut cast.work]).for_each(|group| group.clock = map);
-        Ok(Some(reading))
-    }
-
-    /// Compares the clocks again after a trial that began with the reading `before`, and notes in its record how they were.
-    ///
-    /// # Errors
-    /// Fails if the server does not answer and the work needs its clock.
-    pub(super) fn after(
-        &mut self,
-        before: Option<ClockReading>,
-        (far, cast, stop): (&Far, &Cast, &Arc<AtomicBool>),
-        record: &mut Record,
-    ) -> Result<()> {
-        let (Some(before), Some(mut link)) = (before, link(far, cast, stop)?) else {
-            if matches!(far, Far::Server { .. } | Far::Others { .. }) {
-                forget_offsets(&*cast.work.task, record);
-            }
-            return Ok(());
-        };
-        let need = cast.work.clock_need();
-        let after = match self.compare(&mut link, stop) {
-            // The trial is whole, and its figures need no clock.
-            Err(_) if need == ClockNeed::None => return Ok(()),
-            after => after?,
-        };
-        let (clock, why) = self.conclude([&before, &after], need);
-        record.on_clock(clock, why);
-        Ok(())
-    }
-
     /// Compares the clocks by echoes over a link to the server, which runs no trial of this race now. While the echoes are
     /// much slower than the fastest so far, because a CPU or the path is busy, a few more rounds follow.
     ///
@@ -144,18 +193,19 @@ impl FarClock {
         self.line.map(|line| line.to_near())
     }
 
-    /// Returns the far clock in a trial, by the comparisons before and after it, and the reason why the trial is invalid
-    /// if its work needs the clocks and one of them was not steady.
+    /// Returns the clock of the host `far` in a trial, by the comparisons before and after it, and the reason why the trial
+    /// is invalid if its work needs the clocks and one of them was not steady.
     pub(super) fn conclude(
         &self,
         [before, after]: [&ClockReading; 2],
+        far: &str,
         need: ClockNeed,
     ) -> (Option<ClockEstimate>, Option<String>) {
         let (Some(line), Some(first), Some(last)) = (self.line, before.fastest(), after.fastest())
         else {
             return (None, None);
         };
-        let changed = [("this", after.near, before.near), ("the far", after.far, before.far)]
+        let changed = [("this host", after.near, before.near), (far, after.far, before.far)]
             .into_iter()
             .find_map(|(host, now, then)| Some((host, now.changed_since(&then)?)));
         // A line and a steady clock differ most at an end of a trial.
@@ -171,29 +221,30 @@ impl FarClock {
             round_trip_ns: Some(first.round_trip().min(last.round_trip())),
             source,
             stepped: changed.is_some(),
+            hosts: None,
         };
         let why = match changed {
             Some((host, ClockStep::Suspended(span))) => {
-                Some(format!("{host} host was suspended for {span} during the trial"))
+                Some(format!("{host} was suspended for {span} during the trial"))
             }
             Some((host, ClockStep::Set(step))) if need != ClockNeed::None => {
                 let by = Nanos(step.unsigned_abs());
-                Some(format!("the clock of {host} host was set by {by} during the trial"))
+                Some(format!("the clock of {host} was set by {by} during the trial"))
             }
             _ if need == ClockNeed::None => None,
-            _ => contradiction(&line, first, last),
+            _ => contradiction(&line, far, first, last),
         };
         (Some(estimate), why)
     }
 }
 
-/// Returns a link for echoes to the far host of a trial; `None` if no clock is compared.
-fn link(far: &Far, cast: &Cast, stop: &Arc<AtomicBool>) -> Result<Option<Link>> {
-    let Far::Server { server, further, .. } = far else { return Ok(None) };
-    // Far nodes on several hosts have a clock each; work with several receivers compares no times.
-    if cast.work.far_nodes == 0 || (cast.work.far_nodes > 1 && !further.is_empty()) {
+/// Returns a link for echoes to a far host of a trial; `None` if its clock is not compared.
+fn link(far: &Far, host: usize, cast: &Cast, stop: &Arc<AtomicBool>) -> Result<Option<Link>> {
+    // The far nodes are dealt over the hosts in order.
+    let has_work = host < usize::from(cast.work.far_nodes);
+    let Some(server) = far.hosts().get(host).filter(|_| has_work).map(|one| &one.server) else {
         return Ok(None);
-    }
+    };
     let who = format!("server {}", server.address);
     if server.spoken.echoes {
         return Ok(Some(Link::to_server(&who, &server.control, Arc::clone(stop))));
@@ -277,7 +328,7 @@ fn within_kernels(line: ClockLine, reading: &ClockReading) -> ClockLine {
 }
 
 /// Returns the reason why a trial is invalid if the comparisons before and after it cannot be of two steady clocks.
-fn contradiction(line: &ClockLine, first: &Echo, last: &Echo) -> Option<String> {
+fn contradiction(line: &ClockLine, far: &str, first: &Echo, last: &Echo) -> Option<String> {
     let off = |echo: &Echo| echo.offset().saturating_sub(line.offset_at(Nanos(echo.near_sent)));
     let moved = off(last).saturating_sub(off(first)).unsigned_abs();
     let between = last.near_received.saturating_sub(first.near_sent);
@@ -285,7 +336,8 @@ fn contradiction(line: &ClockLine, first: &Echo, last: &Echo) -> Option<String> 
     let bounds = first.round_trip().div_ceil(2).saturating_add(last.round_trip().div_ceil(2));
     (moved > bounds.saturating_add(drift)).then(|| {
         format!(
-            "the clocks of both hosts moved apart by {} during the trial, and echoes before and after it are good to {}",
+            "the clocks of this host and {far} moved apart by {} during the trial, and echoes before and after it are good \
+             to {}",
             Nanos(moved),
             Nanos(bounds)
         )
@@ -333,7 +385,8 @@ mod tests {
     fn a_clock_that_is_set_invalidates_work_that_compares_times_and_a_suspended_host_any() {
         let (before, mut after) = (reading(MS, 0, [MS; 2]), reading(900 * MS, 0, [MS; 2]));
         let clock = steered(&before);
-        let conclude = |after: &ClockReading, need| clock.conclude([&before, after], need);
+        let far = "the far host";
+        let conclude = |after: &ClockReading, need| clock.conclude([&before, after], far, need);
         let (estimate, why) = conclude(&after, ClockNeed::Offset);
         assert_eq!(why, None);
         let estimate = estimate.unwrap();
@@ -368,10 +421,11 @@ mod tests {
         let before = reading(MS, 0, [MS; 2]);
         let clock = steered(&before);
         let slewed = reading(1_001 * MS, 500_000, [MS; 2]);
-        let (estimate, why) = clock.conclude([&before, &slewed], ClockNeed::Offset);
+        let conclude = |after| clock.conclude([&before, after], "the far host", ClockNeed::Offset);
+        let (estimate, why) = conclude(&slewed);
         assert_eq!((why, estimate.unwrap().error_bound_ns), (None, MS + 500_000));
         let jumped = reading(1_001 * MS, 5 * MS, [MS; 2]);
-        let (_, why) = clock.conclude([&before, &jumped], ClockNeed::Offset);
+        let (_, why) = conclude(&jumped);
         assert!(why.as_ref().is_some_and(|why| why.contains("moved apart by 5.00 ms")), "{why:?}");
     }
 
@@ -385,7 +439,7 @@ mod tests {
         ] {
             (now.near.kernel_error_ns, now.far.kernel_error_ns) = (near, far);
             let clock = steered(&now);
-            let (estimate, _) = clock.conclude([&now, &now], ClockNeed::Offset);
+            let (estimate, _) = clock.conclude([&now, &now], "the far host", ClockNeed::Offset);
             let ClockEstimate { offset_ns, error_bound_ns, source: by, .. } = estimate.unwrap();
             assert_eq!(by, source);
             assert!(offset_ns.unsigned_abs() <= error_bound_ns, "{offset_ns}");
@@ -394,7 +448,33 @@ mod tests {
         // A daemon that is sure, and wrong by a second.
         (now.near.kernel_error_ns, now.far.kernel_error_ns) = (Some(1_000), Some(1_000));
         now.far.realtime_ahead_ns = 1_000 * MS as i64;
-        let (estimate, _) = steered(&now).conclude([&now, &now], ClockNeed::Offset);
+        let (estimate, _) = steered(&now).conclude([&now, &now], "the far host", ClockNeed::Offset);
         assert_eq!(estimate.unwrap().source, ClockSource::Echoes);
+    }
+
+    /// A near clock against three far ones on paths of different lengths.
+    #[test]
+    fn of_several_far_hosts_the_greatest_bound_counts_and_each_is_named() {
+        let of = |far: &str, ways: [u64; 2], set: i64| {
+            let before = reading(MS, 0, ways);
+            let mut after = reading(900 * MS, 0, ways);
+            after.far.realtime_ahead_ns -= set;
+            steered(&before).conclude([&before, &after], far, ClockNeed::Offset)
+        };
+        let steady = |ways| of("the far host", ways, 0);
+        let (clock, why) = worst(vec![steady([MS; 2]), steady([9 * MS, 7 * MS]), steady([MS; 2])]);
+        let clock = clock.unwrap();
+        assert_eq!((clock.error_bound_ns, clock.hosts, why), (8 * MS, Some(3), None));
+        assert!(!clock.stepped);
+        let set = of("the far host 192.0.2.7", [MS; 2], 2_000 * MS as i64);
+        let (clock, why) = worst(vec![steady([3 * MS; 2]), set]);
+        assert_eq!(
+            why.as_deref(),
+            Some("the clock of the far host 192.0.2.7 was set by 2.00 s during the trial")
+        );
+        assert!(clock.is_some_and(|clock| clock.stepped && clock.error_bound_ns == 3 * MS));
+        let (clock, _) = worst(vec![steady([MS; 2])]);
+        assert_eq!(clock.unwrap().hosts, None);
+        assert_eq!(worst(Vec::new()), (None, None));
     }
 }

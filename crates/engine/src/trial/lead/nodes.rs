@@ -12,9 +12,7 @@ use crate::figures::list;
 use crate::measurements::Tally;
 use crate::measurements::series::Point;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
 use crate::trial::between::external::{self, RunningCommand};
-use crate::trial::control::patient::sleep;
 use crate::trial::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
 use crate::workload::Clocks;
 
@@ -25,57 +23,11 @@ use super::link::{Link, LinkMessage, RacePhase, stopped};
 
 /// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
-/// Longest time that a server may queue a trial.
-const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
-
 /// Longest time that relays may take to release the resources that they hold on other hosts.
 const RELAYS_PART: Nanos = Nanos::from_secs(2);
 
-/// Pause before the next request to a server that had no room for a trial.
-const RETRY: Nanos = Nanos::from_secs(1);
-
 /// Callback that runs the steps due at a time, and returns the time of the next due step, if any.
 pub(super) type OnTime<'a> = &'a mut dyn FnMut(Nanos) -> Result<Option<Nanos>>;
-
-/// Sends `open` to an agent or a relay, and waits until it listens. A server without room is asked again.
-pub(super) fn await_ready(
-    link: &mut Link,
-    open: &ToAgent,
-    stop: &AtomicBool,
-    on_queued: &mut dyn FnMut(u32),
-) -> Result<Address> {
-    let give_up = Monotonic.now() + QUEUE_TIMEOUT;
-    let mut left = SLACK;
-    link.send(open)?;
-    loop {
-        if !link.has_message(left)? {
-            link.lose();
-            return Err(link.broken("it did not get ready in time"));
-        }
-        match link.receive()? {
-            LinkMessage::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
-            LinkMessage::Agent(FromAgent::Busy) if Monotonic.now() >= give_up => {
-                let what = format!("it has served other clients for {QUEUE_TIMEOUT}");
-                return Err(Error::peer(link.who(), what));
-            }
-            // It asks again by itself, and says each time that it did in vain.
-            LinkMessage::Agent(FromAgent::Busy) => on_queued(u32::MAX),
-            LinkMessage::Server(FromServer::Queued { ahead }) => {
-                on_queued(ahead);
-                left = QUEUE_TIMEOUT;
-            }
-            LinkMessage::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
-                return Err(Error::peer(link.who(), fault.message));
-            }
-            LinkMessage::Server(FromServer::Full(_)) => {
-                on_queued(u32::MAX);
-                sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
-                link.send(open)?;
-            }
-            word => return Err(refusal(link, word)),
-        }
-    }
-}
 
 /// Returns the error that an unexpected message stands for.
 pub(super) fn refusal(link: &Link, word: LinkMessage) -> Error {
@@ -199,13 +151,16 @@ impl Nodes {
     pub(super) fn start(&mut self) -> Result<()> {
         self.commands.iter_mut().try_for_each(RunningCommand::begin)?;
         self.began = Monotonic.now();
-        let started = self.send_to_all(&ToAgent::Start);
+        let mut served = self.relays.iter_mut().filter(|relay| relay.is_through_server());
+        let relayed = served.try_for_each(|relay| relay.send(&ToAgent::Start));
+        let started = relayed.and_then(|()| self.send_to_all(&ToAgent::Start));
         self.keep_heartbeats(RacePhase::Measured);
         started
     }
 
     fn keep_heartbeats(&self, phase: RacePhase) {
-        self.far.iter().for_each(|node| node.link.keep_heartbeat(phase));
+        let far = self.far.iter().map(|node| &node.link);
+        far.chain(&self.relays).for_each(|link| link.keep_heartbeat(phase));
     }
 
     /// Stops all nodes at once, and waits for their reports.
@@ -368,6 +323,11 @@ impl Nodes {
         if let Some((from, _)) = awaited.iter().find(|(_, link)| link.holds_more()) {
             return Ok(Some(*from));
         }
+        let spoken = self.relays.iter_mut().find(|relay| relay.holds_more());
+        if let Some(relay) = spoken {
+            let word = relay.receive()?;
+            return Err(refusal(relay, word));
+        }
         let links = awaited.iter().map(|(_, link)| *link).chain(&self.relays);
         let ready = ready(links.map(|link| (link.fd(), libc::POLLIN)), Some(timeout))
             .map_err(|e| Error::setup("wait for the agents", e))?;
@@ -451,13 +411,17 @@ impl Nodes {
 
 impl Drop for Nodes {
     /// Calls off the trial at servers, which otherwise go on with it and accept no new one, and lets TURN clients
-    /// release their allocations.
+    /// release their allocations, and relays at servers report.
     fn drop(&mut self) {
+        self.relays.iter().for_each(|relay| relay.keep_heartbeat(RacePhase::Between));
         self.relays.retain_mut(|relay| relay.send(&ToAgent::Stop).is_ok());
         let deadline = Monotonic.now() + RELAYS_PART;
         for relay in &mut self.relays {
-            // A relay sends no message here: its link closes.
-            let _ = relay.has_message(deadline - Monotonic.now());
+            // A relay here sends no message: its link closes. One at a server sends its last.
+            let speaks = relay.has_message(deadline - Monotonic.now()).unwrap_or(false);
+            if speaks && relay.is_through_server() {
+                let _ = relay.receive();
+            }
         }
         for number in 0..self.far.len() as u16 {
             let node = &mut self.far[usize::from(number)];

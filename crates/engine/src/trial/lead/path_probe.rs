@@ -10,11 +10,12 @@ use crate::transport::Contender;
 use crate::transport::equal::Terms;
 use crate::transport::path_mtu::PathMtu;
 use crate::transport::userspace::MTU;
+use crate::transport::via::Via;
 use crate::trial::Record;
 use crate::trial::path::probed::{ProbedPath, UnknownMtu};
 
 use super::cast::Group;
-use super::far::Far;
+use super::far::{Far, FarHost};
 use super::pairing::Pairing;
 use exchange::{PathFinding, probe};
 
@@ -167,7 +168,7 @@ impl PathProbes {
 
     /// Sets what a group of a trial has to know of the paths.
     pub(super) fn fit(&self, group: &mut Group) {
-        if group.contender.via.is_turn() {
+        if unprobed(&group.contender).is_some() {
             return;
         }
         group.paths = self.found.iter().map(FoundPath::mtu).collect();
@@ -203,15 +204,16 @@ impl PathProbes {
         if !record.valid || is_lossy(record) {
             self.refresh(far, stop, |found, now| found.age(now) >= found.holds);
         }
-        let is_turn = work.contender.via.is_turn();
+        let unknown = unprobed(&work.contender);
         let paths = self.found.iter().filter_map(FoundPath::recorded);
         record.path_mtu = paths
-            .map(|path| match is_turn {
-                true => ProbedPath { mtu: None, unknown: Some(UnknownMtu::Turn), ..path },
-                false => path,
+            .map(|path| match unknown {
+                Some(_) => ProbedPath { mtu: None, unknown, ..path },
+                None => path,
             })
             .collect();
-        let hole = self.hole().filter(|_| !is_turn && (before.is_none() || is_lossy(record)));
+        let is_new = before.is_none() || is_lossy(record);
+        let hole = self.hole().filter(|_| unknown.is_none() && is_new);
         if let (Some(why), Some(hole)) = (&mut record.why_invalid, hole) {
             why.push_str(&format!("; {hole}"));
         }
@@ -231,7 +233,7 @@ impl PathProbes {
         if far.servers().is_empty()
             || far.is_lost()
             || !may_be_the_path
-            || pairing.contender.via.is_turn()
+            || unprobed(&pairing.contender).is_some()
         {
             return error;
         }
@@ -256,7 +258,7 @@ impl PathProbes {
         stop: &AtomicBool,
         is_due: impl Fn(&FoundPath, Nanos) -> bool,
     ) {
-        for (at, (host, server)) in far.hosts().into_iter().enumerate() {
+        for (at, FarHost { host, server }) in far.hosts().iter().enumerate() {
             let known = self.found.get_mut(at).filter(|found| found.server == server.address);
             match known {
                 Some(found) if !is_due(found, Monotonic.now()) => {}
@@ -312,8 +314,18 @@ fn over_udp(pairing: &Pairing) -> Option<(&Contender, CastPart)> {
     all.find(|(contender, _)| {
         contender.transport.info().is_over_udp
             && contender.transport.parts().is_empty()
-            && !contender.via.is_turn()
+            && unprobed(contender).is_none()
     })
+}
+
+/// Returns the reason why nothing is known of the way of a contender, if it is another than that of the probes, which go
+/// straight to the server of the far end.
+fn unprobed(contender: &Contender) -> Option<UnknownMtu> {
+    match &contender.via {
+        Via::Direct | Via::Relay => None,
+        Via::RelayAt { .. } => Some(UnknownMtu::Relay),
+        Via::Coturn | Via::Turn { .. } => Some(UnknownMtu::Turn),
+    }
 }
 
 /// Returns true if a trial lost half of its messages, as where large ones vanish from some moment on.
@@ -327,5 +339,18 @@ fn evidence(error: Error) -> String {
     match error {
         Error::Blocked { evidence } => evidence,
         error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_say_nothing_of_a_way_through_another_host() {
+        let of = |typed: &str| unprobed(&Contender::parse(typed).unwrap());
+        assert_eq!((of("udp"), of("udp:via=relay")), (None, None));
+        assert_eq!(of("tcp:via=relay@relay.example"), Some(UnknownMtu::Relay));
+        assert_eq!(of("udp:via=turn:turn.example"), Some(UnknownMtu::Turn));
     }
 }

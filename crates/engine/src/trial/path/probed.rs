@@ -29,6 +29,8 @@ pub enum UnknownMtu {
     Silent,
     /// UDP that does not get through.
     UdpBlocked,
+    /// Relay at a third host on the way, which probes do not take.
+    Relay,
     /// TURN server on the way, behind which the server of the race answers no probes.
     Turn,
 }
@@ -41,6 +43,7 @@ impl UnknownMtu {
             UnknownMtu::Refused => "its server refused the probes, as its log says",
             UnknownMtu::Silent => "it fell silent meanwhile",
             UnknownMtu::UdpBlocked => "UDP does not get through",
+            UnknownMtu::Relay => "probes do not go through a relay at a third host",
             UnknownMtu::Turn => "probes do not go through a TURN server",
         }
     }

@@ -1,16 +1,18 @@
 //! Relay at a server: its near ends come in at the server's port, which hands over those whose hello names the trial
 //! and that come from the client's address. It forwards them to one far end, of the same trial on the same host, whose
-//! address the server has from that far end itself: no client says where a relay leads.
+//! address the server has from that far end itself: no client says where this relay leads.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{LARGEST, MOST, RECEIVE_BUFFER, RelayedStream, TURN, poll_for, ready, turn_all};
+use super::{NearEnds, NearSocket, RECEIVE_BUFFER, Relay};
+use crate::contract::Patience;
 use crate::datapath::option::Buffer;
+use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::Address;
@@ -34,115 +36,54 @@ pub(in crate::trial) fn run(
         return Err(Error::usage("a relay at a server needs the token of its trial"));
     };
     send_message(&mut control, &FromAgent::Ready { endpoint: Address::Ip(plan.at) })?;
-    let (streams, pairs, scratch) = (Vec::new(), Vec::new(), vec![0; LARGEST]);
-    let mut relay = HandedRelay { to: plan.to, token, door, streams, pairs, scratch };
-    relay.forward(&control).map_err(|e| Error::setup("wait for what is to be relayed", e))
+    Relay::new(plan.to).forward(&control, &mut Door { token, door })
 }
 
-struct HandedRelay {
-    to: SocketAddr,
-    token: Token,
-    door: HandOver,
-    streams: Vec<RelayedStream>,
-    pairs: Vec<DatagramPair>,
-    scratch: Vec<u8>,
+/// Near ends that a server hands over. The server has read their hellos, which the far end gets anew.
+pub(super) struct Door {
+    pub(super) token: Token,
+    pub(super) door: HandOver,
 }
 
-/// Sockets of a near end that sends datagrams: to it, from the server's port, and to the far end.
-struct DatagramPair {
-    near: UdpSocket,
-    far: UdpSocket,
-}
-
-impl HandedRelay {
-    fn forward(&mut self, control: &UnixStream) -> io::Result<()> {
-        let mut waiting = Vec::new();
-        loop {
-            waiting.clear();
-            waiting.extend([
-                poll_for(control.as_raw_fd(), libc::POLLIN),
-                poll_for(self.door.as_fd().as_raw_fd(), libc::POLLIN),
-            ]);
-            let sockets = self.pairs.iter().flat_map(|pair| [&pair.near, &pair.far]);
-            waiting.extend(sockets.map(|socket| poll_for(socket.as_raw_fd(), libc::POLLIN)));
-            waiting.extend(self.streams.iter().flat_map(RelayedStream::waits_for));
-            let Some(is_ready) = ready(&mut waiting)? else { continue };
-            let (first, rest) = is_ready.split_at(2);
-            if first[0] {
-                return Ok(());
-            }
-            let (pairs, streams) = rest.split_at(2 * self.pairs.len());
-            for (pair, ends) in self.pairs.iter().zip(pairs.chunks_exact(2)) {
-                pair.turn(ends, &mut self.scratch);
-            }
-            turn_all(&mut self.streams, streams);
-            if first[1] {
-                self.take()?;
-            }
-        }
+impl NearEnds for Door {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.door.as_fd()]
     }
 
-    /// Takes a near end that was handed over. The server has read its hello, which the far end gets anew.
-    fn take(&mut self) -> io::Result<()> {
-        let Some(handed) = self.door.take(Nanos::ZERO)? else { return Ok(()) };
-        if self.streams.len() + self.pairs.len() >= MOST {
-            return Ok(());
-        }
+    fn admit(&mut self, relay: &mut Relay) -> io::Result<()> {
         let hello = |flow| Hello { token: self.token, flow }.encode();
-        // A near end that cannot be relayed sees its connection end, or no answer.
-        match handed {
-            HandedConnection::Stream { flow, socket } => {
-                if let Ok(mut stream) = RelayedStream::between(TcpStream::from(socket), self.to) {
-                    stream.begin(&hello(flow));
-                    self.streams.push(stream);
+        match self.door.take(Nanos::ZERO)? {
+            Some(HandedConnection::Stream { flow, socket }) => {
+                relay.add_stream(TcpStream::from(socket), &hello(flow));
+            }
+            Some(HandedConnection::Datagrams { flow, local, peer, .. }) => {
+                if let Ok(near) = near_socket(local, peer)
+                    && let Ok(at) = relay.add_pair(NearSocket::Own(near))
+                {
+                    let _ = relay.pairs[at].far.send(&hello(flow), Patience::None);
                 }
             }
-            HandedConnection::Datagrams { flow, local, peer } => {
-                if let Ok(pair) = DatagramPair::between(local, peer, self.to) {
-                    let _ = pair.far.send(&hello(flow));
-                    self.pairs.push(pair);
-                }
-            }
+            None => {}
         }
         Ok(())
     }
 }
 
-impl DatagramPair {
-    fn between(local: SocketAddr, peer: SocketAddr, to: SocketAddr) -> io::Result<DatagramPair> {
-        let near = Socket::new(Domain::for_address(local), Type::DGRAM, None)?;
-        // The server has the same port, for hellos.
-        near.set_reuse_address(true)?;
-        near.bind(&local.into())?;
-        near.connect(&peer.into())?;
-        let far = UdpSocket::bind(SocketAddr::new(to.ip(), 0))?;
-        far.connect(to)?;
-        let near = UdpSocket::from(near);
-        for socket in [&near, &far] {
-            socket.set_nonblocking(true)?;
-            let _ = Buffer::Receive.request(&SockRef::from(socket), Some(RECEIVE_BUFFER));
-        }
-        Ok(DatagramPair { near, far })
-    }
-
-    /// Forwards the datagrams of both ends that have some.
-    fn turn(&self, ready: &[bool], scratch: &mut [u8]) {
-        let ways = [(&self.near, &self.far), (&self.far, &self.near)];
-        for ((from, to), _) in ways.into_iter().zip(ready).filter(|(_, ready)| **ready) {
-            for _ in 0..TURN {
-                // An error is the network's report about an earlier datagram.
-                let Ok(len) = from.recv(scratch) else { break };
-                // A datagram that does not fit is lost, as on any path.
-                let _ = to.send(&scratch[..len]);
-            }
-        }
-    }
+/// Returns a socket that is connected to a near end, at the server's port.
+fn near_socket(local: SocketAddr, peer: SocketAddr) -> io::Result<CountedSocket> {
+    let near = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    // The server has the same port, for hellos.
+    near.set_reuse_address(true)?;
+    near.bind(&local.into())?;
+    let _ = Buffer::Receive.request(&near, Some(RECEIVE_BUFFER));
+    near.connect(&peer.into())?;
+    CountedSocket::new(near)
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, UdpSocket};
     use std::thread;
 
     use super::*;
@@ -152,9 +93,8 @@ mod tests {
     /// A thread of a test must not be confined.
     fn relay(to: SocketAddr, door: HandOver) -> (UnixStream, thread::JoinHandle<()>) {
         let (race, control) = UnixStream::pair().unwrap();
-        let (streams, pairs, scratch) = (Vec::new(), Vec::new(), vec![0; LARGEST]);
-        let mut relay = HandedRelay { to, token: TOKEN, door, streams, pairs, scratch };
-        (race, thread::spawn(move || relay.forward(&control).unwrap()))
+        let mut door = Door { token: TOKEN, door };
+        (race, thread::spawn(move || Relay::new(to).forward(&control, &mut door).unwrap()))
     }
 
     #[test]

@@ -31,20 +31,24 @@ impl RelayWay {
     pub(in crate::trial) fn of(via: &Via, far: &Far) -> Result<Option<RelayWay>> {
         let (server, credentials) = match via {
             Via::Direct => return Ok(None),
-            Via::Relay => (None, None),
+            Via::Relay | Via::RelayAt { .. } => (None, None),
             Via::Coturn => (None, Some(fresh()?)),
             Via::Turn { host, port } => {
                 (Some(find(host, *port, far)?), TurnCredentials::from_environment()?)
             }
         };
+        let relay = match via {
+            Via::RelayAt { host } => far.relay(host).map(|relay| relay.address),
+            _ => None,
+        };
         let overhead = if via.is_turn() { OVERHEAD as u32 } else { 0 };
-        let mtu = match (far, server) {
+        let mtu = match (far, server.or(relay)) {
             (Far::Emulated(path), _) => Some(path.mtu()),
-            (Far::Loopback(_) | Far::Server { .. } | Far::Others { .. }, Some(server)) => {
+            (Far::Loopback(_) | Far::Servers(_) | Far::Others { .. }, Some(server)) => {
                 mtu_to(server)
             }
             (Far::Loopback(family), None) => mtu_to(SocketAddr::new(family.loopback(), 9)),
-            (Far::Server { server, .. }, None) => mtu_to(server.address),
+            (Far::Servers(_), None) => far.first_server().and_then(|far| mtu_to(far.address)),
             (Far::Others { address, .. }, None) => mtu_to(*address),
         };
         let mtu = mtu.map(|mtu| mtu.saturating_sub(overhead));
@@ -74,7 +78,9 @@ fn find(host: &str, port: u16, far: &Far) -> Result<SocketAddr> {
         }
         Far::Loopback(Family::V6) => false,
         Far::Loopback(_) => true,
-        Far::Server { server, .. } => server.address.ip().to_canonical().is_ipv4(),
+        Far::Servers(_) => {
+            far.first_server().is_none_or(|far| far.address.ip().to_canonical().is_ipv4())
+        }
         Far::Others { address, .. } => address.ip().to_canonical().is_ipv4(),
     };
     let failed = |e| Error::setup(format!("find the TURN server {host}:{port}"), e);

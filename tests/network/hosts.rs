@@ -1,0 +1,155 @@
+//! More than one far host: relays on a third one, receivers on several, and the clocks of each.
+//!
+//! Needs root, `ip` and, for what is blocked, `nft`; says so and passes where they are missing.
+
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::away::{FAR, Star, ended};
+use crate::net::{can, check_schema, outcome, run};
+
+/// Hosts of a star beside the near one.
+const RELAY: &str = "198.18.1.2";
+const OTHER: &str = "198.18.2.2";
+
+/// Races from the first host of a star; returns the result.
+fn race(star: &Star, args: &[&str], dir: &Path) -> Value {
+    let short = ["--blocks", "1", "--margin", "50%", "-q"];
+    ended(star.race(0, &[args, &short].concat(), dir));
+    let result = outcome(&dir.join("0.json"));
+    std::fs::remove_file(dir.join("0.json")).unwrap();
+    check_schema(&result);
+    result
+}
+
+/// Debian's coturn on a host; ended when dropped.
+struct TurnServer(Child);
+
+impl Drop for TurnServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn turn_server(host: &str, ip: &str) -> TurnServer {
+    let child = Command::new("ip")
+        .args([
+            "netns",
+            "exec",
+            host,
+            "turnserver",
+            "-n",
+            "--no-auth",
+            "--no-cli",
+            "--no-tls",
+            "--no-dtls",
+        ])
+        .args([
+            "--no-tcp",
+            "--no-tcp-relay",
+            "--pidfile=/dev/null",
+            "--userdb=:memory:",
+            "--log-file=stdout",
+        ])
+        .args([format!("--listening-ip={ip}"), format!("--relay-ip={ip}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    TurnServer(child.unwrap())
+}
+
+/// Datagrams from the near host to the far one are blocked, so that only relayed ones arrive; a relay and a TURN server
+/// are on two further hosts.
+#[test]
+fn relays_and_turn_servers_on_third_hosts_carry_what_the_direct_way_blocks() {
+    if !can(&["ip", "nft"]) {
+        return;
+    }
+    let star = Star::new("y", 3);
+    let block = "add table ip d; add chain ip d c { type filter hook forward priority 0; };
+                 add rule ip d c iifname n0 oifname far ip protocol udp drop;
+                 add rule ip d c iifname far oifname n0 ip protocol udp drop;";
+    run("ip", &["netns", "exec", &star.router, "nft", block]);
+    let _far = star.serve_on(&star.far, &[], "");
+    let relay = star.serve_on(&star.near[1], &["--relay-to", "198.18.100.0/24"], "");
+    let closed = star.serve_on(&star.near[1], &["--port", "5211"], "");
+    let narrow = ["--port", "5212", "--relay-to", FAR, "--max-rate", "1mbit"];
+    let _narrow = star.serve_on(&star.near[1], &narrow, "");
+    let dir = tempfile::tempdir().unwrap();
+    let [udp, tcp, quic] = ["udp", "tcp", "quic"].map(|one| format!("{one}:via=relay@{RELAY}"));
+    let refused = format!("udp:via=relay@{RELAY}:5211");
+    let mut contenders = vec![&*udp, &*tcp, &*quic, &*refused];
+    let turn = format!("udp:via=turn:{OTHER}");
+    let turn_is_here = can(&["turnserver"]);
+    let _turn = turn_is_here.then(|| turn_server(&star.near[2], OTHER));
+    if turn_is_here {
+        contenders.push(&turn);
+    }
+    let result =
+        race(&star, &[&contenders[..], &["-w", "ping:count=20,warmup=1"]].concat(), dir.path());
+    let trials = result["trials"].as_array().unwrap();
+    for contender in (0..contenders.len()).filter(|one| *one != 3) {
+        let own = || trials.iter().filter(|trial| trial["contender"] == contender);
+        assert!(own().count() > 0, "{}", result["contenders"][contender]);
+        for trial in own() {
+            assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
+        }
+    }
+    let why = result["contenders"][3]["limited"].as_str().unwrap();
+    assert!(why.contains("`deadheat serve --relay-to 198.18.100.2`"), "{why}");
+    closed.line(0, "refused: ");
+    let (_, line) = relay.line(0, "done in");
+    assert!(line.contains(&format!("relay to {FAR}:5210, udp:via=relay@{RELAY} ping:")), "{line}");
+
+    // The relay's own limits hold for what it forwards.
+    let narrow = format!("tcp:via=relay@{RELAY}:5212");
+    let result = race(&star, &["tcp", &narrow, "-w", "bulk:bytes=4MB"], dir.path());
+    let why = result["contenders"][1]["limited"].as_str().unwrap();
+    assert!(why.contains("--max-rate"), "{why}");
+}
+
+/// The far hosts' clocks are hours and seconds ahead and run at rates of their own; each receiver has its host's. A relay
+/// in front of each is on one host.
+#[test]
+fn receivers_on_several_hosts_have_the_clocks_of_their_hosts() {
+    if !can(&["ip"]) {
+        return;
+    }
+    let star = Star::new("k", 3);
+    let _far = star.serve_on(&star.far, &[], "18000,100");
+    let _other = star.serve_on(&star.near[2], &[], "7,-80");
+    let relay = star.serve_on(&star.near[1], &["--relay-to", "198.18.0.0/16"], "");
+    let dir = tempfile::tempdir().unwrap();
+    let relayed = format!("udp:via=relay@{RELAY}");
+    let work = "state:direction=up,receivers=2,hz=200,count=100";
+    let result = race(&star, &["udp", &relayed, "tcp", "-w", work, "--to", OTHER], dir.path());
+    assert_eq!(result["path"]["address"], format!("{FAR}:5210, {OTHER}:5210"));
+    for trial in result["trials"].as_array().unwrap() {
+        // Where the host is busy, some updates are left out.
+        let up = &trial["ledger"]["up"];
+        assert!(up["delivered"] == up["sent"] && up["sent"].as_u64() > Some(100), "{trial}");
+        let clock = &trial["clock"];
+        assert_eq!(clock["hosts"], 2, "{trial}");
+        // With one map for both the ages of one receiver would be off by hours.
+        let age = trial["metrics"]["age_mean_ns"].as_f64().unwrap();
+        let bound = clock["error_bound_ns"].as_f64().unwrap();
+        assert!((0.0..1e9).contains(&(age + bound)), "{trial}");
+    }
+    relay.line(1, &format!("relay to {OTHER}:5210"));
+    for trial in race(
+        &star,
+        &[&relayed, "-w", "fanout:receivers=3,bytes=200kB", "--to", OTHER, "--blast"],
+        dir.path(),
+    )["trials"]
+        .as_array()
+        .unwrap()
+    {
+        assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 1e5, "{trial}");
+        assert_eq!(trial["clock"]["hosts"], 2, "{trial}");
+    }
+}
