@@ -22,7 +22,7 @@ pub(super) struct Star {
 
 impl Star {
     pub(super) fn new(name: &str, clients: usize) -> Star {
-        let named = |what: &str| format!("dh{}{name}{what}", std::process::id());
+        let named = |what: &str| format!("dh{}star{name}{what}", std::process::id());
         let near = (0..clients).map(|client| named(&client.to_string())).collect();
         let star = Star { near, router: named("r"), far: named("f") };
         for host in star.near.iter().chain([&star.router, &star.far]) {

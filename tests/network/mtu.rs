@@ -26,7 +26,7 @@ impl RoutedHosts {
     /// Links of `mtu` bytes, and of `narrow` bytes between the router and the far host.
     fn new(name: &str, mtu: u32, narrow: u32) -> RoutedHosts {
         let id = std::process::id();
-        let host = |end| format!("dh{id}{name}{end}");
+        let host = |end| format!("dh{id}mtu{name}{end}");
         let hosts = RoutedHosts { near: host("n"), router: host("r"), far: host("f") };
         let [near, router, far] = [&hosts.near, &hosts.router, &hosts.far].map(String::as_str);
         for host in [near, router, far] {
