@@ -65,6 +65,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network remote::cells
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network answers::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::report::{self, Report};
 use crate::transport::Transport;
 use crate::transport::far_end::FarEnd;
+use crate::transport::responder::Responder;
 use crate::workload::Workload;
 use crate::{cli, trial};
 
@@ -35,6 +36,7 @@ impl Program {
         let registry = Registry {
             transports: deadheat_transports::ALL.to_vec(),
             far_ends: deadheat_far_ends::ALL.to_vec(),
+            responders: deadheat_far_ends::responders::ALL.to_vec(),
             optional: deadheat_transports::OPTIONAL.to_vec(),
             workloads: deadheat_workloads::ALL.to_vec(),
             studies: STUDIES.to_vec(),
@@ -54,6 +56,13 @@ impl Program {
     #[must_use]
     pub fn far_end(mut self, far_end: &'static dyn FarEnd) -> Program {
         self.registry.far_ends.push(far_end);
+        self
+    }
+
+    /// Adds a responder to the clients of another program: what `serve --NAME` opens.
+    #[must_use]
+    pub fn responder(mut self, responder: &'static dyn Responder) -> Program {
+        self.registry.responders.push(responder);
         self
     }
 

@@ -45,6 +45,7 @@ mod path;
 mod progress;
 mod race;
 mod report;
+mod responders;
 mod screen;
 mod secret;
 mod serve;

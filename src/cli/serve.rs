@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use clap::Args;
 use deadheat_base::clocks::ClockMap;
 
+use super::responders::ResponderArgs;
 use super::secret;
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
@@ -94,6 +95,9 @@ pub(super) struct ServeArgs {
     /// that it has the trial's far end, and its traffic counts among this server's limits.
     #[arg(long, value_name = "ADDR[/BITS],...", hide_short_help = true)]
     pub relay_to: Option<String>,
+    /// Responders to the clients of other programs.
+    #[command(flatten)]
+    pub responders: ResponderArgs,
     /// Write no log lines
     #[arg(short, long)]
     pub quiet: bool,
@@ -138,6 +142,12 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(relays) = relays {
         log(&format!("relays for its clients to far ends at {relays}"));
     }
+    server.responders().for_each(|sentence| log(&sentence));
+    if !is_open && server.responders().next().is_some() {
+        log(
+            "the secret does not bind the clients of other programs: their protocols have no place for it",
+        );
+    }
     log(&format!(
         "each trial may last {} and carry {} at {} per direction; trials at once: {}",
         limits.duration_ns,
@@ -148,7 +158,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(pin) = pin {
         log(&format!("control is encrypted for who gives this pin: --pin {pin}"));
     }
-    for file in [&args.secret_file, &args.key_file].into_iter().flatten() {
+    let files = [&args.secret_file, &args.key_file].into_iter().flatten();
+    for file in files.chain(args.responders.files()) {
         private_file::exposed(file).iter().for_each(|warning| log(warning));
     }
     if is_open {
@@ -186,6 +197,7 @@ impl ServeArgs {
                 .relay_to
                 .as_deref()
                 .map_or_else(|| Ok(RelayTo::default()), RelayTo::parse)?,
+            responders: self.responders.resolve(|name| std::env::var(name).ok())?,
             clock: test_clock(),
             ..Config::default()
         })

@@ -248,6 +248,8 @@ fn report() -> AgentReport {
 pub(crate) struct Far {
     pub(crate) address: SocketAddr,
     pub(crate) seen: Receiver<Seen>,
+    /// Addresses of its responders, by name.
+    pub(crate) responders: Vec<(&'static str, SocketAddr)>,
     lines: Receiver<String>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<deadheat::Result<()>>>,
@@ -273,11 +275,13 @@ impl Far {
         let facts = HostFacts::gather();
         let server = Server::bind(config, facts, Box::new(starter), Box::new(log)).unwrap();
         let address = server.local_addr();
+        let responders = server.responder_addrs().collect();
         let stop = Arc::new(Stop::new().unwrap());
         let rope = Arc::clone(&stop);
         Far {
             address,
             seen,
+            responders,
             lines,
             stop,
             thread: Some(std::thread::spawn(move || server.run(&rope))),

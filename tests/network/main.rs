@@ -4,6 +4,7 @@
 #[path = "../common/handed_in.rs"]
 mod handed_in;
 
+mod answers;
 mod away;
 mod emulated;
 mod external;

@@ -43,6 +43,16 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("around", "a connection with the headers of a far end"),
             ("exchange", "first bytes of connections, with a deadline"),
             ("reflected", "messages that a reflector sends back without their content"),
+            ("responders", "answers to the clients of other programs"),
+        ],
+    },
+    Folder {
+        place: "crates/far_ends/src/responders/",
+        parent: "mod.rs",
+        through: &[],
+        helpers: &[
+            ("table", "clients of a responder, bounded in number"),
+            ("testing", "a host of responders in tests"),
         ],
     },
     Folder {

@@ -8,6 +8,7 @@ use crate::race::written::BundledFile;
 use crate::study::bundled as studies;
 use crate::transport::far_end::{self, FarEnd};
 use crate::transport::optional::{self, Optional};
+use crate::transport::responder::{self, Responder};
 use crate::transport::{self, Transport};
 use crate::workload::{self, Workload};
 
@@ -18,6 +19,8 @@ pub struct Registry {
     pub transports: Vec<&'static dyn Transport>,
     /// Far ends of others.
     pub far_ends: Vec<&'static dyn FarEnd>,
+    /// Responders to the clients of other programs.
+    pub responders: Vec<&'static dyn Responder>,
     /// Transports that a build may leave out.
     pub optional: Vec<&'static Optional>,
     /// Workloads; the first is the default.
@@ -38,8 +41,10 @@ impl Registry {
         unique("transport", self.transports.iter().map(|one| one.info().id))?;
         unique("workload", self.workloads.iter().map(|one| one.info().id))?;
         unique("far end", self.far_ends.iter().map(|one| one.info().id))?;
+        unique("responder", self.responders.iter().map(|one| one.info().id))?;
         transport::ALL.fill(self.transports)?;
         far_end::ALL.fill(self.far_ends)?;
+        responder::ALL.fill(self.responders)?;
         optional::ALL.fill(self.optional)?;
         workload::ALL.fill(self.workloads)?;
         studies::FILES.fill(self.studies)?;

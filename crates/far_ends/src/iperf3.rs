@@ -38,7 +38,7 @@ use datagrams::{Datagrams, LEAST_LEN};
 mod datagrams;
 mod results;
 mod session;
-mod states;
+pub(crate) mod states;
 
 /// Server of iperf3.
 pub(super) struct Iperf3;

@@ -12,11 +12,12 @@ mod host;
 mod iperf3;
 mod irtt;
 mod reflected;
+pub mod responders;
 mod stamp;
 
 #[cfg(test)]
 use deadheat_base::spec;
-use deadheat_base::{error, foreign, time};
+use deadheat_base::{error, foreign, time, units};
 use deadheat_contract::{contract, measurements, workload};
 use deadheat_datapath::{datapath, transport};
 

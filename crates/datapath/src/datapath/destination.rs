@@ -26,6 +26,13 @@ pub struct Destination {
     interface: u32,
 }
 
+impl Destination {
+    /// Returns the number of the interface that it arrived on.
+    pub fn interface(&self) -> u32 {
+        self.interface
+    }
+}
+
 /// Returns the socket address to answer from, so that the answer leaves from the address that the datagram was sent
 /// to.
 pub fn at_port(to: Destination, port: u16) -> SocketAddr {
@@ -69,7 +76,7 @@ pub fn receive_from(
 }
 
 /// Returns the destination that a received `header` carries: an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542).
-fn destination(header: &libc::msghdr) -> Option<Destination> {
+pub(super) fn destination(header: &libc::msghdr) -> Option<Destination> {
     // SAFETY: the kernel filled in the control buffer that `header` describes, which belongs to the caller.
     unsafe { cmsg::messages(header) }.find_map(|message| match (message.level, message.kind) {
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {

@@ -3,6 +3,7 @@
 //! It knows no protocol, message or trial. Every call is counted, and none allocates.
 
 pub mod account;
+pub mod answering;
 mod call;
 pub mod channel;
 pub mod control;

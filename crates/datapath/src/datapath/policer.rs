@@ -41,8 +41,10 @@ const UDP_HEADER: u64 = 8;
 
 /// Direction of bytes, as the index into a pair of counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum Way {
+    /// From this host.
     Sent,
+    /// To this host.
     Received,
 }
 
@@ -189,7 +191,7 @@ fn pass(policer: &Policer, more: [u64; 2]) -> io::Result<()> {
 
 /// Counter of the bytes that a stream of the kernel adds to those its calls move.
 #[derive(Debug)]
-pub(super) struct StreamMeter {
+pub struct StreamMeter {
     /// Bytes of the calls so far, in both directions.
     moved: [u64; 2],
     /// Added bytes that have been counted.
@@ -223,6 +225,12 @@ impl StreamMeter {
         StreamMeter { moved: [0; 2], added: [0; 2], kind, next: Nanos::ZERO }
     }
 
+    /// Creates a meter for a TCP socket of a process without a policer, whose caller charges the bytes itself.
+    pub fn of_tcp(socket: &Socket) -> StreamMeter {
+        let kind = StreamKind::Tcp { headers: option::ip_header_bytes(socket) };
+        StreamMeter { moved: [0; 2], added: [0; 2], kind, next: Nanos::ZERO }
+    }
+
     /// Makes a call that moves bytes, and counts them.
     ///
     /// # Errors
@@ -242,7 +250,7 @@ impl StreamMeter {
     }
 
     /// Returns the bytes of packets for a call and for the time since the last read of `TCP_INFO`.
-    fn count(&mut self, way: Way, bytes: u64, socket: &Socket) -> [u64; 2] {
+    pub fn count(&mut self, way: Way, bytes: u64, socket: &Socket) -> [u64; 2] {
         let mut more = [0; 2];
         more[way as usize] = bytes;
         self.moved[way as usize] += bytes;

@@ -41,6 +41,7 @@ pub mod own_port;
 pub mod path_mtu;
 pub mod plain;
 pub mod prefers;
+pub mod responder;
 pub mod several;
 pub mod spent;
 pub mod udp_handshake;

@@ -6,6 +6,7 @@ use deadheat_base::clocks::ClockMap;
 
 use super::own_ports::Also;
 use super::relay_to::RelayTo;
+use super::responders::ResponderSetup;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::trial::control::Limits;
@@ -52,6 +53,8 @@ pub struct Config {
     pub also: Also,
     /// Far hosts to which it relays for its clients.
     pub relay_to: RelayTo,
+    /// Responders to the clients of other programs.
+    pub responders: Vec<ResponderSetup>,
     /// Clock of the far ends, as a map from this host's: for tests of clocks that are apart.
     pub clock: ClockMap,
 }
@@ -69,6 +72,7 @@ impl Default for Config {
             clients: ServedClients::Any,
             also: Also::new(),
             relay_to: RelayTo::default(),
+            responders: Vec::new(),
             clock: ClockMap::SAME,
         }
     }

@@ -16,6 +16,10 @@ const FILES_PER_CLIENT: u64 = 3;
 /// twice.
 const FILES_PER_END: u64 = 8;
 
+/// Number of descriptors, and of tasks, of a responder: its clients, and the streams of one test.
+const FILES_PER_RESPONDER: u64 = 256;
+const TASKS_PER_RESPONDER: u64 = 160;
+
 /// Least number of unauthenticated connections that must fit: with fewer, honest clients push each other out.
 const FEWEST_STRANGERS: u64 = 16;
 
@@ -41,8 +45,12 @@ pub(super) fn fit(config: &mut Config, allowed: HostLimits) -> Vec<String> {
     // Each client may have connections beside its first, and all of them as many as there are clients.
     let clients = 2 * room.sessions as u64;
     let ends = trials * u64::from(MOST_FAR_ENDS);
+    let responders = config.responders.len() as u64;
     if let Some(files) = allowed.files {
-        let others = OWN_FILES + FILES_PER_CLIENT * clients + FILES_PER_END * ends;
+        let others = OWN_FILES
+            + FILES_PER_CLIENT * clients
+            + FILES_PER_END * ends
+            + FILES_PER_RESPONDER * responders;
         let left = files.saturating_sub(others).max(FEWEST_STRANGERS);
         if left < room.unauthenticated as u64 {
             said.push(format!(
@@ -60,7 +68,7 @@ pub(super) fn fit(config: &mut Config, allowed: HostLimits) -> Vec<String> {
         }
     }
     // A thread for each connection, and for each far end a process; the flows, each with a thread, are a trial's.
-    let tasks = clients + trials * MOST_FLOWS as u64 + ends * 4;
+    let tasks = clients + trials * MOST_FLOWS as u64 + ends * 4 + TASKS_PER_RESPONDER * responders;
     if let Some(free) = allowed.tasks.filter(|free| *free < tasks) {
         said.push(format!(
             "{clients} control connections and {trials} trials of {MOST_FLOWS} flows take up to {tasks} tasks, and {free} are \

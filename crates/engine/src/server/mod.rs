@@ -16,6 +16,8 @@
 //! - `session` runs the trials of an admitted client, one after the other.
 //! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
 //!   agent until the trial ends in any way.
+//! - `responders` answer the clients of other programs: `beside` limits what passes beside trials, and `test_turn` is a
+//!   turn of such a client.
 //! - `own_ports` is the same port number of other protocols, where the operator opens it (`--also`).
 //! - `grants` holds the far ends of one trial together: one turn, one share, one deadline, and limits for their sum.
 //! - `relay_to` bounds the hosts to which it relays for a client (`--relay-to`); it proves itself to them, and they to it.
@@ -46,6 +48,7 @@ use crate::trial::control::FromServer;
 use crate::trial::control::stream::ControlStream;
 
 mod admit;
+mod beside;
 mod config;
 mod connection_limits;
 mod cpu_shares;
@@ -66,10 +69,12 @@ mod pulse;
 mod queue;
 mod relay;
 mod relay_to;
+mod responders;
 mod running;
 mod session;
 mod socket;
 mod stop;
+mod test_turn;
 mod token_table;
 mod wait;
 
@@ -82,11 +87,13 @@ pub use config::{
 pub use log::{Backlog, Log};
 pub use own_ports::{Also, parse_also};
 pub use relay_to::RelayTo;
+pub use responders::ResponderSetup;
 pub use stop::Stop;
 
 use crate::server::connection_limits::{ConnectionLimits, Permit};
 use crate::server::pre_auth::{Arrival, PreAuth};
 use crate::server::token_table::TokenTable;
+use beside::Beside;
 use cpu_shares::CpuShares;
 use fit::HostLimits;
 use grants::Grants;
@@ -94,6 +101,7 @@ use log::Scribe;
 use own_ports::OpenPorts;
 use paid::ByteAccount;
 use queue::Queue;
+use responders::OpenResponders;
 use socket::Sockets;
 
 /// Running far end of one trial.
@@ -133,6 +141,7 @@ pub struct Server {
     shared: Shared,
     sockets: Sockets,
     own_ports: OpenPorts,
+    responders: OpenResponders,
 }
 
 /// State that every session needs.
@@ -146,6 +155,7 @@ struct Shared {
     queue: Arc<Queue>,
     connections: Arc<ConnectionLimits>,
     paid: Arc<ByteAccount>,
+    beside: Beside,
     trials: AtomicU64,
     cpu_shares: CpuShares,
     /// True once a trial of a client has begun.
@@ -173,12 +183,15 @@ impl Server {
             log.line(&said);
         }
         let own_ports = OpenPorts::open(&config.also, sockets.local)?;
+        let responders = OpenResponders::open(&config.responders, sockets.local.ip())?;
+        let paid = ByteAccount::new(config.allowance);
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),
             connections: ConnectionLimits::new(&config),
             token_table: TokenTable::default(),
             grants: Grants::default(),
-            paid: ByteAccount::new(config.allowance),
+            beside: Beside::new(config.limits.rate_bps, Arc::clone(&paid)),
+            paid,
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
             has_served: AtomicBool::new(false),
@@ -187,7 +200,7 @@ impl Server {
             facts,
             starter,
         };
-        Ok(Server { shared, sockets, own_ports })
+        Ok(Server { shared, sockets, own_ports, responders })
     }
 
     /// Returns the address of the port.
@@ -195,9 +208,24 @@ impl Server {
         self.sockets.local
     }
 
+    /// Returns a sentence on each responder: its clients, its port, and its load.
+    pub fn responders(&self) -> impl Iterator<Item = String> {
+        self.responders.sentences()
+    }
+
+    /// Returns the address of each responder, by name.
+    pub fn responder_addrs(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.responders.addresses()
+    }
+
     /// Returns a summary in words of the bytes that its trials have carried, and of connections that arrived too late.
     pub fn summary(&self) -> String {
+        self.shared.beside.settle();
         let mut summary = self.shared.paid.summary();
+        let answered = self.responders.summary();
+        if !answered.is_empty() {
+            summary.push_str(&format!("; answered: {answered}"));
+        }
         let late = self.shared.token_table.late();
         if late > 0 {
             summary.push_str(&format!("; {late} connections arrived after the end of their trial"));
@@ -214,6 +242,7 @@ impl Server {
             let ran = self
                 .own_ports
                 .serve(scope, &self.shared, stop)
+                .and_then(|()| self.responders.serve(scope, &self.shared, stop))
                 .and_then(|()| self.serve(scope, stop));
             // The scope ends with the sessions, so a failure must end them, too.
             stop.pull();
@@ -324,10 +353,16 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     drop(permit);
     if shared.connections.are_free() {
         give_back_memory();
-        if shared.config.clients == ServedClients::One && shared.has_served.load(Ordering::Relaxed)
-        {
-            stop.pull();
-        }
+    }
+    if shared.config.clients == ServedClients::One {
+        stop_after_the_last(shared, stop);
+    }
+}
+
+/// Ends a server that serves one client, once a client that had a trial has left.
+fn stop_after_the_last(shared: &Shared, stop: &Stop) {
+    if shared.connections.are_free() && shared.has_served.load(Ordering::Relaxed) {
+        stop.pull();
     }
 }
 

@@ -81,8 +81,8 @@ impl ByteAccount {
         self.lock().rest(&self.allowance, origin(peer)).map(drop)
     }
 
-    /// Adds the bytes of probes of the path, which are no trial.
-    pub(super) fn add_probes(&self, peer: IpAddr, carried: Ways) {
+    /// Adds bytes that pass beside trials: of probes of the path, and of responders.
+    pub(super) fn add_beside(&self, peer: IpAddr, carried: Ways) {
         let mut state = self.lock();
         add(&mut state.carried, carried);
         state.make_room();

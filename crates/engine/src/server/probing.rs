@@ -133,7 +133,7 @@ impl<'a> ProbeSession<'a> {
 impl Drop for ProbeSession<'_> {
     fn drop(&mut self) {
         if let Some(responder) = &self.responder {
-            self.paid.add_probes(self.client, responder.carried());
+            self.paid.add_beside(self.client, responder.carried());
         }
     }
 }

@@ -4,29 +4,31 @@ use std::fmt;
 
 /// State, as its byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State(pub(super) i8);
+pub(crate) struct State(pub(crate) i8);
 
 impl State {
-    pub(super) const TEST_START: State = State(1);
-    pub(super) const TEST_RUNNING: State = State(2);
-    pub(super) const TEST_END: State = State(4);
-    pub(super) const PARAM_EXCHANGE: State = State(9);
-    pub(super) const CREATE_STREAMS: State = State(10);
-    pub(super) const SERVER_TERMINATE: State = State(11);
-    pub(super) const EXCHANGE_RESULTS: State = State(13);
-    pub(super) const DISPLAY_RESULTS: State = State(14);
-    pub(super) const IPERF_DONE: State = State(16);
-    pub(super) const ACCESS_DENIED: State = State(-1);
-    pub(super) const SERVER_ERROR: State = State(-2);
+    pub(crate) const TEST_START: State = State(1);
+    pub(crate) const TEST_RUNNING: State = State(2);
+    pub(crate) const TEST_END: State = State(4);
+    pub(crate) const PARAM_EXCHANGE: State = State(9);
+    pub(crate) const CREATE_STREAMS: State = State(10);
+    pub(crate) const SERVER_TERMINATE: State = State(11);
+    pub(crate) const CLIENT_TERMINATE: State = State(12);
+    pub(crate) const EXCHANGE_RESULTS: State = State(13);
+    pub(crate) const DISPLAY_RESULTS: State = State(14);
+    pub(crate) const IPERF_DONE: State = State(16);
+    pub(crate) const ACCESS_DENIED: State = State(-1);
+    pub(crate) const SERVER_ERROR: State = State(-2);
 }
 
-const NAMES: [(State, &str); 11] = [
+const NAMES: [(State, &str); 12] = [
     (State::TEST_START, "TEST_START"),
     (State::TEST_RUNNING, "TEST_RUNNING"),
     (State::TEST_END, "TEST_END"),
     (State::PARAM_EXCHANGE, "PARAM_EXCHANGE"),
     (State::CREATE_STREAMS, "CREATE_STREAMS"),
     (State::SERVER_TERMINATE, "SERVER_TERMINATE"),
+    (State::CLIENT_TERMINATE, "CLIENT_TERMINATE"),
     (State::EXCHANGE_RESULTS, "EXCHANGE_RESULTS"),
     (State::DISPLAY_RESULTS, "DISPLAY_RESULTS"),
     (State::IPERF_DONE, "IPERF_DONE"),

@@ -1,0 +1,331 @@
+//! Echo port (RFC 862) over TCP and UDP: it sends back what it gets.
+//!
+//! Two echo ports that answer each other would never end (CERT CA-1996-01), and the source of a datagram can be forged. So
+//! there is no answer to a source port below 1024, to the ports of services that answer anything, and to its own; and after
+//! the longest duration of a test a source gets no answer before it has been silent for a second, which ends any loop.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use deadheat_base::descriptor::ready;
+
+use super::table::{Table, TableLimits, origin};
+use crate::datapath::answering::{self, AnswerSocket, Arrived};
+use crate::datapath::destination::canonical;
+use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::responder::{
+    Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
+};
+
+/// Echo port.
+pub(super) struct EchoResponder;
+
+static INFO: ResponderInfo = ResponderInfo {
+    id: "echo",
+    clients: "echo clients",
+    summary: "Answer echo clients (RFC 862)",
+    port: 7,
+    answers: &[
+        Answered { over: "TCP", what: "each byte back", load: ResponderLoad::Beside },
+        Answered { over: "UDP", what: "each datagram back", load: ResponderLoad::Beside },
+    ],
+    key: None,
+};
+
+/// Ports from 1024 on whose services answer what nobody asked: another source of a loop.
+const ANSWERING: [u16; 6] = [1900, 2112, 3702, 5201, 5353, 11211];
+
+/// Least source port: services that answer stand below.
+const LEAST_PORT: u16 = 1024;
+
+/// Silence after which a source begins anew.
+const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// Limits of the sources of datagrams.
+const SOURCES: TableLimits =
+    TableLimits { in_all: 4_096, of_one: 256, silence: Nanos::from_secs(60) };
+
+/// Number of connections, in all and of one host.
+const MOST_CONNECTIONS: usize = 64;
+const MOST_OF_ONE: usize = 8;
+
+/// Silence after which a connection is closed.
+const IDLE: Nanos = Nanos::from_secs(60);
+
+/// Number of datagrams and of connections that are taken at once, so that a flood leaves time for others.
+const AT_ONCE: usize = 64;
+
+/// Bytes that one read of a connection takes.
+const CHUNK: usize = 16 << 10;
+
+/// Bytes of the headers of a segment, as far as they are known here: IP, TCP and its time stamps.
+const SEGMENT_HEADERS: u64 = 40 + 20 + 12;
+
+/// Longest wait between two looks at times.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+impl Responder for EchoResponder {
+    fn info(&self) -> &'static ResponderInfo {
+        &INFO
+    }
+
+    fn open(&self, at: SocketAddr, _key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
+        let (tcp, udp) = answering::both(at)?;
+        let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
+        let sources = Table::new(SOURCES);
+        Ok(Box::new(OpenEcho { tcp, udp, local, sources, connections: Vec::new() }))
+    }
+}
+
+/// Open echo port.
+struct OpenEcho {
+    tcp: TcpListener,
+    udp: AnswerSocket,
+    local: SocketAddr,
+    sources: Table<SocketAddr, EchoSource>,
+    connections: Vec<EchoConnection>,
+}
+
+/// Source of datagrams.
+struct EchoSource {
+    /// Time since when it has not been silent.
+    since: Nanos,
+    last: Nanos,
+}
+
+/// Connection.
+struct EchoConnection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    /// Bytes that are not sent back yet.
+    left: Vec<u8>,
+    since: Nanos,
+    last: Nanos,
+    /// Time from which more may be read.
+    from: Nanos,
+    is_ended: bool,
+}
+
+impl OpenResponder for OpenEcho {
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let now = Monotonic.now();
+            let has_room = self.connections.len() < MOST_CONNECTIONS;
+            let fds = [
+                Some((stop, libc::POLLIN)),
+                Some((self.udp.as_fd(), libc::POLLIN)),
+                has_room.then_some((self.tcp.as_fd(), libc::POLLIN)),
+            ];
+            let connections = self.connections.iter().map(|one| one.awaits(now));
+            let fds = fds.into_iter().chain(connections);
+            let fds = fds.map(|fd| fd.map_or((None, 0), |(fd, events)| (Some(fd), events)));
+            let is_ready =
+                ready(fds, Some(LOOK)).map_err(|e| Error::setup("wait for echo clients", e))?;
+            if is_ready[0] {
+                return Ok(());
+            }
+            let now = Monotonic.now();
+            let longest = host.limits().duration;
+            for (one, is_ready) in self.connections.iter_mut().zip(&is_ready[3..]) {
+                one.step(*is_ready, host, now, &mut buffer);
+            }
+            self.connections
+                .retain(|one| !one.is_ended && now - one.last < IDLE && now - one.since < longest);
+            if is_ready[1] {
+                self.datagrams(host, now, &mut buffer);
+            }
+            if is_ready[2] {
+                self.accept(host, now);
+            }
+        }
+    }
+}
+
+impl OpenEcho {
+    fn datagrams(&mut self, host: &dyn ResponderHost, now: Nanos, buffer: &mut [u8]) {
+        for _ in 0..AT_ONCE {
+            match self.udp.receive(buffer) {
+                Ok(arrived) if self.is_answered(&arrived, host, now) => {
+                    // No room at the socket, or no way back: the datagram is lost, as datagrams are.
+                    let _ = self.udp.answer(&buffer[..arrived.len], &arrived, None);
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // An answer of ICMP to an earlier datagram.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn is_answered(&mut self, arrived: &Arrived, host: &dyn ResponderHost, now: Nanos) -> bool {
+        let (peer, port) = (arrived.peer, arrived.peer.port());
+        let may_loop = port < LEAST_PORT || port == self.local.port() || ANSWERING.contains(&port);
+        if may_loop || !arrived.is_unicast() {
+            return false;
+        }
+        if self.sources.get(peer, now).is_none() {
+            let source = EchoSource { since: now, last: now };
+            if self.sources.add(peer, peer.ip(), now, source).is_none() {
+                return false;
+            }
+            host.greet(peer, "datagrams");
+        }
+        let Some(source) = self.sources.get(peer, now) else { return false };
+        if now - source.last >= PAUSE {
+            source.since = now;
+        }
+        source.last = now;
+        let bytes = arrived.packet(arrived.len);
+        now - source.since < host.limits().duration && host.beside(peer.ip(), [bytes; 2]).is_ok()
+    }
+
+    fn accept(&mut self, host: &dyn ResponderHost, now: Nanos) {
+        while self.connections.len() < MOST_CONNECTIONS {
+            let Ok((stream, peer)) = self.tcp.accept() else { return };
+            let peer = canonical(peer);
+            let own = self.connections.iter();
+            let own = own.filter(|one| origin(one.peer.ip()) == origin(peer.ip())).count();
+            let is_set_up =
+                stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
+            if own < MOST_OF_ONE && is_set_up {
+                host.greet(peer, "a connection");
+                let left = Vec::new();
+                let (since, last, from) = (now, now, now);
+                let is_ended = false;
+                let one = EchoConnection { stream, peer, left, since, last, from, is_ended };
+                self.connections.push(one);
+            }
+        }
+    }
+}
+
+impl EchoConnection {
+    /// Returns the descriptor with the event that it waits for, if it waits for one.
+    fn awaits(&self, now: Nanos) -> Option<(BorrowedFd<'_>, libc::c_short)> {
+        let events = match self.left.is_empty() {
+            false => libc::POLLOUT,
+            true if now >= self.from => libc::POLLIN,
+            true => return None,
+        };
+        Some((self.stream.as_fd(), events))
+    }
+
+    fn step(&mut self, is_ready: bool, host: &dyn ResponderHost, now: Nanos, buffer: &mut [u8]) {
+        if !is_ready {
+            return;
+        }
+        if self.left.is_empty() {
+            match (&self.stream).read(&mut buffer[..CHUNK]) {
+                Ok(0) => return self.is_ended = true,
+                Ok(len) => {
+                    self.last = now;
+                    self.left.extend_from_slice(&buffer[..len]);
+                    let bytes = len as u64 + SEGMENT_HEADERS;
+                    match host.beside(self.peer.ip(), [bytes; 2]) {
+                        Ok(()) => {}
+                        // It goes back all the same, and nothing more is read before its time.
+                        Err(Some(wait)) => self.from = now + wait,
+                        Err(None) => self.is_ended = true,
+                    }
+                }
+                Err(e) if is_passing(&e) => {}
+                Err(_) => return self.is_ended = true,
+            }
+        }
+        match (&self.stream).write(&self.left) {
+            Ok(sent) => drop(self.left.drain(..sent)),
+            Err(e) if is_passing(&e) => {}
+            Err(_) => self.is_ended = true,
+        }
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::atomic::Ordering;
+
+    use super::super::testing::TestHost;
+    use super::*;
+
+    fn open() -> OpenEcho {
+        let (tcp, udp) = answering::both("127.0.0.1:0".parse().unwrap()).unwrap();
+        let local = udp.local_addr().unwrap();
+        OpenEcho { tcp, udp, local, sources: Table::new(SOURCES), connections: Vec::new() }
+    }
+
+    fn from(peer: &str) -> Arrived {
+        let peer = peer.parse().unwrap();
+        Arrived { len: 100, peer, to: None, ttl: None, field: None, at_ns: None }
+    }
+
+    #[test]
+    fn a_source_that_may_be_a_service_gets_no_answer() {
+        let (mut echo, host) = (open(), TestHost::new());
+        let own = format!("10.0.0.1:{}", echo.local.port());
+        for peer in
+            ["10.0.0.1:7", "10.0.0.1:53", "10.0.0.1:1023", "10.0.0.1:5353", "224.0.0.1:4000", &own]
+        {
+            assert!(!echo.is_answered(&from(peer), &host, Nanos(1)), "{peer}");
+        }
+        assert!(echo.is_answered(&from("10.0.0.1:4000"), &host, Nanos(1)));
+        assert_eq!(*host.charged.lock().unwrap(), [128, 128], "as IP packets, both ways alike");
+        host.exchanges.store(0, Ordering::Relaxed);
+        assert!(!echo.is_answered(&from("10.0.0.1:4000"), &host, Nanos(1)), "beyond the limits");
+    }
+
+    #[test]
+    fn a_loop_ends_with_the_longest_duration_of_a_test() {
+        let (mut echo, host) = (open(), TestHost::new());
+        let (looped, at) = (from("10.0.0.1:7007"), Nanos::from_millis);
+        let answered = |echo: &mut OpenEcho, ms| echo.is_answered(&looped, &host, at(ms));
+        for ms in (0..60_000).step_by(100) {
+            assert!(answered(&mut echo, ms), "{ms}");
+        }
+        assert!(!answered(&mut echo, 60_000) && !answered(&mut echo, 60_900));
+        assert!(answered(&mut echo, 61_900), "it was silent for a second");
+    }
+
+    #[test]
+    fn both_protocols_send_back_what_came_until_the_limit() {
+        let mut echo = open();
+        let (at, host) = (echo.local, TestHost::new());
+        let (stop, stopped) = io::pipe().unwrap();
+        std::thread::scope(|scope| {
+            let host = &host;
+            let served = scope.spawn(move || echo.serve(host, stop.as_fd()));
+            let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+            near.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
+            for len in [0, 1, 1_400] {
+                near.send_to(&vec![len as u8; len], at).unwrap();
+                let mut back = [7; 2_000];
+                assert_eq!(near.recv_from(&mut back).unwrap(), (len, at));
+                assert!(back[..len].iter().all(|byte| *byte == len as u8));
+            }
+            let mut stream = TcpStream::connect(at).unwrap();
+            let sent: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+            let mut back = vec![0; sent.len()];
+            for (sent, back) in sent.chunks(10_000).zip(back.chunks_mut(10_000)) {
+                stream.write_all(sent).unwrap();
+                stream.read_exact(back).unwrap();
+            }
+            assert_eq!(sent, back);
+            drop(stopped);
+            served.join().unwrap().unwrap();
+        });
+        assert!(host.has_said("datagrams") && host.has_said("a connection"));
+        let [sent, received] = *host.charged.lock().unwrap();
+        assert_eq!(sent, received, "no byte more than came");
+    }
+}

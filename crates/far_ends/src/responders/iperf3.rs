@@ -1,0 +1,256 @@
+//! Server of iperf3, for clients from 3.1 on: TCP and UDP, in either direction and in both at once, with up to 128
+//! streams.
+//!
+//! ```text
+//! client                                             here
+//! cookie ────────────────────────────────────────▶   desk: the turn is free?   ── no: ACCESS_DENIED
+//!            ◀──────────────────── PARAM_EXCHANGE
+//! parameters (JSON) ─────────────────────────────▶   within the limits?        ── no: SERVER_ERROR, a number
+//!            ◀──────────────────── CREATE_STREAMS
+//! cookie on each stream, or 4 bytes of UDP ──────▶   streams, by the order of their connections
+//!            ◀────────── TEST_START, TEST_RUNNING
+//! data       ◀───────────────────────────────────▶   a thread for each stream; limits bind at each call
+//! TEST_END ──────────────────────────────────────▶
+//!            ◀────────────────── EXCHANGE_RESULTS
+//! results (JSON) ────────────────────────────────▶
+//!            ◀────────── results, DISPLAY_RESULTS
+//! IPERF_DONE ────────────────────────────────────▶
+//! ```
+//! One test runs at a time, in the turn of a trial; other clients are turned away as iperf3's own server does. UDP is sent to
+//! the address of the control connection alone, which TCP's handshake has proved.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+
+use deadheat_base::descriptor::ready;
+
+use crate::datapath::answering::{self, AnswerSocket};
+use crate::datapath::destination::canonical;
+use crate::error::{Error, Result};
+use crate::iperf3::states::State;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::responder::{
+    Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
+};
+use control::ControlLine;
+use run::{StreamArrival, TestRun};
+
+mod asked;
+mod control;
+mod course;
+mod datagrams;
+mod outcome;
+mod run;
+mod streams;
+mod threads;
+
+/// Server of iperf3.
+pub(super) struct Iperf3Responder;
+
+static INFO: ResponderInfo = ResponderInfo {
+    id: "iperf3",
+    clients: "iperf3 clients",
+    summary: "Answer iperf3 clients",
+    port: 5201,
+    answers: &[
+        Answered {
+            over: "TCP",
+            what: "takes and sends bytes, and counts them",
+            load: ResponderLoad::Turn,
+        },
+        Answered {
+            over: "UDP",
+            what: "takes and sends datagrams, and counts loss and jitter",
+            load: ResponderLoad::Turn,
+        },
+    ],
+    key: None,
+};
+
+/// Length of a cookie: 36 characters and a NUL.
+const COOKIE_LEN: usize = 37;
+
+/// Number of connections that have not sent their cookie yet, and their time for it.
+const MOST_PENDING: usize = 64;
+const COOKIE_TIME: Nanos = Nanos::from_secs(5);
+
+/// Room for datagrams that have arrived.
+const DATAGRAM_ROOM: usize = 4 << 20;
+
+impl Responder for Iperf3Responder {
+    fn info(&self) -> &'static ResponderInfo {
+        &INFO
+    }
+
+    fn open(&self, at: SocketAddr, _key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
+        let (tcp, udp) = answering::both(at)?;
+        udp.make_room(DATAGRAM_ROOM);
+        let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
+        Ok(Box::new(OpenIperf3 { tcp, udp, local }))
+    }
+}
+
+/// Open server.
+struct OpenIperf3 {
+    tcp: TcpListener,
+    udp: AnswerSocket,
+    local: SocketAddr,
+}
+
+/// Cookie of a test.
+type Cookie = [u8; COOKIE_LEN];
+
+/// Test that runs, as those who connect see it.
+struct RunningTest {
+    cookie: Cookie,
+    client: IpAddr,
+    streams: Sender<StreamArrival>,
+}
+
+/// Connection that has not sent its whole cookie.
+struct PendingConnection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    since: Nanos,
+    /// Place among all connections, in their order.
+    order: u64,
+    cookie: Cookie,
+    have: usize,
+}
+
+/// Environment of the tests of a server.
+#[derive(Clone, Copy)]
+struct Desk<'a> {
+    udp: &'a AnswerSocket,
+    here: SocketAddr,
+    host: &'a dyn ResponderHost,
+    stop: BorrowedFd<'a>,
+    running: &'a Mutex<Option<RunningTest>>,
+}
+
+impl OpenResponder for OpenIperf3 {
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
+        let running = Mutex::default();
+        let desk = Desk { udp: &self.udp, here: self.local, host, stop, running: &running };
+        let tcp = &self.tcp;
+        std::thread::scope(|scope| {
+            let (mut pending, mut order) = (Vec::new(), 0);
+            while wait(tcp, stop, &pending)? {
+                read_cookies(&mut pending, &mut |one| desk.judge(scope, one));
+                accept(tcp, &mut pending, &mut order);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Waits for a connection, or for a cookie; returns false when the server stops.
+fn wait(tcp: &TcpListener, stop: BorrowedFd<'_>, pending: &[PendingConnection]) -> Result<bool> {
+    let has_room = pending.len() < MOST_PENDING;
+    let fds = [Some(stop), has_room.then_some(tcp.as_fd())];
+    let fds = fds.into_iter().chain(pending.iter().map(|one| Some(one.stream.as_fd())));
+    let oldest = pending.iter().map(|one| one.since).min();
+    let timeout = oldest.map(|since| since + COOKIE_TIME - Monotonic.now());
+    let found = ready(fds.map(|fd| (fd, libc::POLLIN)), timeout);
+    Ok(!found.map_err(|e| Error::setup("wait for iperf3 clients", e))?[0])
+}
+
+fn accept(tcp: &TcpListener, pending: &mut Vec<PendingConnection>, order: &mut u64) {
+    while pending.len() < MOST_PENDING {
+        let Ok((stream, peer)) = tcp.accept() else { return };
+        if stream.set_nonblocking(true).is_ok() {
+            let (peer, since, cookie) = (canonical(peer), Monotonic.now(), [0; COOKIE_LEN]);
+            pending.push(PendingConnection { stream, peer, since, order: *order, cookie, have: 0 });
+            *order += 1;
+        }
+    }
+}
+
+/// Reads cookies, and hands those that are whole to `judge`.
+fn read_cookies(pending: &mut Vec<PendingConnection>, judge: &mut dyn FnMut(PendingConnection)) {
+    let now = Monotonic.now();
+    for mut one in std::mem::take(pending) {
+        let stays = match (&one.stream).read(&mut one.cookie[one.have..]) {
+            Ok(0) => false,
+            Ok(len) => {
+                one.have += len;
+                true
+            }
+            Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        };
+        if one.have == COOKIE_LEN {
+            judge(one);
+        } else if stays && now - one.since < COOKIE_TIME {
+            pending.push(one);
+        }
+    }
+}
+
+impl<'a> Desk<'a> {
+    /// Hands a connection to the test whose cookie it has, begins a test, or turns it away.
+    fn judge<'scope>(self, scope: &'scope Scope<'scope, '_>, one: PendingConnection)
+    where
+        'a: 'scope,
+    {
+        let PendingConnection { stream, peer, order, cookie, .. } = one;
+        let mut running = self.lock();
+        if let Some(test) = &*running {
+            if test.cookie != cookie || test.client != peer.ip() {
+                self.host.note(peer, "turned away: a test runs");
+                return deny(&stream);
+            }
+            // The test may end just now; then the stream is closed.
+            let _ = test.streams.send(StreamArrival { stream, order });
+            return;
+        }
+        let (streams, arrivals) = channel();
+        *running = Some(RunningTest { cookie, client: peer.ip(), streams });
+        drop(running);
+        self.host.greet(peer, "a test");
+        let work = move || {
+            let control = ControlLine::new(stream, self.stop);
+            let test = TestRun {
+                control,
+                peer,
+                here: self.here,
+                host: self.host,
+                udp: self.udp,
+                arrivals,
+            };
+            let ran = catch_unwind(AssertUnwindSafe(|| test.run()));
+            if ran.is_err() {
+                self.host.note(peer, "the test ended by a fault in deadheat; please report it");
+            }
+            *self.lock() = None;
+        };
+        let spawned =
+            std::thread::Builder::new().name("iperf3 test".into()).spawn_scoped(scope, work);
+        if let Err(e) = spawned {
+            self.host.note(peer, &format!("no thread for it: {e}"));
+            *self.lock() = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'a, Option<RunningTest>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Turns a connection away, as iperf3's server does while a test runs.
+fn deny(mut stream: &TcpStream) {
+    // It may be gone, or take nothing; then it is closed without a word.
+    let _ = stream.write(&State::ACCESS_DENIED.0.to_be_bytes());
+    let _ = stream.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! UDP streams of a test. All of them have the socket of the port: one thread takes what arrives for any of them, and each
+//! stream that is sent from here has a thread of its own.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+
+use deadheat_base::waiting::set_timer_slack;
+
+use super::asked::{AskedTest, TOTAL_RATE};
+use super::control::TestFailure;
+use super::course::Course;
+use super::outcome::{CpuTime, StreamTally};
+use super::threads::ends;
+use crate::datapath::answering::{AnswerSocket, Arrived};
+use crate::datapath::policer::time_at;
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Answer to the first datagram of a stream, as its bytes are on the wire; no more than it had.
+const REPLY: [u8; FIRST_LEN] = [0x36, 0x37, 0x38, 0x39];
+const FIRST_LEN: usize = 4;
+
+/// Number of datagrams that are taken between two looks at the end of the test.
+const AT_ONCE: usize = 64;
+
+/// Bytes of the header: seconds, microseconds, and a number of 32 or 64 bits.
+const NARROW_LEN: usize = 12;
+const WIDE_LEN: usize = 16;
+
+/// Time by which a stream may be behind its rate and catch up.
+const BEHIND: Nanos = Nanos::from_millis(100);
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Datagrams of a stream, by their numbers (iperf3's `iperf_udp.c`).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct DatagramTally {
+    /// Largest number that arrived, or number that was sent.
+    pub(super) packets: u64,
+    /// Numbers that are missing; a late one makes up for one of them.
+    pub(super) lost: u64,
+    /// Spread of delays in seconds (RFC 1889, A.8).
+    pub(super) jitter_s: f64,
+    last_transit_s: Option<f64>,
+    pub(super) omitted_packets: u64,
+    pub(super) omitted_lost: u64,
+}
+
+impl DatagramTally {
+    /// Leaves out all so far.
+    pub(super) fn omit(&mut self) {
+        (self.omitted_packets, self.omitted_lost) = (self.packets, self.lost);
+        (self.jitter_s, self.last_transit_s) = (0.0, None);
+    }
+
+    /// Notes a datagram that arrived at `now`; garbage has no number.
+    fn note(&mut self, datagram: &[u8], is_wide: bool, now: Nanos) {
+        let Some(header) = DatagramHeader::read(datagram, is_wide) else { return };
+        if header.number > self.packets {
+            self.lost += header.number - 1 - self.packets;
+            self.packets = header.number;
+        } else {
+            self.lost = self.lost.saturating_sub(1);
+        }
+        let transit_s = now.signed_since(header.sent) as f64 / SECOND as f64;
+        let last_s = self.last_transit_s.replace(transit_s).unwrap_or(transit_s);
+        self.jitter_s += ((transit_s - last_s).abs() - self.jitter_s) / 16.0;
+    }
+}
+
+/// Header of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DatagramHeader {
+    sent: Nanos,
+    /// Number, from 1.
+    number: u64,
+}
+
+impl DatagramHeader {
+    fn read(datagram: &[u8], is_wide: bool) -> Option<DatagramHeader> {
+        let word = |at: usize| {
+            datagram
+                .get(at..)
+                .and_then(|rest| rest.first_chunk())
+                .map(|word| u32::from_be_bytes(*word))
+        };
+        let number = match is_wide {
+            true => u64::from(word(8)?) << 32 | u64::from(word(12)?),
+            false => u64::from(word(8)?),
+        };
+        let sent = Nanos(u64::from(word(0)?) * SECOND + u64::from(word(4)?) * 1_000);
+        Some(DatagramHeader { sent, number })
+    }
+
+    fn write(self, datagram: &mut [u8], is_wide: bool) {
+        let (secs, micros) = (self.sent.0 / SECOND, self.sent.0 % SECOND / 1_000);
+        datagram[..4].copy_from_slice(&(secs as u32).to_be_bytes());
+        datagram[4..8].copy_from_slice(&(micros as u32).to_be_bytes());
+        if is_wide {
+            datagram[8..WIDE_LEN].copy_from_slice(&self.number.to_be_bytes());
+        } else {
+            datagram[8..NARROW_LEN].copy_from_slice(&(self.number as u32).to_be_bytes());
+        }
+    }
+}
+
+/// Datagrams of one test at the socket of the port.
+pub(super) struct DatagramStreams<'a> {
+    pub(super) udp: &'a AnswerSocket,
+    /// Client, whose address its control connection has proved.
+    pub(super) client: IpAddr,
+    /// First datagram of each stream, in order.
+    pub(super) streams: Vec<Arrived>,
+}
+
+impl<'a> DatagramStreams<'a> {
+    /// Drops what arrived before the test, and expects streams of `client`.
+    pub(super) fn expect(udp: &'a AnswerSocket, client: IpAddr) -> DatagramStreams<'a> {
+        let mut dropped = [0; 1];
+        // Not without an end, should a flood go on.
+        for _ in 0..1 << 16 {
+            if matches!(udp.receive(&mut dropped), Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+            {
+                break;
+            }
+        }
+        DatagramStreams { udp, client, streams: Vec::new() }
+    }
+
+    /// Takes the first datagrams of streams, and answers each.
+    pub(super) fn accept(&mut self, most: usize) {
+        let mut bytes = [0; FIRST_LEN + 1];
+        for _ in 0..AT_ONCE {
+            let arrived = match self.udp.receive(&mut bytes) {
+                Ok(arrived) => arrived,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => continue,
+            };
+            if arrived.len != FIRST_LEN || arrived.peer.ip() != self.client {
+                continue;
+            }
+            let is_known = self.streams.iter().any(|stream| stream.peer == arrived.peer);
+            if !is_known && self.streams.len() < most {
+                self.streams.push(arrived);
+            }
+            if is_known || self.streams.last().is_some_and(|last| last.peer == arrived.peer) {
+                // Where it is lost the client gives up: its protocol sends the first datagram once.
+                let _ = self.udp.answer(&REPLY, &arrived, None);
+            }
+        }
+    }
+
+    /// Takes the datagrams of streams until the course is over; `tallies` are those of the first streams.
+    pub(super) fn receive(
+        &self,
+        asked: &AskedTest,
+        course: &Course<'_>,
+        mut tallies: Vec<StreamTally>,
+    ) -> (Vec<StreamTally>, CpuTime) {
+        let mut datagram = vec![0; 1 << 16];
+        let mut last = course.begin;
+        loop {
+            let is_over = course.is_over();
+            for _ in 0..AT_ONCE {
+                let arrived = match self.udp.receive(&mut datagram) {
+                    Ok(arrived) => arrived,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        if is_over {
+                            return (tallies, CpuTime::of_thread());
+                        }
+                        course.wait_for(self.udp.as_fd(), libc::POLLIN);
+                        break;
+                    }
+                    Err(_) => continue,
+                };
+                let now = Monotonic.now();
+                let is_of = |stream: &Arrived| stream.peer == arrived.peer;
+                let Some(at) = self.streams.iter().position(is_of) else { continue };
+                let due = course.charge(last, [0, arrived.packet(arrived.len)]);
+                last = now;
+                if due[1] > now && !is_over {
+                    let why = "its datagrams came faster than --max-rate";
+                    course.fail(TestFailure::Refused(TOTAL_RATE, why.to_owned()));
+                }
+                let Some(tally) = tallies.get_mut(at) else { continue };
+                tally.begins_to_count(now);
+                tally.add(now, arrived.len as u64);
+                if let Some(datagrams) = &mut tally.datagrams {
+                    datagrams.note(&datagram[..arrived.len], asked.has_wide_numbers, now);
+                }
+            }
+            if is_over && last + BEHIND < Monotonic.now() {
+                return (tallies, CpuTime::of_thread());
+            }
+        }
+    }
+
+    /// Sends the datagrams of the stream `at` until the course is over.
+    pub(super) fn send(
+        &self,
+        at: usize,
+        asked: &AskedTest,
+        course: &Course<'_>,
+        mut tally: StreamTally,
+    ) -> (StreamTally, CpuTime) {
+        set_timer_slack(Nanos(1));
+        let Some(to) = self.streams.get(at) else { return (tally, CpuTime::default()) };
+        let mut datagram = vec![0; asked.len];
+        let (mut number, mut next, mut last) = (0, course.begin, course.begin);
+        while !course.is_over() {
+            let now = Monotonic.now();
+            tally.begins_to_count(now);
+            if next > now {
+                course.sleep_until(next);
+                continue;
+            }
+            let header = DatagramHeader { sent: now, number: number + 1 };
+            header.write(&mut datagram, asked.has_wide_numbers);
+            match self.udp.answer(&datagram, to, asked.field) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    course.wait_for(self.udp.as_fd(), libc::POLLOUT);
+                    continue;
+                }
+                Err(e) if e.raw_os_error() == Some(libc::EMSGSIZE) => {
+                    let why = format!("datagrams of {} bytes do not leave: {e}", asked.len);
+                    course.fail(TestFailure::Gone(why));
+                    break;
+                }
+                // Answers of ICMP to earlier datagrams; a full queue: this one is lost.
+                Err(_) => {}
+            }
+            number += 1;
+            if let Some(datagrams) = &mut tally.datagrams {
+                datagrams.packets = number;
+            }
+            tally.add(now, datagram.len() as u64);
+            let due = course.charge(last, [to.packet(datagram.len()), 0]);
+            last = now;
+            if let Some(rate) = asked.rate {
+                next = next.max(now - BEHIND) + time_at(rate, datagram.len() as u64);
+            }
+            next = next.max(due[0]);
+        }
+        (tally, CpuTime::of_thread())
+    }
+
+    /// Returns the ends of the stream `at`, in words; `local` is the address of the port.
+    pub(super) fn ends(&self, at: usize, local: SocketAddr) -> String {
+        let Some(stream) = self.streams.get(at) else { return "closed".to_owned() };
+        let ip = stream.to.map_or(local.ip(), |to| to.ip.to_canonical());
+        ends(SocketAddr::new(ip, local.port()), stream.peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(number: u64, sent: Nanos, is_wide: bool) -> Vec<u8> {
+        let mut bytes = vec![0; WIDE_LEN];
+        DatagramHeader { sent, number }.write(&mut bytes, is_wide);
+        bytes
+    }
+
+    #[test]
+    fn gaps_are_losses_and_late_ones_make_up_for_them() {
+        let mut tally = DatagramTally::default();
+        for number in [1, 2, 5, 6, 4, 9] {
+            tally.note(&datagram(number, Nanos(0), true), true, Nanos(0));
+        }
+        assert_eq!((tally.packets, tally.lost), (9, 3));
+        tally.omit();
+        tally.note(&datagram(11, Nanos(0), true), true, Nanos(0));
+        assert_eq!((tally.packets, tally.lost), (11, 4));
+        assert_eq!((tally.omitted_packets, tally.omitted_lost), (9, 3));
+    }
+
+    #[test]
+    fn jitter_is_of_differences_whatever_the_clocks() {
+        let mut tally = DatagramTally::default();
+        let hours = Nanos::from_secs(36_000);
+        // Delays of 10, 26 and 10 ms, by a clock that is hours ahead.
+        for (number, sent, arrived) in [(1, 0, 10), (2, 20, 46), (3, 40, 50)] {
+            let sent = Nanos::from_millis(sent) + hours;
+            tally.note(&datagram(number, sent, false), false, Nanos::from_millis(arrived));
+        }
+        let wanted = 0.001 + (0.016 - 0.001) / 16.0;
+        assert!((tally.jitter_s - wanted).abs() < 1e-9, "{}", tally.jitter_s);
+    }
+
+    #[test]
+    fn short_datagrams_have_no_number() {
+        let mut tally = DatagramTally::default();
+        for len in 0..NARROW_LEN {
+            tally.note(&vec![0xff; len], false, Nanos(1));
+        }
+        tally.note(&[0xff; NARROW_LEN], true, Nanos(1));
+        assert_eq!(tally, DatagramTally::default());
+        tally.note(&[0xff; WIDE_LEN], true, Nanos(1));
+        assert_eq!(tally.packets, u64::MAX);
+        tally.note(&[0; WIDE_LEN], true, Nanos(1));
+        assert_eq!(tally.lost, u64::MAX - 2);
+    }
+}

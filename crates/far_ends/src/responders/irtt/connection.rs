@@ -1,0 +1,103 @@
+//! Connection of an irtt client, as the server sees it: its pace, its time, and what arrived.
+
+use std::net::SocketAddr;
+
+use super::parameters::{INTERVAL, IrttLimits, IrttParameters};
+use crate::time::Nanos;
+
+/// Number of requests that may come at once.
+const BURST: f64 = 5.0;
+
+/// Time beyond the longest duration after which a connection is ended.
+const GRACE: Nanos = Nanos::from_secs(2);
+
+/// Connection.
+#[derive(Debug)]
+pub(super) struct IrttConnection {
+    pub(super) peer: SocketAddr,
+    pub(super) parameters: IrttParameters,
+    longest: Nanos,
+    /// Time of the first request, and of the last.
+    used: Option<(Nanos, Nanos)>,
+    /// Number of requests that it may send now.
+    allowance: f64,
+    count: u32,
+    last: Option<u32>,
+    /// Requests before the last one that arrived, by bit: the lowest is the last one itself.
+    window: u64,
+}
+
+/// Verdict on a request that is answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RequestVerdict {
+    pub(super) count: u32,
+    /// Requests that arrived, by bit from this one on; 0 if this one came late.
+    pub(super) window: u64,
+    /// True if the time of the connection is up.
+    pub(super) is_last: bool,
+}
+
+impl IrttConnection {
+    pub(super) fn new(
+        peer: SocketAddr,
+        parameters: IrttParameters,
+        limits: &IrttLimits,
+    ) -> IrttConnection {
+        IrttConnection {
+            peer,
+            parameters,
+            longest: limits.duration,
+            used: None,
+            allowance: BURST,
+            count: 0,
+            last: None,
+            window: 0,
+        }
+    }
+
+    /// Notes the request `number` at `now`; `None` if it came too soon.
+    pub(super) fn request(&mut self, number: u32, now: Nanos) -> Option<RequestVerdict> {
+        let (first, last) = self.used.unwrap_or((now, now));
+        self.used = Some((first, now));
+        let earned = (now - last).0 as f64 / INTERVAL as f64;
+        self.allowance = (self.allowance + earned).min(BURST);
+        if self.allowance < 1.0 {
+            return None;
+        }
+        self.allowance -= 1.0;
+        self.count = self.count.wrapping_add(1);
+        let ahead = number.wrapping_sub(self.last.unwrap_or(number.wrapping_sub(1))) as i32;
+        if ahead >= 0 {
+            self.window = self.window.checked_shl(ahead.unsigned_abs()).unwrap_or(0) | 1;
+            self.last = Some(number);
+        } else {
+            self.window |= 1_u64.checked_shl(ahead.unsigned_abs()).unwrap_or(0);
+        }
+        let window = if ahead >= 0 { self.window } else { 0 };
+        Some(RequestVerdict {
+            count: self.count,
+            window,
+            is_last: now - first > self.longest + GRACE,
+        })
+    }
+}
+
+/// Times of a reply, each by the clock of the day and by the monotonic one, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IrttStamps {
+    pub(super) arrived: [i64; 2],
+    pub(super) left: [i64; 2],
+}
+
+impl IrttStamps {
+    /// Returns the times of a request that arrived at the kernel at `at_ns`, and is answered now.
+    pub(super) fn now(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> IrttStamps {
+        let signed = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX);
+        // The kernel's time is of the day; the same while ago on the other clock.
+        let ago = at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at));
+        IrttStamps {
+            arrived: [signed(wall - ago), signed(steady - ago)],
+            left: [signed(wall), signed(steady)],
+        }
+    }
+}
