@@ -314,9 +314,13 @@ pub trait Sink {
     /// Notes `bytes` of a byte stream that arrived elsewhere: in [`Sink::room`], in [`Sink::file`] inside the kernel,
     /// or discarded by the kernel.
     fn pass(&mut self, bytes: u64);
-    /// Notes the bytes that have arrived so far in any order, with headers, copies and bytes that wait behind a gap.
-    /// Only a protocol in user space knows them.
-    fn arrived(&mut self, _bytes: u64) {}
+    /// Notes how much has arrived so far in any order, with copies and what waits behind a gap, in a unit of the
+    /// transport: bytes with headers, or packets. It is called before the arrivals of that time are noted.
+    fn arrived(&mut self, _amount: u64) {}
+    /// Returns true if the next call of [`Sink::arrived`] is worth a system call.
+    fn wants_arrived(&self) -> bool {
+        false
+    }
     /// Returns memory for the next bytes of a byte stream, if the workload has its own; the transport then reports
     /// arrivals with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {

@@ -237,7 +237,11 @@ impl Sink for DecodingSink<'_> {
         self.sink.pass(bytes);
     }
 
-    fn arrived(&mut self, bytes: u64) {
-        self.sink.arrived(bytes);
+    fn arrived(&mut self, amount: u64) {
+        self.sink.arrived(amount);
+    }
+
+    fn wants_arrived(&self) -> bool {
+        self.sink.wants_arrived()
     }
 }

@@ -77,6 +77,11 @@ pub(super) trait Flavour: Clone + Send + 'static {
         true
     }
 
+    /// Returns how many packets with data have arrived in any order, if some were ahead of others; one system call.
+    fn arrived(&self, _channel: &Self::Channel) -> Option<u64> {
+        None
+    }
+
     /// Returns the options as the kernel reports them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
@@ -286,6 +291,12 @@ impl<F: Flavour> StreamConn<F> {
         }
         Ok(())
     }
+
+    fn say_arrived(&self, sink: &mut dyn Sink) {
+        if let Some(packets) = self.flavour.arrived(&self.channel) {
+            sink.arrived(packets);
+        }
+    }
 }
 
 impl<F: Flavour> Conn for StreamConn<F> {
@@ -389,8 +400,14 @@ impl<F: Flavour> Conn for StreamConn<F> {
         loop {
             match self.drain.step(&mut self.channel, patience, sink)? {
                 None => return Ok(progress),
-                Some(0) => return Ok(Progress::Closed),
+                Some(0) => {
+                    self.say_arrived(sink);
+                    return Ok(Progress::Closed);
+                }
                 Some(_) => self.brought()?,
+            }
+            if sink.wants_arrived() {
+                self.say_arrived(sink);
             }
             progress = Progress::Moved;
             if !self.channel.holds_more() {

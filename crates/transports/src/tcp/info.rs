@@ -68,11 +68,15 @@ const BYTES_RETRANS: usize = 208;
 const REORD_SEEN: usize = 220;
 /// Linux 5.4.
 const SND_WND: usize = 228;
+/// Packets that arrived ahead of others before them (Linux 5.4).
+const RCV_OOOPACK: usize = 224;
 
 /// Fields of `TCP_INFO` that this program reads.
 pub(crate) struct TcpInfo {
     /// State of the connection in the kernel.
     pub(crate) view: TcpView,
+    /// Segments with data that arrived, if any of them was ahead of others; `None` where all were in order so far.
+    pub(crate) arrived_in_any_order: Option<u64>,
     /// The path MTU.
     pub(crate) pmtu_bytes: u64,
     /// State and results of the handshake.
@@ -148,8 +152,11 @@ pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
 pub(crate) fn parse(answer: &[u8]) -> Option<TcpInfo> {
     let view = view(answer)?;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
+    let overtook =
+        answer.get(RCV_OOOPACK..RCV_OOOPACK + 4).is_some_and(|packets| packets != [0; 4]);
     Some(TcpInfo {
         view,
+        arrived_in_any_order: view.data_segs_in.filter(|_| overtook),
         pmtu_bytes: u64::from(pmtu_bytes),
         negotiated: HandshakeFacts::of(answer),
     })
@@ -266,6 +273,15 @@ mod tests {
         assert_eq!(view(&answer[..PACING_RATE + 8]).unwrap().pacing_rate_bps, Some(832));
         assert_eq!(view(&answer[..SND_WND + 3]).unwrap().snd_wnd_bytes, None);
         assert_eq!(view(&answer[..SND_WND + 4]).unwrap().snd_wnd_bytes, Some(228));
+    }
+
+    #[test]
+    fn what_arrived_in_any_order_is_said_once_a_packet_was_ahead() {
+        let mut answer = answer();
+        assert_eq!(parse(&answer).unwrap().arrived_in_any_order, None);
+        answer[RCV_OOOPACK] = 1;
+        assert_eq!(parse(&answer).unwrap().arrived_in_any_order, Some(152));
+        assert_eq!(parse(&answer[..RCV_OOOPACK + 3]).unwrap().arrived_in_any_order, None);
     }
 
     #[test]

@@ -308,6 +308,10 @@ impl Flavour for TcpOptions {
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
+    fn arrived(&self, channel: &CountedSocket) -> Option<u64> {
+        info::read(channel.socket()).ok()?.arrived_in_any_order
+    }
+
     fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
         let Ok(info) = info::read(channel.socket()) else { return counted };

@@ -19,8 +19,17 @@ pub(crate) struct Timing {
 struct Level {
     /// Bytes that were passed to the receiver.
     had: u64,
-    /// Bytes that had arrived in any order, with headers and repeats; `None` if unknown.
+    /// What had arrived in any order, with copies, in a unit of the transport; `None` if unknown.
     brought: Option<u64>,
+}
+
+/// Question to a transport of the kernel, which takes a system call: what has arrived in any order?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Question {
+    #[default]
+    None,
+    Later,
+    Now,
 }
 
 /// Span of a flow, and its progress at some times, noted as bytes arrive.
@@ -29,8 +38,9 @@ pub(crate) struct Marks {
     timing: Timing,
     /// First receive of all, and last.
     heard: Option<(Nanos, Nanos)>,
-    /// Bytes that have arrived in any order, for the next note.
+    /// What has arrived in any order, for the next note.
     brought: Option<u64>,
+    question: Question,
     /// Levels at the first receive of all, and at the end of the warm-up.
     levels: [Level; 2],
     span: Option<ReceiveSpan>,
@@ -44,10 +54,21 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Notes the bytes that have arrived in any order; called before [`Marks::note`] of the same arrival.
+    /// Asks as the warm-up ends what has arrived in any order; the span then begins one arrival later.
+    pub(crate) fn asking(self) -> Marks {
+        Marks { question: Question::Later, ..self }
+    }
+
+    /// Notes what has arrived in any order; called before [`Marks::note`] of the same arrival.
     #[inline]
-    pub(crate) fn arrived(&mut self, bytes: u64) {
-        self.brought = Some(bytes);
+    pub(crate) fn arrived(&mut self, amount: u64) {
+        self.brought = Some(amount);
+    }
+
+    /// Returns true if the span begins with the next arrival, and nobody has said yet what has arrived in any order.
+    #[inline]
+    pub(crate) fn want_arrived(&self) -> bool {
+        self.question == Question::Now
     }
 
     /// Notes an arrival; `bytes` have now arrived in all.
@@ -61,8 +82,13 @@ impl Marks {
         *last = now;
         let Some(span) = &mut self.span else {
             if now - *first >= self.timing.warmup {
-                self.levels[1] = level;
                 let warmed = self.timing.warmup > Nanos::ZERO;
+                if warmed && level.brought.is_none() && self.question == Question::Later {
+                    self.question = Question::Now;
+                    return;
+                }
+                self.question = Question::None;
+                self.levels[1] = level;
                 let (first_bytes, warmup_bytes) = if warmed { (0, bytes) } else { (bytes, 0) };
                 let (first_ns, last_ns) = (now.0, now.0);
                 self.span = Some(ReceiveSpan { first_ns, last_ns, first_bytes, warmup_bytes });
@@ -101,20 +127,22 @@ impl Marks {
     }
 
     /// Returns the bytes that had arrived as the warm-up ended, of `bytes` in all: the bytes `handed_on`, and the bytes
-    /// that waited behind a gap. Their number is estimated: at the end none wait, so the share of the path's bytes that
-    /// had arrived by then is also the share of the content.
+    /// that waited behind a gap. Their number is estimated: at the end none wait, so the share of the path's bytes (or
+    /// packets) that had arrived by then is also the share of the content. A transport that says nothing about the first
+    /// receive counts from the connection's beginning.
     fn there_before(&self, handed_on: u64, bytes: u64) -> u64 {
         let [first, begin] = self.levels;
-        let (Some(from), Some(then), Some(whole)) = (first.brought, begin.brought, self.brought)
-        else {
+        let (had, from) = first.brought.map_or((0, 0), |from| (first.had, from));
+        let (Some(then), Some(whole)) = (begin.brought, self.brought) else {
             return handed_on;
         };
-        if handed_on == 0 || whole <= from {
+        // Without a later answer the whole is unknown.
+        if handed_on == 0 || whole <= then.max(from) {
             return handed_on;
         }
-        let later = u128::from(bytes.saturating_sub(first.had));
+        let later = u128::from(bytes.saturating_sub(had));
         let by_then = later * u128::from(then.saturating_sub(from)) / u128::from(whole - from);
-        (first.had + by_then as u64).clamp(handed_on, bytes.max(handed_on))
+        (had + by_then as u64).clamp(handed_on, bytes.max(handed_on))
     }
 
     /// Returns the goodput of each part in bits per second, with `bytes` in all; empty without parts.
@@ -186,6 +214,37 @@ mod tests {
         let begin = marks.levels[1];
         marks.levels[1] = Level { brought: None, ..begin };
         assert_eq!(marks.span(80 + 48_000).unwrap().warmup_bytes, 12_080, "nobody knows");
+    }
+
+    #[test]
+    fn a_kernel_is_asked_once_and_its_answer_counts_if_it_gives_another_in_the_end() {
+        let us = Nanos::from_micros;
+        let run = |answers: [Option<u64>; 2]| {
+            let timing = Timing { warmup: us(100), measured: us(400) };
+            let mut marks = Marks::new(timing).asking();
+            let mut asked = Vec::new();
+            for (at, had) in
+                [(0, 1000), (90, 2000), (100, 3000), (110, 3000), (120, 8000), (500, 40_000)]
+            {
+                if marks.want_arrived() {
+                    asked.push(at);
+                    if let Some(packets) = answers[0] {
+                        marks.arrived(packets);
+                    }
+                }
+                marks.note(us(at), had);
+            }
+            if let Some(packets) = answers[1] {
+                marks.arrived(packets);
+            }
+            let span = marks.span(40_000).unwrap();
+            (asked, span.first_ns, span.warmup_bytes)
+        };
+        // A tenth of all packets had arrived; 1000 of their bytes waited.
+        assert_eq!(run([Some(4), Some(40)]), (vec![110], 110_000, 4000));
+        for answers in [[None, None], [Some(4), None], [None, Some(40)], [Some(40), Some(40)]] {
+            assert_eq!(run(answers), (vec![110], 110_000, 3000), "{answers:?}");
+        }
     }
 
     #[test]

@@ -62,7 +62,10 @@ impl BulkReceiver {
 
     /// Sets the warm-up and the measured time.
     pub(super) fn timed(self, timing: Timing) -> BulkReceiver {
-        BulkReceiver { marks: Marks::new(timing), ..self }
+        let marks = Marks::new(timing);
+        // Messages that wait behind a gap are handed on as others; a byte stream waits whole.
+        let is_stream = self.framing == Framing::ByteStream;
+        BulkReceiver { marks: if is_stream { marks.asking() } else { marks }, ..self }
     }
 
     fn is_done(&self, now: Nanos) -> bool {
@@ -174,8 +177,13 @@ impl Sink for BulkReceiver {
         }
     }
 
-    fn arrived(&mut self, bytes: u64) {
-        self.marks.arrived(bytes);
+    fn arrived(&mut self, amount: u64) {
+        self.marks.arrived(amount);
+    }
+
+    #[inline]
+    fn wants_arrived(&self) -> bool {
+        self.marks.want_arrived()
     }
 
     fn room(&mut self) -> Option<&mut [u8]> {
