@@ -60,7 +60,10 @@ for client in irtt "$irtt"; do
   done
 done
 if command -v "$stamp" >/dev/null; then
-  cell "stamp-suite" 'received|Received|RTT|rtt' "$stamp" --remote-addr 127.0.0.1 --remote-port "$(port 'STAMP senders')" --count 10
+  for options in "" "--cos --dscp 46 --direct-measurement" "-K PTP --extra-padding 100" "--timestamp-info --location"; do
+    # shellcheck disable=SC2086
+    cell "stamp-suite $options" 'Packets lost: 0 ' "$stamp" -r 127.0.0.1 -p "$(port 'STAMP senders')" -c 10 -d 20 $options
+  done
 else
   echo "left out: $stamp is not there"
 fi

@@ -32,6 +32,8 @@ mod grants;
 mod lies;
 #[path = "far/nonsense.rs"]
 mod nonsense;
+#[path = "far/responders.rs"]
+mod responders;
 
 use far::{Client, Far, Manner, PATIENCE, Seen, frame, greeting, open, plan};
 

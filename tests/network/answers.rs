@@ -195,8 +195,11 @@ fn irtts_client_measures_with_and_without_a_key_and_is_told_the_limits() {
         let saved = fs::read(dir.path().join("irtt.json")).unwrap();
         let saved: Value = serde_json::from_slice(&saved).unwrap();
         let stats = &saved["stats"];
-        assert_eq!(stats["packets_sent"], 15, "{stats}");
-        assert_eq!(stats["server_packets_received"], stats["packets_received"], "{stats}");
+        // A client on a busy host leaves out those that it is late with.
+        let count = |name: &str| stats[name].as_u64().unwrap();
+        assert!((8..=15).contains(&count("packets_sent")), "{stats}");
+        assert_eq!(count("server_packets_received"), count("packets_sent"), "{stats}");
+        assert_eq!(count("packets_received"), count("packets_sent"), "{stats}");
         assert!(stats["server_processing_time"]["n"].as_u64() > Some(0), "{stats}");
         // Faster than the server allows.
         let refused = client(&["-d", "300ms", "-i", "1ms"]);

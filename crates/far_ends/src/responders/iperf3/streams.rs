@@ -1,7 +1,7 @@
 //! TCP streams of a test: a thread each, which sends or receives until the course is over.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 
 use socket2::SockRef;
@@ -144,6 +144,8 @@ impl StreamFlow<'_> {
             }
         }
         tally.retransmits = Some(retransmits(self.stream).saturating_sub(before + omitted));
+        // A client that waits for the rest of a block would otherwise wait for ever. It may be gone.
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Charges bytes of a call; returns the time of the next.

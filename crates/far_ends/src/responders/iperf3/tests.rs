@@ -241,6 +241,25 @@ fn datagrams_of_the_client_alone_open_streams_and_are_answered_by_as_many_bytes(
     });
 }
 
+/// iperf3's client reads whole blocks, and waits for the rest of one before it looks at anything else.
+#[test]
+fn a_download_ends_with_the_test_though_the_client_waits_for_a_whole_block() {
+    against(TestHost::new(), |to| {
+        let mut near = Near::asking(to, &json!({"tcp": true, "time": 5, "reverse": true}));
+        near.expects(&[State::CREATE_STREAMS]);
+        let mut stream = near.stream(to);
+        near.expects(&[State::TEST_START, State::TEST_RUNNING]);
+        stream.0.read_exact(&mut [0; 100_000]).unwrap();
+        near.say(State::TEST_END);
+        let rest = io::copy(&mut stream.0, &mut io::sink()).unwrap();
+        near.expects(&[State::EXCHANGE_RESULTS]);
+        near.send_json(&json!({}));
+        let results = near.json();
+        assert_eq!(results["streams"][0]["bytes"], 100_000 + rest, "{results}");
+        assert!(results["streams"][0]["retransmits"].is_number(), "{results}");
+    });
+}
+
 #[test]
 fn a_server_that_stops_says_so_in_the_protocols_own_words() {
     let (tcp, udp) = answering::both("127.0.0.1:0".parse().unwrap()).unwrap();
