@@ -314,7 +314,7 @@ pub trait Sink {
     /// Notes `bytes` of a byte stream that arrived elsewhere: in [`Sink::room`], in [`Sink::file`] inside the kernel,
     /// or discarded by the kernel.
     fn pass(&mut self, bytes: u64);
-    /// Notes how much has arrived so far in any order, with copies and what waits behind a gap, in a unit of the
+    /// Notes the amount that has arrived so far in any order, with copies and data behind a gap, in a unit of the
     /// transport: bytes with headers, or packets. It is called before the arrivals of that time are noted.
     fn arrived(&mut self, _amount: u64) {}
     /// Returns true if the next call of [`Sink::arrived`] is worth a system call.

@@ -19,13 +19,13 @@ pub(crate) struct Timing {
 struct Level {
     /// Bytes that were passed to the receiver.
     had: u64,
-    /// What had arrived in any order, with copies, in a unit of the transport; `None` if unknown.
+    /// Amount that had arrived in any order, with copies, in a unit of the transport; `None` if unknown.
     brought: Option<u64>,
 }
 
-/// Question to a transport of the kernel, which takes a system call: what has arrived in any order?
+/// Question to a transport of the kernel for the amount that has arrived in any order; the answer takes a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Question {
+enum AmountQuestion {
     #[default]
     None,
     Later,
@@ -38,9 +38,9 @@ pub(crate) struct Marks {
     timing: Timing,
     /// First receive of all, and last.
     heard: Option<(Nanos, Nanos)>,
-    /// What has arrived in any order, for the next note.
+    /// Amount that has arrived in any order, for the next note.
     brought: Option<u64>,
-    question: Question,
+    question: AmountQuestion,
     /// Levels at the first receive of all, and at the end of the warm-up.
     levels: [Level; 2],
     span: Option<ReceiveSpan>,
@@ -54,21 +54,21 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Asks as the warm-up ends what has arrived in any order; the span then begins one arrival later.
+    /// Asks for the amount that has arrived in any order as the warm-up ends; the span then begins one arrival later.
     pub(crate) fn asking(self) -> Marks {
-        Marks { question: Question::Later, ..self }
+        Marks { question: AmountQuestion::Later, ..self }
     }
 
-    /// Notes what has arrived in any order; called before [`Marks::note`] of the same arrival.
+    /// Notes the amount that has arrived in any order; called before [`Marks::note`] of the same arrival.
     #[inline]
     pub(crate) fn arrived(&mut self, amount: u64) {
         self.brought = Some(amount);
     }
 
-    /// Returns true if the span begins with the next arrival, and nobody has said yet what has arrived in any order.
+    /// Returns true if the span begins with the next arrival, and the amount that has arrived in any order is not known yet.
     #[inline]
     pub(crate) fn want_arrived(&self) -> bool {
-        self.question == Question::Now
+        self.question == AmountQuestion::Now
     }
 
     /// Notes an arrival; `bytes` have now arrived in all.
@@ -83,11 +83,11 @@ impl Marks {
         let Some(span) = &mut self.span else {
             if now - *first >= self.timing.warmup {
                 let warmed = self.timing.warmup > Nanos::ZERO;
-                if warmed && level.brought.is_none() && self.question == Question::Later {
-                    self.question = Question::Now;
+                if warmed && level.brought.is_none() && self.question == AmountQuestion::Later {
+                    self.question = AmountQuestion::Now;
                     return;
                 }
-                self.question = Question::None;
+                self.question = AmountQuestion::None;
                 self.levels[1] = level;
                 let (first_bytes, warmup_bytes) = if warmed { (0, bytes) } else { (bytes, 0) };
                 let (first_ns, last_ns) = (now.0, now.0);
