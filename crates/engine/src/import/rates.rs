@@ -91,10 +91,13 @@ pub(super) fn push(arm: &mut Arm, trial: ImportedTrial, metrics: Vec<Metric>) {
 }
 
 /// Returns the bits in a second of a unit of iperf, netperf and wget: `10^6bits/s`, `Mbits/sec`, `KBytes/sec`, `MB/s`.
-/// Bytes have prefixes of 1024 in these programs, and bits of 1000.
 pub(super) fn bits_of(unit: &str) -> Option<f64> {
     let unit = unit.trim();
-    let base = ["/second", "/sec", "/s"].iter().find_map(|end| unit.strip_suffix(end))?;
+    bits_in(["/second", "/sec", "/s"].iter().find_map(|end| unit.strip_suffix(end))?)
+}
+
+/// Returns the bits in a unit of these programs: `Mbits`, `KBytes`. Bytes have prefixes of 1024 in them, and bits of 1000.
+pub(super) fn bits_in(base: &str) -> Option<f64> {
     let (prefix, bits) = ["bits", "bit", "b"]
         .iter()
         .find_map(|name| base.strip_suffix(name).map(|prefix| (prefix, 1.0)))
@@ -108,6 +111,7 @@ pub(super) fn bits_of(unit: &str) -> Option<f64> {
         "10^6" | "m" | "M" => 2,
         "10^9" | "g" | "G" => 3,
         "10^12" | "t" | "T" => 4,
+        "P" => 5,
         "2^10" | "2^20" | "2^30" => return Some(bits * binary(prefix)),
         _ => return None,
     };

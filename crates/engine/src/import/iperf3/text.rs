@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::rates::{bits_in, bits_of};
 use super::document::grow;
 use super::run::{EndSums, Iperf3Run, RunWriter, WaySums};
 use crate::measurements::series::Series;
@@ -79,8 +80,8 @@ impl PrintedRow<'_> {
         };
         let (from, to) = span.split_once('-')?;
         let (from_s, to_s) = (from.parse().ok()?, to.parse().ok()?);
-        let bytes = amount.parse::<f64>().ok()? * bytes_in(amount_unit)?;
-        let bps = rate.parse::<f64>().ok()? * bits_in(rate_unit.strip_suffix("/sec")?)?;
+        let bytes = amount.parse::<f64>().ok()? * bits_in(amount_unit)? / 8.0;
+        let bps = rate.parse::<f64>().ok()? * bits_of(rate_unit)?;
         let mut sums = EndSums {
             seconds: Some(to_s - from_s),
             bytes: Some(bytes),
@@ -106,24 +107,6 @@ impl PrintedRow<'_> {
         let is_omitted = last == "(omitted)";
         Some(PrintedRow { id, tag, from_s, to_s, sums, is_omitted, end })
     }
-}
-
-/// Returns the number of bytes in an amount's unit; their prefixes are powers of 1,024.
-fn bytes_in(unit: &str) -> Option<f64> {
-    prefix(unit.strip_suffix("Bytes")?, 1024.0)
-}
-
-/// Returns the number of bits in a rate's unit: prefixes of bits are powers of 1,000.
-fn bits_in(unit: &str) -> Option<f64> {
-    match unit.strip_suffix("bits") {
-        Some(bits) => prefix(bits, 1e3),
-        None => Some(8.0 * bytes_in(unit)?),
-    }
-}
-
-fn prefix(letter: &str, thousand: f64) -> Option<f64> {
-    let power = ["", "K", "M", "G", "T", "P"].iter().position(|own| *own == letter)?;
-    Some(thousand.powi(power as i32))
 }
 
 /// Runs found so far.
