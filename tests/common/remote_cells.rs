@@ -52,7 +52,10 @@ pub(crate) fn cell_at(to: &str, contender: &str, work: &str) -> RemoteCell {
     let race = || Race::new([contender]).workload(work).to(to);
     match race().check() {
         Err(_) if race().blast(DEFAULT_BLAST).check().is_ok() => RemoteCell::RunsWithBlast,
-        Ok(_) if reach(contender) == Some(Reach::OwnPort) => RemoteCell::RunsWithPort,
+        // A far end of others has its own port.
+        Ok(_) if !to.contains("://") && reach(contender) == Some(Reach::OwnPort) => {
+            RemoteCell::RunsWithPort
+        }
         Ok(_) => RemoteCell::Runs,
         Err(Error::Usage(why)) => RemoteCell::Refused(why),
         Err(other) => RemoteCell::Refused(other.to_string()),

@@ -96,3 +96,60 @@ fn a_server_of_iperf3_that_closes_is_named_with_its_state() {
     assert_ne!(code, Some(0), "{said}");
     assert!(said.contains("before CREATE_STREAMS: it closed the control connection"), "{said}");
 }
+
+/// Number that a server says in place of the bytes that arrived.
+type Lie = fn(u64) -> u64;
+
+/// Serves tests of iperf3 as a server would, but says in its results that `lie` of the bytes that arrived did.
+fn serve_lying(listener: &TcpListener, lie: Lie) -> std::io::Result<()> {
+    let (mut control, _) = listener.accept()?;
+    control.read_exact(&mut [0; 37])?;
+    control.write_all(&[9])?;
+    let mut len = [0; 4];
+    control.read_exact(&mut len)?;
+    control.read_exact(&mut vec![0; u32::from_be_bytes(len) as usize])?;
+    control.write_all(&[10])?;
+    let (mut stream, _) = listener.accept()?;
+    stream.read_exact(&mut [0; 37])?;
+    control.write_all(&[1, 2])?;
+    stream.set_nonblocking(true)?;
+    control.read_exact(&mut [0])?;
+    // All that the client has sent is acknowledged by then, and waits here.
+    let (mut bytes, mut buffer) = (0, vec![0; 1 << 20]);
+    while let Ok(got @ 1..) = stream.read(&mut buffer) {
+        bytes += got as u64;
+    }
+    control.write_all(&[13])?;
+    control.read_exact(&mut len)?;
+    control.read_exact(&mut vec![0; u32::from_be_bytes(len) as usize])?;
+    let results = format!(r#"{{"streams":[{{"id":1,"bytes":{}}}]}}"#, lie(bytes));
+    control.write_all(&(results.len() as u32).to_be_bytes())?;
+    control.write_all(results.as_bytes())?;
+    control.write_all(&[14])?;
+    control.read_exact(&mut [0])
+}
+
+#[test]
+fn a_server_of_iperf3_that_lies_about_what_arrived_makes_no_valid_trial() {
+    let lies: [(Lie, &str); 2] = [
+        (|bytes| bytes * 2, "150000 bytes more arrived than were sent"),
+        (|bytes| bytes - 1, "1 bytes of a byte stream never arrived"),
+    ];
+    for (lie, said) in lies {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = format!("iperf3://{}", listener.local_addr().unwrap());
+        // Room for all of it, which is read at the end.
+        socket2::SockRef::from(&listener).set_recv_buffer_size(1 << 20).unwrap();
+        thread::spawn(move || while serve_lying(&listener, lie).is_ok() {});
+        let (outcome, _, stderr) =
+            race(&["tcp", "-w", "bulk:bytes=150kB", "--to", &to], dir.path());
+        let outcome = outcome.unwrap_or_else(|| panic!("{stderr}"));
+        let trials = outcome["trials"].as_array().unwrap();
+        assert!(!trials.is_empty(), "{stderr}");
+        for trial in trials {
+            assert_eq!(trial["valid"], false, "{trial}");
+            assert_eq!(trial["ledger"]["up"]["open_because"], said, "{trial}");
+        }
+    }
+}

@@ -186,7 +186,11 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         words.push("the end of a direction is not told");
     }
     match peer {
-        PeerKind::Process | PeerKind::Echo | PeerKind::Sink | PeerKind::Meter => {}
+        PeerKind::Process
+        | PeerKind::Echo
+        | PeerKind::Sink
+        | PeerKind::Meter
+        | PeerKind::DuplexMeter => {}
         PeerKind::Kernel => words.push("answered by the far kernel"),
         PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }

@@ -41,7 +41,9 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("around", "a connection with the headers of a far end"),
+            ("blocks", "messages that a stream is cut into"),
             ("exchange", "first bytes of connections, with a deadline"),
+            ("readers", "bytes of far ends, for fuzz targets"),
             ("reflected", "messages that a reflector sends back without their content"),
             ("responders", "answers to the clients of other programs"),
         ],

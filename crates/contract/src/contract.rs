@@ -131,12 +131,19 @@ pub enum PeerKind {
     Sink,
     /// A program of others that takes or sends data one way at a time, and counts it.
     Meter,
+    /// A program of others that takes and sends data, also both ways at once, in blocks as long as messages, and counts it.
+    DuplexMeter,
 }
 
 impl PeerKind {
     /// Returns true if processes of ours run the far half of the work.
     pub fn runs_the_work(self) -> bool {
         matches!(self, PeerKind::Process | PeerKind::Group)
+    }
+
+    /// Returns true if a program of others counts the data.
+    pub fn is_meter(self) -> bool {
+        matches!(self, PeerKind::Meter | PeerKind::DuplexMeter)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use crate::blocks::{Blocks, CuttingSink};
 use crate::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::time::Nanos;
@@ -46,6 +47,8 @@ pub(crate) enum StreamEnd {
 pub(crate) struct Around {
     inside: Box<dyn Conn>,
     codec: Option<Translation>,
+    /// Blocks of a byte stream that are messages.
+    blocks: Option<Blocks>,
     end: StreamEnd,
 }
 
@@ -67,12 +70,17 @@ impl Around {
     ) -> Box<dyn Conn> {
         let buffer = || vec![0; largest + HEADERS].into_boxed_slice();
         let codec = Some(Translation { codec, packet: buffer(), message: buffer() });
-        Box::new(Around { inside, codec, end: StreamEnd::Signalled })
+        Box::new(Around { inside, codec, blocks: None, end: StreamEnd::Signalled })
     }
 
     /// Wraps a byte stream that stays open until it is dropped.
     pub(crate) fn stream(inside: Box<dyn Conn>) -> Box<dyn Conn> {
-        Box::new(Around { inside, codec: None, end: StreamEnd::Silent })
+        Box::new(Around { inside, codec: None, blocks: None, end: StreamEnd::Silent })
+    }
+
+    /// Wraps a byte stream on which the far end sends `blocks`.
+    pub(crate) fn blocks(inside: Box<dyn Conn>, blocks: Blocks) -> Box<dyn Conn> {
+        Box::new(Around { inside, codec: None, blocks: Some(blocks), end: StreamEnd::Silent })
     }
 }
 
@@ -103,6 +111,9 @@ impl Conn for Around {
 
     #[inline]
     fn receive(&mut self, patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
+        if let Some(blocks) = &mut self.blocks {
+            return self.inside.drain(patience, &mut CuttingSink { inbox, blocks });
+        }
         let Some(Translation { codec, message, .. }) = &mut self.codec else {
             return self.inside.receive(patience, inbox);
         };

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use socket2::Socket;
 
 use crate::around::Around;
+use crate::blocks::Blocks;
 use crate::contract::{Direction, PeerKind};
 use crate::error::{Error, Result};
 use crate::exchange::{Question, say};
@@ -35,10 +36,15 @@ use crate::transport::{Conn, Dial};
 use crate::workload::TaskInfo;
 use datagrams::{Datagrams, LEAST_LEN};
 
+mod control;
 mod datagrams;
+mod login;
+mod parameters;
+pub(crate) mod reading;
 mod results;
 mod session;
 pub(crate) mod states;
+mod stream_counts;
 
 /// Server of iperf3.
 pub(super) struct Iperf3;
@@ -46,12 +52,13 @@ pub(super) struct Iperf3;
 static INFO: FarEndInfo = FarEndInfo {
     id: "iperf3",
     label: "an iperf3 server",
-    summary: "iperf3 -s, from 3.1 on; one direction and one test at a time",
+    summary: "iperf3 -s, from 3.1 on; one test at a time, of one protocol",
     port: 5201,
     carries: &[
-        Carried { over: PlainProtocol::Tcp, peer: PeerKind::Meter },
-        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::Meter },
-        Carried { over: PlainProtocol::Udp, peer: PeerKind::Meter },
+        Carried { over: PlainProtocol::Tcp, peer: PeerKind::DuplexMeter },
+        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::DuplexMeter },
+        Carried { over: PlainProtocol::Udp, peer: PeerKind::DuplexMeter },
+        Carried { over: PlainProtocol::Sctp, peer: PeerKind::DuplexMeter },
     ],
     counts: Some("bytes of each stream, and datagrams received and missing"),
     unknown: &[
@@ -83,6 +90,11 @@ impl FarEnd for Iperf3 {
     }
 
     fn misfit(&self, over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+        if task.load.is_some() {
+            let why = "iperf3's server runs one test at a time, all of whose streams carry one work, so a load beside it \
+                       takes a far end of ours; direction=both and streams= share one test";
+            return Some(why.to_owned());
+        }
         let least = LEAST_LEN;
         if over == PlainProtocol::Udp && task.largest_message < least {
             return Some(format!("iperf3's own header takes {least} bytes of each datagram"));
@@ -100,16 +112,21 @@ impl FarEnd for Iperf3 {
         &self,
         inside: &dyn PlainTransport,
         dial: &Dial<'_>,
-        _task: &TaskInfo,
+        task: &TaskInfo,
     ) -> Result<Box<dyn Conn>> {
         let greeting = Iperf3Greeting(cookie(&dial.hello.token));
         let conn = inside.open(dial, &greeting)?;
+        let (tag, largest) = (dial.hello.token.tag(), dial.largest_message);
+        let is_down = task.flows.get(usize::from(dial.hello.flow)) == Some(&Some(Direction::Down));
         Ok(match inside.protocol() {
-            PlainProtocol::Tcp | PlainProtocol::Mptcp => Around::stream(conn),
-            PlainProtocol::Udp => {
-                let codec = Datagrams::new(dial.hello.token.tag());
-                Around::datagrams(conn, Box::new(codec), dial.largest_message)
+            PlainProtocol::Udp => Around::datagrams(conn, Box::new(Datagrams::new(tag)), largest),
+            PlainProtocol::Sctp if is_down => {
+                Around::datagrams(conn, Box::new(Blocks::new(tag, largest)), largest)
             }
+            PlainProtocol::Tcp | PlainProtocol::Mptcp if is_down && task.is_paced => {
+                Around::blocks(conn, Blocks::new(tag, largest))
+            }
+            PlainProtocol::Tcp | PlainProtocol::Mptcp | PlainProtocol::Sctp => Around::stream(conn),
         })
     }
 

@@ -312,6 +312,30 @@ impl Codec for IrttPackets {
     }
 }
 
+/// Readers for fuzz targets.
+pub(crate) mod reading {
+    use super::*;
+    use crate::readers::{MESSAGE, decode};
+
+    /// Reads a reply to an open request, of a server with a key and without.
+    pub(crate) fn opened(bytes: &[u8]) {
+        for key in [None, Some(b"key".to_vec())] {
+            let reply = OpenReply::read(&Seal(key), bytes);
+            let task = TaskInfo::default();
+            let asked = Parameters::asked(&task, bytes.len());
+            let _ = reply.map(|reply| asked.check(&reply.allowed));
+        }
+    }
+
+    /// Reads replies to requests.
+    pub(crate) fn replies(bytes: &[u8]) {
+        for key in [None, Some(b"key".to_vec())] {
+            let (sent, allowance) = (SentMessages::new(MESSAGE, 0), Allowance::new(Nanos(1)));
+            decode(&mut IrttPackets { seal: Seal(key), token: 7, sent, allowance }, bytes);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,19 +5,19 @@
 //! workload.
 
 mod around;
+mod blocks;
 mod discard;
 mod echo;
 mod exchange;
 mod host;
 mod iperf3;
 mod irtt;
+pub mod readers;
 mod reflected;
 pub mod responders;
 mod stamp;
 
-#[cfg(test)]
-use deadheat_base::spec;
-use deadheat_base::{error, foreign, time, units};
+use deadheat_base::{error, foreign, spec, time, units};
 use deadheat_contract::{contract, measurements, workload};
 use deadheat_datapath::{datapath, transport};
 

@@ -198,6 +198,17 @@ impl Codec for StampPackets {
     }
 }
 
+/// Readers for fuzz targets.
+pub(crate) mod reading {
+    use super::*;
+    use crate::readers::{MESSAGE, decode};
+
+    /// Reads replies to packets.
+    pub(crate) fn replies(bytes: &[u8]) {
+        decode(&mut StampPackets { session: 9, sent: SentMessages::new(MESSAGE, 1) }, bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

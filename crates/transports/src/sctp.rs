@@ -27,6 +27,7 @@ use crate::transport::equal::{self, OwnDefault};
 use crate::transport::header::HeaderTerms;
 use crate::transport::hello::{Hello, LEN};
 use crate::transport::own_port::OwnPort;
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, options,
 };
@@ -133,6 +134,10 @@ impl Transport for Sctp {
             .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         let options = SctpOptions::new(listen.knobs, listen.lanes, listen.largest_message);
         let prepared = options.clone();
@@ -149,6 +154,23 @@ impl Transport for Sctp {
                 .map_err(|e| Error::setup(format!("set up an SCTP connection on {at}"), e))
         };
         messages::listen(SCTP, listen, |socket| prepared.apply(socket), welcome)
+    }
+}
+
+impl PlainTransport for Sctp {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Sctp
+    }
+
+    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
+        let deadline = Monotonic.now() + dial.timeout;
+        let to = tcp::ip(SCTP, dial.to)?;
+        let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
+        greeting.stream(&socket, to, deadline)?;
+        options
+            .open(socket, connect_ns)
+            .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
     }
 }
 

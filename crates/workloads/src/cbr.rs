@@ -345,7 +345,9 @@ impl Task for CbrTask {
             {
                 "its far end sends bytes without the boundaries of messages; direction=up fits, and bulk"
             }
-            PeerKind::Process | PeerKind::Group | PeerKind::Meter => return None,
+            PeerKind::Process | PeerKind::Group | PeerKind::Meter | PeerKind::DuplexMeter => {
+                return None;
+            }
         };
         Some(why.to_owned())
     }

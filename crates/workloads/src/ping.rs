@@ -403,7 +403,7 @@ impl Task for PingTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if matches!(peer, PeerKind::Sink | PeerKind::Meter) {
+        if matches!(peer, PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter) {
             return Some("its far end sends no message back".to_owned());
         }
         let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();

@@ -241,10 +241,13 @@ pub fn write_due(message: &mut [u8], due: Nanos) {
     }
 }
 
-/// Reads the due time of a message, as [`write_due`] wrote it; `None` if the message is too short.
+/// Due time of a message whose sender says none.
+pub const NO_DUE: Nanos = Nanos(u64::MAX);
+
+/// Reads the due time of a message, as [`write_due`] wrote it; `None` if the message is too short, or has [`NO_DUE`].
 pub fn read_due(message: &[u8]) -> Option<Nanos> {
     let (stamp, _) = message.get(LEN..)?.split_first_chunk::<8>()?;
-    Some(Nanos(u64::from_be_bytes(*stamp)))
+    Some(Nanos(u64::from_be_bytes(*stamp))).filter(|due| *due != NO_DUE)
 }
 
 #[cfg(test)]

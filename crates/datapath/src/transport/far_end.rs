@@ -161,6 +161,8 @@ pub struct FarCounts {
     pub halves: Vec<EndpointReport>,
     /// Options in force there, as far as it says.
     pub effective: Effective,
+    /// Most bytes of a flow that it sent and did not count, since the end of the work interrupted the call.
+    pub uncounted: u64,
 }
 
 /// Facts of a far end in a result.
@@ -269,16 +271,16 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
 /// Returns the reason why `contender`, which runs [`against`] `end`, cannot do this work there; `None` if it can.
 pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Option<String> {
     let (info, label) = (task.info(), end.info().label);
+    let plain = contender.transport.plain();
+    let own = || end.misfit(plain?.protocol(), info);
     if info.load.is_some() {
-        return Some(format!(
-            "a load beside the work takes a far end of ours, and {label} is none"
-        ));
+        let why = format!("a load beside the work takes a far end of ours, and {label} is none");
+        return own().or(Some(why));
     }
     if info.receivers > 1 || info.reconnects() {
         return Some(format!("it takes far ends that do their part of it, and {label} is none"));
     }
-    let plain = contender.transport.plain()?;
-    end.misfit(plain.protocol(), info)
+    own()
 }
 
 fn carried<'a>(

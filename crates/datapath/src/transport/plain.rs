@@ -19,6 +19,15 @@ pub enum PlainProtocol {
     Mptcp,
     /// UDP (RFC 768).
     Udp,
+    /// SCTP (RFC 9260).
+    Sctp,
+}
+
+impl PlainProtocol {
+    /// Returns true if a message arrives as it was sent, and not as a part of a stream of bytes.
+    pub fn keeps_boundaries(self) -> bool {
+        matches!(self, PlainProtocol::Udp | PlainProtocol::Sctp)
+    }
 }
 
 impl fmt::Display for PlainProtocol {
@@ -27,6 +36,7 @@ impl fmt::Display for PlainProtocol {
             PlainProtocol::Tcp => "TCP",
             PlainProtocol::Mptcp => "MPTCP",
             PlainProtocol::Udp => "UDP",
+            PlainProtocol::Sctp => "SCTP",
         })
     }
 }

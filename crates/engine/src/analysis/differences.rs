@@ -147,7 +147,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Group
             | PeerKind::Echo
             | PeerKind::Sink
-            | PeerKind::Meter => "a process".into(),
+            | PeerKind::Meter
+            | PeerKind::DuplexMeter => "a process".into(),
             PeerKind::Kernel => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
@@ -161,7 +162,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Kernel
             | PeerKind::Echo
             | PeerKind::Sink
-            | PeerKind::Meter => "one for each connection".into(),
+            | PeerKind::Meter
+            | PeerKind::DuplexMeter => "one for each connection".into(),
         },
         matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
                   once for each receiver",

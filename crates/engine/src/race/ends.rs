@@ -244,6 +244,10 @@ mod tests {
             ("mptcp", "bulk:bytes=1MB"),
             ("udp", "cbr"),
             ("udp", "cbr:direction=down"),
+            ("udp", "cbr:direction=both"),
+            ("tcp", "cbr:direction=down"),
+            ("tcp", "bulk:direction=both,streams=2"),
+            ("sctp", "bulk"),
             ("icmp", "ping"),
         ] {
             assert!(iperf3(contender, work).is_ok(), "{contender} {work}");
@@ -252,19 +256,19 @@ mod tests {
             (
                 "quic",
                 "bulk",
-                "an iperf3 server carries TCP, MPTCP and UDP, and what the far kernel",
+                "an iperf3 server carries TCP, MPTCP, UDP and SCTP, and what the far kernel",
             ),
             ("tcp:via=relay", "bulk", "a relay stands in front of a far end of ours"),
             ("tcp", "ping", "sends no message back"),
-            ("tcp", "bulk:direction=both", "one way at a time"),
+            ("tcp", "bulk:direction=both,bytes=1MB", "sends until it is stopped"),
             ("tcp", "bulk:direction=down,bytes=1MB", "sends until it is stopped"),
             ("tcp", "bulk:verify=on", "neither keeps nor checks"),
-            ("tcp", "cbr:direction=down", "without the boundaries of messages"),
+            ("udp", "bulk:direction=both", "would flood the line with datagrams"),
             ("udp", "cbr:size=12", "takes 16 bytes of each datagram"),
             ("udp", "bulk", "--blast allows the flood"),
             ("udp", "bulk:direction=down", "would flood the line with datagrams"),
             ("tcp", "rpc", "only echoes or counts"),
-            ("tcp", "bulk:load=tcp", "a load beside the work takes a far end of ours"),
+            ("tcp", "bulk:load=tcp", "one test at a time, all of whose streams carry one work"),
             ("tcp", "fanout", "far ends that do their part"),
         ] {
             let said = iperf3(contender, work).unwrap_err();

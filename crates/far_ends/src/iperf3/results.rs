@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::stream_counts::StreamCounts;
+use crate::contract::Direction;
 use crate::foreign;
 use crate::measurements::Tally;
 
@@ -79,9 +81,10 @@ fn stream_id(place: u64) -> u64 {
 }
 
 /// Returns the results that this end sends, of which it knows what it has sent.
-pub(super) fn of_client(sent: &[Tally], flows: usize, is_down: bool) -> Value {
+pub(super) fn of_client(sent: &[Tally], streams: StreamCounts) -> Value {
     let stream = |place: usize| {
-        let own = sent.get(place).filter(|_| !is_down).copied().unwrap_or_default();
+        let is_up = streams.way(place) == Direction::Up;
+        let own = sent.get(place).filter(|_| is_up).copied().unwrap_or_default();
         json!({
             "id": stream_id(place as u64),
             "bytes": own.bytes,
@@ -100,7 +103,7 @@ pub(super) fn of_client(sent: &[Tally], flows: usize, is_down: bool) -> Value {
         "cpu_util_user": 0,
         "cpu_util_system": 0,
         "sender_has_retransmits": -1,
-        "streams": (0..flows).map(stream).collect::<Vec<_>>(),
+        "streams": (0..streams.up + streams.down).map(stream).collect::<Vec<_>>(),
     })
 }
 
@@ -138,10 +141,10 @@ mod tests {
     #[test]
     fn results_of_this_end_have_the_numbers_that_the_server_gave_its_streams() {
         let sent = [Tally { bytes: 7, messages: 2, ..Tally::default() }];
-        let value = of_client(&sent, 3, false);
+        let value = of_client(&sent, StreamCounts { up: 3, down: 0 });
         let ids: Vec<_> = (0..3).map(|at| value["streams"][at]["id"].as_u64().unwrap()).collect();
         assert_eq!(ids, [1, 3, 4]);
         assert_eq!(value["streams"][0]["bytes"], 7);
-        assert_eq!(of_client(&sent, 1, true)["streams"][0]["bytes"], 0);
+        assert_eq!(of_client(&sent, StreamCounts { up: 0, down: 1 })["streams"][0]["bytes"], 0);
     }
 }

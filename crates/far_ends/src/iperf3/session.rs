@@ -1,66 +1,72 @@
-//! Control connection of a test: parameters, states, results.
+//! Course of a test: it is opened, started and ended on its control connection.
 
-use std::io::{self, Write};
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-
+use super::control::{Control, Refused};
+use super::cookie;
+use super::login::Login;
+use super::parameters::{call_len, parameters};
 use super::results::{self, StreamResult, TestResults};
 use super::states::State;
-use super::{Iperf3, cookie};
+use super::stream_counts::StreamCounts;
 use crate::contract::Direction;
-use crate::datapath::origin;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::far_end::{FarCounts, FarEnd, FarOpening, FarSession, SessionOrder};
-use crate::transport::handover::fill;
+use crate::transport::far_end::{FarCounts, FarOpening, FarSession, SessionOrder};
 use crate::transport::options;
 use crate::transport::plain::PlainProtocol;
 use crate::workload::EndpointReport;
-use serde_json::{Map, Value, json};
 
-/// Version of the client, which servers look at since 3.17.
-const CLIENT_VERSION: &str = "3.12";
-
-/// Largest results that are read.
-const LARGEST_RESULTS: u32 = 1 << 20;
-
-/// Time after the near end has sent all before datagrams under way count as lost.
+/// Time beside a round trip after the last datagram was sent, before those under way count as lost.
 const QUIET: Nanos = Nanos::from_millis(200);
 
-/// Time in which the server's program reads what its kernel has acknowledged: the bytes that it has not read when the
-/// test ends, it never counts.
+/// Time beside a round trip in which the server's program reads the bytes that its kernel has acknowledged: it never counts
+/// those that it has not read when the test ends.
 const READS_WITHIN: Nanos = Nanos::from_millis(50);
+
+/// Longest of these times: iperf3's server ends a test by itself some seconds after its time.
+const LONGEST_TO_SETTLE: Nanos = Nanos::from_secs(3);
 
 /// Time in which a server opens its port anew after a test, and the pause between two attempts.
 const ANEW: Nanos = Nanos::from_secs(2);
 const PAUSE: Nanos = Nanos::from_millis(50);
 
-/// Bytes per call of a server that sends a byte stream, as iperf3 has them by default.
-const STREAM_LEN: usize = 128 << 10;
-
 /// Opens a test, up to where the server takes the streams.
 ///
 /// # Errors
-/// As of [`FarEnd::session`].
+/// As of [`crate::transport::far_end::FarEnd::session`].
 pub(super) fn open(order: &SessionOrder<'_>) -> Result<FarOpening> {
-    let mut control = match admitted(order)? {
-        Some(control) => control,
-        None => return Ok(FarOpening::Busy),
-    };
-    let parameters = parameters(order);
-    control.write_json(&parameters, "the parameters")?;
+    let login = Login::of_environment()?;
+    match admitted(order)? {
+        Some(control) => Ok(FarOpening::Open(Box::new(begun(control, order, login.as_ref())?))),
+        None => Ok(FarOpening::Busy),
+    }
+}
+
+/// Sends the parameters of a test, and waits until the server takes its streams.
+pub(super) fn begun(
+    mut control: Control,
+    order: &SessionOrder<'_>,
+    login: Option<&Login>,
+) -> Result<Iperf3Test> {
+    if let Some(login) = login {
+        control.log_in(&login.user);
+    }
+    control.write_json(&parameters(order, login), "the parameters")?;
     control.expect(State::CREATE_STREAMS)?;
-    Ok(FarOpening::Open(Box::new(Test {
+    Ok(Iperf3Test {
         control,
-        flows: order.task.flows.clone(),
-        over: order.over,
+        streams: StreamCounts::of(order.task),
+        settles_in: match order.over {
+            PlainProtocol::Udp => QUIET,
+            PlainProtocol::Tcp | PlainProtocol::Mptcp | PlainProtocol::Sctp => READS_WITHIN,
+        },
+        call_len: call_len(order) as u64,
         payload: order.task.largest_message as u64,
         framing: order.transport.framing_bytes as u64,
-        is_numbered: order.task.is_paced || order.over == PlainProtocol::Udp,
-    })))
+        is_numbered: order.task.is_paced || order.over.keeps_boundaries(),
+    })
 }
 
 /// Returns a control connection whose cookie was taken; `None` if the server tests with another client.
@@ -72,7 +78,7 @@ fn admitted(order: &SessionOrder<'_>) -> Result<Option<Control>> {
     let mut first = None;
     loop {
         let error = match Control::connect(order.to, order.patience)
-            .and_then(|control| control.admit(order))
+            .and_then(|control| control.admit(&cookie(&order.token)))
         {
             Ok(admitted) => return Ok(admitted),
             Err(Refused::Anew(error)) if Monotonic.now() < give_up => error,
@@ -84,67 +90,14 @@ fn admitted(order: &SessionOrder<'_>) -> Result<Option<Control>> {
     }
 }
 
-/// Reason why a server did not take a client.
-enum Refused {
-    /// It may open its port anew just now.
-    Anew(Error),
-    /// It does otherwise than its protocol says, or this host fails.
-    Wrong(Error),
-}
-
-/// Returns the parameters of the test.
-fn parameters(order: &SessionOrder<'_>) -> Value {
-    let task = order.task;
-    let (key, len) = match order.over {
-        PlainProtocol::Udp => ("udp", task.largest_message),
-        PlainProtocol::Tcp | PlainProtocol::Mptcp => ("tcp", STREAM_LEN),
-    };
-    let is_down = task.flows.first() == Some(&Some(Direction::Down));
-    let streams = task.flows.len().max(1) as u64;
-    // The near end decides when a test ends. With a time the server ends a test of a client that vanished, too.
-    let secs = task.planned.map_or(0, |planned| planned.0.div_ceil(1_000_000_000) + 1);
-    let bytes = match task.planned {
-        Some(_) => 0,
-        None => task.most_bytes.unwrap_or(0),
-    };
-    let rate = task.offered().map_or(0, |rate| rate.0 / streams);
-    let mut all = Map::new();
-    let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
-    put(key, json!(true));
-    if order.over == PlainProtocol::Mptcp {
-        put("mptcp", json!(1));
-    }
-    put("omit", json!(0));
-    put("time", json!(secs));
-    put("num", json!(bytes));
-    put("blockcount", json!(0));
-    put("parallel", json!(streams));
-    put("len", json!(len));
-    put("bandwidth", json!(rate));
-    put("pacing_timer", json!(1000));
-    if is_down {
-        put("reverse", json!(true));
-        let asked = order.knobs.text(options::CC.name);
-        if let Some(control) = asked.filter(|cc| *cc != HOSTS_OWN && !cc.is_empty()) {
-            put("congestion", json!(control));
-        }
-        if order.knobs.text(options::NODELAY.name) == Some(SWITCHED_ON) {
-            put("nodelay", json!(true));
-        }
-    }
-    put("client_version", json!(CLIENT_VERSION));
-    Value::Object(all)
-}
-
-/// Word of the knob for congestion control that leaves it to the host.
-const HOSTS_OWN: &str = "host";
-const SWITCHED_ON: &str = "on";
-
 /// Test under way.
-struct Test {
+pub(super) struct Iperf3Test {
     control: Control,
-    flows: Vec<Option<Direction>>,
-    over: PlainProtocol,
+    streams: StreamCounts,
+    /// Time beside a round trip that the server needs for what was sent last.
+    pub(super) settles_in: Nanos,
+    /// Bytes of a call of the server.
+    call_len: u64,
     /// Bytes of a message, and of what marks its boundaries on a byte stream.
     payload: u64,
     framing: u64,
@@ -152,42 +105,46 @@ struct Test {
     is_numbered: bool,
 }
 
-impl Test {
-    fn is_down(&self) -> bool {
-        self.flows.first() == Some(&Some(Direction::Down))
-    }
-
+impl Iperf3Test {
     fn report(&self, results: &TestResults) -> Result<FarCounts> {
-        let flows = self.flows.len();
+        let flows = self.streams.up + self.streams.down;
         if results.streams.len() != flows {
             let count = results.streams.len();
             return Err(self.control.wrong(format!("its results have {count} streams of {flows}")));
         }
-        // A message is whole, so the bytes are the more exact count: iperf3's number of datagrams is the highest that
-        // arrived, from which it takes the missing ones.
-        let tally = |stream: &StreamResult| match self.is_numbered {
-            false => Tally { bytes: stream.bytes, ..Tally::default() },
-            true => {
-                let messages = stream.bytes / (self.payload + self.framing).max(1);
-                Tally { messages, bytes: messages * self.payload, ..Tally::default() }
+        let half = |(place, stream): (usize, &StreamResult)| match self.streams.way(place) {
+            Direction::Down => {
+                EndpointReport { sent: self.tally(stream, 0), ..EndpointReport::default() }
+            }
+            Direction::Up => {
+                let received = self.tally(stream, self.framing);
+                EndpointReport { received, ..EndpointReport::default() }
             }
         };
-        let half = |stream| match self.is_down() {
-            true => EndpointReport { sent: tally(stream), ..EndpointReport::default() },
-            false => EndpointReport { received: tally(stream), ..EndpointReport::default() },
-        };
         // What controls congestion matters at the sender.
-        let control = results.congestion.clone().filter(|_| self.is_down());
+        let control = results.congestion.clone().filter(|_| self.streams.down > 0);
         Ok(FarCounts {
-            halves: results.streams.iter().map(half).collect(),
+            halves: results.streams.iter().enumerate().map(half).collect(),
             effective: control.map(|cc| (options::CC.name.to_owned(), cc)).into_iter().collect(),
+            uncounted: self.call_len,
         })
+    }
+
+    /// Returns the messages and bytes of a stream, with `framing` bytes of boundaries in each message. A message is whole,
+    /// so the bytes are the more exact count: iperf3's number of datagrams is the highest that arrived, from which it takes
+    /// the missing ones.
+    fn tally(&self, stream: &StreamResult, framing: u64) -> Tally {
+        if !self.is_numbered {
+            return Tally { bytes: stream.bytes, ..Tally::default() };
+        }
+        let messages = stream.bytes / (self.payload + framing).max(1);
+        Tally { messages, bytes: messages * self.payload, ..Tally::default() }
     }
 }
 
-impl FarSession for Test {
+impl FarSession for Iperf3Test {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.control.socket.as_fd()
+        self.control.fd()
     }
 
     fn start(&mut self) -> Result<()> {
@@ -201,15 +158,15 @@ impl FarSession for Test {
     }
 
     fn end(&mut self, sent: &[Tally]) -> Result<FarCounts> {
-        if !self.is_down() {
-            let quiet = if self.over == PlainProtocol::Udp { QUIET } else { READS_WITHIN };
-            std::thread::sleep(quiet.into());
+        if self.streams.up > 0 && self.settles_in > Nanos::ZERO {
+            let settles_in = self.settles_in + self.control.round_trip();
+            std::thread::sleep(settles_in.min(LONGEST_TO_SETTLE).into());
         }
         self.control.write(&State::TEST_END.0.to_be_bytes(), "TEST_END")?;
         self.control.expect(State::EXCHANGE_RESULTS)?;
-        let own = results::of_client(sent, self.flows.len(), self.is_down());
+        let own = results::of_client(sent, self.streams);
         self.control.write_json(&own, "the results")?;
-        let text = self.control.read_json(LARGEST_RESULTS)?;
+        let text = self.control.read_results()?;
         let results = TestResults::parse(&text).map_err(|what| self.control.wrong(what))?;
         self.control.expect(State::DISPLAY_RESULTS)?;
         // The server has all that it needs; an error here changes no figure.
@@ -218,180 +175,16 @@ impl FarSession for Test {
     }
 }
 
-/// Control connection, and the state that is awaited on it.
-struct Control {
-    socket: Socket,
-    to: SocketAddr,
-    /// Longest time for one step.
-    patience: Nanos,
-    awaited: State,
-}
-
-impl Control {
-    fn connect(to: SocketAddr, patience: Nanos) -> Result<Control, Refused> {
-        let failed = |e| {
-            let label = Iperf3.info().label;
-            Error::setup_advice(
-                format!("connect to {label} at {to}"),
-                e,
-                "is `iperf3 -s` running there, and is its TCP port open?",
-            )
-        };
-        let wrong = |e| Refused::Wrong(failed(e));
-        let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))
-            .map_err(wrong)?;
-        origin::bind(&socket, to).map_err(Refused::Wrong)?;
-        socket.connect_timeout(&SockAddr::from(to), patience.into()).map_err(|e| {
-            match e.kind() {
-                io::ErrorKind::ConnectionRefused => Refused::Anew(failed(e)),
-                _ => wrong(e),
-            }
-        })?;
-        socket.set_tcp_nodelay(true).map_err(wrong)?;
-        socket.set_write_timeout(Some(patience.into())).map_err(wrong)?;
-        Ok(Control { socket, to, patience, awaited: State::PARAM_EXCHANGE })
-    }
-
-    /// Presents the cookie; returns `None` if the server tests with another client.
-    fn admit(self, order: &SessionOrder<'_>) -> Result<Option<Control>, Refused> {
-        let mut byte = [0];
-        let answered = (&self.socket)
-            .write_all(&cookie(&order.token))
-            .and_then(|()| fill(&self.socket, &mut byte, Monotonic.now() + self.patience));
-        match answered {
-            Err(e) if is_closed(&e) => {
-                return Err(Refused::Anew(self.wrong("it closed the control connection")));
-            }
-            Err(e) => {
-                let what = format!("the control connection failed ({e})");
-                return Err(Refused::Wrong(self.wrong(what)));
-            }
-            Ok(0) => {
-                let what = format!("it sent nothing for {}", self.patience);
-                return Err(Refused::Wrong(self.wrong(what)));
-            }
-            Ok(_) => {}
-        }
-        match self.taken(byte).map_err(Refused::Wrong)? {
-            State::PARAM_EXCHANGE => Ok(Some(self)),
-            State::ACCESS_DENIED => Ok(None),
-            other => Err(Refused::Wrong(self.unexpected(other))),
-        }
-    }
-
-    /// Returns the error of a server that does otherwise than its protocol says.
-    fn wrong(&self, what: impl Into<String>) -> Error {
-        Error::broken(format!("iperf3 at {}, before {}", self.to, self.awaited), what)
-    }
-
-    fn write(&self, bytes: &[u8], what: &str) -> Result<()> {
-        (&self.socket)
-            .write_all(bytes)
-            .map_err(|e| self.wrong(format!("it does not take {what} ({e})")))
-    }
-
-    fn write_json(&self, value: &Value, what: &str) -> Result<()> {
-        let text = value.to_string();
-        let mut frame = (text.len() as u32).to_be_bytes().to_vec();
-        frame.extend_from_slice(text.as_bytes());
-        self.write(&frame, what)
-    }
-
-    fn read(&self, into: &mut [u8]) -> Result<()> {
-        let (wanted, patience) = (into.len(), self.patience);
-        let deadline = Monotonic.now() + patience;
-        match fill(&self.socket, into, deadline) {
-            Ok(have) if have == wanted => Ok(()),
-            Ok(0) => Err(self.wrong(format!("it sent nothing for {patience}"))),
-            Ok(have) => Err(self.wrong(format!("it sent {have} of {wanted} bytes in {patience}"))),
-            Err(e) if is_closed(&e) => Err(self.wrong("it closed the control connection")),
-            Err(e) => Err(self.wrong(format!("the control connection failed ({e})"))),
-        }
-    }
-
-    /// Reads the next state, while `awaited` is due; errors of the server are errors here.
-    fn state(&mut self, awaited: State) -> Result<State> {
-        self.awaited = awaited;
-        let mut byte = [0];
-        self.read(&mut byte)?;
-        self.taken(byte)
-    }
-
-    fn taken(&self, byte: [u8; 1]) -> Result<State> {
-        match State(i8::from_be_bytes(byte)) {
-            State::SERVER_ERROR => Err(self.server_error()),
-            State::SERVER_TERMINATE => Err(self.wrong("its operator stopped it")),
-            state => Ok(state),
-        }
-    }
-
-    fn expect(&mut self, awaited: State) -> Result<()> {
-        match self.state(awaited)? {
-            state if state == awaited => Ok(()),
-            state => Err(self.unexpected(state)),
-        }
-    }
-
-    fn unexpected(&self, state: State) -> Error {
-        self.wrong(match state {
-            State::ACCESS_DENIED => "it turned the test away in the middle".to_owned(),
-            state => format!("it sent {state}, which has no place here; is it an iperf3 server?"),
-        })
-    }
-
-    /// Reads the numbers that follow a server's error: iperf3's own, and the system's.
-    fn server_error(&self) -> Error {
-        let mut numbers = [0; 8];
-        let have = fill(&self.socket, &mut numbers, Monotonic.now() + self.patience).unwrap_or(0);
-        let (own, system) = numbers.split_at(4);
-        let number =
-            |bytes: &[u8]| bytes.iter().fold(0_u32, |sum, byte| (sum << 8) | u32::from(*byte));
-        let system = match (have, number(system)) {
-            (8, errno @ 1..) => format!(", {}", io::Error::from_raw_os_error(errno as i32)),
-            _ => String::new(),
-        };
-        match have {
-            0..4 => self.wrong(
-                "it refused the test and gave no reason; a server with --rsa-private-key-path wants a user name and a \
-                 password, which deadheat does not send",
-            ),
-            _ => self.wrong(format!(
-                "it refused the test with its error {}{system}; its own output says more",
-                number(own)
-            )),
-        }
-    }
-
-    fn read_json(&self, largest: u32) -> Result<Vec<u8>> {
-        let mut len = [0; 4];
-        self.read(&mut len)?;
-        let len = u32::from_be_bytes(len);
-        if len > largest {
-            return Err(self.wrong(format!("its results have {len} bytes; {largest} are the most")));
-        }
-        let mut text = vec![0; len as usize];
-        self.read(&mut text)?;
-        Ok(text)
-    }
-}
-
-fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::BrokenPipe
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::error::Error;
     use crate::spec::{Settings, Spec};
     use crate::transport::Info;
     use crate::transport::hello::Token;
@@ -434,6 +227,12 @@ mod tests {
         Babbles,
         Refuses,
         IsStopped,
+        /// Sends a state that was due before, or is due later.
+        IsAhead,
+        /// Turns the client away.
+        Denies,
+        /// Sends a half of what is due, and closes.
+        Halves,
     }
 
     const RESULTS: &str = r#"{"congestion_used":"cubic","streams":[{"id":1,"bytes":1000}]}"#;
@@ -456,6 +255,14 @@ mod tests {
                         drop(stream.write_all(&error));
                     }
                     Fault::IsStopped => drop(stream.write_all(&[11])),
+                    Fault::IsAhead => drop(stream.write_all(&[16])),
+                    Fault::Denies => drop(stream.write_all(&[255])),
+                    Fault::Halves => {
+                        let whole = frame(results);
+                        let half = if step == Step::SendsResults { whole.len() / 2 } else { 0 };
+                        drop(stream.write_all(&whole[..half]));
+                        return parameters;
+                    }
                 }
                 drop(stream.read(&mut [0]));
                 return parameters;
@@ -539,17 +346,22 @@ mod tests {
 
     #[test]
     fn a_server_that_fails_in_any_state_is_named_with_the_state() {
-        let faults =
-            [Fault::Closes, Fault::Hangs, Fault::Babbles, Fault::Refuses, Fault::IsStopped];
+        let of_states = [Fault::Refuses, Fault::IsStopped, Fault::IsAhead, Fault::Denies];
+        let of_all = [Fault::Closes, Fault::Hangs, Fault::Babbles];
+        let of_results = [Fault::Halves];
         for (at, step) in SOUND.into_iter().enumerate() {
             let (Step::Sends(_) | Step::SendsResults) = step else { continue };
             let due = match step {
                 Step::Sends(state) => state.to_string(),
                 _ => State::EXCHANGE_RESULTS.to_string(),
             };
-            for fault in faults {
-                if step == Step::SendsResults && matches!(fault, Fault::Refuses | Fault::IsStopped)
-                {
+            let more = match step {
+                Step::SendsResults => &of_results[..],
+                _ => &of_states,
+            };
+            for fault in of_all.iter().chain(more).copied() {
+                // A server that is busy when it is asked first is no fault.
+                if due == "PARAM_EXCHANGE" && fault == Fault::Denies {
                     continue;
                 }
                 let said = match run(&upload(), Some((at, fault)), RESULTS).0 {
@@ -558,15 +370,91 @@ mod tests {
                 };
                 assert!(said.contains(&format!("before {due}")), "{fault:?}: {said}");
                 let what = match fault {
-                    Fault::Closes => "closed the control connection",
+                    Fault::Closes | Fault::Halves => "closed the control connection",
                     Fault::Hangs => "it sent nothing for 300 ms",
                     Fault::Babbles if step == Step::SendsResults => "results have 1213486160 bytes",
                     Fault::Babbles => "it sent the unknown state 72",
                     Fault::Refuses => "its error 27, Invalid argument",
                     Fault::IsStopped => "its operator stopped it",
+                    Fault::IsAhead => "it sent IPERF_DONE, which has no place here",
+                    Fault::Denies => "turned the test away in the middle",
                 };
                 assert!(said.contains(what), "before {due}, {fault:?}: {said}");
             }
+        }
+    }
+
+    #[test]
+    fn both_ways_at_once_are_asked_for_and_counted_by_direction() {
+        let flows = [Direction::Up, Direction::Up, Direction::Down, Direction::Down];
+        let task = TaskInfo { flows: flows.map(Some).to_vec(), ..upload() };
+        let four = r#"{"congestion_used":"bbr","streams":[{"id":1,"bytes":1},{"id":3,"bytes":2},
+            {"id":4,"bytes":3},{"id":5,"bytes":4}]}"#;
+        let (ended, parameters) = run(&task, None, four);
+        let counts = ended.unwrap().unwrap();
+        let by_flow = counts.halves.iter().map(|half| (half.received.bytes, half.sent.bytes));
+        assert_eq!(by_flow.collect::<Vec<_>>(), [(1, 0), (2, 0), (0, 3), (0, 4)]);
+        let parameters = parameters.unwrap();
+        assert_eq!(parameters["bidirectional"], true);
+        assert_eq!((&parameters["parallel"], parameters.get("reverse")), (&json!(2), None));
+    }
+
+    /// Where the server paces messages on a byte stream, its blocks are as long as they are.
+    #[test]
+    fn a_paced_download_has_blocks_as_long_as_its_messages() {
+        let offered = TaskInfo {
+            flows: vec![Some(Direction::Down)],
+            most_bytes: Some(1_500_000),
+            is_paced: true,
+            ..upload()
+        };
+        let (ended, parameters) = run(&offered, None, RESULTS);
+        assert_eq!(ended.unwrap().unwrap().halves[0].sent.messages, 10);
+        let parameters = parameters.unwrap();
+        assert_eq!(
+            (&parameters["len"], &parameters["bandwidth"]),
+            (&json!(100), &json!(8_000_000))
+        );
+    }
+
+    #[test]
+    fn a_message_while_the_work_runs_ends_the_test() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut server = TcpStream::connect(to).unwrap();
+        let (near, _) = listener.accept().unwrap();
+        server.write_all(&[9, 10, 1, 2, 11]).unwrap();
+        let order = SessionOrder {
+            to,
+            token: Token::from_bytes([3; 16]),
+            over: PlainProtocol::Tcp,
+            transport: &Info::KERNEL,
+            knobs: &Settings::check(&Spec::parse("x").unwrap(), &[]).unwrap(),
+            task: &upload(),
+            patience: Nanos::from_secs(10),
+        };
+        let control = Control::over(near.into(), to, order.patience);
+        let Ok(Some(control)) = control.admit(&cookie(&order.token)) else { panic!("admitted") };
+        let mut test = begun(control, &order, None).unwrap();
+        test.start().unwrap();
+        let said = test.look().unwrap_err().to_string();
+        assert!(said.contains("before TEST_END: its operator stopped it"), "{said}");
+    }
+
+    /// The server sends its number of the error alone.
+    #[test]
+    fn a_server_that_lets_nobody_in_says_what_it_wants() {
+        for (user, said) in [(None, "wants a user name"), (Some("ann"), "does not let ann in")] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let to = listener.local_addr().unwrap();
+            let mut server = TcpStream::connect(to).unwrap();
+            let (near, _) = listener.accept().unwrap();
+            server.write_all(&[254, 0, 0, 0, 142]).unwrap();
+            server.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut control = Control::over(near.into(), to, Nanos::from_secs(10));
+            user.into_iter().for_each(|user| control.log_in(user));
+            let error = control.expect(State::CREATE_STREAMS).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 

@@ -210,7 +210,7 @@ impl Terms {
             PeerKind::Kernel | PeerKind::Echo => {
                 Some("its far end only echoes, so nobody could receive or count bulk data")
             }
-            PeerKind::Sink | PeerKind::Meter if self.cargo.is_content() => {
+            _ if self.cargo.is_content() => {
                 Some("its far end neither keeps nor checks what arrives")
             }
             PeerKind::Sink if !is_up => Some("its far end sends nothing; direction=up fits"),
@@ -220,10 +220,12 @@ impl Terms {
             PeerKind::Meter if self.directions.len() > 1 => {
                 Some("its far end is driven one way at a time; give direction=up or direction=down")
             }
-            PeerKind::Meter if !is_up && !matches!(self.extent, Extent::Time(_)) => {
+            PeerKind::Meter | PeerKind::DuplexMeter
+                if !is_up && !matches!(self.extent, Extent::Time(_)) =>
+            {
                 Some("its far end sends until it is stopped; give time, without bytes")
             }
-            PeerKind::Sink | PeerKind::Meter => None,
+            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter => None,
         }
     }
 

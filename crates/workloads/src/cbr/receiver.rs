@@ -65,7 +65,7 @@ impl Measure for CbrMeasure {
     fn report(&mut self, ended: bool, report: &mut EndpointReport) {
         report.receive_span = self.marks.span(self.received_bytes);
         report.segments = self.marks.segments(self.received_bytes);
-        if ended && self.is_stamped {
+        if ended && self.is_stamped && self.jitter.ns().is_some() {
             report.delay_variation_ns = Some(self.recorder.delay_variation());
             report.least_delay_ns = self.recorder.least_delay_ns();
         }

@@ -28,11 +28,21 @@ mod waiting;
 
 /// Observer of a flow, called from the flow's own thread: it must be quick, and allocate nothing.
 pub trait Watch {
-    /// Notes that the endpoint has sent all it will, with the counts of that. Called once in a trial.
+    /// Notes that the endpoint has sent all it will, with the counts of that. Called at most once in a trial.
     fn sent_all(&mut self, sent: Tally);
 
     /// Notes that a point of the flow's series was taken.
     fn sampled(&mut self, _point: &Point) {}
+}
+
+/// Time at which a flow says that it has sent all it will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Announcement {
+    /// Once its endpoint has handed over everything: a peer of ours waits for the rest.
+    #[default]
+    Sent,
+    /// At its end, when the peer has acknowledged everything: a peer of others ends the work then.
+    Acknowledged,
 }
 
 /// Flow at one end.
@@ -59,6 +69,8 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub waiting: WaitingTime,
     /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
+    /// Time of its announcement that it has sent all.
+    pub announcement: Announcement,
 }
 
 /// Number of times that a spinning end looks at the socket before it looks at the clock again, if nothing is due for
@@ -116,6 +128,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             wait_calls: 0,
             waiting: WaitingTime::default(),
             probe: None,
+            announcement: Announcement::Sent,
         }
     }
 
@@ -247,7 +260,9 @@ impl<C: Conn + ?Sized> Flow<C> {
         if !turns.announced && may_have_sent_all && self.half.has_sent_all() {
             turns.announced = true;
             self.finish_sending()?;
-            watch.sent_all(self.half.standing(turns.now).sent);
+            if self.announcement == Announcement::Sent {
+                watch.sent_all(self.half.standing(turns.now).sent);
+            }
         }
         if turns.now >= self.sampler.due() && self.may_sample(turns.now, action) {
             let point = self.look(turns.now);

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 
 use deadheat_base::panics::contained;
 
-use crate::contract::{PeerKind, Side, Store};
+use crate::contract::{Direction, PeerKind, Side, Store};
 use crate::datapath::account::Account;
 use crate::datapath::{option, origin, policer};
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ use crate::trial::path::model_time::{accept_timeout, dial_timeout};
 use crate::trial::{misfit, suited};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
-use super::driver::{Flow, Further, limited};
+use super::driver::{Announcement, Flow, Further, limited};
 use super::hole;
 use super::intervals::Sampler;
 use super::means;
@@ -128,6 +128,7 @@ fn trial(
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
     for (flow, conn) in share(&plan).flows(task.info().flows.len()).zip(conns) {
         let half = make_half(&plan, &contender, &*task, flow, file.as_ref())?;
+        let is_up = task.info().flows.get(usize::from(flow)) == Some(&Some(Direction::Up));
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
             Pass::Explain => {
@@ -142,6 +143,9 @@ fn trial(
         let sampler = if plan.live { sampler.for_a_view() } else { sampler };
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe) = (further, probe);
+        if plan.far_end.is_some() && is_up {
+            flow.announcement = Announcement::Acknowledged;
+        }
         flows.push(flow);
     }
     send_message(&mut control, &FromAgent::Connected)?;

@@ -6,8 +6,8 @@
 //! stand-in       session()        start() ◀── Connected       look()          end()
 //! far end   ─────── its control protocol, and with the near end its flows ───────────────────────────────
 //! ```
-//! Data of the near end ends with `Stop`, which follows the near end's report: its kernel has everything acknowledged
-//! then. Data of the far end ends after the time of the work.
+//! Data of the near end ends with `PeerFinished`: a near end says so towards a far end of others once its kernel has
+//! everything acknowledged. Data of the far end ends after the time of the work. A test with both ends with the later one.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -93,27 +93,31 @@ impl Running<'_> {
             ToAgent::CallOff => return Err(Error::Interrupted),
             _ => return Err(Error::peer("control", "a connected stand-in is told to start")),
         }
-        let is_down = task.info().flows.contains(&Some(Direction::Down));
-        let planned = task.info().planned.filter(|_| is_down);
-        self.run_until(planned.map(|planned| Monotonic.now() + planned))?;
-        let FarCounts { halves, effective } = self.session.end(&self.sent)?;
+        let has = |way| task.info().flows.contains(&Some(way));
+        let planned = task.info().planned.filter(|_| has(Direction::Down));
+        self.run_until(planned.map(|planned| Monotonic.now() + planned), has(Direction::Up))?;
+        let FarCounts { halves, effective, uncounted } = self.session.end(&self.sent)?;
         let sent = halves.iter().map(|half| half.sent).collect();
         send_message(&mut self.control, &FromAgent::Finished { sent })?;
-        Ok(AgentReport { halves, effective, ..AgentReport::default() })
+        Ok(AgentReport { halves, effective, uncounted, ..AgentReport::default() })
     }
 
-    /// Waits until the work is over: at `end`, or when the race says so.
-    fn run_until(&mut self, end: Option<Nanos>) -> Result<()> {
+    /// Waits until the work is over: from `end` on, if the far end sends, once the near end has sent all, if it `sends`, or
+    /// when the race says so.
+    fn run_until(&mut self, end: Option<Nanos>, sends: bool) -> Result<()> {
+        let mut is_sent = !sends;
         loop {
             let left = end.map(|end| end - Monotonic.now());
-            if left == Some(Nanos::ZERO) {
+            let is_past = left.is_none_or(|left| left == Nanos::ZERO);
+            if is_past && is_sent {
                 return Ok(());
             }
+            let left = left.filter(|_| !is_past);
             let watched = [(self.control.as_fd(), libc::POLLIN), (self.session.fd(), libc::POLLIN)];
             let ready = ready(watched, left).map_err(|e| Error::setup("wait for a far end", e))?;
             if ready[0] {
                 match control::read(&mut self.control).map_err(control_failed)? {
-                    ToAgent::PeerFinished { sent } => self.sent = sent,
+                    ToAgent::PeerFinished { sent } => (self.sent, is_sent) = (sent, true),
                     ToAgent::Stop => return Ok(()),
                     ToAgent::CallOff => return Err(Error::Interrupted),
                     _ => return Err(Error::peer("control", "a running stand-in is told to stop")),

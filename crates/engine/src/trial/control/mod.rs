@@ -27,6 +27,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use deadheat_base::unset::is_unset;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -485,6 +486,9 @@ pub struct AgentReport {
     /// Notes of this end, in an instrumented trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<EndNotes>>,
+    /// Most bytes of a flow that a far end of others sent and did not count.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub uncounted: u64,
 }
 
 /// Shared secret. It is never printed.

@@ -125,7 +125,7 @@ impl Group {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
             PeerKind::Kernel | PeerKind::Echo | PeerKind::Sink => 0,
             // A stand-in here, which speaks the control protocol of the far end.
-            PeerKind::Meter => 1,
+            PeerKind::Meter | PeerKind::DuplexMeter => 1,
         };
         Ok(Group {
             contender,

@@ -27,7 +27,7 @@ pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) ->
     for _ in 1..DIALS {
         let peer = order.pairing.contender.transport.info().peer;
         ran = match ran {
-            Err(Error::Blocked { .. }) if peer == PeerKind::Meter => trial(),
+            Err(Error::Blocked { .. }) if peer.is_meter() => trial(),
             ran => return ran,
         };
     }
@@ -39,18 +39,34 @@ pub(super) fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo
     let near = &reports.near;
     let far = match (peer, reports.far.take()) {
         (PeerKind::Sink, _) => Some(acknowledged(near)),
-        (PeerKind::Meter, far) => far,
+        (PeerKind::Meter | PeerKind::DuplexMeter, far) => far,
         (_, far) => return BothReports { far, ..reports },
     };
     reports.far = far.map(|mut far| {
+        let uncounted = far.uncounted;
         for (flow, half) in far.halves.iter_mut().enumerate() {
-            if task.flows.get(flow) == Some(&Some(Direction::Up)) {
-                half.receive_span = span(near, flow, half.received.bytes, task.warmup);
+            match (task.flows.get(flow), near.halves.get(flow)) {
+                (Some(Some(Direction::Up)), _) => {
+                    half.receive_span = span(near, flow, half.received.bytes, task.warmup);
+                }
+                (Some(Some(Direction::Down)), Some(near)) => {
+                    count_last_call(&mut half.sent, &near.received, uncounted);
+                }
+                _ => {}
             }
         }
         far
     });
     reports
+}
+
+/// Adds to the data that a far end says it `sent` what this end received of its last call: a program with a thread for each
+/// flow may end it between a call and its count. More than `most` bytes are no such call.
+fn count_last_call(sent: &mut Tally, received: &Tally, most: u64) {
+    if received.bytes.checked_sub(sent.bytes).is_some_and(|more| more <= most) {
+        sent.bytes = received.bytes;
+        sent.messages = sent.messages.max(received.messages);
+    }
 }
 
 /// Returns the far halves of a far end that counts nothing: its kernel has acknowledged all that was sent, or the near end
@@ -153,6 +169,16 @@ mod tests {
     fn bytes_of_the_warm_up_are_left_out_with_their_time() {
         let span = completed(near(&[1_037, 2_037, 4_037]), None, 150).receive_span.unwrap();
         assert_eq!((span.first_ns, span.last_ns, span.warmup_bytes), (200, 300, 2_019));
+    }
+
+    #[test]
+    fn a_call_that_the_far_end_sent_and_did_not_count_is_counted_and_no_more() {
+        let tally = |bytes| Tally { bytes, messages: bytes / 100, ..Tally::default() };
+        for (said, counted) in [(900, 1_000), (1_000, 1_000), (1_200, 1_200), (800, 800)] {
+            let mut sent = tally(said);
+            count_last_call(&mut sent, &tally(1_000), 128);
+            assert_eq!((sent.bytes, sent.messages), (counted, counted / 100), "{said}");
+        }
     }
 
     #[test]
