@@ -179,6 +179,13 @@ need_cargo_fuzz() {
   cargo install --locked cargo-fuzz >&2 || fail "cargo install --locked cargo-fuzz failed; its own words are above"
 }
 
+# A second program with iperf3's protocol, in a folder of its own.
+need_riperf3() {
+  [ -x "$PEERS/bin/riperf3" ] && return
+  say "riperf3 is not there (a script has it for the other end): cargo install --locked --root $PEERS riperf3-cli"
+  cargo install --locked --root "$PEERS" --version 0.8.0 riperf3-cli >&2 || fail "cargo install riperf3-cli failed; its own words are above"
+}
+
 # What no package of this system has and PyPI does, in a folder of its own; each file is held to its hash.
 from_pypi() {
   local files
@@ -208,6 +215,7 @@ for command in "$@"; do
   case $command in
     cargo) need_cargo ;;
     cargo-fuzz) need_cargo_fuzz; continue ;;
+    riperf3) need_riperf3; continue ;;
   esac
   with=$(manager)
   packages=
