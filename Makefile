@@ -15,7 +15,7 @@ BENCH ?=
 PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/network/spread.rs has a map spread by.
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
-FUZZ_TARGETS := control hello result grammar study import protocol protocol+address
+FUZZ_TARGETS := control hello result grammar study import far_end protocol protocol+address
 
 .PHONY: race test test-build docs lint check bench fuzz soak help
 
@@ -69,6 +69,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked
+	scripts/iperf3-matrix.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
 help: ## this list

@@ -20,12 +20,14 @@ flags() {
 }
 
 one() {
-  local asked=$1 target=${1%+*} log
+  local asked=$1 target=${1%+*} log seeds
   log=fuzz/artifacts/$asked.log
   if [ "$asked" != "$target" ]; then export RUSTC_BOOTSTRAP=1; fi # in this job alone
   mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
+  seeds=("fuzz/seeds/$target")
+  if [ -d "fuzz/seeds/$target-odd" ]; then seeds+=("fuzz/seeds/$target-odd"); fi
   # shellcheck disable=SC2046 # words, one by one
-  if cargo fuzz run --features all-contenders $(flags "$asked") "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+  if cargo fuzz run --features all-contenders $(flags "$asked") "$target" "fuzz/corpus/$target" "${seeds[@]}" -- \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1 >"$log" 2>&1; then
     echo "$asked: $(grep -ao 'stat::number_of_executed_units: .*' "$log" | grep -o '[0-9]*$') inputs, no failure"
   else
