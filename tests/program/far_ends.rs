@@ -132,7 +132,7 @@ fn serve_lying(listener: &TcpListener, lie: Lie) -> std::io::Result<()> {
 #[test]
 fn a_server_of_iperf3_that_lies_about_what_arrived_makes_no_valid_trial() {
     let lies: [(Lie, &str); 2] = [
-        (|bytes| bytes * 2, "150000 bytes more arrived than were sent"),
+        (|bytes| bytes * 2, "it received 300 kB, and this end sent 150 kB"),
         (|bytes| bytes - 1, "1 bytes of a byte stream never arrived"),
     ];
     for (lie, said) in lies {
@@ -149,7 +149,8 @@ fn a_server_of_iperf3_that_lies_about_what_arrived_makes_no_valid_trial() {
         assert!(!trials.is_empty(), "{stderr}");
         for trial in trials {
             assert_eq!(trial["valid"], false, "{trial}");
-            assert_eq!(trial["ledger"]["up"]["open_because"], said, "{trial}");
+            let why = trial["why_invalid"].as_str().unwrap();
+            assert!(why.contains(said), "{trial}");
         }
     }
 }

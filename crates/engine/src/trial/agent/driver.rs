@@ -37,7 +37,7 @@ pub trait Watch {
 
 /// Time at which a flow says that it has sent all it will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Announcement {
+pub enum SentAllMoment {
     /// Once its endpoint has handed over everything: a peer of ours waits for the rest.
     #[default]
     Sent,
@@ -70,7 +70,7 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
     /// Time of its announcement that it has sent all.
-    pub announcement: Announcement,
+    pub announces_at: SentAllMoment,
 }
 
 /// Number of times that a spinning end looks at the socket before it looks at the clock again, if nothing is due for
@@ -128,7 +128,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             wait_calls: 0,
             waiting: WaitingTime::default(),
             probe: None,
-            announcement: Announcement::Sent,
+            announces_at: SentAllMoment::Sent,
         }
     }
 
@@ -260,7 +260,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         if !turns.announced && may_have_sent_all && self.half.has_sent_all() {
             turns.announced = true;
             self.finish_sending()?;
-            if self.announcement == Announcement::Sent {
+            if self.announces_at == SentAllMoment::Sent {
                 watch.sent_all(self.half.standing(turns.now).sent);
             }
         }

@@ -25,7 +25,7 @@ use crate::trial::path::model_time::{accept_timeout, dial_timeout};
 use crate::trial::{misfit, suited};
 use crate::workload::{Endpoint, NamedFile, Part, Task};
 
-use super::driver::{Announcement, Flow, Further, limited};
+use super::driver::{Flow, Further, SentAllMoment, limited};
 use super::hole;
 use super::intervals::Sampler;
 use super::means;
@@ -144,7 +144,7 @@ fn trial(
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe) = (further, probe);
         if plan.far_end.is_some() && is_up {
-            flow.announcement = Announcement::Acknowledged;
+            flow.announces_at = SentAllMoment::Acknowledged;
         }
         flows.push(flow);
     }
