@@ -25,7 +25,7 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
 test: ## all tests, those of the documentation's examples included
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS) $(SPREAD)
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
 	scripts/test.sh
 	cargo test --locked --workspace --features all-contenders --doc
 
@@ -59,13 +59,14 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
 
 soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt linux.uml chromium $(PEERS) $(SPREAD)
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
 	cargo test --locked --workspace --features all-contenders --no-run
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --features all-contenders --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network remote::cells
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network answers::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network web::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Direction, Ending, Framing, Guarantees, Offers, Service, Side,
+    Action, Congestion, Direction, Ending, Framing, Guarantees, Offers, PeerKind, Service, Side,
 };
 use deadheat::path::impair::{Channel, EcnCapability, Packet, Place};
 use deadheat::path::network::{
@@ -158,6 +158,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
         seed: 7,
         transit: Nanos::ZERO,
         guarantees: DATAGRAMS,
+        peer: PeerKind::Process,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
         store: None,
     }))

@@ -182,6 +182,7 @@ fn ends(task: &dyn Task) -> Outcome<(NearHalf, Through, Virtual)> {
             seed: 7,
             transit: Nanos::ZERO,
             guarantees: EVERYTHING,
+            peer: PeerKind::Process,
             recorder: Box::new(Samples::new(None, task.info().timeout.0)?),
             store: None,
         }))

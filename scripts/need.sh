@@ -27,7 +27,7 @@ why() {
     nft) echo "the firewall test blocks a transport with it" ;;
     sockperf) echo "benchmarks compare with it" ;;
     iperf3 | irtt | iperf | flent) echo "tests and benchmarks compare with it" ;;
-    python3-* | node-* | socat | xinetd | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
+    nginx | python3-* | node-* | socat | xinetd | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) echo "tests have it for the other end" ;;
     ping | tcpdump) echo "tests have it look at emulated networks" ;;
     sshd | ssh-keygen | parallel | rsync) echo "a test spreads a map over hosts with it" ;;
     munged | slurmctld | slurmd | sbatch) echo "a test spreads a map over nodes of Slurm with it" ;;
@@ -72,6 +72,8 @@ package() {
     python3-aioquic:apt-get) in_suite python3-aioquic ;;
     python3-*:apt-get) echo "$1" ;;
     openssl:*) echo openssl ;;
+    nginx:apt-get) echo nginx-light ;;
+    nginx:*) echo nginx ;;
     mptcpize:apt-get) echo mptcpize ;;
     mptcpize:dnf) echo mptcpd ;;
     kcptun-server:apt-get) echo kcptun ;;
@@ -97,7 +99,7 @@ package() {
 optional() {
   case $1 in
     sshd | ssh-keygen | parallel | rsync | munged | slurmctld | slurmd | sbatch) return 0 ;;
-    iperf3 | sockperf | irtt | linux.uml | chromium | python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
+    iperf3 | sockperf | irtt | linux.uml | chromium | nginx | python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
 }

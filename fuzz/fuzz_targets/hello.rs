@@ -7,7 +7,7 @@ mod handed_in;
 
 use std::cell::RefCell;
 
-use deadheat::contract::{Lane, Side};
+use deadheat::contract::{Lane, PeerKind, Side};
 use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
@@ -51,7 +51,17 @@ fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
     let guarantees = Contender::parse("udp").expect("a contender").transport.info().guarantees;
     let recorder = Box::new(Nothing);
     let transit = Nanos::ZERO;
-    task.half(Part { side, flow: 0, tag: 0, seed: 1, transit, guarantees, recorder, store: None })
+    task.half(Part {
+        side,
+        flow: 0,
+        tag: 0,
+        seed: 1,
+        transit,
+        guarantees,
+        peer: PeerKind::Process,
+        recorder,
+        store: None,
+    })
 }
 
 thread_local! {

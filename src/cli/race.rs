@@ -75,7 +75,7 @@ pub(super) struct RaceArgs {
     /// Race against `deadheat serve` on another host
     ///
     /// Its port is 5210 unless given. With a name in front it is a program of others that runs there: iperf3://HOST,
-    /// echo://HOST; `deadheat list far-ends` shows all, and what each carries. Given again, it is one more host: the receivers of a fanout are dealt over them.
+    /// https://HOST/PATH, echo://HOST; `deadheat list far-ends` shows all, and what each carries. Given again, it is one more host: the receivers of a fanout are dealt over them.
     #[arg(long, value_name = "HOST", conflicts_with = "path")]
     to: Vec<String>,
     /// Use IPv4 only
@@ -363,10 +363,16 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         named => Request::new(named.iter().cloned()),
     };
     request = way(args, request);
-    if let Some(workload) = &args.workload {
-        habits::no_workload(workload).map_or(Ok(()), |answer| Err(Error::usage(answer)))?;
-        request = request.workload(workload);
+    if args.contenders.is_empty() {
+        request = request.usual_contenders()?;
     }
+    request = match &args.workload {
+        Some(workload) => {
+            habits::no_workload(workload).map_or(Ok(()), |answer| Err(Error::usage(answer)))?;
+            request.workload(workload)
+        }
+        None => request.usual_work()?,
+    };
     if let Some(blocks) = args.blocks {
         request = request.blocks(blocks);
     }

@@ -53,6 +53,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
             seed: 1,
             transit: Nanos::ZERO,
             guarantees,
+            peer: PeerKind::Process,
             recorder,
             store: None,
         });

@@ -13,9 +13,13 @@ mod mtu;
 mod net;
 mod others;
 mod path;
+#[allow(clippy::unwrap_used)] // A test fails by panicking.
+#[path = "../common/pem.rs"]
+mod pem;
 mod remote;
 #[path = "../common/remote_cells.rs"]
 mod remote_cells;
 mod spread;
 mod uml;
 mod ways;
+mod web;

@@ -190,7 +190,8 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         | PeerKind::Echo
         | PeerKind::Sink
         | PeerKind::Meter
-        | PeerKind::DuplexMeter => {}
+        | PeerKind::DuplexMeter
+        | PeerKind::Origin => {}
         PeerKind::Kernel => words.push("answered by the far kernel"),
         PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }

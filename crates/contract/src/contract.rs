@@ -133,6 +133,8 @@ pub enum PeerKind {
     Meter,
     /// A program of others that takes and sends data, also both ways at once, in blocks as long as messages, and counts it.
     DuplexMeter,
+    /// A program of others that answers each request with a document, whose length it decides.
+    Origin,
 }
 
 impl PeerKind {

@@ -126,7 +126,7 @@ impl FarEnd for Iperf3 {
             PlainProtocol::Tcp | PlainProtocol::Mptcp if is_down && task.is_paced => {
                 Around::blocks(conn, Blocks::new(tag, largest))
             }
-            PlainProtocol::Tcp | PlainProtocol::Mptcp | PlainProtocol::Sctp => Around::stream(conn),
+            _ => Around::stream(conn),
         })
     }
 

@@ -10,6 +10,7 @@ mod discard;
 mod echo;
 mod exchange;
 mod host;
+mod https;
 mod iperf3;
 mod irtt;
 pub mod readers;
@@ -24,5 +25,12 @@ use deadheat_datapath::{datapath, transport};
 use transport::far_end::FarEnd;
 
 /// Every far end, in the order in which lists show them.
-pub const ALL: &[&dyn FarEnd] =
-    &[&iperf3::Iperf3, &irtt::Irtt, &stamp::Stamp, &echo::Echo, &discard::Discard, &host::Host];
+pub const ALL: &[&dyn FarEnd] = &[
+    &iperf3::Iperf3,
+    &irtt::Irtt,
+    &stamp::Stamp,
+    &https::Https,
+    &echo::Echo,
+    &discard::Discard,
+    &host::Host,
+];

@@ -10,15 +10,19 @@ use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
 use crate::spec::Key;
 use crate::spec::typed::{Optional, Preset, Text};
+use crate::transport::application::ApplicationTerms;
 use crate::transport::equal::{self, OwnDefault};
 use crate::transport::frame::PREFIX;
+use crate::transport::identity::TrustedName;
 use crate::transport::options::Meaning;
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
-use crate::transport::{Info, identity, options};
+use crate::transport::{Conn, Dial, Info, identity, options};
 use crate::units::Bytes;
 use end::QuicEnd;
 use layer::Layer;
 
+mod application;
 mod ecn;
 mod end;
 pub(super) mod lanes;
@@ -185,6 +189,24 @@ impl Userspace for Quic {
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         open(STREAM.id, &Layer::NONE, opening)
     }
+
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+}
+
+impl PlainTransport for Quic {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Quic
+    }
+
+    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        Err(ungreeted(PlainProtocol::Quic, dial))
+    }
+
+    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+        application::dial(dial, terms)
+    }
 }
 
 impl Userspace for QuicDatagram {
@@ -199,6 +221,16 @@ impl Userspace for QuicDatagram {
 
 /// Opens one end of a connection with `layer` between it and its lanes.
 pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
+    Ok(Box::new(end_of(id, layer, opening, None)?))
+}
+
+/// Opens one end of a connection, to a program of others if one is named.
+fn end_of(
+    id: &str,
+    layer: &Layer,
+    opening: &Opening<'_>,
+    others: Option<&TrustedName>,
+) -> Result<QuicEnd> {
     let payload = opening.mtu.saturating_sub(opening.headers());
     let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
         // The least that quinn guarantees of a packet (`Datagrams::max_size`).
@@ -215,11 +247,11 @@ pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box
             if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
         )));
     }
-    let setup = setup::QuicSetup::new(layer, opening, payload, least).map_err(|e| {
+    let setup = setup::QuicSetup::new(layer, opening, [payload, least], others).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
     let qlog = opening.knobs.text_of(&QLOG).map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
-    Ok(Box::new(QuicEnd::new(layer, opening, setup, qlog)))
+    Ok(QuicEnd::new(layer, opening, setup, qlog))
 }

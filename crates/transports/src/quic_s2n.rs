@@ -195,6 +195,7 @@ impl S2nSetup {
         let (token, provider) = (&opening.token, &self.provider);
         let certificate = opening.knobs.text_of(&identity::CERTIFICATE);
         HandshakeTerms {
+            others: None,
             token,
             provider,
             resume: Resume::Off,

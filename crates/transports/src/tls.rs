@@ -20,12 +20,14 @@ use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::time::Nanos;
+use crate::transport::application::ApplicationTerms;
 use crate::transport::equal::OwnDefault;
 use crate::transport::hello::Token;
 use crate::transport::identity::{
-    self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets,
+    self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
 use crate::transport::options::{self, Meaning};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
@@ -34,6 +36,7 @@ use kernel::KernelTls;
 use process::ProcessTls;
 use unbuffered::Unbuffered;
 
+mod application;
 mod channel;
 mod kernel;
 mod process;
@@ -135,6 +138,10 @@ impl Transport for Tls {
         tcp::check_settings(TLS, key, value, place)
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let (token, tickets) = (dial.hello.token, dial.tickets);
         tcp::dial(TLS, dial, TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?)
@@ -143,6 +150,26 @@ impl Transport for Tls {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         let encrypted = TlsFlavour::new(INFO.id, listen.knobs, listen.token, &listen.tickets)?;
         tcp::listen(TLS, listen, encrypted)
+    }
+}
+
+impl PlainTransport for Tls {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Tls
+    }
+
+    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        Err(ungreeted(PlainProtocol::Tls, dial))
+    }
+
+    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+        let (token, tickets) = (dial.hello.token, dial.tickets);
+        let own = TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?;
+        let others = Some(TrustedName::new(&terms.name, terms.protocols)?);
+        let flavour = TlsFlavour { others, ..own };
+        let (socket, connect_ns) = tcp::connect(TLS, dial, |socket| flavour.apply(socket))?;
+        flavour.connected(&socket)?;
+        application::open(socket, flavour, terms.application, (dial.to, connect_ns))
     }
 }
 
@@ -170,6 +197,8 @@ pub(super) struct TlsFlavour {
     resume: Resume,
     offload: Offload,
     tickets: Tickets,
+    /// Program of others at the far end, if it is none of ours.
+    others: Option<TrustedName>,
 }
 
 /// Party that encrypts once the handshake is through.
@@ -201,7 +230,18 @@ impl TlsFlavour {
         }
         let options = tcp::TcpOptions::from(knobs);
         let certificate = knobs.text_of(&CERTIFICATE).map(str::to_owned);
-        Ok(TlsFlavour { options, cipher, provider, token, certificate, resume, offload, tickets })
+        let others = None;
+        Ok(TlsFlavour {
+            options,
+            cipher,
+            provider,
+            token,
+            certificate,
+            resume,
+            offload,
+            tickets,
+            others,
+        })
     }
 
     fn terms(&self) -> HandshakeTerms<'_> {
@@ -212,13 +252,22 @@ impl TlsFlavour {
             gives_keys: self.offload == Offload::Kernel,
             alpn: NAME,
             certificate: self.certificate.as_deref(),
+            others: self.others.as_ref(),
+        }
+    }
+
+    /// Returns the name of the far end for the handshake.
+    fn name(&self) -> std::result::Result<ServerName<'static>, Failure> {
+        match &self.others {
+            Some(others) => Ok(others.name.clone()),
+            None => Ok(ServerName::try_from(NAME)?),
         }
     }
 
     fn connection(&self, side: Side) -> std::result::Result<Connection, Failure> {
         Ok(match side {
             Side::Near => {
-                let name = ServerName::try_from(NAME)?;
+                let name = self.name()?;
                 ClientConnection::new(self.tickets.client(&self.terms())?, name)?.into()
             }
             Side::Far => ServerConnection::new(self.tickets.server(&self.terms())?)?.into(),
@@ -228,7 +277,7 @@ impl TlsFlavour {
     fn unbuffered(&self, side: Side) -> std::result::Result<Unbuffered, Failure> {
         Ok(match side {
             Side::Near => {
-                let name = ServerName::try_from(NAME)?;
+                let name = self.name()?;
                 let config = self.tickets.client(&self.terms())?;
                 Unbuffered::Near(UnbufferedClientConnection::new(config, name)?)
             }
@@ -282,7 +331,10 @@ impl Flavour for TlsFlavour {
         let cipher = channel.cipher().unwrap_or(self.cipher);
         read.insert("cipher".to_owned(), cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
-        let certificate = identity::certificate_word(self.certificate.as_deref());
+        let certificate = match &self.others {
+            Some(_) => identity::VOUCHED.to_owned(),
+            None => identity::certificate_word(self.certificate.as_deref()),
+        };
         read.insert(CERTIFICATE.name().to_owned(), certificate);
         read.insert("resume".to_owned(), channel.resumed().to_owned());
         read.insert(OFFLOAD.name().to_owned(), channel.offload().to_owned());

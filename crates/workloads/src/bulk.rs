@@ -399,8 +399,9 @@ impl Task for BulkTask {
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
             let (tag, transit, promised) = (part.tag, part.transit, part.guarantees);
-            let receiver =
-                receiver::BulkReceiver::new(&promised, tag, self.keeper(part)).over(transit);
+            let peer = part.peer;
+            let receiver = receiver::BulkReceiver::new(&promised, tag, self.keeper(part));
+            let receiver = receiver.over(transit).from(peer);
             return Box::new(receiver.timed(self.timing()));
         }
         let sender = sender::BulkSender::new(self.stop(part.flow, framing), *size, *call, part.tag);

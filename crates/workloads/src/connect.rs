@@ -22,14 +22,19 @@ use crate::workload::header::{self, account_of};
 use crate::workload::setting::{claiming, filled};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
+use crate::workload::{
+    AnswerSource, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+};
 use crate::workload::{Endpoint, Measurements};
-use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload};
 
 mod answerer;
 mod sender;
+mod times;
+mod visitor;
 
 use crate::connect::sender::ConnectSender;
 use answerer::Answerer;
+use visitor::Visitor;
 
 /// The workload.
 pub(super) struct Connect;
@@ -84,6 +89,9 @@ const ENOUGH: u64 = 20;
 /// Number of connections for a p99.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
+/// Settings of the messages of a far end of ours, which an origin decides.
+const OF_OURS: [&str; 3] = [REQUEST.name(), ANSWER.name(), RETRY.name()];
+
 /// Longest time of one connection, handshake and answer.
 const LONGEST: Nanos = Nanos::from_secs(30);
 
@@ -93,7 +101,13 @@ impl Workload for Connect {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        Ok(Box::new(ConnectTask::new(Settings::check(spec, KEYS)?, setting)))
+        let settings = Settings::check(spec, KEYS)?;
+        setting.answers.check(&settings, &OF_OURS)?;
+        Ok(Box::new(ConnectTask::new(settings, setting)))
+    }
+
+    fn is_usual_for(&self, peer: PeerKind) -> bool {
+        peer == PeerKind::Origin
     }
 
     fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
@@ -120,6 +134,7 @@ struct ConnectTask {
     retry: Nanos,
     claimed: &'static str,
     lengths: Option<Lengths>,
+    answers: AnswerSource,
     info: TaskInfo,
 }
 
@@ -139,6 +154,7 @@ impl ConnectTask {
             retry: settings.get(&RETRY),
             claimed: figure,
             lengths: asked.is_none().then_some(lengths),
+            answers: setting.answers,
             settings,
         };
         task.info = task.facts();
@@ -149,9 +165,17 @@ impl ConnectTask {
 impl ConnectTask {
     fn facts(&self) -> TaskInfo {
         let (count, request, answer) = (self.count, self.request, self.answer);
+        let spec = filled(INFO.id, &self.settings, [("count", count.to_string())]);
         TaskInfo {
-            headline: format!("{count} connections, {request} bytes asked, {answer} answered"),
-            spec: filled(INFO.id, &self.settings, [("count", count.to_string())]),
+            headline: match self.answers {
+                AnswerSource::Ours => {
+                    format!("{count} connections, {request} bytes asked, {answer} answered")
+                }
+                AnswerSource::Origin => {
+                    format!("{count} connections, a document asked for on each")
+                }
+            },
+            spec: self.answers.filled(spec, &OF_OURS),
             metrics: claiming(FIGURES, self.claimed),
             lengths: self.lengths,
             flows: vec![None],
@@ -175,7 +199,8 @@ impl Task for ConnectTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (!peer.runs_the_work()).then(|| "it has no connections to open".to_owned())
+        let has_them = peer.runs_the_work() || peer == PeerKind::Origin;
+        (!has_them).then(|| "it has no connections to open".to_owned())
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
@@ -184,6 +209,7 @@ impl Task for ConnectTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
+            Side::Near if part.peer == PeerKind::Origin => Box::new(Visitor::new(self, part.tag)),
             Side::Near => Box::new(ConnectSender::new(self, part.tag)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }

@@ -403,7 +403,11 @@ impl Task for PingTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if matches!(peer, PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter) {
+        let is_mute = matches!(
+            peer,
+            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter | PeerKind::Origin
+        );
+        if is_mute {
             return Some("its far end sends no message back".to_owned());
         }
         let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();

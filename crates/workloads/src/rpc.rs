@@ -25,16 +25,19 @@ use crate::workload::setting::{claiming, filled, fits_rate, numbered, set_apart}
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{
-    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+    AnswerSource, EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic,
+    Workload,
 };
 use crate::workload::{Endpoint, Measurements};
 
 mod answers;
 mod client;
+mod reader;
 mod redialler;
 mod service;
 
 use client::Client;
+use reader::Reader;
 use redialler::Redialler;
 use service::Server;
 
@@ -142,6 +145,12 @@ const LONGEST: Nanos = Nanos::from_secs(60);
 /// The largest response in bytes.
 const LARGEST: u64 = 1 << 30;
 
+/// Settings of the messages of a far end of ours, which an origin decides.
+const OF_OURS: [&str; 4] = [REQUEST.name(), RESPONSE.name(), MTU.name(), LANES.name()];
+
+/// Most requests per second to an origin, which may be a stranger's.
+const MOST_TO_ORIGIN: u64 = 100;
+
 /// Parses a number of requests per second.
 fn per_second(value: &str) -> Result<u64> {
     match parse_offered(value)? {
@@ -170,7 +179,13 @@ impl Workload for Rpc {
     }
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
-        let task = Calls::new(Settings::check(spec, KEYS)?);
+        let settings = Settings::check(spec, KEYS)?;
+        setting.answers.check(&settings, &OF_OURS)?;
+        let task = Calls::new(settings, setting.answers);
+        if setting.answers == AnswerSource::Origin {
+            task.check_for_origin()?;
+            return Ok(Box::new(task));
+        }
         if task.connect == Connections::Each {
             if set_apart(&task.settings, &[LANES.key()]).is_some() {
                 return Err(Error::usage(
@@ -239,11 +254,12 @@ struct Calls {
     claimed: &'static str,
     /// Shortest length of a trial, if the settings do not give one.
     lengths: Option<Lengths>,
+    answers: AnswerSource,
     info: TaskInfo,
 }
 
 impl Calls {
-    fn new(settings: Settings) -> Calls {
+    fn new(settings: Settings, answers: AnswerSource) -> Calls {
         let (rate, asked) = (settings.get(&RATE), settings.find(&COUNT));
         let Claim { figure, fewest } = settings.get(&CLAIM);
         let connect = settings.get(&CONNECT);
@@ -263,10 +279,27 @@ impl Calls {
             count: asked.unwrap_or(fewest),
             claimed: figure,
             lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
+            answers,
             settings,
         };
         task.info = task.facts();
         task
+    }
+
+    /// Refuses settings that an origin has no use for, or that ask too much of it.
+    fn check_for_origin(&self) -> Result<()> {
+        if self.connect == Connections::Each {
+            return Err(Error::usage(
+                "rpc: with connect=each every request opens a connection, which an origin sees as a visit of its own; the                  workload connect does that, or take connect=kept",
+            ));
+        }
+        if self.rate > MOST_TO_ORIGIN {
+            return Err(Error::usage(format!(
+                "rpc: {} requests a second are more than a server of others is asked for; take rate={MOST_TO_ORIGIN}pps or less",
+                self.rate
+            )));
+        }
+        Ok(())
     }
 
     fn period(&self) -> Period {
@@ -305,9 +338,16 @@ impl Calls {
         let most = self.response.1;
         let largest = most.saturating_add(most.div_ceil(self.room()) * DUE_LEN as u64);
         let names = ["response", "response time"];
+        let spec = filled(INFO.id, &self.settings, [("count", self.count.to_string())]);
+        let is_origin = self.answers == AnswerSource::Origin;
         TaskInfo {
-            headline: format!("{}-byte requests for {response}, {rate}, over {over}", self.request),
-            spec: filled(INFO.id, &self.settings, [("count", self.count.to_string())]),
+            headline: match is_origin {
+                false => {
+                    format!("{}-byte requests for {response}, {rate}, over {over}", self.request)
+                }
+                true => format!("requests for a document, {rate}, over {over}"),
+            },
+            spec: self.answers.filled(spec, &OF_OURS),
             metrics: claiming(FIGURES, self.claimed),
             lengths: self.lengths,
             lane_names: numbered(self.lanes),
@@ -320,7 +360,9 @@ impl Calls {
                 // No request uses the first connection of a trial.
                 Connections::Each => u16::try_from(self.count + 1).unwrap_or(u16::MAX),
             },
-            most_bytes: Some(self.count.saturating_mul(largest.max(self.request as u64))),
+            // The documents of an origin are as long as they are.
+            most_bytes: (!is_origin)
+                .then(|| self.count.saturating_mul(largest.max(self.request as u64))),
             memory: EndMemory {
                 near: self.count.saturating_mul(client::BYTES_EACH),
                 far: self.count.saturating_mul(service::BYTES_EACH),
@@ -342,7 +384,8 @@ impl Task for Calls {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (!peer.runs_the_work()).then(|| {
+        let is_answered = peer.runs_the_work() || peer == PeerKind::Origin;
+        (!is_answered).then(|| {
             "its far end only echoes or counts, and has no response of another size".to_owned()
         })
     }
@@ -372,6 +415,7 @@ impl Task for Calls {
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {
+            Side::Near if part.peer == PeerKind::Origin => Box::new(Reader::new(self, part)),
             Side::Near if self.connect == Connections::Each => {
                 Box::new(Redialler::new(self, &part))
             }

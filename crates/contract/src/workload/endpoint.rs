@@ -1,6 +1,6 @@
 //! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
-use crate::contract::{Action, Guarantees, Lane, Side, Sink, Source, Store};
+use crate::contract::{Action, Guarantees, Lane, PeerKind, Side, Sink, Source, Store};
 use crate::error::Error;
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Tally};
@@ -24,6 +24,8 @@ pub struct Part {
     pub transit: Nanos,
     /// Guarantees of the transport.
     pub guarantees: Guarantees,
+    /// Kind of peer at the far end.
+    pub peer: PeerKind,
     /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
     /// The file that this end reads or writes, if [`TaskInfo::files`](super::TaskInfo::files) names one.

@@ -23,6 +23,43 @@ pub const STAMPED_LEN: usize = 28;
 /// Minimum bytes of a message with its due time.
 pub const DUE_LEN: usize = LEN + 8;
 
+/// Messages that a connection to an origin ([`PeerKind::Origin`](crate::contract::PeerKind::Origin)) makes of the document
+/// that answers a request: one as it begins, and one when all of it is here. Both begin with the header of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentPart {
+    /// The document begins to arrive.
+    Begins,
+    /// All of it has arrived: so many bytes.
+    Ends {
+        /// Bytes of the document.
+        bytes: u64,
+    },
+}
+
+impl DocumentPart {
+    /// Writes the message for a request with this header; returns its length.
+    pub fn write(self, request: Header, message: &mut [u8; DUE_LEN]) -> usize {
+        request.write(message);
+        match self {
+            DocumentPart::Begins => LEN,
+            DocumentPart::Ends { bytes } => {
+                write_due(message, Nanos(bytes));
+                DUE_LEN
+            }
+        }
+    }
+
+    /// Reads a message; `None` if it is none of a document.
+    pub fn read(message: &[u8]) -> Option<(Header, DocumentPart)> {
+        let header = Header::read(message)?;
+        match message.len() {
+            LEN => Some((header, DocumentPart::Begins)),
+            DUE_LEN => Some((header, DocumentPart::Ends { bytes: read_due(message)?.0 })),
+            _ => None,
+        }
+    }
+}
+
 /// The front of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

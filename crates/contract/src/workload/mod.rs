@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::contract::{Direction, Guarantees};
+use crate::contract::{Direction, Guarantees, PeerKind};
 use crate::error::Result;
 use crate::handed_in::HandedIn;
 use crate::measurements::{
@@ -31,7 +31,7 @@ pub mod traffic;
 pub use crate::path::PathKind;
 pub use endpoint::{BulkPart, Endpoint, FlowEvent, Part, RecentTimes, Standing};
 pub use load::Load;
-pub use setting::{Bounds, Lengths, Setting};
+pub use setting::{AnswerSource, Bounds, Lengths, Setting};
 pub use shared::SharedTask;
 pub use task::{ELSEWHERE, EndMemory, NamedFile, Numbering, Purpose, Task, TaskInfo, misfit};
 pub use traffic::Traffic;
@@ -70,6 +70,11 @@ pub trait Workload: Sync {
     /// [`crate::error::Error::Usage`] with the mistake and a correction.
     fn stands_for(&self, _traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
         None
+    }
+
+    /// Returns true if it is the usual question to a peer of this kind, for a user who names no work.
+    fn is_usual_for(&self, _peer: PeerKind) -> bool {
+        false
     }
 
     /// Returns its settings as typed, for a load beside other work: data one way for longer than any trial; `None` if

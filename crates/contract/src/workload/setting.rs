@@ -22,6 +22,41 @@ pub struct Setting {
     pub up: Bounds,
     /// Bounds of the direction from far to near.
     pub down: Bounds,
+    /// Source of the answers of work that asks.
+    pub answers: AnswerSource,
+}
+
+/// Source of the answers of work that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AnswerSource {
+    /// A far end of ours, whose answers are as long as the work asks for.
+    #[default]
+    Ours,
+    /// An origin ([`PeerKind::Origin`](crate::contract::PeerKind::Origin)), whose documents are as long as they are.
+    Origin,
+}
+
+impl AnswerSource {
+    /// Refuses settings of the length of an answer, or of a request, where an origin decides them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the first of `keys` that is given.
+    pub fn check(self, settings: &Settings, keys: &[&str]) -> Result<()> {
+        match keys.iter().find(|key| self == AnswerSource::Origin && settings.given(key)) {
+            None => Ok(()),
+            Some(key) => Err(Error::usage(format!(
+                "`{key}`: this far end answers with documents as they are, to requests of its own form; leave {key} out"
+            ))),
+        }
+    }
+
+    /// Returns the settings for results, without the settings that an origin decides.
+    pub fn filled(self, mut spec: Spec, keys: &[&str]) -> Spec {
+        if self == AnswerSource::Origin {
+            spec.options.retain(|(key, _)| !keys.contains(&key.as_str()));
+        }
+        spec
+    }
 }
 
 /// Bounds of a direction, if known for all routes that it may take.
@@ -50,6 +85,7 @@ impl Setting {
         rate: None,
         up: Bounds::UNKNOWN,
         down: Bounds::UNKNOWN,
+        answers: AnswerSource::Ours,
     };
 
     /// Returns the bounds of this direction.

@@ -6,6 +6,8 @@
 //! Echo     contender, greeted by the far end  →  sends each message back       none: as with a kernel that answers
 //! Sink     the same                           →  takes bytes, counts none      the near kernel's acknowledgements
 //! Meter    the same                           →  takes or sends, and counts    a stand-in here, which drives its control
+//! Origin   contender, with an application     →  answers with documents        what the near end got was sent
+//!          protocol of the far end on it
 //! ```
 //! No far end is in this crate: the program hands them in ([`ALL`]). None names a transport or a workload: a transport
 //! says of itself which protocol it is ([`PlainTransport`]), and a workload which kind of peer it can do without.
@@ -29,7 +31,7 @@ use crate::handed_in::HandedIn;
 use crate::measurements::Tally;
 use crate::spec::Settings;
 use crate::time::Nanos;
-use crate::workload::{EndpointReport, Task, TaskInfo};
+use crate::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
 
 /// Every far end that the program has handed in, in the order in which lists show them.
 pub static ALL: HandedIn<dyn FarEnd> = HandedIn::new();
@@ -87,6 +89,30 @@ pub trait FarEnd: Send + Sync {
         task: &TaskInfo,
     ) -> Result<Box<dyn Conn>>;
 
+    /// Returns true if a path may follow its host, as of a document: `NAME://HOST[:PORT]/PATH`.
+    fn takes_path(&self) -> bool {
+        false
+    }
+
+    /// Opens a connection of `inside` to what `locator` names there.
+    ///
+    /// # Errors
+    /// As [`FarEnd::dial`].
+    fn dial_at(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        task: &TaskInfo,
+        _locator: &Locator,
+    ) -> Result<Box<dyn Conn>> {
+        self.dial(inside, dial, task)
+    }
+
+    /// Returns what a reader of a race's figures should know of the far end as its trials found it.
+    fn remarks(&self, _seen: &[SeenTrial<'_>]) -> Vec<FarEndRemark> {
+        Vec::new()
+    }
+
     /// Opens a session with a far end that counts, up to where it takes the connections of the flows.
     ///
     /// # Errors
@@ -119,6 +145,24 @@ pub struct SessionOrder<'a> {
     pub task: &'a TaskInfo,
     /// Longest time for one step of the far end's protocol.
     pub patience: Nanos,
+}
+
+/// Trial of a race, with what its contender read back.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenTrial<'a> {
+    /// Label of the contender.
+    pub label: &'a str,
+    /// Options in effect.
+    pub effective: &'a Effective,
+}
+
+/// Remark of a far end on a race.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FarEndRemark {
+    /// Finding of its trials, as a sentence.
+    pub message: String,
+    /// Meaning of the finding, or advice.
+    pub advice: &'static str,
 }
 
 /// Outcome of the attempt to open a session.
@@ -191,13 +235,42 @@ impl From<&FarEndInfo> for FarEndFacts {
     }
 }
 
-/// Far end of others at a host, as typed: `NAME://HOST[:PORT]`.
+/// Far end of others at a host, as typed: `NAME://HOST[:PORT][/PATH]`.
 #[derive(Debug, Clone, Copy)]
 pub struct FarEndAt<'a> {
     /// Far end.
     pub end: &'static dyn FarEnd,
     /// Host, with its port if one was typed.
     pub host: &'a str,
+    /// Path behind the host, with its slash; empty if none was typed.
+    pub path: &'a str,
+}
+
+/// Object at a host, as typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Locator {
+    /// Host, with its port if one was typed.
+    pub authority: String,
+    /// Name or address of the host.
+    pub name: String,
+    /// Path behind the host, with its slash.
+    pub path: String,
+}
+
+impl From<FarEndAt<'_>> for Locator {
+    fn from(at: FarEndAt<'_>) -> Locator {
+        let name = match at.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => match at.host.split_once(':') {
+                // An address of IPv6 has several colons.
+                Some((name, port)) if !port.contains(':') => name,
+                _ => at.host,
+            },
+        };
+        let name = name.split_once('%').map_or(name, |(address, _)| address);
+        let path = if at.path.is_empty() { "/" } else { at.path };
+        Locator { authority: at.host.to_owned(), name: name.to_owned(), path: path.to_owned() }
+    }
 }
 
 /// Reads what follows `--to`; `None` for a host with `deadheat serve`.
@@ -205,15 +278,27 @@ pub struct FarEndAt<'a> {
 /// # Errors
 /// [`Error::Usage`] if no far end has the name.
 pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
-    let Some((id, host)) = typed.split_once(SCHEME_END) else { return Ok(None) };
-    Ok(Some(FarEndAt { end: find(id)?, host: host.trim_end_matches('/') }))
+    let Some((id, rest)) = typed.split_once(SCHEME_END) else { return Ok(None) };
+    let end = find(id)?;
+    if !end.takes_path() {
+        return Ok(Some(FarEndAt { end, host: rest.trim_end_matches('/'), path: "" }));
+    }
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match path.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
+        None => Ok(Some(FarEndAt { end, host, path })),
+        Some(c) => Err(Error::usage(format!(
+            "--to {typed}: {c:?} has no place in the path; a URL has it as %{:02X}, and # with what follows stays with a browser",
+            u32::from(c)
+        ))),
+    }
 }
 
-/// Returns the far end with this name.
+/// Returns the far end with this name, or of what follows `--to`.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none.
-pub fn find(id: &str) -> Result<&'static dyn FarEnd> {
+pub fn find(typed: &str) -> Result<&'static dyn FarEnd> {
+    let id = typed.split_once(SCHEME_END).map_or(typed, |(id, _)| id);
     let found = ALL.iter().find(|end| end.info().id == id);
     found.copied().ok_or_else(|| {
         let ids: Vec<&str> = ALL.iter().map(|end| end.info().id).collect();
@@ -221,26 +306,32 @@ pub fn find(id: &str) -> Result<&'static dyn FarEnd> {
     })
 }
 
+/// Returns the source of the answers of work that asks a far end.
+pub fn answers(end: &dyn FarEnd) -> AnswerSource {
+    match end.info().carries.iter().any(|carried| carried.peer == PeerKind::Origin) {
+        true => AnswerSource::Origin,
+        false => AnswerSource::Ours,
+    }
+}
+
 /// Returns the host of what follows `--to`, without the name of a far end.
 pub fn host_of(typed: &str) -> &str {
     typed.split_once(SCHEME_END).map_or(typed, |(_, host)| host)
 }
 
-/// Returns `contender` as it runs against `end`, for this work.
+/// Returns `contender` as it runs against a far end, for this work.
 ///
 /// # Errors
 /// [`Error::Usage`] with the reason if the far end does not carry it.
-pub fn against(
-    end: &'static dyn FarEnd,
-    contender: Contender,
-    task: &TaskInfo,
-) -> Result<Contender> {
+pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Result<Contender> {
+    let end = at.end;
     if let Some(why) = refusal(end, &contender) {
         return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
     }
     let Some((_, carried)) = carried(end, &contender) else { return Ok(contender) };
     let info = info_of(contender.transport.info(), carried.peer);
-    let transport = AgainstFarEnd { end, info, inside: contender.transport, task: task.clone() };
+    let (inside, task, locator) = (contender.transport, task.clone(), Locator::from(at));
+    let transport = AgainstFarEnd { end, info, inside, task, locator };
     Ok(Contender { transport: Carrier::Made(Arc::new(transport)), ..contender })
 }
 
@@ -277,7 +368,8 @@ pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Optio
         let why = format!("a load beside the work takes a far end of ours, and {label} is none");
         return own().or(Some(why));
     }
-    if info.receivers > 1 || info.reconnects() {
+    let is_origin = contender.transport.info().peer == PeerKind::Origin;
+    if info.receivers > 1 || (info.reconnects() && !is_origin) {
         return Some(format!("it takes far ends that do their part of it, and {label} is none"));
     }
     own()
@@ -298,6 +390,7 @@ struct AgainstFarEnd {
     info: Info,
     inside: Carrier,
     task: TaskInfo,
+    locator: Locator,
 }
 
 fn info_of(inside: &Info, peer: PeerKind) -> Info {
@@ -344,7 +437,7 @@ impl Transport for AgainstFarEnd {
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         match self.inside.plain() {
-            Some(plain) => self.end.dial(plain, dial, &self.task),
+            Some(plain) => self.end.dial_at(plain, dial, &self.task, &self.locator),
             None => Err(self.not_ours()),
         }
     }

@@ -28,7 +28,10 @@ use crate::error::{Error, Result as Checked};
 use crate::foreign;
 use crate::spec::typed::{Optional, Preset, Text};
 
+mod others;
 mod timed;
+
+pub use others::{NO_EARLY_DATA, TrustedName, UNTRUSTED, VOUCHED};
 
 /// Error of setting up TLS. It does not occur with checked knobs, so a message is enough.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -159,6 +162,8 @@ pub struct Tickets(Arc<Mutex<TlsConfigs>>);
 struct TlsConfigs {
     near: Option<Arc<rustls::ClientConfig>>,
     far: Option<Arc<rustls::ServerConfig>>,
+    /// Protocol inside an earlier connection, which data before the end of a handshake is of.
+    protocol: Option<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Tickets {
@@ -181,6 +186,8 @@ pub struct HandshakeTerms<'a> {
     pub alpn: &'static str,
     /// File of a certificate that replaces the trial's own.
     pub certificate: Option<&'a str>,
+    /// Program of others at the far end, with protocols that replace `alpn`; `None` for a far end of ours.
+    pub others: Option<&'a TrustedName>,
 }
 
 impl HandshakeTerms<'_> {
@@ -217,9 +224,14 @@ impl Tickets {
     /// Returns the near end's side of a connection, which may resume one of the same trial.
     pub fn client(&self, terms: &HandshakeTerms<'_>) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let make = || {
-            let mut config = terms.identity()?.client(terms.provider)?;
+            let (mut config, protocols) = match terms.others {
+                Some(others) => (others.client(terms.provider)?, others.protocols),
+                None => {
+                    (terms.identity()?.client(terms.provider)?, std::slice::from_ref(&terms.alpn))
+                }
+            };
             config.enable_secret_extraction = terms.gives_keys;
-            config.alpn_protocols = vec![terms.alpn.into()];
+            config.alpn_protocols = protocols.iter().map(|one| (*one).into()).collect();
             if terms.resume != Resume::Off {
                 config.resumption = Resumption::in_memory_sessions(1);
                 config.enable_early_data = terms.resume == Resume::Early;
@@ -247,6 +259,18 @@ impl Tickets {
             Ok(Arc::new(config))
         };
         self.keep(terms.resume, |kept| &mut kept.far, make)
+    }
+
+    /// Notes the protocol that the ends of a connection agreed on (RFC 7301).
+    pub fn note_protocol(&self, protocol: Option<&[u8]>) {
+        if let (Some(protocol), Ok(mut kept)) = (protocol, self.0.lock()) {
+            kept.protocol = Some(protocol.to_vec());
+        }
+    }
+
+    /// Returns the protocol that the ends of an earlier connection agreed on.
+    pub fn noted_protocol(&self) -> Option<Vec<u8>> {
+        self.0.lock().ok()?.protocol.clone()
     }
 
     fn keep<T>(

@@ -23,6 +23,7 @@ use crate::measurements::{ConnStats, TcpView};
 use crate::spec::{Key, Settings};
 use crate::time::Nanos;
 
+pub mod application;
 pub mod at_once;
 pub mod bulk_message;
 mod contender;

@@ -1,16 +1,17 @@
-//! Transports of the kernel whose packets carry the application's bytes and nothing of ours, so that programs of others
-//! understand them; and the greeting with which such a connection opens instead of our hello.
+//! Transports whose packets carry the application's bytes and nothing of ours, so that programs of others understand
+//! them; and the greeting with which such a connection opens instead of our hello.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use socket2::Socket;
 
+use super::application::ApplicationTerms;
 use super::{Conn, Dial};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 
-/// Protocol of the kernel whose payload is the application's bytes alone.
+/// Protocol whose payload is the application's bytes alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainProtocol {
     /// TCP (RFC 9293).
@@ -21,6 +22,10 @@ pub enum PlainProtocol {
     Udp,
     /// SCTP (RFC 9260).
     Sctp,
+    /// TLS over TCP (RFC 8446).
+    Tls,
+    /// QUIC (RFC 9000).
+    Quic,
 }
 
 impl PlainProtocol {
@@ -37,6 +42,8 @@ impl fmt::Display for PlainProtocol {
             PlainProtocol::Mptcp => "MPTCP",
             PlainProtocol::Udp => "UDP",
             PlainProtocol::Sctp => "SCTP",
+            PlainProtocol::Tls => "TLS",
+            PlainProtocol::Quic => "QUIC",
         })
     }
 }
@@ -49,8 +56,27 @@ pub trait PlainTransport: Send + Sync {
     /// Opens a connection with `greeting` instead of a hello.
     ///
     /// # Errors
-    /// As [`super::Transport::dial`], and the errors of the greeting.
+    /// As [`super::Transport::dial`], and the errors of the greeting; [`Error::Usage`] if the protocol has a handshake of
+    /// its own.
     fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>>;
+
+    /// Opens an encrypted connection with an application protocol on its streams.
+    ///
+    /// # Errors
+    /// As [`super::Transport::dial`]; [`Error::Peer`] if the far end cannot prove its name, or does not speak the
+    /// application's protocol; [`Error::Usage`] if the transport does not encrypt.
+    fn open_encrypted(&self, dial: &Dial<'_>, _terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+        let over = self.protocol();
+        Err(Error::usage(format!(
+            "the far end at {} takes encrypted connections, not {over}",
+            dial.to
+        )))
+    }
+}
+
+/// Returns the error of a greeting over a protocol that begins with a handshake of its own.
+pub fn ungreeted(over: PlainProtocol, dial: &Dial<'_>) -> Error {
+    Error::usage(format!("the far end at {} takes no {over}", dial.to))
 }
 
 /// First bytes of a connection to a program of others, before its data. A kind of connection that it does not take is

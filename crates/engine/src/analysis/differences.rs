@@ -148,7 +148,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Echo
             | PeerKind::Sink
             | PeerKind::Meter
-            | PeerKind::DuplexMeter => "a process".into(),
+            | PeerKind::DuplexMeter
+            | PeerKind::Origin => "a process".into(),
             PeerKind::Kernel => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
@@ -163,7 +164,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Echo
             | PeerKind::Sink
             | PeerKind::Meter
-            | PeerKind::DuplexMeter => "one for each connection".into(),
+            | PeerKind::DuplexMeter
+            | PeerKind::Origin => "one for each connection".into(),
         },
         matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
                   once for each receiver",

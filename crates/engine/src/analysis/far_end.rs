@@ -1,7 +1,8 @@
 //! Notices about a far end that was away, was another one afterwards, or did not come back.
 
+use crate::result::outcome::Outcome;
 use crate::time::Nanos;
-use crate::transport::far_end::FarEndFacts;
+use crate::transport::far_end::{self, FarEndFacts, FarEndRemark, SeenTrial};
 
 /// Notice about the far end of a race.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,21 +36,46 @@ pub enum FarEndNotice {
     },
     /// The far end is one of others, which counts less than one of ours.
     Others(FarEndFacts),
+    /// Remark of the far end on what the trials found there.
+    Remark(FarEndRemark),
+}
+
+/// Returns the notices of a race whose far end is one of others.
+pub(super) fn notices(outcome: &Outcome) -> Vec<FarEndNotice> {
+    let Some(facts) = outcome.path.far_end.as_deref() else { return Vec::new() };
+    let mut all = vec![FarEndNotice::Others(facts.clone())];
+    let label = |id: usize| outcome.contenders.iter().find(|one| one.id == id);
+    let valid = outcome.trials.iter().filter(|trial| trial.record.valid);
+    let seen = valid.filter_map(|trial| {
+        let label = &label(trial.contender)?.label;
+        Some(SeenTrial { label, effective: &trial.record.effective })
+    });
+    let seen: Vec<SeenTrial<'_>> = seen.collect();
+    // A result may be of a program with other far ends.
+    let remarks = far_end::find(&facts.id).map_or_else(|_| Vec::new(), |end| end.remarks(&seen));
+    all.extend(remarks.into_iter().map(FarEndNotice::Remark));
+    all
 }
 
 impl FarEndNotice {
     /// Codes of all of them.
-    pub(super) const CODES: [&str; 4] =
-        ["far_end_away", "far_end_changed", "far_end_failed", "far_end_of_others"];
+    pub(super) const CODES: [&str; 5] = [
+        "far_end_away",
+        "far_end_changed",
+        "far_end_failed",
+        "far_end_of_others",
+        "far_end_remark",
+    ];
 
     /// Returns the stable code of the notice.
     pub(super) fn code(&self) -> &'static str {
-        let [away, changed, lost, others] = FarEndNotice::CODES;
+        let [away, changed, lost, others, remark] = FarEndNotice::CODES;
         match self {
             FarEndNotice::Away { .. } => away,
             FarEndNotice::Changed { .. } => changed,
             FarEndNotice::Lost { .. } => lost,
             FarEndNotice::Others(_) => others,
+            FarEndNotice::Remark(_) => remark,
         }
     }
 
@@ -78,6 +104,7 @@ impl FarEndNotice {
                     facts.unknown.join("; ")
                 )
             }
+            FarEndNotice::Remark(remark) => remark.message.clone(),
         }
     }
 
@@ -89,6 +116,7 @@ impl FarEndNotice {
             FarEndNotice::Changed { .. } => {
                 "blocks before and after are of two far ends; run the race anew if that matters"
             }
+            FarEndNotice::Remark(remark) => remark.advice,
             FarEndNotice::Others(_) => "`deadheat serve` at the far host tells all of this",
             FarEndNotice::Lost { .. } => {
                 "start `deadheat serve` there again, or mend the line; then `deadheat race --resume FILE` goes on"

@@ -1,7 +1,7 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
 use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
-use super::far_end::FarEndNotice;
+use super::far_end::{self, FarEndNotice};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
 use super::notice::{Notice, VerdictEffect};
@@ -63,8 +63,7 @@ const EVENTS: &[&str] = &[
 fn derive(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     all.extend(of_plan(outcome));
-    let others = outcome.path.far_end.as_deref().cloned();
-    all.extend(others.map(|facts| Notice::FarEnd(FarEndNotice::Others(facts))));
+    all.extend(far_end::notices(outcome).into_iter().map(Notice::FarEnd));
     all.extend(of_contenders(outcome));
     all.extend(settings::changed(outcome));
     all.extend(of_host(outcome));

@@ -6,15 +6,16 @@ use super::request::{Claims, FinalStep, Request};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
-use crate::transport::Contender;
-use crate::transport::far_end::{self, FarEnd, FarEndAt};
+use crate::transport::far_end::{self, FarEndAt};
+use crate::transport::plain::PlainTransport;
+use crate::transport::{self, Contender, Transport};
 use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
 use crate::trial::control::reach::{self, Route};
 use crate::trial::control::remote::{Credentials, RemoteServer, ServerWait};
 use crate::trial::lead::far::{Far, FarHost, FarServers};
 use crate::trial::sim::Simulation;
-use crate::workload::Task;
+use crate::workload::{self, AnswerSource, Task, Workload};
 
 impl Request {
     /// Returns the simulation that runs the race's trials in virtual time, if its path is simulated.
@@ -108,7 +109,7 @@ impl Request {
         };
         let route = self.route()?;
         if let [typed] = hosts.names()
-            && let Some(FarEndAt { end, host }) = far_end::parse(typed)?
+            && let Some(FarEndAt { end, host, .. }) = far_end::parse(typed)?
         {
             let address = reach::find(host, end.info().port, &route)?;
             return Ok(Far::Others { typed: typed.clone(), end, address, origin: route.origin });
@@ -131,11 +132,12 @@ impl Request {
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no far end of that name, or another host beside it.
-    pub(super) fn far_end(&self) -> Result<Option<&'static dyn FarEnd>> {
+    pub(super) fn far_end(&self) -> Result<Option<FarEndAt<'_>>> {
         let Some(hosts) = &self.to else { return Ok(None) };
         let found = hosts.names().iter().map(|typed| far_end::parse(typed));
         let found = found.collect::<Result<Vec<_>>>()?;
-        let Some(FarEndAt { end, host }) = found.iter().flatten().next() else { return Ok(None) };
+        let Some(at) = found.iter().flatten().next() else { return Ok(None) };
+        let FarEndAt { end, host, .. } = at;
         if found.len() > 1 {
             return Err(Error::usage(format!(
                 "--to names {hosts}: {} is the only far end of a race; several hosts take `deadheat serve`",
@@ -149,7 +151,7 @@ impl Request {
                 end.info().label
             )));
         }
-        Ok(Some(*end))
+        Ok(Some(*at))
     }
 
     /// Returns a contender as it runs against the far end, and the reason why it cannot if that is one of others.
@@ -161,12 +163,12 @@ impl Request {
         contender: Contender,
         task: &dyn Task,
     ) -> Result<(Contender, Option<String>)> {
-        let Some(end) = self.far_end()? else { return Ok((contender, None)) };
-        if let Some(why) = far_end::refusal(end, &contender) {
+        let Some(at) = self.far_end()? else { return Ok((contender, None)) };
+        if let Some(why) = far_end::refusal(at.end, &contender) {
             return Ok((contender, Some(why)));
         }
-        let contender = far_end::against(end, contender, task.info())?;
-        let why = far_end::misfit(end, &contender, task);
+        let contender = far_end::against(at, contender, task.info())?;
+        let why = far_end::misfit(at.end, &contender, task);
         Ok((contender, why))
     }
 
@@ -181,6 +183,47 @@ impl Request {
             Some(_) if competitors < 2 => Ok(Claims::All),
             _ => Ok(self.claims),
         }
+    }
+
+    /// Returns the source of the answers of work that asks: documents, if the far end is an origin.
+    ///
+    /// # Errors
+    /// As of [`Request::far_end`].
+    pub(super) fn answers(&self) -> Result<AnswerSource> {
+        Ok(self.far_end()?.map_or(AnswerSource::Ours, |at| far_end::answers(at.end)))
+    }
+
+    /// Sets the contenders to all that an origin carries, if the far end is one.
+    ///
+    /// # Errors
+    /// As of [`Request::far_end`].
+    pub fn usual_contenders(mut self) -> Result<Request> {
+        if self.answers()? == AnswerSource::Origin {
+            let at = self.far_end()?;
+            let carries = at.map_or(&[][..], |at| at.end.info().carries);
+            let is_carried = |transport: &&&dyn Transport| {
+                let over = transport.plain().map(PlainTransport::protocol);
+                carries.iter().any(|carried| Some(carried.over) == over)
+            };
+            let carried = transport::ALL.iter().filter(is_carried);
+            self.contenders = carried.map(|one| one.info().id.to_owned()).collect();
+        }
+        Ok(self)
+    }
+
+    /// Sets the workload to the usual one at the far end: the first that suits its kind of peer best, or else the first
+    /// of all.
+    ///
+    /// # Errors
+    /// As of [`Request::far_end`].
+    pub fn usual_work(mut self) -> Result<Request> {
+        let carries = self.far_end()?.map_or(&[][..], |at| at.end.info().carries);
+        let suits =
+            |work: &&&dyn Workload| carries.iter().any(|carried| work.is_usual_for(carried.peer));
+        if let Some(work) = workload::ALL.iter().find(suits) {
+            self.workload = work.info().id.to_owned();
+        }
+        Ok(self)
     }
 
     /// Checks that every far host has a far end of the work.
@@ -218,10 +261,13 @@ mod tests {
 
     #[test]
     fn far_ends_of_others_are_read_by_their_name() {
-        let named = |to: &str| Race::new(["icmp"]).to(to).far_end().unwrap();
+        let named = |to: &str| {
+            let request = Race::new(["icmp"]).to(to);
+            request.far_end().unwrap().map(|at| at.end.info().id)
+        };
         assert!(named("far.example").is_none());
-        assert_eq!(named("iperf3://far.example:5300").unwrap().info().id, "iperf3");
-        assert_eq!(named("echo://[2001:db8::1]:7/").unwrap().info().id, "echo");
+        assert_eq!(named("iperf3://far.example:5300").unwrap(), "iperf3");
+        assert_eq!(named("echo://[2001:db8::1]:7/").unwrap(), "echo");
         let said = refused(Race::new(["tcp"]).to("iperf://far.example"));
         assert!(said.contains("did you mean `iperf3`?"), "{said}");
         let said = refused(Race::new(["tcp"]).to("iperf3://far:example:1"));

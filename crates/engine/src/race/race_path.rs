@@ -33,7 +33,8 @@ impl Request {
     /// [`crate::error::Error::Usage`] if it cannot be parsed, or simulated.
     pub(super) fn race_path(&self) -> Result<RacePath> {
         if self.to.is_some() {
-            return Ok(RacePath { setting: Setting::REMOTE, simulation: None, network: None });
+            let setting = Setting { answers: self.answers()?, ..Setting::REMOTE };
+            return Ok(RacePath { setting, simulation: None, network: None });
         }
         let path = self.parsed_path()?;
         let setting = model_time::setting(&path);

@@ -29,7 +29,7 @@ pub(super) fn call_len(order: &SessionOrder<'_>) -> usize {
         {
             task.largest_message
         }
-        PlainProtocol::Tcp | PlainProtocol::Mptcp => STREAM_LEN,
+        _ => STREAM_LEN,
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn parameters(order: &SessionOrder<'_>, login: Option<&Login>) -> Val
     let key = match order.over {
         PlainProtocol::Udp => "udp",
         PlainProtocol::Sctp => "sctp",
-        PlainProtocol::Tcp | PlainProtocol::Mptcp => "tcp",
+        _ => "tcp",
     };
     let streams = ways.parallel();
     // The near end decides when a test ends. With a time the server ends a test of a client that vanished, too.

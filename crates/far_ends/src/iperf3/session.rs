@@ -60,7 +60,7 @@ pub(super) fn begun(
         streams: StreamCounts::of(order.task),
         settles_in: match order.over {
             PlainProtocol::Udp => QUIET,
-            PlainProtocol::Tcp | PlainProtocol::Mptcp | PlainProtocol::Sctp => READS_WITHIN,
+            _ => READS_WITHIN,
         },
         call_len: call_len(order) as u64,
         payload: order.task.largest_message as u64,

@@ -12,6 +12,7 @@ use quinn_proto::{
     Event, Incoming, StreamEvent,
 };
 
+use super::application::Asking;
 use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
@@ -52,6 +53,8 @@ pub(super) struct QuicEnd {
     lanes: Lanes,
     /// Session that must be agreed on before lanes open, if any.
     session: Option<Box<dyn Session>>,
+    /// Application protocol of a program of others, in place of lanes.
+    asking: Option<Asking>,
     /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
     scratch: Vec<u8>,
@@ -92,6 +95,7 @@ impl QuicEnd {
             state: State::Handshaking,
             lanes: Lanes::new(opening.lanes, layer.heads),
             session: (layer.session)(opening.side),
+            asking: None,
             answers: VecDeque::new(),
             scratch: Vec::new(),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
@@ -110,6 +114,25 @@ impl QuicEnd {
         }
     }
 
+    /// Makes the connection one to a program of others, with an application protocol in place of lanes.
+    pub(super) fn asking(self, asking: Asking) -> QuicEnd {
+        QuicEnd { lanes: Lanes::new(&[], self.lanes.heads), asking: Some(asking), ..self }
+    }
+
+    /// Opens the lanes, or begins the application protocol.
+    fn begin(&mut self) {
+        let Some((_, connection)) = &mut self.connection else { return };
+        self.state = State::Open;
+        match &mut self.asking {
+            None => self.lanes.open(connection),
+            Some(asking) => {
+                if let Err(why) = asking.begin(connection) {
+                    self.state = State::Closed(why);
+                }
+            }
+        }
+    }
+
     /// Exchanges events between endpoint and connection, and handles the connection's events.
     fn attend(&mut self) {
         let Some((handle, connection)) = &mut self.connection else { return };
@@ -120,18 +143,20 @@ impl QuicEnd {
         }
         // Until it is established, every event may concern the session.
         let mut concerns_session = self.state == State::Handshaking;
+        let mut is_open = false;
         while let Some(event) = connection.poll() {
             match event {
                 Event::Connected if self.state == State::Handshaking && self.session.is_none() => {
-                    self.state = State::Open;
-                    self.lanes.open(connection);
+                    is_open = true;
                 }
                 // Streams were opened before, and continue on early data.
                 Event::Connected if self.is_early && !connection.accepted_0rtt() => {
                     self.state = State::Closed("the far end refused early data".to_owned());
                 }
                 Event::ConnectionLost { reason } => self.state = State::Closed(reason.to_string()),
-                Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) if self.session.is_none() => {
+                Event::Stream(StreamEvent::Opened { dir: Dir::Uni })
+                    if self.session.is_none() && self.asking.is_none() =>
+                {
                     self.lanes.accept(connection);
                 }
                 Event::Stream(StreamEvent::Opened { .. }) => concerns_session = true,
@@ -153,6 +178,9 @@ impl QuicEnd {
                 State::Closed(why) => self.state = State::Closed(why),
                 State::Open | State::Handshaking => {}
             }
+        }
+        if is_open && self.state == State::Handshaking {
+            self.begin();
         }
     }
 
@@ -213,14 +241,14 @@ impl QuicEnd {
     /// Begins the handshake.
     fn connect(&mut self, now: Nanos, client: ClientConfig) {
         let now = self.epoch.instant(now);
-        match self.endpoint.connect(now, client, PEER, NAME) {
-            Ok((handle, mut connection)) => {
+        let name = self.asking.as_ref().map_or(NAME, |asking| &asking.name);
+        match self.endpoint.connect(now, client, PEER, name) {
+            Ok((handle, connection)) => {
                 self.is_early = connection.has_0rtt();
-                if self.is_early {
-                    self.state = State::Open;
-                    self.lanes.open(&mut connection);
-                }
                 self.connection = Some((handle, connection));
+                if self.is_early {
+                    self.begin();
+                }
             }
             Err(error) => self.state = State::Closed(error.to_string()),
         }
@@ -341,27 +369,39 @@ impl Protocol for QuicEnd {
     }
 
     fn room(&self, lane: Lane) -> usize {
-        if self.state == State::Open && self.lanes.has_room(lane) { self.room } else { 0 }
+        let has_room = self.asking.is_some() || self.lanes.has_room(lane);
+        if self.state == State::Open && has_room { self.room } else { 0 }
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
         let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
+        if let Some(asking) = &mut self.asking {
+            return asking.ask(connection, bytes);
+        }
         self.lanes.write(connection, lane, bytes, rest)
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
         let Some((_, connection)) = &mut self.connection else { return };
-        if let Err(why) = self.lanes.read(connection, take) {
+        let read = match &mut self.asking {
+            Some(asking) => asking.read(connection, take),
+            None => self.lanes.read(connection, take),
+        };
+        if let Err(why) = read {
             self.state = State::Closed(why);
         }
     }
 
-    fn finish(&mut self, _now: Nanos, lane: Lane) {
+    fn finish(&mut self, now: Nanos, lane: Lane) {
+        if let (Some(_), Some((_, connection))) = (&self.asking, &mut self.connection) {
+            return Asking::close(connection, self.epoch.instant(now));
+        }
         self.lanes.finish(lane);
     }
 
     fn has_ended(&self, lane: Lane) -> bool {
-        self.lanes.has_ended(lane)
+        let asking = self.asking.as_ref();
+        asking.map_or_else(|| self.lanes.has_ended(lane), |asking| asking.has_ended())
     }
 
     /// While data is unacknowledged its timer runs, and no other timer does for long: there are no idle timeouts and no
@@ -375,7 +415,7 @@ impl Protocol for QuicEnd {
         let (packets, resent) = stats.map_or((0, 0), |stats| {
             (stats.frame_tx.stream + stats.frame_tx.datagram, stats.path.lost_packets)
         });
-        let resent = self.lanes.any_reliable().then_some(resent);
+        let resent = (self.lanes.any_reliable() || self.asking.is_some()).then_some(resent);
         let view = stats.map(|ConnectionStats { path, .. }| {
             self.held.add_to(TcpView {
                 cwnd_bytes: path.cwnd,
@@ -404,16 +444,21 @@ impl Protocol for QuicEnd {
         };
         let acknowledgements =
             self.connection.as_ref().map_or(0, |(_, connection)| connection.stats().frame_rx.acks);
-        effective_options([
+        let mut all = effective_options([
             ("cc", self.control.to_owned()),
             ("cipher", self.cipher.to_owned()),
             ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
             (identity::CERTIFICATE.name(), self.certificate.clone()),
-            ("resume", self.resume.word().to_owned()),
+            (
+                "resume",
+                Asking::resumed(self.asking.as_ref(), self.resume, self.is_early).to_owned(),
+            ),
             ("ecn", self.ecn.word(acknowledgements).to_owned()),
             ("window", window),
             ("qlog", self.qlog.as_ref().map_or_else(|| "off".to_owned(), Qlog::effective)),
             ("mtu", format!("{} B", self.packet())),
-        ])
+        ]);
+        all.extend(self.asking.iter().flat_map(Asking::effective));
+        all
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Lanes {
     messages: Vec<Message>,
     /// Flags by carrier: true if its messages begin with their lane's number.
     tags: [bool; 3],
-    heads: Heads,
+    pub(super) heads: Heads,
 }
 
 /// Lane of one end.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::layer::Layer;
 use super::{CONTROL, PACKET, QuicControl, WINDOW};
-use crate::transport::identity::{self, Failure, HandshakeTerms, Resume};
+use crate::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
 use crate::transport::userspace::Opening;
 
 /// Configuration of an end.
@@ -34,15 +34,16 @@ pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
 const OWN_PAYLOAD: u16 = 1_472;
 
 impl QuicSetup {
-    /// Creates a setup of `layer` for datagrams of at most `payload` bytes, of which the work needs `least`.
+    /// Creates a setup of `layer` for datagrams of at most `payload` bytes, of which the work needs `least`; to a program
+    /// of others if one is named, over a path that was not probed.
     pub(super) fn new(
         layer: &Layer,
         opening: &Opening<'_>,
-        payload: u32,
-        least: u32,
+        [payload, least]: [u32; 2],
+        others: Option<&TrustedName>,
     ) -> Result<QuicSetup, Failure> {
         let window = opening.knobs.find(&WINDOW).map(|size| size.0);
-        let is_mtu_fixed = opening.knobs.find(&PACKET).is_some();
+        let is_mtu_fixed = opening.knobs.find(&PACKET).is_some() && others.is_none();
         let control = opening.knobs.get(&CONTROL);
         let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
             QuicControl::Cubic => Arc::new(CubicConfig::default()),
@@ -64,13 +65,7 @@ impl QuicSetup {
             transport.mtu_discovery_config(None);
         }
         if let Some(window) = window {
-            let room = VarInt::from_u64(window)?;
-            transport
-                .stream_receive_window(room)
-                .receive_window(room)
-                .send_window(window)
-                .datagram_receive_buffer_size(Some(window as usize))
-                .datagram_send_buffer_size(1 << 20);
+            set_windows(&mut transport, window)?;
         }
         let transport = Arc::new(transport);
         let (cipher, provider) = identity::provider(opening.knobs.find(&identity::CIPHER));
@@ -83,6 +78,7 @@ impl QuicSetup {
             gives_keys: false,
             alpn: layer.alpn,
             certificate: asked,
+            others,
         };
         let mut endpoint = EndpointConfig::default();
         endpoint.max_udp_payload_size(payload)?;
@@ -97,7 +93,10 @@ impl QuicSetup {
             QuicServerConfig::with_initial(opening.tickets.server(&terms)?, initial_suite()?)?;
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
-        let certificate = identity::certificate_word(asked);
+        let certificate = match others {
+            Some(_) => identity::VOUCHED.to_owned(),
+            None => identity::certificate_word(asked),
+        };
         Ok(QuicSetup {
             endpoint,
             client,
@@ -110,6 +109,18 @@ impl QuicSetup {
             is_mtu_fixed,
         })
     }
+}
+
+/// Sets all windows to `window` bytes.
+fn set_windows(transport: &mut TransportConfig, window: u64) -> Result<(), Failure> {
+    let room = VarInt::from_u64(window)?;
+    transport
+        .stream_receive_window(room)
+        .receive_window(room)
+        .send_window(window)
+        .datagram_receive_buffer_size(Some(window as usize))
+        .datagram_send_buffer_size(1 << 20);
+    Ok(())
 }
 
 /// Returns the suite of the first packets, which is fixed (RFC 9001, 5.2).

@@ -44,6 +44,19 @@ impl TlsChannel {
         either!(self, tls => tls.cipher())
     }
 
+    /// Returns the protocol inside that both ends agreed on (RFC 7301), once they have.
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
+        either!(self, tls => tls.protocol())
+    }
+
+    /// Returns true if data may leave before the handshake has ended.
+    pub(super) fn is_early(&self) -> bool {
+        match self {
+            TlsChannel::Process(tls) => tls.is_early(),
+            TlsChannel::Kernel(_) => false,
+        }
+    }
+
     /// Returns the duration of the handshake.
     pub(super) fn handshake(&self) -> Nanos {
         either!(self, tls => tls.handshake())

@@ -47,6 +47,7 @@ pub(crate) struct KernelTls {
     wire: CountedSocket,
     keeper: TrafficKeys,
     kind: Option<HandshakeKind>,
+    protocol: Option<Vec<u8>>,
     cipher: &'static str,
     /// Records that this key may still encrypt.
     left: u64,
@@ -73,7 +74,7 @@ impl KernelTls {
         // connections only. With Fast Open the SYN has not been sent, so TLS is attached afterwards; the peer waits for
         // it.
         let attached = attach(&wire);
-        let HandshakeOutcome { secrets, keeper, kind } = tls.see_through(&mut wire)?;
+        let HandshakeOutcome { secrets, keeper, kind, protocol } = tls.see_through(&mut wire)?;
         match attached {
             Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => attach(&wire),
             done => done,
@@ -93,7 +94,18 @@ impl KernelTls {
         install(&wire, CryptoDirection::Received, &secrets.rx)?;
         let handshake = Monotonic.now() - began;
         let (left, message) = (most, Vec::new());
-        Ok(KernelTls { wire, keeper, kind, cipher, left, most, message, is_over: false, handshake })
+        Ok(KernelTls {
+            wire,
+            keeper,
+            kind,
+            protocol,
+            cipher,
+            left,
+            most,
+            message,
+            is_over: false,
+            handshake,
+        })
     }
 
     pub(super) fn wire(&self) -> &CountedSocket {
@@ -107,6 +119,11 @@ impl KernelTls {
     /// Returns `on` if the handshake resumed an earlier connection, otherwise `off`.
     pub(super) fn resumed(&self) -> &'static str {
         if self.kind == Some(HandshakeKind::Resumed) { "on" } else { "off" }
+    }
+
+    /// Returns the protocol inside that both ends agreed on.
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
+        self.protocol.as_deref()
     }
 
     /// Returns the cipher that both ends agreed on.

@@ -129,6 +129,16 @@ impl ProcessTls {
         }
     }
 
+    /// Returns the protocol inside that both ends agreed on; `None` before they have.
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
+    /// Returns true if data may leave before the handshake has ended.
+    pub(super) fn is_early(&self) -> bool {
+        self.early == EarlyData::Sending
+    }
+
     /// Returns the cipher that both ends agreed on; `None` before they have.
     pub(super) fn cipher(&self) -> Option<&'static str> {
         cipher_word(self.tls.negotiated_cipher_suite()?.suite())

@@ -77,6 +77,8 @@ pub(super) struct HandshakeOutcome {
     pub(super) secrets: ExtractedSecrets,
     pub(super) keeper: TrafficKeys,
     pub(super) kind: Option<HandshakeKind>,
+    /// Protocol inside that both ends agreed on (RFC 7301).
+    pub(super) protocol: Option<Vec<u8>>,
 }
 
 impl Unbuffered {
@@ -120,13 +122,15 @@ impl Unbuffered {
         match self {
             Unbuffered::Near(tls) => {
                 let kind = tls.handshake_kind();
+                let protocol = tls.alpn_protocol().map(<[u8]>::to_vec);
                 let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
-                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Near(keeper), kind })
+                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Near(keeper), kind, protocol })
             }
             Unbuffered::Far(tls) => {
                 let kind = tls.handshake_kind();
+                let protocol = tls.alpn_protocol().map(<[u8]>::to_vec);
                 let (secrets, keeper) = tls.dangerous_into_kernel_connection().map_err(invalid)?;
-                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Far(keeper), kind })
+                Ok(HandshakeOutcome { secrets, keeper: TrafficKeys::Far(keeper), kind, protocol })
             }
         }
     }

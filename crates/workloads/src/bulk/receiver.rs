@@ -3,7 +3,7 @@
 //! A byte stream signals its end. For messages, the sender's tally arrives on the control connection; the receiver then
 //! waits until all have arrived or, if they may be lost, until none has arrived for a while.
 
-use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, Sink};
+use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, PeerKind, Sink};
 use crate::error::Error;
 use crate::measurements::Tally;
 use crate::time::Nanos;
@@ -32,6 +32,19 @@ pub(super) struct BulkReceiver {
     silence: Silence,
     /// First arrival, last arrival, and number of arrivals.
     came: Option<(Nanos, Nanos, u64)>,
+    /// Time of the request, where this end asks for the data.
+    asked: RequestTime,
+}
+
+/// Time at which the receiver asks for the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestTime {
+    /// Never: the far end sends by itself.
+    Never,
+    /// As soon as it begins.
+    First,
+    /// At this time.
+    At(Nanos),
 }
 
 /// Part of `quiet` beside the longest time of a message on the path.
@@ -52,7 +65,17 @@ impl BulkReceiver {
             quiet: QUIET,
             silence: Silence::new(),
             came: None,
+            asked: RequestTime::Never,
         }
+    }
+
+    /// Makes the receiver the end that asks, if its peer is an origin.
+    pub(super) fn from(self, peer: PeerKind) -> BulkReceiver {
+        let asked = match peer {
+            PeerKind::Origin => RequestTime::First,
+            _ => RequestTime::Never,
+        };
+        BulkReceiver { asked, ..self }
     }
 
     /// Sets the time for which the path may hold a message.
@@ -87,6 +110,9 @@ impl Endpoint for BulkReceiver {
             return Action::Fail;
         }
         self.silence.begin_receiving(now, self.quiet - QUIET);
+        if self.asked == RequestTime::First {
+            self.asked = RequestTime::At(now);
+        }
         if self.is_done(now) { Action::Done } else { Action::Drain }
     }
 
@@ -136,6 +162,10 @@ impl Endpoint for BulkReceiver {
         EndpointReport {
             received: self.received,
             receive_span: self.marks.span(self.received.bytes),
+            send_began_ns: match self.asked {
+                RequestTime::At(at) => Some(at.0),
+                RequestTime::Never | RequestTime::First => None,
+            },
             segments: self.marks.segments(self.received.bytes),
             content: self.keeper.as_ref().map(|keeper| keeper.report()),
             outages: self.silence.outages(Nanos::ZERO),

@@ -225,7 +225,10 @@ impl Terms {
             {
                 Some("its far end sends until it is stopped; give time, without bytes")
             }
-            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter => None,
+            PeerKind::Origin if self.directions != [Direction::Down] => {
+                Some("its far end sends documents, and takes none; direction=down fits")
+            }
+            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter | PeerKind::Origin => None,
         }
     }
 

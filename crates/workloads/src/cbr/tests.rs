@@ -67,6 +67,7 @@ fn half(
             seed: 1,
             transit: Nanos::ZERO,
             guarantees,
+            peer: PeerKind::Process,
             recorder,
             store: None,
         }),

@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::contract::{Action, Lane};
 use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::stats::quantile::printable_rank;
 use crate::time::Nanos;
 
 use super::ConnectTask;
+use super::times::FirstBytes;
 use crate::workload::Standing;
 use crate::workload::header::{Arrival, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-
-/// Samples beyond each reported quantile.
-const BEYOND: usize = 10;
 
 /// Phase of the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +36,7 @@ pub(super) struct ConnectSender {
     first: u64,
     set_up: Nanos,
     opened: Nanos,
-    /// Number of repeated requests.
-    repeats: u64,
-    /// Times of set-up and exchange of each connection, in nanoseconds.
-    times: Vec<(u64, u64)>,
-    /// Times until the first byte since the last report.
-    recent: RoundTrips,
+    times: FirstBytes,
     seen: SeqWindow,
     sent: Tally,
     received: Tally,
@@ -64,9 +55,7 @@ impl ConnectSender {
             first: 0,
             set_up: Nanos::ZERO,
             opened: Nanos::ZERO,
-            repeats: 0,
-            times: Vec::with_capacity(task.count as usize),
-            recent: RoundTrips::default(),
+            times: FirstBytes::of(task.count),
             seen: SeqWindow::new(),
             sent: Tally::default(),
             received: Tally::default(),
@@ -75,34 +64,6 @@ impl ConnectSender {
 
     fn is_over(&self) -> bool {
         self.done >= self.count
-    }
-
-    fn figures(&self) -> BTreeMap<String, f64> {
-        let n = self.times.len();
-        if n < BEYOND {
-            return BTreeMap::new();
-        }
-        let of = |each: fn(&(u64, u64)) -> u64| {
-            let mut all: Vec<u64> = self.times.iter().map(each).collect();
-            all.sort_unstable();
-            all
-        };
-        let (first, set_up, exchange) =
-            (of(|(set_up, exchange)| set_up + exchange), of(|(s, _)| *s), of(|(_, e)| *e));
-        let rank = |all: &[u64], q: f64| {
-            printable_rank(n as u64, q).map(|rank| all[rank as usize - 1] as f64)
-        };
-        let mean = first.iter().map(|ns| *ns as f64).sum::<f64>() / n as f64;
-        let figures = [
-            ("first_byte_p50_ns", rank(&first, 0.5)),
-            ("first_byte_mean_ns", Some(mean)),
-            ("first_byte_p99_ns", rank(&first, 0.99)),
-            ("first_byte_max_ns", first.last().map(|ns| *ns as f64)),
-            ("set_up_p50_ns", rank(&set_up, 0.5)),
-            ("exchange_p50_ns", rank(&exchange, 0.5)),
-            ("asked_again_share", Some(self.repeats as f64 / n as f64)),
-        ];
-        figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 }
 
@@ -121,7 +82,7 @@ impl Endpoint for ConnectSender {
     }
 
     fn on_sent(&mut self, now: Nanos) {
-        self.repeats += u64::from(matches!(self.phase, ConnectPhase::Await(_)));
+        self.times.repeats += u64::from(matches!(self.phase, ConnectPhase::Await(_)));
         self.phase = ConnectPhase::Await(now + self.retry);
         self.sent.messages += 1;
         self.sent.bytes += self.request as u64;
@@ -143,8 +104,7 @@ impl Endpoint for ConnectSender {
             return;
         }
         let exchange = now - self.opened;
-        self.times.push((self.set_up.0, exchange.0));
-        self.recent.add((self.set_up + exchange).0);
+        self.times.add(self.set_up, exchange);
         self.done += 1;
         self.phase = ConnectPhase::Pause(now + self.pause);
     }
@@ -169,11 +129,11 @@ impl Endpoint for ConnectSender {
     }
 
     fn take_recent(&mut self) -> RecentTimes {
-        RecentTimes { delays: std::mem::take(&mut self.recent), ..RecentTimes::default() }
+        self.times.take_recent()
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let figures = if self.is_over() { self.figures() } else { BTreeMap::new() };
+        let figures = if self.is_over() { self.times.figures() } else { BTreeMap::new() };
         EndpointReport {
             sent: self.sent,
             received: self.received,

@@ -275,8 +275,8 @@ pub(crate) mod tests {
     /// Returns a part of a trial with tag 7, for tests that drive halves.
     pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
-        let transit = Nanos::ZERO;
-        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, recorder, store: None }
+        let (transit, peer) = (Nanos::ZERO, crate::contract::PeerKind::Process);
+        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, store: None }
     }
 
     const MS: u64 = 1_000_000;

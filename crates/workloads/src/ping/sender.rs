@@ -413,6 +413,7 @@ mod tests {
             seed: 1,
             transit,
             guarantees,
+            peer: crate::contract::PeerKind::Process,
             recorder,
             store,
         };

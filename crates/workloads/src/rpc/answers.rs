@@ -28,6 +28,28 @@ impl Answer {
         self.last - self.due
     }
 
+    /// Creates an answer of unknown length to a request that is due at `due`, without any arrival.
+    pub(super) fn of_unknown_size(due: Nanos) -> Answer {
+        Answer::of(due, u64::MAX)
+    }
+
+    /// Notes that an answer of unknown length begins to arrive at `now`.
+    pub(super) fn begins(&mut self, now: Nanos) {
+        (self.first, self.here) = (now, 1);
+    }
+
+    /// Notes that an answer of unknown length has `bytes` bytes, all of which have arrived at `now`. One without any
+    /// counts as a byte, since 0 bytes are no answer yet.
+    pub(super) fn ends(&mut self, now: Nanos, bytes: u64) {
+        self.size = bytes.max(1);
+        (self.here, self.last) = (self.size, now);
+    }
+
+    /// Returns true if nothing has arrived, and true if all has.
+    pub(super) fn is_awaited(&self) -> [bool; 2] {
+        [self.here == 0, self.here == self.size]
+    }
+
     /// Adds `part` bytes that arrived at `now`. Returns true if the response is complete, and `None` if it is longer
     /// than it should be.
     pub(super) fn take(&mut self, now: Nanos, part: u64) -> Option<bool> {

@@ -20,7 +20,7 @@ use crate::workload::{Part, Standing};
 pub(super) struct Client {
     tag: u32,
     request: usize,
-    pacer: Pacer<Box<dyn Iterator<Item = Slot> + Send>>,
+    pacer: Pacer<Schedule>,
     intake: Intake,
     requests: Vec<Answer>,
     answered: u64,
@@ -37,25 +37,33 @@ pub(super) struct Client {
 /// Bytes of memory for each request.
 pub(super) const BYTES_EACH: u64 = size_of::<Answer>() as u64;
 
+/// Slots of requests.
+pub(super) type Schedule = Box<dyn Iterator<Item = Slot> + Send>;
+
+/// Returns the requests as a plan: messages of `len` bytes, on `lanes` in turns.
+pub(super) fn schedule(task: &Calls, lanes: u16, len: usize, seed: u64) -> Plan<Schedule> {
+    let slots = (0..).zip(task.requests(seed)).map(move |(number, (due, _))| Slot {
+        due,
+        place: Some((number, Lane((number % u64::from(lanes)) as u16))),
+        len,
+        otherwise: Otherwise::Kept,
+    });
+    let period = task.period();
+    Plan {
+        slots: Box::new(slots),
+        count: task.count,
+        step: period.times(1),
+        span: period.times(task.count),
+        is_even: false,
+    }
+}
+
 impl Client {
     pub(super) fn new(task: &Calls, lanes: u16, part: Part) -> Client {
         let sizes = task.requests(part.seed).map(|(_, size)| size);
         let requests: Vec<Answer> = sizes.map(|size| Answer::of(Nanos::ZERO, size)).collect();
         let len = task.request;
-        let slots = (0..).zip(task.requests(part.seed)).map(move |(number, (due, _))| Slot {
-            due,
-            place: Some((number, Lane((number % u64::from(lanes)) as u16))),
-            len,
-            otherwise: Otherwise::Kept,
-        });
-        let period = task.period();
-        let plan = Plan {
-            slots: Box::new(slots) as Box<dyn Iterator<Item = Slot> + Send>,
-            count: task.count,
-            step: period.times(1),
-            span: period.times(task.count),
-            is_even: false,
-        };
+        let plan = schedule(task, lanes, len, part.seed);
         Client {
             tag: part.tag,
             request: len,

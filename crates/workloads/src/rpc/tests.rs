@@ -11,7 +11,8 @@ fn task(typed: &str) -> Box<dyn Task> {
 }
 
 fn calls(typed: &str) -> Calls {
-    Calls::new(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap())
+    let settings = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+    Calls::new(settings, AnswerSource::Ours)
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn read(text: &str) -> Traffic {
 fn path() -> Setting {
     let way = Bounds { delay: Some(Nanos::from_millis(25)), rate: Some(BitRate(20_000_000)) };
     let rtt = Some(Nanos::from_millis(50));
-    Setting { kind: PathKind::Emulated, rtt, rate: way.rate, up: way, down: way }
+    Setting { kind: PathKind::Emulated, rtt, rate: way.rate, up: way, down: way, ..Setting::REMOTE }
 }
 
 fn work(text: &str) -> Work {

@@ -3,6 +3,7 @@
 //! UDP, and on a simulated path in virtual time.
 
 use super::equal;
+use super::plain::PlainTransport;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use crate::error::Result;
 use crate::spec::typed::Optional;
@@ -18,6 +19,7 @@ mod round_trip;
 mod serial;
 mod session;
 mod timed;
+mod to_others;
 mod too_large;
 mod wrapped;
 
@@ -30,6 +32,7 @@ pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Us
 pub use ring::{InOrder, Ring, SendBuffer};
 pub use round_trip::RoundTrip;
 pub use serial::Segments;
+pub use to_others::dial_others;
 
 pub use wrapped::{LayeredProtocol, ProtocolLayer};
 
@@ -60,6 +63,10 @@ impl<T: Userspace + Copy + Send + 'static> Transport for T {
 
     fn userspace(&self) -> Option<&dyn Userspace> {
         Some(self)
+    }
+
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Userspace::plain(self)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -117,7 +117,7 @@ pub fn prepare(socket: &socket2::Socket) -> Result<()> {
     Buffer::Send.request(socket, Some(SOCKET_BUFFER))
 }
 
-fn prepare_with(socket: &socket2::Socket, terms: HeaderTerms) -> Result<()> {
+pub(super) fn prepare_with(socket: &socket2::Socket, terms: HeaderTerms) -> Result<()> {
     terms.set(socket)?;
     prepare(socket)
 }

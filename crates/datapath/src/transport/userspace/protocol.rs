@@ -11,6 +11,7 @@ use crate::measurements::TcpView;
 use crate::spec::Settings;
 use crate::time::Nanos;
 use crate::transport::hello::Token;
+use crate::transport::plain::PlainTransport;
 use crate::transport::{Effective, Info, Tickets};
 
 /// Bytes of a UDP header (RFC 768), which every datagram has in front of it.
@@ -27,6 +28,12 @@ pub trait Userspace: Sync {
     /// # Errors
     /// [`crate::error::Error::Usage`] where the knobs do not suit the path, with knobs that would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
+
+    /// Returns itself as a transport that opens connections to programs of others, as
+    /// [`Transport::plain`](crate::transport::Transport::plain); `None` if it does not.
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        None
+    }
 }
 
 /// Parameters of one end of a new connection.
@@ -112,7 +119,7 @@ pub trait Protocol: Send {
     /// Returns the largest number of bytes that [`Protocol::write`] accepts on a lane now.
     fn room(&self, lane: Lane) -> usize;
 
-    /// Accepts bytes to send, no more than there is room for, and returns how many: all of a message; of a byte
+    /// Accepts bytes to send, no more than there is room for, and returns how many: all of a message, or none; of a byte
     /// stream fewer where `rest` stays with the caller.
     ///
     /// # Errors

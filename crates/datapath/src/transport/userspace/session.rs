@@ -5,7 +5,7 @@ use std::io;
 use super::protocol::{Opening, Protocol, ProtocolStats, Rest, UDP_HEADER, Userspace};
 use super::timed::timed;
 use super::{ECN, MTU};
-use crate::contract::{Framing, Inbox, Lane, Service, Sink, Source};
+use crate::contract::{Ending, Framing, Guarantees, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::datagram::Received;
 use crate::datapath::ecn::Codepoint;
@@ -101,8 +101,10 @@ impl Session {
             let prefix = (message.len() as u32).to_be_bytes();
             self.protocol.write(now, lane, &prefix, Rest::Kept)?;
         }
-        self.protocol.write(now, lane, message, Rest::Kept)?;
-        Ok(Progress::Moved)
+        Ok(match self.protocol.write(now, lane, message, Rest::Kept)? {
+            0 => Progress::Idle,
+            _ => Progress::Moved,
+        })
     }
 
     /// Returns the lane for `message`.
@@ -132,8 +134,10 @@ impl Session {
 
     /// Returns true if the peer has ended its direction, of every lane that has an end.
     fn has_ended(&self) -> bool {
-        let is_stream = |lane: &Lane| self.lanes[usize::from(lane.0)].decoder.is_some();
-        let mut streams = self.lane_numbers().filter(is_stream).peekable();
+        let Guarantees { framing, ending, .. } = self.info.guarantees;
+        let all_end = framing == Framing::Messages && ending == Ending::Told;
+        let has_end = |lane: &Lane| all_end || self.lanes[usize::from(lane.0)].decoder.is_some();
+        let mut streams = self.lane_numbers().filter(has_end).peekable();
         streams.peek().is_some() && streams.all(|lane| self.protocol.has_ended(lane))
     }
 

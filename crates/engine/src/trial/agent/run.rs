@@ -104,8 +104,9 @@ fn trial(
     origin::leave_from(plan.origin.clone());
     let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
     let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
-    let contender = match &plan.far_end {
-        Some(id) => far_end::against(far_end::find(id)?, contender, task.info())?,
+    let at = plan.far_end.as_deref().map(far_end::parse).transpose()?.flatten();
+    let contender = match at {
+        Some(at) => far_end::against(at, contender, task.info())?,
         None => contender,
     };
     if let Some(why) = misfit(&contender, &*task) {
@@ -298,6 +299,7 @@ fn make_half(
         seed: plan.seed,
         transit: plan.emulated.map_or(Nanos::ZERO, |path| path.transit_ns),
         guarantees: contender.promised(),
+        peer: contender.transport.info().peer,
         recorder: Box::new(Samples::new(keep, task.info().timeout.0)?),
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
     });

@@ -198,8 +198,8 @@ impl Agents {
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
             work.origin = server.origin().clone();
         }
-        if let Far::Others { end, origin, .. } = &self.far {
-            work = work.at_others(end.info().id, origin, self.blast);
+        if let Far::Others { typed, origin, .. } = &self.far {
+            work = work.at_others(typed, origin, self.blast);
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         self.path_probes.fit(&mut work);

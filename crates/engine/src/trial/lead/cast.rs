@@ -81,8 +81,8 @@ pub(super) struct Group {
     pub(super) packet: Option<u32>,
     /// Path MTU to each far host that probes found, in the order of the hosts.
     pub(super) paths: Vec<Option<PathMtu>>,
-    /// Name of the far end, if it is one of others.
-    pub(super) far_end: Option<&'static str>,
+    /// Far end as typed, if it is one of others.
+    pub(super) far_end: Option<String>,
 }
 
 impl Group {
@@ -123,7 +123,7 @@ impl Group {
         let contender = suited(order.pairing.contender.clone(), &*task)?;
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
-            PeerKind::Kernel | PeerKind::Echo | PeerKind::Sink => 0,
+            PeerKind::Kernel | PeerKind::Echo | PeerKind::Sink | PeerKind::Origin => 0,
             // A stand-in here, which speaks the control protocol of the far end.
             PeerKind::Meter | PeerKind::DuplexMeter => 1,
         };
@@ -165,13 +165,13 @@ impl Group {
         }
     }
 
-    /// Makes the far end one of others, with this name; connections to it leave from `origin`, and floods end after `blast`
+    /// Makes the far end one of others, as typed; connections to it leave from `origin`, and floods end after `blast`
     /// bytes.
-    pub(super) fn at_others(self, id: &'static str, origin: &Origin, blast: Option<u64>) -> Group {
+    pub(super) fn at_others(self, typed: &str, origin: &Origin, blast: Option<u64>) -> Group {
         let blast = blast.filter(|_| floods(&self.contender, &*self.task));
         // What runs on the CPUs of the far host is its own affair, and a stand-in here needs none of its own.
         let assigned = CpuAssignment { far: None, ..self.assigned };
-        Group { assigned, origin: origin.clone(), blast, far_end: Some(id), ..self }
+        Group { assigned, origin: origin.clone(), blast, far_end: Some(typed.to_owned()), ..self }
     }
 
     /// Returns the clock that the figures of the work need: the greatest need of any.
@@ -343,7 +343,7 @@ impl Group {
             blast: self.blast,
             grant: None,
             clock: None,
-            far_end: self.far_end.map(str::to_owned),
+            far_end: self.far_end.clone(),
             onward: None,
         }
     }

@@ -40,6 +40,7 @@ pub(super) fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo
     let far = match (peer, reports.far.take()) {
         (PeerKind::Sink, _) => Some(acknowledged(near)),
         (PeerKind::Meter | PeerKind::DuplexMeter, far) => far,
+        (PeerKind::Origin, _) => Some(answered(near)),
         (_, far) => return BothReports { far, ..reports },
     };
     reports.far = far.map(|mut far| {
@@ -74,6 +75,22 @@ fn count_last_call(sent: &mut Tally, received: &Tally, most: u64) {
 fn acknowledged(near: &AgentReport) -> AgentReport {
     let half = |near: &EndpointReport| EndpointReport {
         received: Tally { bytes: near.sent.bytes, ..Tally::default() },
+        ..EndpointReport::default()
+    };
+    AgentReport { halves: near.halves.iter().map(half).collect(), ..AgentReport::default() }
+}
+
+/// Returns the far halves of an origin, of which only its answers are known: it had the requests that it answered, and has
+/// sent the bytes that arrived, as its transports lose nothing. An answer that ends too early ends the trial.
+fn answered(near: &AgentReport) -> AgentReport {
+    let half = |near: &EndpointReport| EndpointReport {
+        received: Tally { messages: near.received.messages, ..Tally::default() },
+        sent: Tally {
+            messages: near.received.messages,
+            bytes: near.received.bytes,
+            ..Tally::default()
+        },
+        send_began_ns: near.send_began_ns,
         ..EndpointReport::default()
     };
     AgentReport { halves: near.halves.iter().map(half).collect(), ..AgentReport::default() }

@@ -52,7 +52,7 @@ pub fn setting(path: &PathSpec) -> Setting {
         [link] => [&link.up, &link.down].map(bounds),
         _ => [Bounds::UNKNOWN; 2],
     };
-    Setting { kind, rtt: Some(rtt), rate, up, down }
+    Setting { kind, rtt: Some(rtt), rate, up, down, ..Setting::REMOTE }
 }
 
 /// Returns the rate of a direction, for a trace its mean; `None` if it is not limited.
@@ -211,17 +211,18 @@ mod tests {
             rate: rate.map(|mbit| BitRate(mbit * 1_000_000)),
         };
         let (up, down) = (bounds(25, None), bounds(25, None));
-        let even = Setting { kind, rtt: Some(ms(50)), rate: None, up, down };
+        let even = Setting { kind, rtt: Some(ms(50)), up, down, ..Setting::REMOTE };
         assert_eq!(of("delay=25ms,loss=1%"), even);
         let rate = Some(BitRate(5_000_000));
         let (up, down) = (bounds(5, Some(5)), bounds(15, Some(20)));
         let lopsided = "up.delay=5ms,down.delay=15ms,up.rate=5mbit,down.rate=20mbit";
-        assert_eq!(of(lopsided), Setting { kind, rtt: Some(ms(20)), rate, up, down });
+        let expected = Setting { kind, rtt: Some(ms(20)), rate, up, down, ..Setting::REMOTE };
+        assert_eq!(of(lopsided), expected);
         let two = of(&format!("{lopsided} + delay=5ms"));
         assert_eq!((two.rate, two.up, two.down), (rate, Bounds::UNKNOWN, Bounds::UNKNOWN));
         let kind = PathKind::Simulated;
         let (up, down) = (bounds(1, None), bounds(1, None));
-        let fast = Setting { kind, rtt: Some(ms(2)), rate: None, up, down };
+        let fast = Setting { kind, rtt: Some(ms(2)), up, down, ..Setting::REMOTE };
         assert_eq!(of("sim:delay=1ms"), fast);
     }
 

@@ -422,6 +422,7 @@ impl SimulatedCast<'_> {
             seed: self.order.seed,
             transit: self.transit,
             guarantees: self.contender.promised(),
+            peer: self.contender.transport.info().peer,
             recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
             store: None,
         });

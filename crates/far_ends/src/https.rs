@@ -1,0 +1,117 @@
+//! Web servers: documents over TLS (HTTP/2, RFC 9113, or HTTP/1.1, RFC 9112) and over QUIC (HTTP/3, RFC 9114), at a URL.
+//!
+//! ```text
+//! exchange   requests of the work, answers to it, facts of the documents
+//! http1      requests and answers on the byte stream of TLS, by httparse
+//! http2      frames of many requests on that stream; hpack for its headers
+//! http3      requests and answers on streams of QUIC; qpack for its headers
+//! conn       the end in time, and the farewell
+//! ```
+//! A server gets requests for the one document that was named, with the name of this program (`User-Agent`).
+
+use conn::VisitConn;
+use exchange::{Exchange, Use};
+use request::Request;
+
+use crate::contract::{Direction, PeerKind};
+use crate::error::{Error, Result};
+use crate::transport::application::ApplicationTerms;
+use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial};
+use crate::transport::plain::{PlainProtocol, PlainTransport};
+use crate::transport::{Conn, Dial};
+use crate::workload::TaskInfo;
+
+mod conn;
+mod document;
+mod exchange;
+mod fields;
+mod head;
+mod hpack;
+mod http1;
+mod http2;
+mod http3;
+mod huffman;
+mod qpack;
+mod remarks;
+mod request;
+#[cfg(test)]
+mod testing;
+mod version;
+
+/// Web server.
+pub(super) struct Https;
+
+static INFO: FarEndInfo = FarEndInfo {
+    id: "https",
+    label: "a web server",
+    summary: "any site, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document there",
+    port: 443,
+    carries: &[
+        Carried { over: PlainProtocol::Tls, peer: PeerKind::Origin },
+        Carried { over: PlainProtocol::Quic, peer: PeerKind::Origin },
+    ],
+    counts: None,
+    unknown: &[
+        "how long it took to make an answer, which is part of each time",
+        "whether a cache, a proxy or the host itself answered, and whether the same one for each contender",
+        "which of its packets were lost",
+        "cost and options of the far end, such as its congestion control",
+    ],
+};
+
+/// Protocols inside TLS, the preferred first.
+const OVER_TLS: &[&str] = &["h2", "http/1.1"];
+/// Protocols inside QUIC.
+const OVER_QUIC: &[&str] = &["h3"];
+
+impl FarEnd for Https {
+    fn info(&self) -> &'static FarEndInfo {
+        &INFO
+    }
+
+    fn takes_path(&self) -> bool {
+        true
+    }
+
+    fn remarks(&self, seen: &[SeenTrial<'_>]) -> Vec<FarEndRemark> {
+        remarks::of(seen)
+    }
+
+    fn dial(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        _task: &TaskInfo,
+    ) -> Result<Box<dyn Conn>> {
+        Err(Error::usage(format!("{} at {} without a URL (a defect)", inside.protocol(), dial.to)))
+    }
+
+    fn dial_at(
+        &self,
+        inside: &dyn PlainTransport,
+        dial: &Dial<'_>,
+        task: &TaskInfo,
+        locator: &Locator,
+    ) -> Result<Box<dyn Conn>> {
+        let over = inside.protocol();
+        let purpose = purpose(task, dial.hello.flow);
+        let application = Box::new(Exchange::new(Request::of(locator), over, purpose));
+        let protocols = if over == PlainProtocol::Quic { OVER_QUIC } else { OVER_TLS };
+        let terms = ApplicationTerms { name: locator.name.clone(), protocols, application };
+        let conn = inside.open_encrypted(dial, terms)?;
+        let time = task.planned.filter(|_| purpose != Use::Messages);
+        Ok(VisitConn::around(conn, time))
+    }
+}
+
+/// Returns the use of the answers of a flow.
+fn purpose(task: &TaskInfo, flow: u16) -> Use {
+    let flows = task.flows.len().max(1) as u64;
+    let flow = u64::from(flow) % flows;
+    if task.flows.get(flow as usize) != Some(&Some(Direction::Down)) {
+        return Use::Messages;
+    }
+    let most = task.most_bytes.filter(|_| task.planned.is_none());
+    let cut = |bytes: u64, at: u64| (u128::from(bytes) * u128::from(at) / u128::from(flows)) as u64;
+    Use::Bulk(most.map(|most| cut(most, flow + 1) - cut(most, flow)))
+}
