@@ -403,11 +403,7 @@ impl Task for PingTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let is_mute = matches!(
-            peer,
-            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter | PeerKind::Origin
-        );
-        if is_mute {
+        if peer.is_meter() || matches!(peer, PeerKind::Sink | PeerKind::Origin) {
             return Some("its far end sends no message back".to_owned());
         }
         let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();

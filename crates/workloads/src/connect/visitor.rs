@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::contract::{Action, Lane};
+use crate::error::Error;
 use crate::measurements::Tally;
 use crate::time::Nanos;
 
@@ -20,11 +21,14 @@ enum VisitPhase {
     Pause(Nanos),
     /// Open; nothing was asked.
     Ask,
-    /// Asked; the document has not begun.
-    Await,
-    /// The document has begun.
-    Read,
+    /// Asked; the document has not begun, and has to before this time.
+    Await(Nanos),
+    /// The document has begun, and has to end before this time.
+    Read(Nanos),
 }
+
+/// Longest time until a document begins, and until it ends.
+const LONGEST_PART: Nanos = Nanos::from_secs(30);
 
 pub(super) struct Visitor {
     tag: u32,
@@ -64,7 +68,10 @@ impl Endpoint for Visitor {
             _ if self.is_over() => Action::Done,
             VisitPhase::Pause(until) if now < until => Action::Wait(Some(until)),
             VisitPhase::Pause(_) => Action::Open,
-            VisitPhase::Await | VisitPhase::Read => Action::Wait(None),
+            VisitPhase::Await(until) | VisitPhase::Read(until) if now < until => {
+                Action::Wait(Some(until))
+            }
+            VisitPhase::Await(_) | VisitPhase::Read(_) => Action::Fail,
             VisitPhase::Ask => {
                 Header { tag: self.tag, seq: self.sent.messages }.write(out);
                 Action::Send { lane: Lane(0), len: LEN }
@@ -72,8 +79,16 @@ impl Endpoint for Visitor {
         }
     }
 
-    fn on_sent(&mut self, _now: Nanos) {
-        self.phase = VisitPhase::Await;
+    fn failure(&mut self) -> Option<Error> {
+        let what = match self.phase {
+            VisitPhase::Read(_) => "it did not send all of its document",
+            _ => "it took a request, and did not answer",
+        };
+        Some(Error::broken("the far end", format!("{what} within {LONGEST_PART}")))
+    }
+
+    fn on_sent(&mut self, now: Nanos) {
+        self.phase = VisitPhase::Await(now + LONGEST_PART);
         self.sent.messages += 1;
     }
 
@@ -90,11 +105,11 @@ impl Endpoint for Visitor {
             }
         };
         match (part, self.phase) {
-            (DocumentPart::Begins, VisitPhase::Await) => {
+            (DocumentPart::Begins, VisitPhase::Await(_)) => {
                 self.times.add(self.set_up, now - self.opened);
-                self.phase = VisitPhase::Read;
+                self.phase = VisitPhase::Read(now + LONGEST_PART);
             }
-            (DocumentPart::Ends { bytes }, VisitPhase::Read) => {
+            (DocumentPart::Ends { bytes }, VisitPhase::Read(_)) => {
                 self.received.messages += 1;
                 self.received.bytes += bytes;
                 self.phase = VisitPhase::Pause(now + self.pause);
@@ -117,7 +132,7 @@ impl Endpoint for Visitor {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        let awaited = u64::from(matches!(self.phase, VisitPhase::Await | VisitPhase::Read));
+        let awaited = u64::from(matches!(self.phase, VisitPhase::Await(_) | VisitPhase::Read(_)));
         Standing { sent: self.sent, received: self.received, awaited, ..Standing::default() }
     }
 
@@ -133,5 +148,67 @@ impl Endpoint for Visitor {
             figures,
             ..EndpointReport::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::PeerKind;
+    use crate::paced::pacer::tests::part;
+    use crate::workload::header::DUE_LEN;
+    use crate::workload::{self, AnswerSource, Part, Setting};
+
+    fn visitor() -> Box<dyn Endpoint> {
+        let setting = Setting { answers: AnswerSource::Origin, ..Setting::REMOTE };
+        let task = workload::parse_on("connect:count=20", &setting).unwrap();
+        let part = part(crate::contract::Side::Near, crate::contract::Guarantees::BYTE_STREAM);
+        task.half(Part { peer: PeerKind::Origin, ..part })
+    }
+
+    /// Gives the endpoint a part of the document for its request `seq`.
+    fn arrives(visitor: &mut dyn Endpoint, now: Nanos, seq: u64, part: DocumentPart) {
+        let mut message = [0; DUE_LEN];
+        let len = part.write(Header { tag: 7, seq }, &mut message);
+        visitor.on_message(now, Lane(0), &message[..len]);
+    }
+
+    #[test]
+    fn each_visit_is_timed_until_its_document_begins_and_lasts_until_it_ends() {
+        let (mut visitor, mut out) = (visitor(), [0; 64]);
+        let ms = Nanos::from_millis;
+        for visit in 0..20 {
+            let now = ms(100 * visit);
+            assert_eq!(visitor.poll(now, &mut out), Action::Open);
+            visitor.on_event(now, FlowEvent::Opened { set_up: ms(20) });
+            assert_eq!(visitor.poll(now, &mut out), Action::Send { lane: Lane(0), len: LEN });
+            visitor.on_sent(now);
+            arrives(&mut *visitor, now + ms(10 + visit), visit, DocumentPart::Begins);
+            assert!(matches!(visitor.poll(now + ms(40), &mut out), Action::Wait(Some(_))));
+            arrives(&mut *visitor, now + ms(50), visit, DocumentPart::Ends { bytes: 9 });
+        }
+        assert_eq!(visitor.poll(ms(2_000), &mut out), Action::Done);
+        let report = visitor.report(ms(2_000));
+        assert_eq!((report.received.messages, report.received.bytes), (20, 180));
+        assert_eq!(report.figures["first_byte_p50_ns"], 39e6);
+        assert_eq!(report.figures["set_up_p50_ns"], 20e6);
+    }
+
+    #[test]
+    fn a_site_that_hangs_ends_the_trial_and_strange_messages_count_for_nothing() {
+        let (mut visitor, mut out) = (visitor(), [0; 64]);
+        let open = |visitor: &mut dyn Endpoint, out: &mut [u8]| {
+            visitor.on_event(Nanos::ZERO, FlowEvent::Opened { set_up: Nanos::ZERO });
+            visitor.poll(Nanos::ZERO, out);
+            visitor.on_sent(Nanos::ZERO);
+        };
+        open(&mut *visitor, &mut out);
+        arrives(&mut *visitor, Nanos(1), 0, DocumentPart::Ends { bytes: 9 });
+        arrives(&mut *visitor, Nanos(1), 5, DocumentPart::Begins);
+        visitor.on_message(Nanos(1), Lane(0), b"strange");
+        assert_eq!(visitor.report(Nanos(1)).received.foreign, 3);
+        assert_eq!(visitor.poll(LONGEST_PART, &mut out), Action::Fail);
+        let said = visitor.failure().unwrap().to_string();
+        assert_eq!(said, "the far end: it took a request, and did not answer within 30.0 s");
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::contract::{Action, Lane};
 use crate::paced::pacer::tests::part;
 use crate::units::BitRate;
+use crate::workload::header::{DUE_LEN, DocumentPart, Header};
 use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -246,4 +247,47 @@ fn a_connection_that_ends_too_early_leaves_its_request_unanswered() {
     let [near, far] = redial(typed, |opened| opened != 7);
     assert_eq!(near.figures["unanswered_share"], 1.0 - 19.0 / 20.0);
     assert_eq!((near.sent.messages, far.sent.messages, near.received.messages), (20, 58, 58));
+}
+
+/// At an origin two messages tell when a document begins and when all of it is here, whatever its length.
+#[test]
+fn documents_of_an_origin_are_timed_from_when_they_were_due() {
+    let setting = Setting { answers: AnswerSource::Origin, ..Setting::REMOTE };
+    let task = workload::parse_on("rpc:rate=10pps,count=20,arrivals=constant", &setting).unwrap();
+    let part = Part { peer: PeerKind::Origin, ..part(Side::Near, Guarantees::BYTE_STREAM) };
+    let (mut reader, mut out) = (task.half(part), [0; 64]);
+    let (mut now, mut asked) = (Nanos::ZERO, 0);
+    loop {
+        match reader.poll(now, &mut out) {
+            Action::Wait(Some(until)) => now = until,
+            Action::Send { len, .. } => {
+                reader.on_sent(now);
+                let request = Header::read(&out[..len]).unwrap();
+                assert_eq!(request.seq, asked);
+                asked += 1;
+                let mut message = [0; DUE_LEN];
+                let later = [(10, DocumentPart::Begins), (30, DocumentPart::Ends { bytes: 0 })];
+                for (ms, part) in later {
+                    let len = part.write(request, &mut message);
+                    reader.on_message(now + Nanos::from_millis(ms), Lane(0), &message[..len]);
+                    // A copy counts for nothing.
+                    reader.on_message(now + Nanos::from_millis(ms), Lane(0), &message[..len]);
+                }
+            }
+            other => break assert_eq!(other, Action::Done),
+        }
+    }
+    let report = reader.report(now);
+    assert_eq!((report.received.messages, report.received.foreign), (20, 40));
+    assert_eq!(report.figures["response_p50_ns"], 30e6);
+    assert_eq!(report.figures["first_byte_mean_ns"], 10e6);
+    assert_eq!(report.figures["unanswered_share"], 0.0);
+    for (typed, why) in [
+        ("rpc:response=1kB", "answers with documents as they are"),
+        ("rpc:rate=101pps", "more than a server of others is asked for"),
+        ("rpc:connect=each", "the workload connect does that"),
+    ] {
+        let said = workload::parse_on(typed, &setting).err().unwrap().to_string();
+        assert!(said.contains(why), "{typed}: {said}");
+    }
 }
