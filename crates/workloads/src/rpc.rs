@@ -290,7 +290,8 @@ impl Calls {
     fn check_for_origin(&self) -> Result<()> {
         if self.connect == Connections::Each {
             return Err(Error::usage(
-                "rpc: with connect=each every request opens a connection, which an origin sees as a visit of its own; the                  workload connect does that, or take connect=kept",
+                "rpc: with connect=each every request opens a connection, which an origin sees as a visit of its own; the \
+                 workload connect does that, or take connect=kept",
             ));
         }
         if self.rate > MOST_TO_ORIGIN {
