@@ -1017,11 +1017,11 @@ fn ledger(contender: usize, lost: u64) -> Ledger {
         sent: MESSAGES,
         delivered: MESSAGES - lost_on_path - dropped,
         lost_on_path,
-        dropped_at_receiver: dropped,
-        duplicates: u64::from(lost > 200),
-        late: 0,
-        reordered: lost / 100,
-        corrupted: 0,
+        dropped_at_receiver: Some(dropped),
+        duplicates: Some(u64::from(lost > 200)),
+        late: Some(0),
+        reordered: Some(lost / 100),
+        corrupted: Some(0),
         open_because: None,
     };
     let mut ledger = Ledger {

@@ -101,7 +101,7 @@ fn trials() -> Vec<Trial> {
                     unit: "messages".into(),
                     sent: 100,
                     delivered: 100,
-                    ..Account::default()
+                    ..Account::COUNTED
                 }),
                 ..Ledger::default()
             };

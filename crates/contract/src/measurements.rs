@@ -18,6 +18,7 @@ mod amounts;
 pub mod clock;
 mod content;
 mod fallback;
+pub mod far_view;
 pub mod name;
 mod outage;
 pub mod series;
@@ -28,6 +29,7 @@ pub use crate::measurements::amounts::{Allocations, Marks, Wire, total};
 pub use crate::measurements::clock::{ClockEstimate, ClockNeed, ClockSource};
 pub use crate::measurements::content::{ContentState, Verified};
 pub use crate::measurements::fallback::{Fallback, FallbackCause};
+pub use crate::measurements::far_view::FarView;
 pub use crate::measurements::name::{MetricName, Percentile, Phase, Suffix};
 pub use crate::measurements::outage::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
 pub use crate::measurements::throttled::Throttled;
@@ -113,29 +115,55 @@ pub struct Account {
     pub delivered: u64,
     /// Amount lost between the two hosts' sockets.
     pub lost_on_path: u64,
-    /// Amount dropped because the receiver's socket buffer was full.
-    pub dropped_at_receiver: u64,
-    /// Amount received again.
-    pub duplicates: u64,
+    /// Amount dropped because the receiver's socket buffer was full; absent if unknown, and part of `lost_on_path` then.
+    pub dropped_at_receiver: Option<u64>,
+    /// Amount received again; absent if the receiver does not say, as the next three.
+    pub duplicates: Option<u64>,
     /// Amount received after the timeout (part of `delivered`).
-    pub late: u64,
+    pub late: Option<u64>,
     /// Amount received out of order (part of `delivered`).
-    pub reordered: u64,
+    pub reordered: Option<u64>,
     /// Amount received damaged (part of `delivered`).
-    pub corrupted: u64,
+    pub corrupted: Option<u64>,
     /// Reason why the account does not close; absent if it does.
     pub open_because: Option<String>,
 }
 
 impl Account {
+    /// Account of a receiver that counts everything, and counted nothing yet.
+    pub const COUNTED: Account = Account {
+        unit: String::new(),
+        sent: 0,
+        delivered: 0,
+        lost_on_path: 0,
+        dropped_at_receiver: Some(0),
+        duplicates: Some(0),
+        late: Some(0),
+        reordered: Some(0),
+        corrupted: Some(0),
+        open_because: None,
+    };
+
+    /// Returns the account without the counts that only a receiver has.
+    pub fn without_receivers_counts(self) -> Account {
+        Account {
+            dropped_at_receiver: None,
+            duplicates: None,
+            late: None,
+            reordered: None,
+            corrupted: None,
+            ..self
+        }
+    }
+
+    /// Returns the amount that did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.lost_on_path.saturating_add(self.dropped_at_receiver.unwrap_or(0))
+    }
+
     /// Returns true if `sent = delivered + lost_on_path + dropped_at_receiver` holds.
     pub fn closes(&self) -> bool {
-        self.open_because.is_none()
-            && self.sent
-                == self
-                    .delivered
-                    .saturating_add(self.lost_on_path)
-                    .saturating_add(self.dropped_at_receiver)
+        self.open_because.is_none() && self.sent == self.delivered.saturating_add(self.lost())
     }
 }
 
@@ -593,7 +621,7 @@ mod tests {
             sent: 10,
             delivered: 7,
             lost_on_path: 2,
-            dropped_at_receiver: 1,
+            dropped_at_receiver: Some(1),
             ..Account::default()
         };
         assert!(account.closes());

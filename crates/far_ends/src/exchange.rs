@@ -41,6 +41,21 @@ impl Question<'_> {
         socket: &Socket,
         to: SocketAddr,
         deadline: Nanos,
+        is_answer: impl FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        self.ask_anew(socket, to, deadline, || self.bytes.to_vec(), is_answer)
+    }
+
+    /// Asks as [`Question::ask`], with bytes that `next` makes anew each time.
+    ///
+    /// # Errors
+    /// As [`Question::ask`].
+    pub(crate) fn ask_anew(
+        &self,
+        socket: &Socket,
+        to: SocketAddr,
+        deadline: Nanos,
+        mut next: impl FnMut() -> Vec<u8>,
         mut is_answer: impl FnMut(&[u8]) -> bool,
     ) -> Result<()> {
         let timeout = deadline - Monotonic.now();
@@ -49,7 +64,7 @@ impl Question<'_> {
             socket,
             self.most,
             timeout,
-            || socket.send_with_flags(self.bytes, libc::MSG_DONTWAIT).map(drop),
+            || socket.send_with_flags(&next(), libc::MSG_DONTWAIT).map(drop),
             || {
                 let (got, _) = ip_header::receive(socket, &mut buffer, 0)?;
                 Ok(is_answer(&buffer[..got]))
@@ -65,5 +80,34 @@ impl Question<'_> {
                 silence.describe(self.what, &to.to_string())
             ))),
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::transport::plain::Greeting;
+
+    /// Greets a peer that has sent these datagrams already and answers nothing more; `None` for a peer that is gone.
+    pub(crate) fn greeted(greeting: &dyn Greeting, said: Option<&[Vec<u8>]>) -> Result<()> {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = far.local_addr().unwrap();
+        near.connect(to).unwrap();
+        near.set_nonblocking(true).unwrap();
+        for datagram in said.unwrap_or_default() {
+            far.send_to(datagram, near.local_addr().unwrap()).unwrap();
+        }
+        let _far = said.map(|_| far);
+        let deadline = Monotonic.now() + Nanos::from_millis(60);
+        greeting.datagrams(&near.into(), to, deadline)
+    }
+
+    /// Datagrams of every length up to 200, of bytes that follow from a number.
+    pub(crate) fn garbage() -> impl Iterator<Item = Vec<u8>> {
+        let byte = |len: usize, at: usize| (len * 31 + at * at * 7 + 3) as u8;
+        (0..200).map(move |len| (0..len).map(|at| byte(len, at)).collect())
     }
 }

@@ -29,8 +29,8 @@ use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
 use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{Conn, Dial};
 use crate::workload::TaskInfo;
-use crate::workload::header::FarStamps;
-use parameters::Parameters;
+use crate::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
+use parameters::{Parameters, RECEIVED_COUNT};
 
 mod parameters;
 
@@ -43,10 +43,12 @@ static INFO: FarEndInfo = FarEndInfo {
     summary: "irtt server, 0.9; sends messages back with its times, at 10ms or slower unless its operator allows more",
     port: 2112,
     carries: &[Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo }],
-    counts: Some("its times of receiving and sending of each message"),
+    counts: Some(
+        "messages received, by which losses are of the way up or down, and its times of receiving and sending of each",
+    ),
     unknown: &[
-        "on which of the two ways a message was lost",
         "whether the payload arrived as it was sent: the server's fill is its own",
+        "order of arrival there",
         "cost and options of the far end",
     ],
 };
@@ -72,9 +74,13 @@ impl FarEnd for Irtt {
     }
 
     fn misfit(&self, _over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        task.offered().is_none().then(|| {
-            "irtt's server takes messages at an interval that is agreed on before; leave out window".to_owned()
-        })
+        let least = REFLECTED_LEN;
+        if task.offered().is_none() {
+            let what = "irtt's server takes messages at an interval that is agreed on before";
+            return Some(format!("{what}; leave out window"));
+        }
+        (task.largest_message < least)
+            .then(|| format!("smaller messages have no room for what irtt's server says; give size={least}, or more"))
     }
 
     fn dial(
@@ -91,17 +97,54 @@ impl FarEnd for Irtt {
         let opened = Mutex::new(None);
         let greeting = IrttGreeting { seal: &seal, asked, opened: &opened };
         let conn = inside.open(&Dial { largest_message: largest + HEADERS, ..*dial }, &greeting)?;
-        let token = opened.into_inner().ok().flatten().unwrap_or_default();
+        let (token, allowed) = opened.into_inner().ok().flatten().unwrap_or_default();
         let (sent, allowance) = (SentMessages::new(largest, 0), Allowance::new(interval));
-        let codec = IrttPackets { seal, token, sent, allowance };
+        let fields = ReplyFields::of(&allowed);
+        let codec = IrttPackets { seal, token, fields, sent, allowance };
         Ok(Around::datagrams(conn, Box::new(codec), largest))
     }
 }
 
-/// Bytes after the header of a request: the server's monotonic times of receiving and sending.
-const STAMPS_LEN: usize = 16;
-/// Bytes of token, number and times.
-const FIELDS_LEN: usize = 8 + 4 + STAMPS_LEN;
+/// Bytes of token and number.
+const NUMBERS_LEN: usize = 8 + 4;
+/// Bytes in front of a message: token and number, and room for the server's count and its monotonic times of receiving
+/// and sending.
+const FIELDS_LEN: usize = NUMBERS_LEN + 4 + 16;
+
+/// Fields that the server writes into its replies, as its operator allows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ReplyFields {
+    has_count: bool,
+    /// Number of its times.
+    stamps: usize,
+}
+
+impl ReplyFields {
+    fn of(allowed: &Parameters) -> ReplyFields {
+        // Bits of the two ends of its work on a message; or one time amid it.
+        let stamps = (allowed.stamp_at & 7).count_ones() as usize;
+        ReplyFields { has_count: allowed.received_stats & RECEIVED_COUNT != 0, stamps }
+    }
+
+    /// Reads the fields of a reply after its numbers; `None` if they are cut off.
+    fn read(self, fields: &[u8]) -> Option<FarStamps> {
+        let (count, rest) = match self.has_count {
+            true => {
+                let (count, rest) = fields.split_first_chunk::<4>()?;
+                (Some(u32::from_le_bytes(*count)), rest)
+            }
+            false => (None, fields),
+        };
+        let times = rest.get(..8 * self.stamps)?;
+        let (clock, [received_ns, sent_ns]) = match times.as_chunks::<8>().0 {
+            [received, sent] => {
+                (ReflectorClock::Steady, [received, sent].map(|at| u64::from_le_bytes(*at)))
+            }
+            _ => (ReflectorClock::Unsaid, [0; 2]),
+        };
+        Some(FarStamps { received_ns, sent_ns, reflected: Some(Reflected { count, clock }) })
+    }
+}
 
 /// Key of packets, if the server wants one.
 struct Seal(Option<Vec<u8>>);
@@ -156,8 +199,8 @@ fn code(key: &[u8], packet: &[u8]) -> [u8; MAC_LEN] {
 struct IrttGreeting<'a> {
     seal: &'a Seal,
     asked: Parameters,
-    /// Token of the connection, once it is open.
-    opened: &'a Mutex<Option<u64>>,
+    /// Token of the connection and what the server allows, once it is open.
+    opened: &'a Mutex<Option<(u64, Parameters)>>,
 }
 
 impl IrttGreeting<'_> {
@@ -196,7 +239,7 @@ impl Greeting for IrttGreeting<'_> {
             .check(&reply.allowed)
             .map_err(|what| Error::limited(format!("{} at {to}: {what}", INFO.label)))?;
         if let Ok(mut opened) = self.opened.lock() {
-            *opened = Some(reply.token);
+            *opened = Some((reply.token, reply.allowed));
         }
         Ok(())
     }
@@ -227,6 +270,7 @@ impl OpenReply {
 struct IrttPackets {
     seal: Seal,
     token: u64,
+    fields: ReplyFields,
     sent: SentMessages,
     allowance: Allowance,
 }
@@ -269,7 +313,7 @@ impl Codec for IrttPackets {
         self.seal.begin(0, packet);
         packet[head..head + 8].copy_from_slice(&self.token.to_le_bytes());
         packet[head + 8..head + 12].copy_from_slice(&self.sent.next().to_le_bytes());
-        packet[head + 12..head + FIELDS_LEN].fill(0);
+        packet[head + NUMBERS_LEN..head + FIELDS_LEN].fill(0);
         packet[head + FIELDS_LEN..].copy_from_slice(message);
         self.seal.close(packet);
         len
@@ -293,13 +337,8 @@ impl Codec for IrttPackets {
         if flags & (OPEN | REPLY) != REPLY || u64::from_le_bytes(*token) != self.token {
             return None;
         }
-        let (received, rest) = rest.split_first_chunk::<8>()?;
-        let (sent, _) = rest.split_first_chunk::<8>()?;
-        let stamps = FarStamps {
-            received_ns: u64::from_le_bytes(*received),
-            sent_ns: u64::from_le_bytes(*sent),
-        };
-        self.sent.answer(u32::from_le_bytes(*number), Some(stamps), message)
+        let stamps = self.fields.read(rest)?;
+        self.sent.answer(u32::from_le_bytes(*number), stamps, message)
     }
 
     fn farewell(&mut self, packet: &mut [u8]) -> Option<usize> {
@@ -339,12 +378,14 @@ pub(crate) mod reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::tests::{garbage, greeted};
     use crate::workload::header::Header;
 
     fn packets(key: Option<&str>) -> IrttPackets {
         let seal = Seal(key.map(|key| key.as_bytes().to_vec()));
         let allowance = Allowance::new(Nanos::from_millis(10));
-        IrttPackets { seal, token: 7, sent: SentMessages::new(64, 0), allowance }
+        let fields = ReplyFields { has_count: true, stamps: 2 };
+        IrttPackets { seal, token: 7, fields, sent: SentMessages::new(64, 0), allowance }
     }
 
     #[test]
@@ -372,24 +413,46 @@ mod tests {
             let len = own.encode(&message, &mut packet);
             own.sent();
             let head = own.seal.header_len();
-            assert_eq!(len, head + 28 + 64);
-            // The server's own fill, and its times.
+            assert_eq!(len, head + 32 + 64);
+            // The server's own fill, its count, and its times.
             packet[3] |= REPLY;
-            packet[head + 12..head + 20].copy_from_slice(&11_u64.to_le_bytes());
-            packet[head + 20..head + 28].copy_from_slice(&12_u64.to_le_bytes());
-            packet[head + 28..len].fill(0);
+            packet[head + 12..head + 16].copy_from_slice(&3_u32.to_le_bytes());
+            packet[head + 16..head + 24].copy_from_slice(&11_u64.to_le_bytes());
+            packet[head + 24..head + 32].copy_from_slice(&12_u64.to_le_bytes());
+            packet[head + 32..len].fill(0);
             own.seal.close(&mut packet[..len]);
             let mut into = [0; 64 + HEADERS];
             assert_eq!(own.decode(&packet[..len], &mut into), Some(64));
             assert_eq!(Header::read(&into), Some(Header { tag: 1, seq: 5 }));
-            assert_eq!(FarStamps::read(&into), Some(FarStamps { received_ns: 11, sent_ns: 12 }));
-            assert_eq!(into[28..64], [9; 36]);
-            for cut in 0..head + 28 {
+            let reflected = Some(Reflected { count: Some(3), clock: ReflectorClock::Steady });
+            let stamps = FarStamps { received_ns: 11, sent_ns: 12, reflected };
+            assert_eq!(FarStamps::read(&into), Some(stamps));
+            assert_eq!(into[36..64], [9; 28]);
+            for cut in 0..head + 32 {
                 assert_eq!(own.decode(&packet[..cut], &mut into), None, "{cut}");
             }
             packet[head] ^= 1;
             assert_eq!(own.decode(&packet[..len], &mut into), None, "another token");
         }
+    }
+
+    #[test]
+    fn fields_are_where_the_operator_of_the_server_leaves_them() {
+        let of = |received_stats, stamp_at| {
+            let allowed = Parameters { received_stats, stamp_at, ..Parameters::default() };
+            let fields = ReplyFields::of(&allowed);
+            let len = (0..=20).find(|len| fields.read(&[1; 20][..*len]).is_some()).unwrap();
+            let read = fields.read(&[1; 20]).unwrap();
+            (len, read.reflected.unwrap(), read.sent_ns != 0)
+        };
+        let count = Some(0x0101_0101);
+        let steady = |count| Reflected { count, clock: ReflectorClock::Steady };
+        let unsaid = |count| Reflected { count, clock: ReflectorClock::Unsaid };
+        assert_eq!(of(1, 3), (20, steady(count), true));
+        assert_eq!(of(0, 3), (16, steady(None), true));
+        assert_eq!(of(1, 4), (12, unsaid(count), false), "amid its work");
+        assert_eq!(of(1, 0), (4, unsaid(count), false));
+        assert_eq!(of(0, 0), (0, unsaid(None), false));
     }
 
     #[test]
@@ -420,5 +483,56 @@ mod tests {
         }
         packet[3] = REPLY;
         assert_eq!(OpenReply::read(&seal, &packet), None);
+    }
+
+    #[test]
+    fn a_server_that_is_silent_lies_refuses_or_is_gone_is_named() {
+        let seal = Seal(Some(b"secret".to_vec()));
+        let asked = Parameters { interval_ns: 20_000_000, len: 120, ..Parameters::default() };
+        let reply = |flags: u8, allowed: &Parameters, key: &str| {
+            let own = Seal(Some(key.as_bytes().to_vec()));
+            let mut packet = vec![0; own.header_len()];
+            own.begin(flags, &mut packet);
+            packet.extend_from_slice(&9_u64.to_le_bytes());
+            allowed.write(&mut packet);
+            own.close(&mut packet);
+            packet
+        };
+        let greet = |said: Option<&[Vec<u8>]>| {
+            let opened = Mutex::new(None);
+            let greeting = IrttGreeting { seal: &seal, asked: asked.clone(), opened: &opened };
+            let said = greeted(&greeting, said).map_err(|error| error.to_string());
+            said.map(|()| opened.into_inner().unwrap().unwrap())
+        };
+        let right = reply(OPEN | REPLY, &asked, "secret");
+        let wrong = [reply(OPEN | REPLY, &asked, "other"), reply(REPLY, &asked, "secret")];
+        let strange: Vec<Vec<u8>> =
+            garbage().chain(wrong.clone()).chain([right[..25].to_vec()]).collect();
+        let silent = greet(Some(&strange)).unwrap_err();
+        assert!(silent.contains("no answer came back"), "{silent}");
+        let patient: Vec<Vec<u8>> = strange.into_iter().chain([right]).collect();
+        assert_eq!(greet(Some(&patient)), Ok((9, asked.clone())), "and the right one counts");
+        let closed = greet(Some(&[reply(OPEN | REPLY | CLOSE, &asked, "secret")])).unwrap_err();
+        assert!(closed.contains("refuses the test"), "{closed}");
+        let narrow = Parameters { interval_ns: 1_000_000_000, ..asked.clone() };
+        let less = greet(Some(&[reply(OPEN | REPLY, &narrow, "secret")])).unwrap_err();
+        assert!(less.contains("give interval=1000ms"), "{less}");
+        let gone = greet(None).unwrap_err();
+        assert!(gone.contains("network errors"), "{gone}");
+    }
+
+    #[test]
+    fn garbage_is_no_message() {
+        for key in [None, Some("secret")] {
+            let mut own = packets(key);
+            own.encode(&[7; 64], &mut [0; 64 + HEADERS]);
+            own.sent();
+            for datagram in garbage() {
+                assert_eq!(own.decode(&datagram, &mut [0; 400]), None);
+                // The beginning of a packet, and then nothing that fits.
+                let framed = [&MAGIC[..], &[REPLY], &datagram].concat();
+                assert_eq!(own.decode(&framed, &mut [0; 400]), None);
+            }
+        }
     }
 }

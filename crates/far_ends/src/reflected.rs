@@ -40,21 +40,14 @@ impl SentMessages {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Writes the message of datagram `number` into `into`, with the times of the far end, if it has any; returns its
-    /// length, or `None` if no such datagram is under way.
-    pub(crate) fn answer(
-        &self,
-        number: u32,
-        stamps: Option<FarStamps>,
-        into: &mut [u8],
-    ) -> Option<usize> {
+    /// Writes the message of datagram `number` into `into`, with what the far end says of it; returns its length, or
+    /// `None` if no such datagram is under way.
+    pub(crate) fn answer(&self, number: u32, stamps: FarStamps, into: &mut [u8]) -> Option<usize> {
         let (_, header) = self.sent[number as usize % KEPT].filter(|(own, _)| *own == number)?;
         let message = into.get_mut(..self.last.len())?;
         message.copy_from_slice(&self.last);
         header.write(message);
-        if let Some(stamps) = stamps {
-            stamps.write(message);
-        }
+        stamps.write(message);
         Some(message.len())
     }
 }
@@ -62,6 +55,7 @@ impl SentMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::header::{Reflected, ReflectorClock};
 
     #[test]
     fn an_answer_is_the_message_of_its_datagram_with_the_far_times() {
@@ -73,13 +67,14 @@ mod tests {
             kept.sent();
         }
         let mut into = [0; 64];
-        let stamps = FarStamps { received_ns: 3, sent_ns: 4 };
-        assert_eq!(kept.answer(5, Some(stamps), &mut into), Some(40));
+        let reflected = Some(Reflected { count: Some(9), clock: ReflectorClock::Steady });
+        let stamps = FarStamps { received_ns: 3, sent_ns: 4, reflected };
+        assert_eq!(kept.answer(5, stamps, &mut into), Some(40));
         assert_eq!(Header::read(&into), Some(Header { tag: 1, seq: 10 }));
         assert_eq!(FarStamps::read(&into), Some(stamps));
-        assert_eq!(into[28..40], [7; 12]);
+        assert_eq!(into[36..40], [7; 4]);
         for unknown in [4, 7, 5 + KEPT as u32] {
-            assert_eq!(kept.answer(unknown, None, &mut into), None);
+            assert_eq!(kept.answer(unknown, stamps, &mut into), None);
         }
     }
 }

@@ -41,7 +41,7 @@ impl TrialSet {
     }
 }
 
-/// Sums of one direction's accounts over some trials of a contender.
+/// Sums of one direction's accounts over some trials of a contender, as far as their counts are known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Total {
     /// `messages` or `bytes`.
@@ -74,11 +74,11 @@ impl Total {
                     (&mut total.sent, account.sent),
                     (&mut total.delivered, account.delivered),
                     (&mut total.lost_on_path, account.lost_on_path),
-                    (&mut total.dropped_at_receiver, account.dropped_at_receiver),
-                    (&mut total.duplicates, account.duplicates),
-                    (&mut total.late, account.late),
-                    (&mut total.reordered, account.reordered),
-                    (&mut total.corrupted, account.corrupted),
+                    (&mut total.dropped_at_receiver, account.dropped_at_receiver.unwrap_or(0)),
+                    (&mut total.duplicates, account.duplicates.unwrap_or(0)),
+                    (&mut total.late, account.late.unwrap_or(0)),
+                    (&mut total.reordered, account.reordered.unwrap_or(0)),
+                    (&mut total.corrupted, account.corrupted.unwrap_or(0)),
                 ] {
                     *sum = sum.saturating_add(part);
                 }

@@ -516,7 +516,7 @@ mod tests {
         assert_eq!(findings.metrics["loss_share"], 0.4);
         let up = findings.ledger.up.unwrap();
         assert!(up.closes());
-        assert_eq!((up.lost_on_path, up.dropped_at_receiver), (10, 30));
+        assert_eq!((up.lost_on_path, up.dropped_at_receiver), (10, Some(30)));
     }
 
     #[test]

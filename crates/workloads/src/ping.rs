@@ -6,14 +6,12 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::error::{Error, Result};
-use crate::measurements::{
-    Better, ClockNeed, Metric, MetricName, Percentile, Role, Suffix, Unit, name,
-};
+use crate::measurements::Percentile;
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
 use crate::time::Nanos;
 
-use crate::workload::header::{self, account};
+use crate::workload::header;
 use crate::workload::load::Observed;
 use crate::workload::setting::{filled, fits_rate, spoken, typed};
 use crate::workload::theory::{Conditions, Prediction};
@@ -21,6 +19,9 @@ use crate::workload::{Endpoint, Measurements};
 use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload};
 
 mod defaults;
+mod far_counts;
+mod far_side;
+mod figures;
 mod gate;
 mod reflector;
 mod sender;
@@ -304,11 +305,6 @@ fn enough(claim: Percentile) -> u64 {
     claim.fewest().max(100)
 }
 
-/// Returns the name of a percentile of round trips.
-fn rtt(percentile: Percentile) -> String {
-    MetricName::new("rtt", Suffix::Nanos).at(percentile).to_string()
-}
-
 impl PingTask {
     fn facts(&self) -> TaskInfo {
         TaskInfo {
@@ -356,31 +352,6 @@ impl PingTask {
         };
         let open = [("warmup", self.warmup.to_string()), ("timeout", typed(self.timeout))];
         filled(INFO.id, &self.settings, open.into_iter().chain(interval).chain(count))
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        let percentile = |percentile: Percentile| Metric {
-            name: rtt(percentile),
-            label: format!("RTT {}", percentile.label()),
-            unit: Unit::Nanos,
-            better: Better::Lower,
-            role: if percentile == self.claim() { Role::Claim } else { Role::Descriptive },
-            clock: ClockNeed::None,
-        };
-        let descriptive = |name: &str, label: &str, unit| Metric {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            unit,
-            better: Better::Lower,
-            role: Role::Descriptive,
-            clock: ClockNeed::None,
-        };
-        let mut metrics: Vec<Metric> = Percentile::ALL.into_iter().map(percentile).collect();
-        metrics.push(descriptive("rtt_pdv_p99_ns", "RTT PDV p99", Unit::Nanos));
-        metrics.push(descriptive("rtt_jitter_rfc3550_ns", "RTT jitter (RFC 3550)", Unit::Nanos));
-        metrics.push(descriptive(name::LOST, "lost", Unit::Share));
-        metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        metrics
     }
 
     fn most_bytes(&self) -> Option<u64> {
@@ -438,20 +409,8 @@ impl Task for PingTask {
             why_invalid: self.why_invalid(near),
             ..Measurements::default()
         };
-        let drops = |conns: &[crate::measurements::ConnStats]| {
-            conns.first().and_then(|conn| conn.socket_drops)
-        };
-        let ledger = &mut findings.ledger;
-        match reports.far.first() {
-            Some(far) => {
-                ledger.up = Some(account(near.sent, far.received, drops(reports.far_conns)));
-                ledger.down = Some(account(far.sent, near.received, drops(reports.near_conns)));
-            }
-            None => {
-                ledger.round_trip =
-                    Some(account(near.sent, near.received, drops(reports.near_conns)));
-            }
-        }
+        findings.ledger = figures::ledger(near, reports);
+        figures::put_ways(&mut findings, near, reports);
         if let Some(rtt) = &near.rtt_ns {
             put_percentiles(&mut findings, rtt);
         }
@@ -477,6 +436,7 @@ fn fill_from(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurements::Role;
     use crate::workload::Clocks;
     use crate::workload::EndpointReport;
 

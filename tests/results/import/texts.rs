@@ -12,7 +12,9 @@ fn read(content: &str) -> Outcome {
 fn counts(outcome: &Outcome) -> Vec<(u64, u64, u64)> {
     let accounts = outcome.trials.iter().map(|trial| trial.record.ledger.round_trip.clone());
     accounts
-        .map(|own| own.map_or((0, 0, 0), |own| (own.sent, own.delivered, own.duplicates)))
+        .map(|own| {
+            own.map_or((0, 0, 0), |own| (own.sent, own.delivered, own.duplicates.unwrap_or(0)))
+        })
         .collect()
 }
 

@@ -70,7 +70,7 @@ pub struct ClockEstimate {
 }
 
 /// Four times of one echo, in nanoseconds on two clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
     /// Time of sending, on the near clock.
     pub near_sent: u64,
@@ -212,6 +212,19 @@ impl ClockTrack {
         })
     }
 
+    /// Returns the best echo of each stretch, in order of time, with the far end's time taken out.
+    pub fn echoes(&self) -> Vec<Echo> {
+        let start = self.start.unwrap_or_default();
+        let echo = |best: &BestEcho| {
+            let middle = start.saturating_add(best.at);
+            let near_sent = middle.saturating_sub(best.round_trip / 2);
+            let far = middle.saturating_add_signed(best.offset);
+            let near_received = near_sent.saturating_add(best.round_trip);
+            Echo { near_sent, far_received: far, far_sent: far, near_received }
+        };
+        self.stretches.iter().flatten().map(echo).collect()
+    }
+
     /// Returns the line through the best echoes, which is best at the time of the newest; `None` without echoes.
     pub fn line(&self) -> Option<ClockLine> {
         let kept = || self.stretches.iter().flatten();
@@ -313,6 +326,25 @@ mod tests {
         assert!((got.drift_ppm.unwrap() - 20.0).abs() < 0.1, "{got:?}");
         // At the middle of 100 s, 20 ppm have made 1 ms.
         assert!((got.offset_ns - 1_000_000).abs() < 20_000, "{got:?}");
+    }
+
+    #[test]
+    fn the_best_echoes_have_the_offset_and_the_round_trip_that_was_measured() {
+        let mut clock = ClockTrack::new();
+        let echo = |near_sent: u64| Echo {
+            near_sent,
+            far_received: near_sent + 40 + 1_000_000,
+            far_sent: near_sent + 60 + 1_000_000,
+            near_received: near_sent + 101,
+        };
+        [5, 20_000_000, 20_000_500].into_iter().for_each(|at| clock.note(&echo(at)));
+        let kept = clock.echoes();
+        assert_eq!(kept.len(), 2);
+        for (kept, at) in kept.iter().zip([5, 20_000_000]) {
+            assert_eq!(kept.round_trip(), echo(at).round_trip());
+            assert!(kept.offset().abs_diff(echo(at).offset()) <= 1, "{kept:?}");
+            assert!(kept.near_sent.abs_diff(at) <= 20, "{kept:?}");
+        }
     }
 
     #[test]

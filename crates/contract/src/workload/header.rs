@@ -8,6 +8,9 @@
 //! ```
 //! All fields are big-endian. The far end's two stamps (nanoseconds on its own monotonic clock) exist only if the
 //! message has room for them. The tag identifies the trial, so that messages of other trials are recognized.
+//!
+//! Messages that a far end of others sent back are made anew here. What it says of them is in the two highest bits of
+//! each stamp, which are never set otherwise, and in the first 8 bytes of the fill.
 
 use crate::measurements::{Account, ConnStats, Tally};
 
@@ -19,6 +22,9 @@ pub const LEN: usize = 12;
 
 /// Minimum bytes of a message with far stamps.
 pub const STAMPED_LEN: usize = 28;
+
+/// Minimum bytes of a message with what a far end of others says.
+pub const REFLECTED_LEN: usize = STAMPED_LEN + 8;
 
 /// Minimum bytes of a message with its due time.
 pub const DUE_LEN: usize = LEN + 8;
@@ -91,14 +97,71 @@ pub struct FarStamps {
     pub received_ns: u64,
     /// Time of the send, in nanoseconds.
     pub sent_ns: u64,
+    /// Statements of a far end of others, whose replies are made anew here; `None` of a far end of ours.
+    pub reflected: Option<Reflected>,
 }
 
+/// Statements of a far end of others on a message that it sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reflected {
+    /// Messages that it had received, this one included, from any start; `None` if it does not count them.
+    pub count: Option<u32>,
+    /// State of its clock.
+    pub clock: ReflectorClock,
+}
+
+/// State of the clock of a far end of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReflectorClock {
+    /// It is steady: monotonic, or disciplined by a daemon without a statement on its error.
+    Steady,
+    /// Its time of day is right within this error, in microseconds.
+    Synchronised {
+        /// Error as the far end estimates it.
+        error_us: u32,
+    },
+    /// It is not synchronised, and may be set at any time: only differences between its times of one message count.
+    Unsynchronised,
+    /// It writes no times.
+    Unsaid,
+}
+
+/// Bits of the stamps of a reflected message: in the time of the receive, and in that of the send.
+const IS_UNSYNCHRONISED: u64 = 1 << 63;
+const IS_SYNCHRONISED: u64 = 1 << 62;
+const IS_COUNTED: u64 = 1 << 63;
+const IS_REFLECTED: u64 = 1 << 62;
+/// Bits of a time.
+const TIME: u64 = (1 << 62) - 1;
+
 impl FarStamps {
+    /// Creates the stamps of a far end of ours.
+    pub fn of_ours(received_ns: u64, sent_ns: u64) -> FarStamps {
+        FarStamps { received_ns, sent_ns, reflected: None }
+    }
+
     /// Writes the stamps if `message` has room for them.
     pub fn write(self, message: &mut [u8]) {
+        let (mut received, mut sent) = (self.received_ns & TIME, self.sent_ns & TIME);
+        if let Some(Reflected { count, clock }) = self.reflected {
+            sent |= IS_REFLECTED;
+            let (bit, error_us) = match clock {
+                ReflectorClock::Steady => (0, 0),
+                ReflectorClock::Synchronised { error_us } => (IS_SYNCHRONISED, error_us),
+                ReflectorClock::Unsynchronised => (IS_UNSYNCHRONISED, 0),
+                ReflectorClock::Unsaid => (IS_UNSYNCHRONISED | IS_SYNCHRONISED, 0),
+            };
+            // A message without a time of receiving has no stamps.
+            received = received.max(1) | bit;
+            sent |= if count.is_some() { IS_COUNTED } else { 0 };
+            if let Some(room) = message.get_mut(STAMPED_LEN..REFLECTED_LEN) {
+                room[..4].copy_from_slice(&count.unwrap_or(0).to_be_bytes());
+                room[4..].copy_from_slice(&error_us.to_be_bytes());
+            }
+        }
         if let Some(room) = message.get_mut(LEN..STAMPED_LEN) {
-            room[..8].copy_from_slice(&self.received_ns.to_be_bytes());
-            room[8..].copy_from_slice(&self.sent_ns.to_be_bytes());
+            room[..8].copy_from_slice(&received.to_be_bytes());
+            room[8..].copy_from_slice(&sent.to_be_bytes());
         }
     }
 
@@ -107,11 +170,29 @@ impl FarStamps {
         let room = message.get(LEN..STAMPED_LEN)?;
         let (received, sent) = room.split_first_chunk::<8>()?;
         let (sent, _) = sent.split_first_chunk::<8>()?;
-        let stamps = FarStamps {
-            received_ns: u64::from_be_bytes(*received),
-            sent_ns: u64::from_be_bytes(*sent),
+        let (received, sent) = (u64::from_be_bytes(*received), u64::from_be_bytes(*sent));
+        if received == 0 {
+            return None;
+        }
+        let is_reflected = sent & IS_REFLECTED != 0;
+        let reflected = is_reflected.then(|| Reflected::read(received, sent, message)).flatten();
+        Some(FarStamps { received_ns: received & TIME, sent_ns: sent & TIME, reflected })
+    }
+}
+
+impl Reflected {
+    fn read(received: u64, sent: u64, message: &[u8]) -> Option<Reflected> {
+        let room = message.get(STAMPED_LEN..REFLECTED_LEN)?;
+        let (count, error_us) = room.split_first_chunk::<4>()?;
+        let (error_us, _) = error_us.split_first_chunk::<4>()?;
+        let clock = match (received & IS_UNSYNCHRONISED, received & IS_SYNCHRONISED) {
+            (0, 0) => ReflectorClock::Steady,
+            (0, _) => ReflectorClock::Synchronised { error_us: u32::from_be_bytes(*error_us) },
+            (_, 0) => ReflectorClock::Unsynchronised,
+            _ => ReflectorClock::Unsaid,
         };
-        (stamps.received_ns != 0).then_some(stamps)
+        let count = (sent & IS_COUNTED != 0).then(|| u32::from_be_bytes(*count));
+        Some(Reflected { count, clock })
     }
 }
 
@@ -226,18 +307,21 @@ pub fn count(tally: &mut Tally, arrival: Arrival, bytes: usize) {
 /// receiver's socket.
 pub fn account(sent: Tally, received: Tally, socket_drops: Option<u64>) -> Account {
     let missing = sent.messages.saturating_sub(received.messages);
-    let dropped = socket_drops.unwrap_or(0).min(missing);
+    let dropped = match missing {
+        0 => Some(0),
+        _ => socket_drops.map(|drops| drops.min(missing)),
+    };
     let surplus = received.messages.saturating_sub(sent.messages);
     Account {
         unit: "messages".to_owned(),
         sent: sent.messages,
         delivered: received.messages,
-        lost_on_path: missing - dropped,
+        lost_on_path: missing - dropped.unwrap_or(0),
         dropped_at_receiver: dropped,
-        duplicates: received.duplicates,
-        late: received.late,
-        reordered: received.reordered,
-        corrupted: received.corrupted,
+        duplicates: Some(received.duplicates),
+        late: Some(received.late),
+        reordered: Some(received.reordered),
+        corrupted: Some(received.corrupted),
         open_because: (surplus > 0)
             .then(|| format!("the receiver had {surplus} messages more than were sent")),
     }
@@ -295,14 +379,14 @@ mod tests {
     fn golden_bytes() {
         let mut message = [0xee; 30];
         Header { tag: 0x0102_0304, seq: 5 }.write(&mut message);
-        FarStamps { received_ns: 6, sent_ns: 7 }.write(&mut message);
+        FarStamps::of_ours(6, 7).write(&mut message);
         let want = [
             1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7,
             0xee, 0xee,
         ];
         assert_eq!(message, want);
         assert_eq!(Header::read(&message), Some(Header { tag: 0x0102_0304, seq: 5 }));
-        assert_eq!(FarStamps::read(&message), Some(FarStamps { received_ns: 6, sent_ns: 7 }));
+        assert_eq!(FarStamps::read(&message), Some(FarStamps::of_ours(6, 7)));
     }
 
     #[test]
@@ -310,8 +394,24 @@ mod tests {
         assert_eq!(Header::read(&[0; 11]), None);
         assert_eq!(FarStamps::read(&[1; 27]), None);
         let mut short = [9; 27];
-        FarStamps { received_ns: 1, sent_ns: 1 }.write(&mut short);
+        FarStamps::of_ours(1, 1).write(&mut short);
         assert_eq!(short, [9; 27]);
+    }
+
+    #[test]
+    fn statements_of_a_reflector_are_read_as_they_were_written() {
+        use ReflectorClock::*;
+        for clock in [Steady, Unsynchronised, Unsaid, Synchronised { error_us: u32::MAX }] {
+            for count in [None, Some(0), Some(u32::MAX)] {
+                let reflected = Some(Reflected { count, clock });
+                let stamps = FarStamps { received_ns: 1, sent_ns: TIME, reflected };
+                let mut message = [0xff; REFLECTED_LEN];
+                stamps.write(&mut message);
+                assert_eq!(FarStamps::read(&message), Some(stamps));
+                let short = FarStamps { reflected: None, ..stamps };
+                assert_eq!(FarStamps::read(&message[..STAMPED_LEN]), Some(short));
+            }
+        }
     }
 
     #[test]
@@ -341,7 +441,10 @@ mod tests {
         let received = Tally { messages: 6, duplicates: 1, ..Tally::default() };
         let account = account(sent, received, Some(3));
         assert!(account.closes());
-        assert_eq!((account.lost_on_path, account.dropped_at_receiver), (1, 3));
+        assert_eq!((account.lost_on_path, account.dropped_at_receiver), (1, Some(3)));
+        let unknown = super::account(sent, received, None);
+        assert_eq!((unknown.lost_on_path, unknown.dropped_at_receiver), (4, None));
+        assert!(unknown.closes());
         let open = super::account(received, sent, None);
         assert!(!open.closes());
     }

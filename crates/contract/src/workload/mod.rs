@@ -13,8 +13,8 @@ use crate::contract::{Direction, Guarantees, PeerKind};
 use crate::error::Result;
 use crate::handed_in::HandedIn;
 use crate::measurements::{
-    ClockEstimate, ConnStats, Distribution, Ledger, Metrics, Outage, PacedFlow, Pacing, Tally,
-    WarmUp,
+    ClockEstimate, ConnStats, Distribution, FarView, Ledger, Metrics, Outage, PacedFlow, Pacing,
+    Tally, WarmUp,
 };
 use crate::spec::{Key, Spec};
 use deadheat_base::unset::is_unset;
@@ -124,6 +124,8 @@ pub struct EndpointReport {
     pub least_delay_ns: Option<i64>,
     /// Offset of the far clock from the near one.
     pub clock: Option<ClockEstimate>,
+    /// Statements of the far end on each message that it sent back, if it made any.
+    pub far_view: Option<Box<FarView>>,
     /// Figures of this workload, by the names of its metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
@@ -168,6 +170,11 @@ pub enum Clocks {
     Shared,
     /// A clock each: times of both ends cannot be compared.
     Apart,
+    /// A clock each, with times of a far end of others as they were on its own.
+    Foreign {
+        /// Far minus near in the middle of the trial, in nanoseconds.
+        ahead_ns: i64,
+    },
 }
 
 /// Reports of both ends of a trial, by flow.

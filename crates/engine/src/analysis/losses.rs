@@ -76,7 +76,7 @@ impl Losses {
             };
             sent = sent.saturating_add(account.sent);
             lost = lost.saturating_add(account.sent.saturating_sub(account.delivered));
-            dropped = dropped.saturating_add(account.dropped_at_receiver);
+            dropped = dropped.saturating_add(account.dropped_at_receiver.unwrap_or(0));
             self.buffer = self.buffer.take().or_else(|| receiver.get("rcvbuf").cloned());
         }
         self.sent = self.sent.saturating_add(sent);
@@ -170,7 +170,7 @@ mod tests {
             unit: "messages".into(),
             sent,
             delivered,
-            dropped_at_receiver: dropped,
+            dropped_at_receiver: Some(dropped),
             lost_on_path: sent - delivered - dropped,
             ..Account::default()
         }

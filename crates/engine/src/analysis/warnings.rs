@@ -323,7 +323,7 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
 fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
     let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
     let mut accounts = own.flat_map(|trial| trial.record.ledger.accounts());
-    if accounts.any(|(_, account)| account.late > 0) {
+    if accounts.any(|(_, account)| account.late.is_some_and(|late| late > 0)) {
         CensoredFate::Late
     } else {
         CensoredFate::Lost
@@ -485,7 +485,7 @@ mod tests {
             (
                 "receive_buffer",
                 Box::new(|o| {
-                    let full = Account { dropped_at_receiver: 2, ..account(0, 8) };
+                    let full = Account { dropped_at_receiver: Some(2), ..account(0, 8) };
                     o.trials[0].record.ledger.up = Some(full);
                 }),
             ),
@@ -639,6 +639,7 @@ mod tests {
             advice(|o| {
                 o.path.kind = PathKind::Remote;
                 o.trials[0].record.censored = vec![o.metrics[0].name.clone()];
+                let late = Some(late);
                 o.trials[0].record.ledger.up = Some(Account { late, ..Account::default() });
             })
         };
@@ -677,7 +678,7 @@ mod tests {
             sent: 1_000,
             delivered: 0,
             lost_on_path: 750,
-            dropped_at_receiver: 250,
+            dropped_at_receiver: Some(250),
             ..Account::default()
         });
         record.far_effective.insert("rcvbuf".into(), "212992".into());

@@ -245,7 +245,9 @@ impl RoundTripRun {
     /// Returns the counts: the program's own, as far as the lines do not know better.
     fn counts(&self, doubts: &mut Vec<String>) -> MessageCounts {
         let seen = self.answers.len() as u64;
-        let (duplicates, reordered) = (self.duplicates, self.reordered);
+        let duplicates = Some(self.duplicates);
+        // Without a line for each answer their order is not known.
+        let reordered = (seen > 0).then_some(self.reordered);
         let spanned = self.span().map_or(0, |(first, last)| (last - first).saturating_add(1));
         let (sent, received) = match self.counted {
             None => (spanned, seen),
@@ -437,7 +439,7 @@ mod tests {
 
     fn counted(run: &RoundTripRun) -> (u64, u64, u64) {
         let counts = run.counts(&mut Vec::new());
-        (counts.sent, counts.received, counts.duplicates)
+        (counts.sent, counts.received, counts.duplicates.unwrap_or(0))
     }
 
     #[test]

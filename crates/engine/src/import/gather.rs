@@ -390,8 +390,9 @@ pub(super) fn blank() -> Record {
 pub(super) struct MessageCounts {
     pub sent: u64,
     pub received: u64,
-    pub duplicates: u64,
-    pub reordered: u64,
+    /// Unknown to most tools, as the next.
+    pub duplicates: Option<u64>,
+    pub reordered: Option<u64>,
 }
 
 impl MessageCounts {

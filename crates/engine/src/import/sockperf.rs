@@ -142,8 +142,9 @@ impl SockperfLog {
             self.halved = Some(if whole { FigureKind::No } else { FigureKind::Yes });
         } else if line.starts_with("# dropped messages") {
             self.dropped = after(line, "dropped messages = ").unwrap_or(0.0) as u64;
-            self.fate.duplicates = after(line, "duplicated messages = ").unwrap_or(0.0) as u64;
-            self.fate.reordered = after(line, "out-of-order messages = ").unwrap_or(0.0) as u64;
+            let count = |what| after(line, what).map(|count| count as u64);
+            self.fate.duplicates = count("duplicated messages = ");
+            self.fate.reordered = count("out-of-order messages = ");
         } else if line.starts_with("Total ") {
             self.observations = after(line, "Total ").unwrap_or(0.0) as u64;
         } else if line.starts_with("---> <MAX>") {

@@ -68,10 +68,9 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
         figure(goodput(part), (Unit::BitRate, Better::Higher), &values)
     }));
     for direction in [Direction::Up, Direction::Down] {
-        all.extend(trials.share(lost(direction), direction, |account| {
-            account.lost_on_path + account.dropped_at_receiver
-        }));
-        all.extend(trials.share(reordered(direction), direction, |account| account.reordered));
+        all.extend(trials.share(lost(direction), direction, Account::lost));
+        let out_of_order = |account: &Account| account.reordered.unwrap_or(0);
+        all.extend(trials.share(reordered(direction), direction, out_of_order));
     }
     all.extend([Direction::Up, Direction::Down].into_iter().filter_map(|way| trials.one_way(way)));
     all.extend(trials.times(PDV.to_owned(), LinePart::Paced, DELAY_VARIATION));

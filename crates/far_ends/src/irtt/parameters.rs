@@ -6,8 +6,12 @@ use crate::workload::TaskInfo;
 /// Version of the protocol.
 const VERSION: i64 = 1;
 
+/// Bit for the number of messages that the server received, in each reply.
+pub(super) const RECEIVED_COUNT: i64 = 1;
+
 /// Values of the keys for times: of receiving and of sending, on the monotonic clock.
 const STAMP_BOTH: i64 = 3;
+const STAMP_MIDPOINT: i64 = 4;
 const CLOCK_MONOTONIC: i64 = 2;
 
 /// Time that a connection lasts at the server beyond the work: its warm-up and the last answers.
@@ -21,6 +25,7 @@ pub(super) struct Parameters {
     pub(super) interval_ns: i64,
     /// Bytes of a packet.
     pub(super) len: i64,
+    pub(super) received_stats: i64,
     pub(super) stamp_at: i64,
     pub(super) clock: i64,
 }
@@ -36,6 +41,7 @@ impl Parameters {
             duration_ns: ns((planned + SPARE).0),
             interval_ns: ns(planned.0 / messages.max(1)),
             len: len as i64,
+            received_stats: RECEIVED_COUNT,
             stamp_at: STAMP_BOTH,
             clock: CLOCK_MONOTONIC,
         }
@@ -74,9 +80,15 @@ impl Parameters {
                 span(self.duration_ns)
             ));
         }
-        match (allowed.stamp_at, allowed.clock) {
-            (STAMP_BOTH, CLOCK_MONOTONIC) => Ok(()),
-            _ => Err("its operator allows no times of receiving and sending".to_owned()),
+        // Times and counts may be missing, as its operator likes, and none may come that was not asked for.
+        let asks = |own: i64, its: i64| its & !own == 0;
+        let midpoint = allowed.stamp_at == STAMP_MIDPOINT;
+        let known = asks(self.received_stats, allowed.received_stats)
+            && (midpoint || asks(self.stamp_at, allowed.stamp_at))
+            && (allowed.clock == self.clock || allowed.stamp_at == 0);
+        match known {
+            true => Ok(()),
+            false => Err("its replies would have fields that were not asked for".to_owned()),
         }
     }
 
@@ -87,6 +99,7 @@ impl Parameters {
             (2, self.duration_ns),
             (3, self.interval_ns),
             (4, self.len),
+            (5, self.received_stats),
             (6, self.stamp_at),
             (7, self.clock),
         ];
@@ -109,6 +122,7 @@ impl Parameters {
                 2 => all.duration_ns = value,
                 3 => all.interval_ns = value,
                 4 => all.len = value,
+                5 => all.received_stats = value,
                 6 => all.stamp_at = value,
                 7 => all.clock = value,
                 // The server's fill is a text, with its length in front.
@@ -181,7 +195,12 @@ mod tests {
         assert!(refused(|p| p.interval_ns = 100_000_000).contains("give interval=100ms"));
         assert!(refused(|p| p.len = 10).contains("a smaller size"));
         assert!(refused(|p| p.duration_ns = 1).contains("fewer messages"));
-        assert!(refused(|p| p.stamp_at = 0).contains("no times"));
+        assert!(refused(|p| p.clock = 3).contains("not asked for"));
+        assert!(refused(|p| p.received_stats = 3).contains("not asked for"));
+        for (stamp_at, received_stats) in [(0, 1), (4, 1), (1, 0), (3, 0)] {
+            let allowed = Parameters { stamp_at, received_stats, ..asked() };
+            assert_eq!(asked().check(&allowed), Ok(()), "{stamp_at} {received_stats}");
+        }
         assert!(refused(|p| p.version = 2).contains("version 2"));
     }
 }

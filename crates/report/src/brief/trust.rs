@@ -93,13 +93,15 @@ fn lost(outcome: &Outcome) -> Option<String> {
 /// Totals of some trials: up, down, and there and back.
 type Ways = [Option<Total>; 3];
 
-/// Returns the lost share of the data. If each arriving message is answered, this is the share without an answer;
-/// otherwise
-/// it is the share of the direction that lost most.
+/// Returns the lost share of the data. If each arriving message is answered, this is the share without an answer, with
+/// trials whose ways could not be told apart; otherwise it is the share of the direction that lost most.
 fn lost_share(ways: &Ways) -> f64 {
     match ways {
-        [Some(up), Some(down), _] if (1..=up.delivered).contains(&down.sent) => {
-            up.sent.saturating_sub(down.delivered) as f64 / up.sent.max(1) as f64
+        [Some(up), Some(down), both] if (1..=up.delivered).contains(&down.sent) => {
+            let unsplit = both.as_ref().map_or([0; 2], |both| [both.sent, both.lost()]);
+            let sent = up.sent.saturating_add(unsplit[0]);
+            let lost = up.sent.saturating_sub(down.delivered).saturating_add(unsplit[1]);
+            lost as f64 / sent.max(1) as f64
         }
         ways => greatest(ways, Total::lost),
     }
@@ -196,7 +198,7 @@ pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{Account, Metrics};
+    use crate::measurements::{Account, Ledger, Metrics};
     use deadheat_engine::race::testing;
     use deadheat_engine::result::outcome::Trial;
     use deadheat_engine::trial::sim::fake;
@@ -209,7 +211,7 @@ mod tests {
             sent: 3_000,
             delivered: 3_000 - lost,
             lost_on_path: lost,
-            late,
+            late: Some(late),
             ..Account::default()
         });
         Trial { block: 0, order: 0, contender, control, record }
@@ -241,7 +243,12 @@ mod tests {
         let up = echo.record.ledger.up.clone().unwrap();
         echo.record.ledger.down =
             Some(Account { sent: 2_399, delivered: 2_399, lost_on_path: 0, ..up });
-        assert_eq!(said(vec![echo]), "the trial is valid, lost: udp 20.0 %");
+        assert_eq!(said(vec![echo.clone()]), "the trial is valid, lost: udp 20.0 %");
+        // A trial in which the far end's counts left it open.
+        let mut unsplit = trial(1, false, [0, 0]);
+        unsplit.record.ledger =
+            Ledger { round_trip: unsplit.record.ledger.up.take(), ..Ledger::default() };
+        assert_eq!(said(vec![echo, unsplit]), "all 2 trials valid, lost: udp 10.0 %");
         let mut both = trial(1, false, [30, 0]);
         let up = both.record.ledger.up.clone().unwrap();
         both.record.ledger.down = Some(Account { delivered: 2_700, lost_on_path: 300, ..up });

@@ -173,6 +173,6 @@ impl OneWay {
             Some(missing) => Some(format!("{missing} bytes of a byte stream never arrived")),
             None => Some(format!("{} bytes more arrived than were sent", delivered - sent)),
         };
-        Account { unit: "bytes".into(), sent, delivered, open_because, ..Account::default() }
+        Account { unit: "bytes".into(), sent, delivered, open_because, ..Account::COUNTED }
     }
 }

@@ -3,7 +3,8 @@
 use crate::measurements::{Distribution, Percentile, Quantile, name};
 use crate::time::Nanos;
 
-use super::{PingLoop, PingTask, rtt as name_of};
+use super::figures::rtt as name_of;
+use super::{PingLoop, PingTask};
 use crate::workload::MOST_LATE;
 use crate::workload::{EndpointReport, Measurements};
 

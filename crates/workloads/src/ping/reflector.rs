@@ -62,7 +62,7 @@ impl Endpoint for Reflector {
             Some(answer) if answer.due <= now => {
                 let message = &mut out[..answer.bytes.len()];
                 message.copy_from_slice(&answer.bytes);
-                FarStamps { received_ns: answer.received.0, sent_ns: now.0 }.write(message);
+                FarStamps::of_ours(answer.received.0, now.0).write(message);
                 Action::Send { lane: answer.lane, len: answer.bytes.len() }
             }
             Some(answer) => Action::Wait(Some(answer.due)),
@@ -174,7 +174,7 @@ mod tests {
         reflector.on_message(Nanos(100), Lane(0), &question(0));
         assert_eq!(reflector.poll(Nanos(100), &mut out), Action::Wait(Some(Nanos(600))));
         assert_eq!(reflector.poll(Nanos(601), &mut out), Action::Send { lane: Lane(0), len: 64 });
-        assert_eq!(FarStamps::read(&out), Some(FarStamps { received_ns: 100, sent_ns: 601 }));
+        assert_eq!(FarStamps::read(&out), Some(FarStamps::of_ours(100, 601)));
         reflector.on_sent(Nanos(601));
         assert_eq!(reflector.report(Nanos(700)).sent.messages, 1);
     }

@@ -7,8 +7,8 @@ use crate::measurements::{Recorder, Sample, Tally, WarmUp};
 use crate::rng::SplitMix64;
 use crate::time::Nanos;
 
+use super::far_side::{FarSide, TripTimes, TripUse};
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
-use crate::measurements::clock::{ClockTrack, Echo};
 use crate::silence::Silence;
 use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
 use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
@@ -63,12 +63,19 @@ pub(super) struct PingSender {
     lost: u64,
     round_trips: RoundTrips,
     late_sends: u64,
-    asked_all: bool,
-    clock: ClockTrack,
+    /// Number of the first question after the measured ones, once these are sent.
+    end: Option<u64>,
+    /// Time at which a question after the measured ones may be due.
+    after_due: Nanos,
+    slowest: Nanos,
+    far: FarSide,
     silence: Silence,
     /// Due times of the questions that were given up since the last report.
     missing: Option<Missing>,
 }
+
+/// Questions after the measured ones, at most: they show a far end's counts, where the last answers are missing.
+const MOST_AFTER: u64 = 8;
 
 /// Longest time from the start until the first question is due, so that its phase against the kernel's tick
 /// (1 to 10 ms) is random.
@@ -111,8 +118,10 @@ impl PingSender {
             lost: 0,
             round_trips: RoundTrips::default(),
             late_sends: 0,
-            asked_all: false,
-            clock: ClockTrack::new(),
+            end: None,
+            after_due: Nanos::ZERO,
+            slowest: Nanos::ZERO,
+            far: FarSide::default(),
             silence: Silence::new(),
             missing: None,
         }
@@ -129,6 +138,16 @@ impl PingSender {
         };
         self.due = self.slot;
         self.measures_from = now;
+    }
+
+    /// Returns the number of the first question that is not measured any more, as far as is known.
+    fn end(&self) -> u64 {
+        self.end.unwrap_or(u64::MAX)
+    }
+
+    /// Returns the number of the first question that is not sent, or that is no measured one.
+    fn awaited_to(&self) -> u64 {
+        self.next.min(self.end())
     }
 
     fn place(&self, seq: u64) -> usize {
@@ -149,7 +168,7 @@ impl PingSender {
 
     /// Gives up on questions past their timeout, and records answered and lost questions in order.
     fn settle(&mut self, now: Nanos) {
-        while self.oldest < self.next {
+        while self.oldest < self.awaited_to() {
             let place = self.place(self.oldest);
             let question = &mut self.ring[place];
             if question.fate == Fate::Open && now - question.intended >= self.timeout {
@@ -182,7 +201,7 @@ impl PingSender {
 
     /// Returns the time at which the oldest open question will be given up.
     fn give_up_at(&self) -> Option<Nanos> {
-        (self.oldest < self.next)
+        (self.oldest < self.awaited_to())
             .then(|| self.ring[self.place(self.oldest)].intended + self.timeout)
     }
 
@@ -195,9 +214,35 @@ impl PingSender {
         }
     }
 
+    /// Returns the time from which a question after the measured ones shows what became of the last of these; `None` if
+    /// the far end counts nothing, or nothing is left to know.
+    fn asks_after(&mut self) -> Option<Nanos> {
+        let PingLoop::Open { interval } = self.pace else { return None };
+        let end = self.end?;
+        let is_due = self.oldest < end && self.next - end < MOST_AFTER;
+        if !is_due || !self.far.counts.lacks_tail(end) {
+            return None;
+        }
+        let last = self.ring[self.place(end.saturating_sub(1))].sent;
+        let silent_for = Nanos(2 * self.slowest.0).max(interval);
+        Some(self.after_due.max(last + silent_for))
+    }
+
+    fn put_question(&self, out: &mut [u8]) -> Action {
+        // The far stamps of a message must start out unset.
+        FarStamps::of_ours(0, 0).write(&mut out[..self.size]);
+        Header { tag: self.tag, seq: self.next }.write(&mut out[..self.size]);
+        Action::Send { lane: Lane(0), len: self.size }
+    }
+
     fn answer(&mut self, now: Nanos, seq: u64, bytes: &[u8]) {
         let arrival = self.seen.note(seq);
-        let measures = seq >= self.warmup;
+        let measured = self.warmup..self.end();
+        let measures = measured.contains(&seq);
+        let stamps = FarStamps::read(bytes);
+        if let Some(count) = stamps.and_then(|stamps| stamps.reflected?.count) {
+            self.far.counts.note(seq, count, arrival, [measured.start, measured.end]);
+        }
         if measures {
             count(&mut self.received, arrival, bytes.len());
         }
@@ -206,9 +251,13 @@ impl PingSender {
         }
         let way = (seq >= self.oldest).then(|| now - self.ring[self.place(seq)].sent);
         self.silence.arrived(now, way);
-        self.warmed.answered += u64::from(!measures);
+        self.warmed.answered += u64::from(seq < self.warmup);
+        let is_remade = stamps.is_some_and(|stamps| stamps.reflected.is_some());
         let from = fill_from(self.size);
-        if measures && (bytes.len() != self.size || bytes[from..] != self.pattern[from..]) {
+        if measures
+            && !is_remade
+            && (bytes.len() != self.size || bytes[from..] != self.pattern[from..])
+        {
             self.received.corrupted += 1;
         }
         let place = self.place(seq);
@@ -225,13 +274,11 @@ impl PingSender {
         if measures {
             self.round_trips.add(rtt_ns);
         }
-        if let Some(stamps) = FarStamps::read(bytes) {
-            self.clock.note(&Echo {
-                near_sent: question.sent.0,
-                far_received: stamps.received_ns,
-                far_sent: stamps.sent_ns,
-                near_received: now.0,
-            });
+        self.slowest = self.slowest.max(Nanos(rtt_ns));
+        let times = TripTimes { due: question.intended, sent: question.sent, answered: now };
+        if let Some(stamps) = stamps {
+            let usage = if measures { TripUse::Measured } else { TripUse::Beside };
+            self.far.note(times, usage, stamps);
         }
     }
 }
@@ -243,9 +290,13 @@ impl Endpoint for PingSender {
             out[..self.size].copy_from_slice(&self.pattern);
         }
         self.settle(now);
-        if self.asked_all || !self.goes_on(now) {
-            self.asked_all = true;
-            return self.give_up_at().map_or(Action::Done, |at| Action::Wait(Some(at)));
+        if self.end.is_some() || !self.goes_on(now) {
+            self.end.get_or_insert(self.next);
+            let Some(give_up_at) = self.give_up_at() else { return Action::Done };
+            return match self.asks_after() {
+                Some(due) if due <= now => self.put_question(out),
+                due => Action::Wait(Some(due.map_or(give_up_at, |due| due.min(give_up_at)))),
+            };
         }
         let wait_until = match self.pace {
             PingLoop::Open { .. } if now >= self.due => None,
@@ -258,13 +309,17 @@ impl Endpoint for PingSender {
         if let Some(until) = wait_until {
             return Action::Wait(Some(until));
         }
-        // The far stamps of a message must start out unset.
-        FarStamps { received_ns: 0, sent_ns: 0 }.write(&mut out[..self.size]);
-        Header { tag: self.tag, seq: self.next }.write(&mut out[..self.size]);
-        Action::Send { lane: Lane(0), len: self.size }
+        self.put_question(out)
     }
 
     fn on_sent(&mut self, now: Nanos) {
+        if let (Some(_), PingLoop::Open { interval }) = (self.end, self.pace) {
+            let place = self.place(self.next);
+            self.ring[place] = Question { intended: now, sent: now, fate: Fate::Open };
+            self.next += 1;
+            self.after_due = now + interval;
+            return;
+        }
         let paced = matches!(self.pace, PingLoop::Open { .. });
         let intended = if paced { self.due } else { now };
         self.silence.sent(now);
@@ -298,7 +353,7 @@ impl Endpoint for PingSender {
         match event {
             FlowEvent::Closed => {
                 // No answer will arrive any more: open questions are lost, and no more are sent.
-                self.asked_all = true;
+                self.end.get_or_insert(self.next);
                 for seq in self.oldest..self.next {
                     let place = self.place(seq);
                     if self.ring[place].fate == Fate::Open {
@@ -313,7 +368,7 @@ impl Endpoint for PingSender {
 
     fn has_sent_all(&self) -> bool {
         // The far end may end as soon as every question is answered or lost.
-        self.asked_all && self.oldest == self.next
+        self.end.is_some() && self.oldest == self.awaited_to()
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
@@ -321,7 +376,7 @@ impl Endpoint for PingSender {
             sent: self.sent,
             received: self.received,
             lost: Some(self.lost),
-            awaited: self.next - self.oldest,
+            awaited: self.awaited_to() - self.oldest,
             jitter_ns: None,
         }
     }
@@ -347,7 +402,8 @@ impl Endpoint for PingSender {
             segments: self.recorder.segments(self.claimed),
             warmup: (self.warmup > 0).then_some(self.warmed),
             jitter_rfc3550_ns: self.recorder.jitter_rfc3550_ns(),
-            clock: self.clock.estimate(),
+            clock: self.far.clock(),
+            far_view: self.far.view(self.warmup, self.awaited_to()),
             outages: self.silence.outages(now),
             ..EndpointReport::default()
         }

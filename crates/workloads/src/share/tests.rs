@@ -164,7 +164,7 @@ fn on_an_even_path_each_part_has_its_least() {
     assert_eq!(found.metrics["picture_unfinished_share"], 0.0);
     let up = found.ledger.up.unwrap();
     // 200 points, 100 poses, 100 frames, and two pictures of a hundred messages.
-    assert_eq!((up.sent, up.delivered, up.corrupted), (600, 600, 0));
+    assert_eq!((up.sent, up.delivered, up.corrupted), (600, 600, Some(0)));
     assert_eq!(found.paced[0].pacing.slots, 400, "pictures have no schedule");
 }
 

@@ -242,8 +242,8 @@ impl Agents {
             Far::Emulated(path) => Some(path.end()?),
             Far::Loopback(_) | Far::Servers(_) | Far::Others { .. } => None,
         };
-        let peer = cast.work.contender.transport.info().peer;
-        let work = others::complete(reports.checked(&*cast.work.task), peer, cast.work.task.info());
+        let work = others::complete_group(reports, &cast.work);
+        let work = self.far_clocks.observe(&self.far, cast, work);
         Ok(GroupReports { work, loads, account, began })
     }
 

@@ -1,7 +1,9 @@
 //! Record of a trial, made of the reports of both ends.
 
-use crate::contract::{Delivery, Framing, Guarantees};
-use crate::measurements::{ConnStats, Cost, Marks, Outage, Packets, Throttled, Wire, total};
+use crate::contract::{Delivery, Framing, Guarantees, PeerKind};
+use crate::measurements::{
+    Account, ConnStats, Cost, Ledger, Marks, Outage, Packets, Throttled, Wire, total,
+};
 use crate::transport::{Contender, Info};
 use crate::trial::Record;
 use crate::trial::control::AgentReport;
@@ -45,7 +47,7 @@ pub(in crate::trial) fn conclude(
         warmup: findings.warmup,
         paced: findings.paced,
         clock: findings.clock,
-        ledger: findings.ledger,
+        ledger: as_counted(findings.ledger, info.peer),
         cost: near.cost.plus(&reports.commands[0]),
         far_cost: far
             .map(|far| far.cost.plus(&reports.commands[1]))
@@ -77,6 +79,16 @@ pub(in crate::trial) fn conclude(
         ..Record::default()
     };
     (record, findings.content)
+}
+
+/// Returns the ledger without the counts that a far end of others does not say: it counts arrivals alone.
+fn as_counted(ledger: Ledger, peer: PeerKind) -> Ledger {
+    let of_messages = |account: &Account| account.unit == "messages";
+    let up = match (peer, ledger.up) {
+        (PeerKind::Meter, Some(up)) if of_messages(&up) => Some(up.without_receivers_counts()),
+        (_, up) => up,
+    };
+    Ledger { up, ..ledger }
 }
 
 /// Describes the effect of a CPU quota, for a trial that does not count.
@@ -136,6 +148,21 @@ mod tests {
     use crate::measurements::Tally;
     use crate::time::Nanos;
     use crate::workload::{self, Clocks, EndpointReport};
+
+    #[test]
+    fn a_far_end_that_counts_arrivals_alone_has_no_other_counts() {
+        let account = Account { unit: "messages".into(), sent: 9, ..Account::COUNTED };
+        let ledger = Ledger { up: Some(account.clone()), down: Some(account), round_trip: None };
+        let of_others = as_counted(ledger.clone(), PeerKind::Meter);
+        assert_eq!(of_others.down, ledger.down, "they arrived here");
+        let up = of_others.up.unwrap();
+        let counts = [up.dropped_at_receiver, up.duplicates, up.late, up.reordered, up.corrupted];
+        assert_eq!((up.sent, counts), (9, [None; 5]));
+        assert_eq!(as_counted(ledger.clone(), PeerKind::Echo), ledger);
+        let bytes = Account { unit: "bytes".into(), ..Account::COUNTED };
+        let stream = Ledger { up: Some(bytes), ..Ledger::default() };
+        assert_eq!(as_counted(stream.clone(), PeerKind::Meter), stream, "TCP loses none");
+    }
 
     #[test]
     fn counts_that_a_peer_made_up_are_bounded_and_end_nothing() {

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadheat_base::clocks::{ClockMap, ClockStep, HostClock};
 
+use super::both_reports::BothReports;
 use super::cast::Cast;
 use super::far::Far;
+use super::foreign_clock::ForeignClock;
 use super::link::{Link, LinkMessage};
 use super::nodes::refusal;
 use crate::error::{Error, Result};
@@ -45,7 +47,7 @@ pub(super) struct ClockReading {
 }
 
 impl ClockReading {
-    fn fastest(&self) -> Option<&Echo> {
+    pub(super) fn fastest(&self) -> Option<&Echo> {
         self.echoes.iter().min_by_key(|echo| echo.round_trip())
     }
 
@@ -58,9 +60,14 @@ impl ClockReading {
     }
 }
 
-/// Clocks of the far hosts over a race, in the order of the hosts.
+/// Clocks of the far hosts over a race.
 #[derive(Debug, Default)]
-pub(super) struct FarClocks(Vec<FarClock>);
+pub(super) struct FarClocks {
+    /// Clocks of hosts with a server of ours, in their order.
+    hosts: Vec<FarClock>,
+    /// Clock of a far end of others, by the work's own messages.
+    foreign: ForeignClock,
+}
 
 /// Comparison with the clock of one far host.
 #[derive(Debug)]
@@ -82,10 +89,10 @@ impl FarClocks {
         cast: &mut Cast,
         stop: &Arc<AtomicBool>,
     ) -> Result<Vec<HostReading>> {
-        self.0.resize_with(far.hosts().len(), FarClock::default);
+        self.hosts.resize_with(far.hosts().len(), FarClock::default);
         let mut readings = Vec::new();
         let mut maps = vec![None; far.hosts().len()];
-        for (host, clock) in self.0.iter_mut().enumerate() {
+        for (host, clock) in self.hosts.iter_mut().enumerate() {
             let Some(mut link) = link(far, host, cast, stop)? else { continue };
             let reading = clock.compare(&mut link, stop)?;
             maps[host] = clock.steer(cast.work.order.seed, &reading);
@@ -106,17 +113,21 @@ impl FarClocks {
         (far, cast, stop): (&Far, &Cast, &Arc<AtomicBool>),
         record: &mut Record,
     ) -> Result<()> {
+        if let Some(seen) = self.foreign.take() {
+            record.clock = Some(seen);
+            return Ok(());
+        }
         let need = cast.work.clock_need();
         let count = before.len();
         let mut found = Vec::with_capacity(count);
         for HostReading { host, reading } in before {
             let (Some(mut link), Some(clock)) =
-                (link(far, host, cast, stop)?, self.0.get_mut(host))
+                (link(far, host, cast, stop)?, self.hosts.get_mut(host))
             else {
                 continue;
             };
             let after = match clock.compare(&mut link, stop) {
-                // The trial is whole, and its figures need no clock.
+                // The trial is whole, and what it is about needs no clock.
                 Err(_) if need == ClockNeed::None => continue,
                 after => after?,
             };
@@ -124,15 +135,26 @@ impl FarClocks {
                 (2.., Some(one)) => format!("the far host {}", one.server.address.ip()),
                 _ => "the far host".to_owned(),
             };
+            if clock.conclude([&reading, &after], &name, ClockNeed::Offset).1.is_some() {
+                forget(ClockNeed::Relative, &*cast.work.task, record);
+            }
             found.push(clock.conclude([&reading, &after], &name, need));
         }
         let clocks = far.hosts().len().min(cast.work.far_nodes.max(1).into());
         if found.len() < clocks || far.others().is_some() {
-            forget_offsets(&*cast.work.task, record);
+            forget(ClockNeed::Offset, &*cast.work.task, record);
         }
         let (clock, why) = worst(found);
         record.on_clock(clock, why);
         Ok(())
+    }
+
+    /// Notes what the messages of a trial with a far end of others say of its clock, and the offset in its reports.
+    pub(super) fn observe(&mut self, far: &Far, cast: &Cast, reports: BothReports) -> BothReports {
+        match far.others() {
+            Some(_) => self.foreign.observe(cast.work.order.seed, reports),
+            None => reports,
+        }
     }
 }
 
@@ -260,12 +282,12 @@ fn link(far: &Far, host: usize, cast: &Cast, stop: &Arc<AtomicBool>) -> Result<O
     }
 }
 
-/// Removes the figures that need a common clock from the record of a trial whose clocks were not compared.
-fn forget_offsets(task: &dyn Task, record: &mut Record) {
+/// Removes the figures with this need of the clocks, or a greater one, from the record of a trial whose clocks were not
+/// compared, or not steady.
+fn forget(need: ClockNeed, task: &dyn Task, record: &mut Record) {
     let metrics = &task.info().metrics;
-    let is_of_offset =
-        |name: &str| metrics.iter().any(|one| one.clock == ClockNeed::Offset && one.name == name);
-    record.metrics.retain(|name, _| !is_of_offset(name));
+    let has_need = |name: &str| metrics.iter().any(|one| one.clock >= need && one.name == name);
+    record.metrics.retain(|name, _| !has_need(name));
 }
 
 /// Sends a round of echoes, adds them with their answers to `echoes`, and returns the state of the far clocks.
@@ -301,7 +323,7 @@ fn exchange(link: &mut Link, stop: &AtomicBool, echoes: &mut Vec<Echo>) -> Resul
 }
 
 /// Returns the bound on the error of the line by one comparison, and its source.
-fn bound(line: &ClockLine, reading: &ClockReading) -> (u64, ClockSource) {
+pub(super) fn bound(line: &ClockLine, reading: &ClockReading) -> (u64, ClockSource) {
     let echoes = reading.echoes.iter().map(|echo| line.error_by(echo)).min().unwrap_or(u64::MAX);
     let at = reading.fastest().map_or(line.at, |echo| Nanos(echo.near_received));
     let kernels = reading.by_kernels().map(|(offset, bound)| {
@@ -314,7 +336,7 @@ fn bound(line: &ClockLine, reading: &ClockReading) -> (u64, ClockSource) {
 }
 
 /// Moves a line into the bound of the kernels, if theirs is tighter than that of the echoes, and does not contradict it.
-fn within_kernels(line: ClockLine, reading: &ClockReading) -> ClockLine {
+pub(super) fn within_kernels(line: ClockLine, reading: &ClockReading) -> ClockLine {
     let by_echoes = reading.echoes.iter().map(|echo| line.error_by(echo)).min();
     let (Some((offset, bound)), Some(by_echoes)) = (reading.by_kernels(), by_echoes) else {
         return line;
@@ -328,7 +350,12 @@ fn within_kernels(line: ClockLine, reading: &ClockReading) -> ClockLine {
 }
 
 /// Returns the reason why a trial is invalid if the comparisons before and after it cannot be of two steady clocks.
-fn contradiction(line: &ClockLine, far: &str, first: &Echo, last: &Echo) -> Option<String> {
+pub(super) fn contradiction(
+    line: &ClockLine,
+    far: &str,
+    first: &Echo,
+    last: &Echo,
+) -> Option<String> {
     let off = |echo: &Echo| echo.offset().saturating_sub(line.offset_at(Nanos(echo.near_sent)));
     let moved = off(last).saturating_sub(off(first)).unsigned_abs();
     let between = last.near_received.saturating_sub(first.near_sent);
@@ -411,9 +438,13 @@ mod tests {
         let names = ["goodput_bps", "pdv_p50_ns", "one_way_p50_ns", "one_way_down_p50_ns"];
         let metrics = names.iter().map(|name| ((*name).to_owned(), 1.0)).collect();
         let mut record = Record { metrics, ..Record::default() };
-        forget_offsets(&*task, &mut record);
-        let left: Vec<&String> = record.metrics.keys().collect();
-        assert_eq!(left, ["goodput_bps", "pdv_p50_ns"]);
+        for (need, left) in [
+            (ClockNeed::Offset, &["goodput_bps", "pdv_p50_ns"][..]),
+            (ClockNeed::Relative, &["goodput_bps"]),
+        ] {
+            forget(need, &*task, &mut record);
+            assert_eq!(record.metrics.keys().collect::<Vec<_>>(), left);
+        }
     }
 
     #[test]

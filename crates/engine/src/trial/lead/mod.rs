@@ -9,6 +9,7 @@ mod credible;
 pub mod far;
 mod far_clock;
 pub mod files;
+mod foreign_clock;
 mod joined;
 pub mod link;
 pub mod live;

@@ -13,6 +13,7 @@ use crate::trial::control::AgentReport;
 use crate::workload::{EndpointReport, ReceiveSpan, TaskInfo};
 
 use super::both_reports::BothReports;
+use super::cast::Group;
 
 /// Number of attempts to connect to a far end that counts before a contender counts as blocked.
 const DIALS: u32 = 4;
@@ -34,8 +35,14 @@ pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) ->
     ran
 }
 
+/// Checks and completes the reports of a group.
+pub(super) fn complete_group(reports: BothReports, group: &Group) -> BothReports {
+    let peer = group.contender.transport.info().peer;
+    complete(reports.checked(&*group.task), peer, group.task.info())
+}
+
 /// Completes the far end's report of work that `peer` did, unless that is a process of ours, whose report is complete.
-pub(super) fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo) -> BothReports {
+fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo) -> BothReports {
     let near = &reports.near;
     let far = match (peer, reports.far.take()) {
         (PeerKind::Sink, _) => Some(acknowledged(near)),
