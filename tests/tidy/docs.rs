@@ -192,7 +192,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         | PeerKind::Meter
         | PeerKind::DuplexMeter
         | PeerKind::Origin => {}
-        PeerKind::Kernel => words.push("answered by the far kernel"),
+        PeerKind::Kernel | PeerKind::Opener => words.push("answered by the far kernel"),
         PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }
     match reach {

@@ -125,6 +125,8 @@ pub enum PeerKind {
     Kernel,
     /// Several far processes of ours; each receives everything that one connection of the near end sends.
     Group,
+    /// The far host's kernel, which accepts or refuses connections: each message is an attempt to open one.
+    Opener,
     /// A program of others that sends each message back as it is.
     Echo,
     /// A program of others that takes bytes, and counts none.
@@ -138,6 +140,10 @@ pub enum PeerKind {
 }
 
 impl PeerKind {
+    /// Reason why work that wants answers on a connection has none from an [`PeerKind::Opener`].
+    pub const NOBODY_BEHIND: &str =
+        "nobody answers on connections there: the far kernel accepts or refuses them";
+
     /// Returns true if processes of ours run the far half of the work.
     pub fn runs_the_work(self) -> bool {
         matches!(self, PeerKind::Process | PeerKind::Group)

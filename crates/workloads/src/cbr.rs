@@ -332,6 +332,7 @@ impl Task for CbrTask {
 
     fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
         let why = match peer {
+            PeerKind::Opener => PeerKind::NOBODY_BEHIND,
             PeerKind::Kernel | PeerKind::Echo => {
                 "its far end only echoes, so nobody could receive or count what is offered"
             }

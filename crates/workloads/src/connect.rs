@@ -67,13 +67,14 @@ const RETRY: Preset<Nanos> = Optional::span(
 
 const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
-    &["p50", "mean", "p99"],
+    &["p50", "mean", "p99", "set_up"],
     &[
         Claim::new("first_byte_p50_ns", ENOUGH),
         Claim::new("first_byte_mean_ns", ENOUGH),
         Claim::new("first_byte_p99_ns", ENOUGH_FOR_P99),
+        Claim::new(SET_UP, ENOUGH),
     ],
-    "the figure of the time to the first byte that verdicts are given for",
+    "the figure of the time to the first byte that verdicts are given for; set_up opens connections and asks nothing",
 )
 .or("p50");
 
@@ -163,11 +164,17 @@ impl ConnectTask {
 }
 
 impl ConnectTask {
+    /// Returns true if a request is sent on each connection.
+    fn asks(&self) -> bool {
+        self.claimed != SET_UP
+    }
+
     fn facts(&self) -> TaskInfo {
         let (count, request, answer) = (self.count, self.request, self.answer);
         let spec = filled(INFO.id, &self.settings, [("count", count.to_string())]);
         TaskInfo {
             headline: match self.answers {
+                _ if !self.asks() => format!("{count} connections, nothing asked"),
                 AnswerSource::Ours => {
                     format!("{count} connections, {request} bytes asked, {answer} answered")
                 }
@@ -176,14 +183,17 @@ impl ConnectTask {
                 }
             },
             spec: self.answers.filled(spec, &OF_OURS),
-            metrics: claiming(FIGURES, self.claimed),
+            metrics: match self.asks() {
+                true => claiming(FIGURES, self.claimed),
+                false => claiming(SET_UP_FIGURES, self.claimed),
+            },
             lengths: self.lengths,
             flows: vec![None],
             largest_message: request.max(answer),
             longest: Nanos((self.pause + LONGEST).0.saturating_mul(count)),
             // The first connection of a trial is not measured.
             connections: u16::try_from(count + 1).unwrap_or(u16::MAX),
-            times: "first byte",
+            times: if self.asks() { "first byte" } else { "set-up" },
             ..TaskInfo::default()
         }
     }
@@ -199,8 +209,16 @@ impl Task for ConnectTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let has_them = peer.runs_the_work() || peer == PeerKind::Origin;
-        (!has_them).then(|| "it has no connections to open".to_owned())
+        match peer {
+            PeerKind::Opener if self.asks() => {
+                Some(format!("{}; claim=set_up fits", PeerKind::NOBODY_BEHIND))
+            }
+            PeerKind::Origin if !self.asks() => {
+                Some("its far end answers requests; leave out claim=set_up".to_owned())
+            }
+            PeerKind::Opener | PeerKind::Origin => None,
+            _ => (!peer.runs_the_work()).then(|| "it has no connections to open".to_owned()),
+        }
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
@@ -218,8 +236,10 @@ impl Task for ConnectTask {
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
         let (near, far) = (reports.near, reports.far);
-        findings.ledger.set(Direction::Up, account_of(near, far, reports.far_conns));
-        findings.ledger.set(Direction::Down, account_of(far, near, reports.near_conns));
+        if self.asks() {
+            findings.ledger.set(Direction::Up, account_of(near, far, reports.far_conns));
+            findings.ledger.set(Direction::Down, account_of(far, near, reports.near_conns));
+        }
         if let Some(half) = near.first() {
             findings.metrics.extend(half.figures.clone());
         }
@@ -230,6 +250,16 @@ impl Task for ConnectTask {
         findings
     }
 }
+
+/// Median of the set-up of a connection.
+const SET_UP: &str = "set_up_p50_ns";
+
+/// Figures where nothing is asked.
+const SET_UP_FIGURES: &[(&str, &str, Unit, Better)] = &[
+    (SET_UP, "set-up p50", Unit::Nanos, Better::Lower),
+    ("set_up_mean_ns", "set-up mean", Unit::Nanos, Better::Lower),
+    ("set_up_max_ns", "set-up at the latest", Unit::Nanos, Better::Lower),
+];
 
 /// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[

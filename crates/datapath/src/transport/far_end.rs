@@ -24,7 +24,7 @@ use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
-use crate::contract::PeerKind;
+use crate::contract::{Guarantees, PeerKind};
 use crate::error::{Error, Result};
 use crate::figures::list;
 use crate::handed_in::HandedIn;
@@ -368,8 +368,8 @@ pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Optio
         let why = format!("a load beside the work takes a far end of ours, and {label} is none");
         return own().or(Some(why));
     }
-    let is_origin = contender.transport.info().peer == PeerKind::Origin;
-    if info.receivers > 1 || (info.reconnects() && !is_origin) {
+    let opens = matches!(contender.transport.info().peer, PeerKind::Origin | PeerKind::Opener);
+    if info.receivers > 1 || (info.reconnects() && !opens) {
         return Some(format!("it takes far ends that do their part of it, and {label} is none"));
     }
     own()
@@ -400,7 +400,12 @@ fn info_of(inside: &Info, peer: PeerKind) -> Info {
         colour: inside.colour,
         implementation: inside.implementation,
         summary: inside.summary,
-        guarantees: inside.guarantees,
+        // Attempts to connect are messages that nobody repeats.
+        guarantees: if peer == PeerKind::Opener {
+            Guarantees::DATAGRAMS
+        } else {
+            inside.guarantees
+        },
         peer,
         reach: inside.reach,
         framing_bytes: inside.framing_bytes,

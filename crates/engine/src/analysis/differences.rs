@@ -150,7 +150,7 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Meter
             | PeerKind::DuplexMeter
             | PeerKind::Origin => "a process".into(),
-            PeerKind::Kernel => "the kernel".into(),
+            PeerKind::Kernel | PeerKind::Opener => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
                   see",
@@ -161,6 +161,7 @@ const PROMISES: &[Promise] = &[
             PeerKind::Group => "all, of one connection".into(),
             PeerKind::Process
             | PeerKind::Kernel
+            | PeerKind::Opener
             | PeerKind::Echo
             | PeerKind::Sink
             | PeerKind::Meter

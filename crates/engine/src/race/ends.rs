@@ -324,8 +324,13 @@ mod tests {
         assert!(said.contains("leave out window"), "{said}");
         let said = at("udp", "ping:size=40", "stamp://far.example").unwrap_err();
         assert!(said.contains("give size=44"), "{said}");
-        let said = at("tcp", "ping", "host://far.example").unwrap_err();
-        assert!(said.contains("a host alone carries what the far kernel answers"), "{said}");
+        let said = at("udp", "ping", "host://far.example").unwrap_err();
+        assert!(said.contains("a host alone carries TCP, and what the far kernel"), "{said}");
+        let said = at("tcp", "ping:interval=5ms", "host://far.example").unwrap_err();
+        assert!(said.contains("give interval=10ms"), "{said}");
+        let said = at("tcp", "connect", "host://far.example").unwrap_err();
+        assert!(said.contains("claim=set_up fits"), "{said}");
+        assert!(at("tcp", "connect:claim=set_up", "host://far.example").is_ok());
     }
 
     /// On other paths the kernel's answer is a floor, and is compared with nobody.

@@ -207,6 +207,7 @@ impl Terms {
         let is_up = self.directions == [Direction::Up];
         match peer {
             PeerKind::Process | PeerKind::Group => None,
+            PeerKind::Opener => Some(PeerKind::NOBODY_BEHIND),
             PeerKind::Kernel | PeerKind::Echo => {
                 Some("its far end only echoes, so nobody could receive or count bulk data")
             }

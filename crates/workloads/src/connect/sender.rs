@@ -29,6 +29,8 @@ pub(super) struct ConnectSender {
     count: u64,
     pause: Nanos,
     retry: Nanos,
+    /// True if a request is sent on each connection.
+    asks: bool,
     phase: ConnectPhase,
     /// Number of connections with an answer.
     done: u64,
@@ -50,6 +52,7 @@ impl ConnectSender {
             count: task.count,
             pause: task.pause,
             retry: task.retry,
+            asks: task.asks(),
             phase: ConnectPhase::Pause(Nanos::ZERO),
             done: 0,
             first: 0,
@@ -64,6 +67,13 @@ impl ConnectSender {
 
     fn is_over(&self) -> bool {
         self.done >= self.count
+    }
+
+    /// Notes the times of the current connection, and begins the pause after it.
+    fn note(&mut self, now: Nanos, exchange: Nanos) {
+        self.times.add(self.set_up, exchange);
+        self.done += 1;
+        self.phase = ConnectPhase::Pause(now + self.pause);
     }
 }
 
@@ -103,10 +113,7 @@ impl Endpoint for ConnectSender {
         if arrival == Arrival::Duplicate || !is_awaited {
             return;
         }
-        let exchange = now - self.opened;
-        self.times.add(self.set_up, exchange);
-        self.done += 1;
-        self.phase = ConnectPhase::Pause(now + self.pause);
+        self.note(now, now - self.opened);
     }
 
     fn on_event(&mut self, now: Nanos, event: FlowEvent) {
@@ -114,6 +121,9 @@ impl Endpoint for ConnectSender {
             FlowEvent::Opened { set_up } => {
                 (self.opened, self.set_up, self.phase) = (now, set_up, ConnectPhase::Ask);
                 self.first = self.sent.messages;
+                if !self.asks {
+                    self.note(now, Nanos::ZERO);
+                }
             }
             FlowEvent::Drained | FlowEvent::Closed | FlowEvent::PeerFinished { .. } => {}
         }
@@ -133,7 +143,7 @@ impl Endpoint for ConnectSender {
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let figures = if self.is_over() { self.times.figures() } else { BTreeMap::new() };
+        let figures = if self.is_over() { self.times.figures(self.asks) } else { BTreeMap::new() };
         EndpointReport {
             sent: self.sent,
             received: self.received,

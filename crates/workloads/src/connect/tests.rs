@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::contract::{Action, Lane};
-use crate::measurements::ConnStats;
+use crate::measurements::{ConnStats, Ledger};
 use crate::workload;
 use crate::workload::PathKind;
 use crate::workload::{Clocks, FlowEvent};
@@ -147,4 +147,28 @@ fn it_says_how_many_connections_it_opens_and_what_it_is() {
     let kernel = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Kernel);
     assert_eq!(kernel.as_deref(), Some("it has no connections to open"));
     assert_eq!(workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Process), None);
+    let opener = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Opener).unwrap();
+    assert!(opener.ends_with("claim=set_up fits"), "{opener}");
+    let alone = workload::parse("connect:claim=set_up").unwrap();
+    assert_eq!(workload::misfit(&*alone, &Guarantees::DATAGRAMS, PeerKind::Opener), None);
+}
+
+#[test]
+fn set_up_alone_asks_nothing_and_needs_nobody_who_answers() {
+    let task = task("connect:count=30,claim=set_up");
+    assert!(task.info().metrics.iter().all(|metric| metric.name.starts_with("set_up_")));
+    let mut near = ConnectSender::new(&task, 7);
+    let mut out = [0; 64];
+    for nth in 0..30 {
+        assert_eq!(near.poll(Nanos(MS * nth), &mut out), Action::Open);
+        near.on_event(Nanos(MS * nth), FlowEvent::Opened { set_up: Nanos(nth * 100) });
+    }
+    assert_eq!(near.poll(Nanos(MS * 31), &mut out), Action::Done);
+    let report = near.report(Nanos(MS * 31));
+    assert_eq!(report.sent.messages, 0);
+    let found = findings(&task, [report, workload::EndpointReport::default()]);
+    assert_eq!((found.why_invalid, found.ledger), (None, Ledger::default()));
+    assert_eq!(found.metrics["set_up_p50_ns"], 1_400.0);
+    assert_eq!(found.metrics["set_up_max_ns"], 2_900.0);
+    assert_eq!(found.metrics["set_up_mean_ns"], 1_450.0);
 }

@@ -7,6 +7,8 @@ use crate::stats::quantile::printable_rank;
 use crate::time::Nanos;
 use crate::workload::RecentTimes;
 
+use super::SET_UP;
+
 /// Samples beyond each reported quantile.
 const BEYOND: usize = 10;
 
@@ -38,8 +40,9 @@ impl FirstBytes {
         RecentTimes { delays: std::mem::take(&mut self.recent), ..RecentTimes::default() }
     }
 
-    /// Returns the figures; none of fewer connections than a quantile needs.
-    pub(super) fn figures(&self) -> BTreeMap<String, f64> {
+    /// Returns the figures, or those of the set-up alone where nothing was asked; none of fewer connections than a quantile
+    /// needs.
+    pub(super) fn figures(&self, asked: bool) -> BTreeMap<String, f64> {
         let n = self.each.len();
         if n < BEYOND {
             return BTreeMap::new();
@@ -55,6 +58,14 @@ impl FirstBytes {
             printable_rank(n as u64, q).map(|rank| all[rank as usize - 1] as f64)
         };
         let mean = first.iter().map(|ns| *ns as f64).sum::<f64>() / n as f64;
+        if !asked {
+            let latest = set_up.last().map(|ns| *ns as f64);
+            return named([
+                (SET_UP, rank(&set_up, 0.5)),
+                ("set_up_mean_ns", Some(mean)),
+                ("set_up_max_ns", latest),
+            ]);
+        }
         let figures = [
             ("first_byte_p50_ns", rank(&first, 0.5)),
             ("first_byte_mean_ns", Some(mean)),
@@ -64,6 +75,11 @@ impl FirstBytes {
             ("exchange_p50_ns", rank(&exchange, 0.5)),
             ("asked_again_share", Some(self.repeats as f64 / n as f64)),
         ];
-        figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+        named(figures)
     }
+}
+
+/// Returns the figures that are known, by name.
+fn named<const N: usize>(figures: [(&str, Option<f64>); N]) -> BTreeMap<String, f64> {
+    figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

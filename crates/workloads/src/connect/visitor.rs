@@ -141,7 +141,7 @@ impl Endpoint for Visitor {
     }
 
     fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let figures = if self.is_over() { self.times.figures() } else { BTreeMap::new() };
+        let figures = if self.is_over() { self.times.figures(true) } else { BTreeMap::new() };
         EndpointReport {
             sent: self.sent,
             received: self.received,

@@ -17,7 +17,7 @@ use deadheat_base::clocks::ClockMap;
 use crate::contract::{PeerKind, Side, WaitMode};
 use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
-use crate::measurements::ClockNeed;
+use crate::measurements::{ClockNeed, Role};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::path_mtu::PathMtu;
@@ -123,7 +123,11 @@ impl Group {
         let contender = suited(order.pairing.contender.clone(), &*task)?;
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
-            PeerKind::Kernel | PeerKind::Echo | PeerKind::Sink | PeerKind::Origin => 0,
+            PeerKind::Kernel
+            | PeerKind::Opener
+            | PeerKind::Echo
+            | PeerKind::Sink
+            | PeerKind::Origin => 0,
             // A stand-in here, which speaks the control protocol of the far end.
             PeerKind::Meter | PeerKind::DuplexMeter => 1,
         };
@@ -174,10 +178,10 @@ impl Group {
         Group { assigned, origin: origin.clone(), blast, far_end: Some(typed.to_owned()), ..self }
     }
 
-    /// Returns the clock that the figures of the work need: the greatest need of any.
+    /// Returns the clock that the claims of the work need: the greatest need of any.
     pub(super) fn clock_need(&self) -> ClockNeed {
-        let needs = self.task.info().metrics.iter().map(|metric| metric.clock);
-        needs.max().unwrap_or_default()
+        let claims = self.task.info().metrics.iter().filter(|one| one.role == Role::Claim);
+        claims.map(|metric| metric.clock).max().unwrap_or_default()
     }
 
     /// Returns the longest time until all nodes are connected: a little more than the far nodes wait.
