@@ -1,5 +1,7 @@
 //! Texts that tools print for people, in several dialects and languages, with what people put around them.
 
+use deadheat::measurements::Account;
+
 use super::*;
 
 /// What one file with this content becomes.
@@ -261,4 +263,35 @@ fn tables_have_headings_units_marks_and_decimal_commas() {
     let several = Written::new(&[("t.csv", b"a_ms,b_ms\n1,2\n")]);
     let said = Import::new([several.path("t.csv")]).run(None).unwrap_err().to_string();
     assert!(said.contains("several columns of numbers (a_ms, b_ms)"), "{said}");
+}
+
+#[test]
+fn what_irtts_client_prints_is_read_as_its_json_is() {
+    let outcome = import(&["irtt.txt"]);
+    let record = &trial(&outcome).record;
+    let ledger = |way: &Option<Account>| way.as_ref().map(|own| (own.sent, own.delivered));
+    assert_eq!(ledger(&record.ledger.round_trip), Some((100, 93)));
+    assert_eq!(ledger(&record.ledger.up), Some((100, 98)));
+    assert_eq!(ledger(&record.ledger.down), Some((98, 93)));
+    assert_eq!(samples(&outcome), (100, 7));
+    let p50 = |name: &str| (record.metrics[name] / 1e4).round() / 100.0;
+    assert_eq!([p50("rtt_p50_ns"), p50("delay_up_p50_ns")], [20.22, 10.09], "as its own sums say");
+    let quiet = import(&["irtt-quiet.txt"]);
+    let record = &trial(&quiet).record;
+    assert_eq!(ledger(&record.ledger.up), Some((39, 20)));
+    assert_eq!((record.metrics["rtt_mean_ns"], record.rtt_ns.clone()), (272.6e6, None));
+    // A client that was killed has no sums.
+    let cut = "[Connecting] connecting to far\nseq=0 rtt=20.24ms rd=10.15ms sd=10.09ms ipdv=n/a\n";
+    let killed = read(cut);
+    assert!(trial(&killed).record.why_invalid.as_ref().unwrap().contains("did not end"));
+}
+
+#[test]
+fn events_of_mtr_are_round_trips_to_the_last_hop() {
+    let outcome = import(&["mtr-raw.txt"]);
+    // The eleventh request was open when it ended, and the second hop was the first one again.
+    assert_eq!(counts(&outcome), [(9, 9, 0)]);
+    assert_eq!(trial(&outcome).record.metrics["rtt_mean_ns"].round(), 20_187_222.0);
+    let lossy = "x 0 1\nh 0 10.0.0.1\np 0 100 1\nx 1 2\nh 1 10.0.0.9\np 1 5000 2\nx 1 3\nx 1 4\np 1 5200 4\n";
+    assert_eq!(counts(&read(lossy)), [(3, 2, 0)]);
 }

@@ -1,12 +1,12 @@
 //! irtt: isochronous round trips over UDP, from `irtt client -o FILE.json` (irtt's doc/irtt-client.md, section
-//! OUTPUT; JSON format 1).
+//! OUTPUT; JSON format 1), or from the text that it prints.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::echo::{DUE, many};
+use super::echo::{DUE, ONLY_SUMS, many, means_only};
 use super::foreign::ForeignFile;
 use super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::rates::push;
@@ -14,6 +14,8 @@ use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Metric, Role};
 use crate::result::date;
 use crate::time::epoch_ms;
+
+mod text;
 
 /// Supported JSON format.
 const FORMAT: u64 = 1;
@@ -33,6 +35,13 @@ struct IrttFile {
     send_err: Option<Value>,
     #[serde(default)]
     receive_err: Option<Value>,
+    /// True if each round trip has the time of its request.
+    #[serde(skip, default = "yes")]
+    is_timed: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -60,7 +69,7 @@ impl IrttStats {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct IrttRoundTrip {
     #[serde(default)]
     lost: IrttLost,
@@ -140,11 +149,13 @@ impl FormatReader for Irtt {
     }
 
     fn summary(&self) -> &'static str {
-        "irtt client -o FILE.json: round trips over UDP, one-way delays"
+        "irtt client, its text or -o FILE.json: round trips over UDP, one-way delays"
     }
 
     fn sniff(&self, head: &str) -> bool {
-        head.contains('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"")
+        let is_json =
+            head.contains('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"");
+        is_json || text::is_text(head)
     }
 
     fn read(
@@ -152,6 +163,9 @@ impl FormatReader for Irtt {
         file: &mut ForeignFile,
         means: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
+        if text::is_text(file.head()) {
+            return text::read(file, means);
+        }
         let runs = file.json::<IrttFile>()?;
         let first = runs.first().ok_or("there is no result in it")?;
         let program = format!("irtt {}", first.version.irtt);
@@ -217,10 +231,15 @@ impl IrttFile {
         for trip in &self.round_trips {
             let at_ns = sent(trip).saturating_sub(first);
             if trip.lost.way() != LostWay::Not {
-                values.lost_at(at_ns)?;
+                if self.is_timed {
+                    values.lost_at(at_ns)?
+                } else {
+                    values.lost()?
+                }
                 continue;
             }
             match trip.delay.rtt.map(|ns| u64::try_from(ns).map_err(|_| ns)) {
+                Some(Ok(ns)) if !self.is_timed => values.push(ns)?,
                 Some(Ok(ns)) => values.push_at(ns, at_ns)?,
                 Some(Err(ns)) => negative = Some(ns),
                 None => untimed += 1,
@@ -283,8 +302,8 @@ impl IrttFile {
         MessageCounts {
             sent,
             received,
-            duplicates: self.stats.duplicates,
-            reordered: self.stats.late_packets,
+            duplicates: Some(self.stats.duplicates),
+            reordered: Some(self.stats.late_packets),
         }
         .enter(trial);
         let there = self.stats.server_packets_received;

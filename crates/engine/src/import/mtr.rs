@@ -1,4 +1,4 @@
-//! mtr: its report (`-r`, `-w`), CSV (`-C`) and JSON (`-j`). The figures are of the last hop, the far end: the
+//! mtr: its report (`-r`, `-w`), CSV (`-C`), JSON (`-j`) and events (`--raw`). The figures are of the last hop, the far end: the
 //! answers of routers before it say little about the path.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use super::stamp::{self, LineStamp};
 use super::text::MILLIS;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext, rates};
 use crate::time::epoch_ms;
+
+mod raw;
 
 /// The format.
 pub(super) struct Mtr;
@@ -29,21 +31,27 @@ impl FormatReader for Mtr {
     }
 
     fn summary(&self) -> &'static str {
-        "mtr's report, -r, -C or -j: the far end, which is the last hop"
+        "mtr's report, -r, -C, -j or --raw: the far end, which is the last hop"
     }
 
     fn sniff(&self, head: &str) -> bool {
         let is_json = head.trim_start().starts_with('{')
             && head.contains("\"report\"")
             && head.contains("\"hubs\"");
-        is_json || head.contains(CSV) || head.lines().any(|line| columns(line).is_some())
+        is_json
+            || raw::is_raw(head)
+            || head.contains(CSV)
+            || head.lines().any(|line| columns(line).is_some())
     }
 
     fn read(
         &self,
         file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
+        means: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
+        if raw::is_raw(file.head()) {
+            return raw::read(file, means);
+        }
         let mut log = MtrLog::default();
         if file.head().trim_start().starts_with('{') {
             for document in file.json::<Value>()? {
