@@ -370,7 +370,8 @@ pub(crate) mod reading {
     pub(crate) fn replies(bytes: &[u8]) {
         for key in [None, Some(b"key".to_vec())] {
             let (sent, allowance) = (SentMessages::new(MESSAGE, 0), Allowance::new(Nanos(1)));
-            decode(&mut IrttPackets { seal: Seal(key), token: 7, sent, allowance }, bytes);
+            let fields = ReplyFields { has_count: true, stamps: 2 };
+            decode(&mut IrttPackets { seal: Seal(key), token: 7, fields, sent, allowance }, bytes);
         }
     }
 }

@@ -176,7 +176,10 @@ pub(crate) mod reading {
 
     /// Reads replies to packets.
     pub(crate) fn replies(bytes: &[u8]) {
-        decode(&mut StampPackets { session: 9, sent: SentMessages::new(MESSAGE, 1) }, bytes);
+        for (key, counts) in [(None, false), (None, true), (Some("key"), true)] {
+            let (form, sent) = (StampForm::new(key), SentMessages::new(MESSAGE, 1));
+            decode(&mut StampPackets { session: 9, form, counts, sent }, bytes);
+        }
     }
 }
 

@@ -85,7 +85,9 @@ pub(in crate::trial) fn conclude(
 fn as_counted(ledger: Ledger, peer: PeerKind) -> Ledger {
     let of_messages = |account: &Account| account.unit == "messages";
     let up = match (peer, ledger.up) {
-        (PeerKind::Meter, Some(up)) if of_messages(&up) => Some(up.without_receivers_counts()),
+        (PeerKind::Meter | PeerKind::DuplexMeter, Some(up)) if of_messages(&up) => {
+            Some(up.without_receivers_counts())
+        }
         (_, up) => up,
     };
     Ledger { up, ..ledger }
