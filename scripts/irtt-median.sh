@@ -19,10 +19,10 @@ export deadheat
 
 # Messages of 64 bytes in packets of 96: irtt's own fields are around them, and 64 of its own are the same packet.
 cat >irtt.sh <<'NEAR'
-irtt client -q -i 10ms -d 3s -l 96 -o irtt.json.gz far >/dev/null
+irtt client -q -i 10ms -d 3s -l 96 -o irtt.json.gz 198.18.0.2 >/dev/null
 NEAR
 cat >ours.sh <<'NEAR'
-"$deadheat" race udp -q -w ping:interval=10ms,count=300,size=64 --blocks 1 --to irtt://far -o ours.json >said.txt 2>&1 ||
+"$deadheat" race udp -q -w ping:interval=10ms,count=300,size=64 --blocks 1 --to irtt://198.18.0.2 -o ours.json >said.txt 2>&1 ||
   [ $? = 3 ] || { cat said.txt >&2; exit 1; }
 NEAR
 for pair in $(seq "$pairs"); do
@@ -31,7 +31,7 @@ for pair in $(seq "$pairs"); do
   rm -f irtt.json.gz ours.json
   # One server and one network for both.
   for who in $order; do echo "bash $who.sh || exit 1"; done >near.sh
-  "$deadheat" path run -q "$path" --far 'exec irtt server' -- bash near.sh
+  "$deadheat" path run -q "$path" --far 'exec irtt server >/dev/null' -- bash near.sh
   python3 - "$pair" <<'READ'
 import gzip, json, statistics, sys
 

@@ -40,8 +40,7 @@ impl FirstBytes {
         RecentTimes { delays: std::mem::take(&mut self.recent), ..RecentTimes::default() }
     }
 
-    /// Returns the figures, or those of the set-up alone where nothing was asked; none of fewer connections than a quantile
-    /// needs.
+    /// Returns the figures, of the set-up alone if nothing was asked; none of fewer connections than a quantile needs.
     pub(super) fn figures(&self, asked: bool) -> BTreeMap<String, f64> {
         let n = self.each.len();
         if n < BEYOND {
