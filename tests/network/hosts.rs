@@ -132,7 +132,7 @@ fn receivers_on_several_hosts_have_the_clocks_of_their_hosts() {
     for trial in result["trials"].as_array().unwrap() {
         // Where the host is busy, some updates are left out.
         let up = &trial["ledger"]["up"];
-        assert!(up["delivered"] == up["sent"] && up["sent"].as_u64() > Some(100), "{trial}");
+        assert!(up["delivered"] == up["sent"] && up["sent"].as_u64() > Some(10), "{trial}");
         let clock = &trial["clock"];
         assert_eq!(clock["hosts"], 2, "{trial}");
         // With one map for both the ages of one receiver would be off by hours.

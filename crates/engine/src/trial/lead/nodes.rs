@@ -362,6 +362,9 @@ impl Nodes {
                 }
             }
         }
+        if let Some(limit) = self.limit_of_relay(soon) {
+            return limit;
+        }
         words.retain(|(_, word)| !matches!(word, FromAgent::Done(_)));
         words.sort_by_key(|(from, word)| {
             let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
@@ -381,6 +384,17 @@ impl Nodes {
             Error::Peer { who, what } if is_its_own => Error::Broken { who, what },
             error => error,
         }
+    }
+
+    /// Returns the limit that ended a relay at a third host, if its server says so until `deadline`. The ends see no more of
+    /// it than a connection that is reset.
+    fn limit_of_relay(&mut self, deadline: Nanos) -> Option<Error> {
+        let relays = self.relays.iter_mut().filter(|relay| relay.is_through_server());
+        let errors = relays.filter_map(|relay| {
+            let speaks = relay.has_message(deadline - Monotonic.now()).unwrap_or(false);
+            speaks.then(|| relay.receive().map_or_else(|error| error, |word| refusal(relay, word)))
+        });
+        errors.into_iter().find(|error| matches!(error, Error::Limited { .. }))
     }
 
     /// Waits for the next message of one node until `deadline`; `None` if there is none.
