@@ -196,7 +196,7 @@ impl Request {
     /// Sets the contenders to all that an origin carries, if the far end is one.
     ///
     /// # Errors
-    /// As of [`Request::far_end`].
+    /// As of `Request::far_end`.
     pub fn usual_contenders(mut self) -> Result<Request> {
         if self.answers()? == AnswerSource::Origin {
             let at = self.far_end()?;
@@ -215,7 +215,7 @@ impl Request {
     /// of all.
     ///
     /// # Errors
-    /// As of [`Request::far_end`].
+    /// As of `Request::far_end`.
     pub fn usual_work(mut self) -> Result<Request> {
         let carries = self.far_end()?.map_or(&[][..], |at| at.end.info().carries);
         let suits =
