@@ -54,6 +54,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("table", "clients of a responder, bounded in number"),
+            ("arrivals", "datagrams that arrive at a responder, answered in bursts"),
             ("testing", "a host of responders in tests"),
         ],
     },

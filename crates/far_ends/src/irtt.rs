@@ -15,8 +15,6 @@
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use hmac::{Hmac, KeyInit, Mac};
-use md5::Md5;
 use socket2::Socket;
 
 use crate::around::{Around, Codec, HEADERS};
@@ -31,8 +29,10 @@ use crate::transport::{Conn, Dial};
 use crate::workload::TaskInfo;
 use crate::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
 use parameters::{Parameters, RECEIVED_COUNT};
+use wire::{CLOSE, IrttSeal, OPEN, REPLY};
 
 mod parameters;
+pub(crate) mod wire;
 
 /// Server of irtt.
 pub(super) struct Irtt;
@@ -55,15 +55,6 @@ static INFO: FarEndInfo = FarEndInfo {
 
 /// Environment variable with the key of a server with `--hmac`.
 const KEY_VARIABLE: &str = "DEADHEAT_IRTT_HMAC";
-
-const MAGIC: [u8; 3] = [0x14, 0xa7, 0x5b];
-const OPEN: u8 = 1;
-const REPLY: u8 = 2;
-const CLOSE: u8 = 4;
-const HMAC: u8 = 8;
-
-/// Length of an HMAC-MD5 (RFC 2104).
-const MAC_LEN: usize = 16;
 
 /// Waits for the reply to an open request: each request may open a connection at the server, so they are few.
 const WAITS: [Nanos; 3] = [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4)];
@@ -90,7 +81,7 @@ impl FarEnd for Irtt {
         task: &TaskInfo,
     ) -> Result<Box<dyn Conn>> {
         let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
-        let seal = Seal(key.map(String::into_bytes));
+        let seal = IrttSeal::new(key.as_deref().map(str::as_bytes));
         let largest = dial.largest_message;
         let asked = Parameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
         let interval = Nanos(asked.interval_ns.unsigned_abs());
@@ -146,58 +137,9 @@ impl ReplyFields {
     }
 }
 
-/// Key of packets, if the server wants one.
-struct Seal(Option<Vec<u8>>);
-
-impl Seal {
-    fn header_len(&self) -> usize {
-        MAGIC.len() + 1 + if self.0.is_some() { MAC_LEN } else { 0 }
-    }
-
-    /// Writes magic and flags into the start of a packet.
-    fn begin(&self, flags: u8, packet: &mut [u8]) {
-        packet[..3].copy_from_slice(&MAGIC);
-        packet[3] = flags | if self.0.is_some() { HMAC } else { 0 };
-    }
-
-    /// Writes the code of a whole packet into its place.
-    fn close(&self, packet: &mut [u8]) {
-        let Some(key) = &self.0 else { return };
-        packet[4..4 + MAC_LEN].fill(0);
-        let code = code(key, packet);
-        packet[4..4 + MAC_LEN].copy_from_slice(&code);
-    }
-
-    /// Returns the flags and the rest of a packet of the server; `None` if it is none, or has a wrong code.
-    fn read<'a>(&self, packet: &'a [u8]) -> Option<(u8, &'a [u8])> {
-        let rest = packet.strip_prefix(&MAGIC)?;
-        let (flags, rest) = rest.split_first()?;
-        let Some(key) = &self.0 else {
-            return (flags & HMAC == 0).then_some((*flags, rest));
-        };
-        let (given, rest) = rest.split_first_chunk::<MAC_LEN>()?;
-        let mut mac = Hmac::<Md5>::new_from_slice(key).ok()?;
-        mac.update(&packet[..4]);
-        mac.update(&[0; MAC_LEN]);
-        mac.update(rest);
-        mac.verify_slice(given).ok()?;
-        Some((flags & !HMAC, rest))
-    }
-}
-
-fn code(key: &[u8], packet: &[u8]) -> [u8; MAC_LEN] {
-    let mut code = [0; MAC_LEN];
-    // A key of any length fits (RFC 2104).
-    if let Ok(mut mac) = Hmac::<Md5>::new_from_slice(key) {
-        mac.update(packet);
-        code.copy_from_slice(&mac.finalize().into_bytes());
-    }
-    code
-}
-
 /// Open request.
 struct IrttGreeting<'a> {
-    seal: &'a Seal,
+    seal: &'a IrttSeal,
     asked: Parameters,
     /// Token of the connection and what the server allows, once it is open.
     opened: &'a Mutex<Option<(u64, Parameters)>>,
@@ -254,7 +196,7 @@ struct OpenReply {
 }
 
 impl OpenReply {
-    fn read(seal: &Seal, packet: &[u8]) -> Option<OpenReply> {
+    fn read(seal: &IrttSeal, packet: &[u8]) -> Option<OpenReply> {
         let (flags, rest) = seal.read(packet)?;
         if flags & (OPEN | REPLY) != OPEN | REPLY {
             return None;
@@ -268,7 +210,7 @@ impl OpenReply {
 
 /// Packets of an open connection.
 struct IrttPackets {
-    seal: Seal,
+    seal: IrttSeal,
     token: u64,
     fields: ReplyFields,
     sent: SentMessages,
@@ -359,7 +301,7 @@ pub(crate) mod reading {
     /// Reads a reply to an open request, of a server with a key and without.
     pub(crate) fn opened(bytes: &[u8]) {
         for key in [None, Some(b"key".to_vec())] {
-            let reply = OpenReply::read(&Seal(key), bytes);
+            let reply = OpenReply::read(&IrttSeal::new(key.as_deref()), bytes);
             let task = TaskInfo::default();
             let asked = Parameters::asked(&task, bytes.len());
             let _ = reply.map(|reply| asked.check(&reply.allowed));
@@ -371,7 +313,16 @@ pub(crate) mod reading {
         for key in [None, Some(b"key".to_vec())] {
             let (sent, allowance) = (SentMessages::new(MESSAGE, 0), Allowance::new(Nanos(1)));
             let fields = ReplyFields { has_count: true, stamps: 2 };
-            decode(&mut IrttPackets { seal: Seal(key), token: 7, fields, sent, allowance }, bytes);
+            decode(
+                &mut IrttPackets {
+                    seal: IrttSeal::new(key.as_deref()),
+                    token: 7,
+                    fields,
+                    sent,
+                    allowance,
+                },
+                bytes,
+            );
         }
     }
 }
@@ -383,7 +334,7 @@ mod tests {
     use crate::workload::header::Header;
 
     fn packets(key: Option<&str>) -> IrttPackets {
-        let seal = Seal(key.map(|key| key.as_bytes().to_vec()));
+        let seal = IrttSeal::new(key.map(str::as_bytes));
         let allowance = Allowance::new(Nanos::from_millis(10));
         let fields = ReplyFields { has_count: true, stamps: 2 };
         IrttPackets { seal, token: 7, fields, sent: SentMessages::new(64, 0), allowance }
@@ -471,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_reply_to_an_open_request_is_read_whole_or_not_at_all() {
-        let seal = Seal(None);
+        let seal = IrttSeal::new(None);
         let mut packet = vec![0x14, 0xa7, 0x5b, OPEN | REPLY];
         packet.extend_from_slice(&9_u64.to_le_bytes());
         let asked = Parameters { interval_ns: 20_000_000, ..Parameters::default() };
@@ -488,10 +439,10 @@ mod tests {
 
     #[test]
     fn a_server_that_is_silent_lies_refuses_or_is_gone_is_named() {
-        let seal = Seal(Some(b"secret".to_vec()));
+        let seal = IrttSeal::new(Some(b"secret"));
         let asked = Parameters { interval_ns: 20_000_000, len: 120, ..Parameters::default() };
         let reply = |flags: u8, allowed: &Parameters, key: &str| {
-            let own = Seal(Some(key.as_bytes().to_vec()));
+            let own = IrttSeal::new(Some(key.as_bytes()));
             let mut packet = vec![0; own.header_len()];
             own.begin(flags, &mut packet);
             packet.extend_from_slice(&9_u64.to_le_bytes());
@@ -531,7 +482,7 @@ mod tests {
             for datagram in garbage() {
                 assert_eq!(own.decode(&datagram, &mut [0; 400]), None);
                 // The beginning of a packet, and then nothing that fits.
-                let framed = [&MAGIC[..], &[REPLY], &datagram].concat();
+                let framed = [&wire::MAGIC[..], &[REPLY], &datagram].concat();
                 assert_eq!(own.decode(&framed, &mut [0; 400]), None);
             }
         }

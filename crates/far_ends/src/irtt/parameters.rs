@@ -1,5 +1,6 @@
 //! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers.
 
+use super::wire::{put_signed, signed, take};
 use crate::time::Nanos;
 use crate::workload::TaskInfo;
 
@@ -104,9 +105,7 @@ impl Parameters {
             (7, self.clock),
         ];
         for (key, value) in all {
-            put(into, key);
-            // Zigzag: the sign is the lowest bit.
-            put(into, ((value << 1) ^ (value >> 63)) as u64);
+            put_signed(into, key, value);
         }
     }
 
@@ -116,7 +115,7 @@ impl Parameters {
         while !rest.is_empty() {
             let key = take(&mut rest)?;
             let raw = take(&mut rest)?;
-            let value = ((raw >> 1) as i64) ^ -((raw & 1) as i64);
+            let value = signed(raw);
             match key {
                 1 => all.version = value,
                 2 => all.duration_ns = value,
@@ -132,27 +131,6 @@ impl Parameters {
         }
         Some(all)
     }
-}
-
-fn put(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn take(from: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = from.split_first()?;
-        *from = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

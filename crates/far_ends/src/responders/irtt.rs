@@ -5,16 +5,16 @@
 //! receives gets it once it has sent as many bytes, which is at the second request: clients send that after a second.
 //! A request with the token shows it for ten minutes.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use deadheat_base::descriptor::ready;
 use deadheat_base::rng::SplitMix64;
 
+use super::arrivals;
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
+use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
 use crate::transport::hello::Token;
 use crate::transport::responder::{
@@ -22,11 +22,9 @@ use crate::transport::responder::{
 };
 use connection::{IrttConnection, IrttStamps};
 use parameters::{IrttLimits, IrttParameters, ServerFill};
-use wire::{CLOSE, IrttSeal, OPEN, REPLY};
 
 mod connection;
 mod parameters;
-mod wire;
 
 /// Server of irtt.
 pub(super) struct IrttResponder;
@@ -56,9 +54,6 @@ const CONNECTIONS: TableLimits =
 const HOSTS: TableLimits =
     TableLimits { in_all: 4_096, of_one: 256, silence: Nanos::from_secs(600) };
 
-/// Number of packets that are taken at once.
-const AT_ONCE: usize = 64;
-
 impl Responder for IrttResponder {
     fn info(&self) -> &'static ResponderInfo {
         &INFO
@@ -84,42 +79,35 @@ impl OpenResponder for OpenIrtt {
     }
 
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
-        let mut packet = vec![0; 1 << 16];
-        loop {
-            let fds = [(stop, libc::POLLIN), (self.udp.as_fd(), libc::POLLIN)];
-            let is_ready =
-                ready(fds, None).map_err(|e| Error::setup("wait for irtt clients", e))?;
-            if is_ready[0] {
-                return Ok(());
-            }
-            for _ in 0..AT_ONCE {
-                match self.udp.receive(&mut packet) {
-                    Ok(arrived) => self.answer(host, &arrived, &mut packet),
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    // An answer of ICMP to an earlier reply.
-                    Err(_) => {}
-                }
-            }
-        }
+        let OpenIrtt { udp, server, .. } = self;
+        arrivals::answer_until(stop, udp, INFO.clients, |arrived, packet| {
+            server.answer(udp, host, arrived, packet);
+        })
     }
 }
 
-impl OpenIrtt {
-    fn answer(&mut self, host: &dyn ResponderHost, arrived: &Arrived, packet: &mut [u8]) {
+impl IrttServer {
+    fn answer(
+        &mut self,
+        udp: &AnswerSocket,
+        host: &dyn ResponderHost,
+        arrived: &Arrived,
+        packet: &mut [u8],
+    ) {
         if !arrived.is_unicast() {
             return;
         }
         let request = IrttRequest { arrived, now: Monotonic.now() };
         let packet = &mut packet[..arrived.len];
-        let Some(mut reply) = self.server.take(packet, &request, host) else { return };
+        let Some(mut reply) = self.take(packet, &request, host) else { return };
         let bytes = [reply.bytes.len(), arrived.len].map(|len| arrived.packet(len));
         if host.beside(arrived.peer.ip(), bytes).is_err() {
             return;
         }
         let stamps = || IrttStamps::now(arrived.at_ns, Monotonic.now(), Realtime.now());
-        self.server.finish(&mut reply, &stamps);
+        self.finish(&mut reply, &stamps);
         // No room at the socket, or no way back: the reply is lost, as datagrams are.
-        let _ = self.udp.answer(&reply.bytes, arrived, reply.field);
+        let _ = udp.answer(&reply.bytes, arrived, reply.field);
     }
 }
 

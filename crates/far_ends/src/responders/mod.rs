@@ -3,6 +3,7 @@
 //! [`ALL`] is the list, which a program hands in. A new responder is a file and a line there. Each keeps to the limits of
 //! its host, and sends no more bytes than it received to an address that has not shown that it receives.
 
+mod arrivals;
 mod echo;
 mod iperf3;
 mod irtt;

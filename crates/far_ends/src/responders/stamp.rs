@@ -5,14 +5,12 @@
 //! A reply is never longer than its packet. Two reflectors whose packets were forged to come from each other would never
 //! stop; a packet that returns one of the last times of sending from here is such a reply, and gets none.
 
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
 
 use deadheat_base::clocks::HostClock;
-use deadheat_base::descriptor::ready;
 
+use super::arrivals;
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
@@ -56,9 +54,6 @@ const LAST_TIMES: usize = 256;
 /// Interval of looks at the state of this host's clock.
 const CLOCK_LOOK: Nanos = Nanos::from_secs(1);
 
-/// Number of packets that are taken at once.
-const AT_ONCE: usize = 64;
-
 impl Responder for StampResponder {
     fn info(&self) -> &'static ResponderInfo {
         &INFO
@@ -84,41 +79,34 @@ impl OpenResponder for OpenStamp {
     }
 
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
-        let mut packet = vec![0; 1 << 16];
-        loop {
-            let fds = [(stop, libc::POLLIN), (self.udp.as_fd(), libc::POLLIN)];
-            let is_ready =
-                ready(fds, None).map_err(|e| Error::setup("wait for STAMP senders", e))?;
-            if is_ready[0] {
-                return Ok(());
-            }
-            for _ in 0..AT_ONCE {
-                match self.udp.receive(&mut packet) {
-                    Ok(arrived) => self.answer(host, &arrived, &mut packet),
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    // An answer of ICMP to an earlier reply.
-                    Err(_) => {}
-                }
-            }
-        }
+        let OpenStamp { udp, reflector, .. } = self;
+        arrivals::answer_until(stop, udp, INFO.clients, |arrived, packet| {
+            reflector.answer(udp, host, arrived, packet);
+        })
     }
 }
 
-impl OpenStamp {
-    fn answer(&mut self, host: &dyn ResponderHost, arrived: &Arrived, packet: &mut [u8]) {
+impl Reflector {
+    fn answer(
+        &mut self,
+        udp: &AnswerSocket,
+        host: &dyn ResponderHost,
+        arrived: &Arrived,
+        packet: &mut [u8],
+    ) {
         let (now, len) = (Monotonic.now(), arrived.len);
         let bytes = arrived.packet(len);
-        let is_own = self.reflector.is_packet(&packet[..len]);
+        let is_own = self.is_packet(&packet[..len]);
         if !is_own || !arrived.is_unicast() || host.beside(arrived.peer.ip(), [bytes; 2]).is_err() {
             return;
         }
-        self.reflector.look_at_the_clock(now);
-        let reply = self.reflector.reflect(&mut packet[..len], arrived, now, &|| Realtime.now().0);
+        self.look_at_the_clock(now);
+        let reply = self.reflect(&mut packet[..len], arrived, now, &|| Realtime.now().0);
         if reply.is_new {
             host.greet(arrived.peer, "a session");
         }
         // No room at the socket, or no way back: the reply is lost, as datagrams are.
-        let _ = self.udp.answer(&packet[..len], arrived, reply.field);
+        let _ = udp.answer(&packet[..len], arrived, reply.field);
     }
 }
 

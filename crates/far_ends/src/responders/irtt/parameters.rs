@@ -2,6 +2,7 @@
 //! says which of them the server allows; a client without `--loose` goes on only if they are all that it asked for.
 
 use super::connection::{IrttStamps, RequestVerdict};
+use crate::irtt::wire::{put, put_signed, signed, take};
 use crate::time::Nanos;
 
 /// Version of the protocol.
@@ -79,8 +80,7 @@ impl IrttParameters {
         while !rest.is_empty() {
             let key = take(&mut rest)?;
             let raw = take(&mut rest)?;
-            // Zigzag: the sign is the lowest bit.
-            let value = ((raw >> 1) as i64) ^ -((raw & 1) as i64);
+            let value = signed(raw);
             match key {
                 1 => all.version = value,
                 2 => all.duration_ns = value,
@@ -151,8 +151,7 @@ impl IrttParameters {
             self.dscp,
         ];
         for (key, value) in (1..).zip(all).filter(|(_, value)| *value != 0) {
-            put(into, key);
-            put(into, ((value << 1) ^ (value >> 63)) as u64);
+            put_signed(into, key, value);
         }
         let fill: &[u8] = match self.fill {
             ServerFill::Unasked => return,
@@ -229,27 +228,6 @@ impl IrttParameters {
 fn middle(stamps: &IrttStamps, clock: usize) -> i64 {
     let (arrived, left) = (stamps.arrived[clock], stamps.left[clock]);
     arrived + (left - arrived) / 2
-}
-
-fn put(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn take(from: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = from.split_first()?;
-        *from = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]
