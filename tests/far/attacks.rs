@@ -95,7 +95,8 @@ fn the_log_has_the_bytes_of_packets_for_every_contender() {
             && transport.check().is_ok()
     });
     let ids: Vec<&str> = served.map(|transport| transport.info().id).collect();
-    let work = "-w cbr:rate=40mbit,size=1000,time=200ms,warmup=0ms,direction=down";
+    // Control has some 12 kB a trial, so each carries much more, also on a host that is late.
+    let work = "-w bulk:time=200ms,warmup=0ms,direction=down";
     let said = isolated(&format!(
         r#"{SERVE}
         serve
@@ -112,7 +113,7 @@ fn the_log_has_the_bytes_of_packets_for_every_contender() {
     assert!(counted * 100 >= carried * 98, "{counted} of {carried}\n{said}");
     assert!(counted * 100 <= carried * 104, "{counted} of {carried}\n{said}");
     for id in ids {
-        let title = format!(" {id} cbr:");
+        let title = format!(" {id} bulk:");
         let own = said.lines().filter(|line| line.contains(&title)).filter_map(in_line);
         assert!(own.sum::<u64>() > 100_000, "{id}: {said}");
     }
