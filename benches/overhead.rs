@@ -9,7 +9,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Direction, Ending, Framing, Guarantees, Offers, PeerKind, Service, Side,
+    Action, Congestion, Direction, Ending, Framing, Guarantees, LaneSet, Offers, PeerKind, Service,
+    Side,
 };
 use deadheat::path::impair::{Channel, EcnCapability, Packet, Place};
 use deadheat::path::network::{
@@ -160,6 +161,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
         guarantees: DATAGRAMS,
         peer: PeerKind::Process,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
+        carried: LaneSet::ALL,
         store: None,
     }))
 }

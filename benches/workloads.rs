@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use between::{Between, NearHalf, Through, Virtual};
 use deadheat::contract::{
-    Congestion, Ending, Framing, Guarantees, Offer, Offers, PeerKind, Service, Side, WaitMode,
+    Congestion, Ending, Framing, Guarantees, LaneSet, Offer, Offers, PeerKind, Service, Side,
+    WaitMode,
 };
 use deadheat::measurements::Tally;
 use deadheat::time::Nanos;
@@ -184,6 +185,7 @@ fn ends(task: &dyn Task) -> Outcome<(NearHalf, Through, Virtual)> {
             guarantees: EVERYTHING,
             peer: PeerKind::Process,
             recorder: Box::new(Samples::new(None, task.info().timeout.0)?),
+            carried: LaneSet::ALL,
             store: None,
         }))
     };

@@ -7,7 +7,7 @@ mod handed_in;
 
 use std::cell::RefCell;
 
-use deadheat::contract::{Lane, PeerKind, Side};
+use deadheat::contract::{Lane, LaneSet, PeerKind, Side};
 use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
@@ -60,6 +60,7 @@ fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
         guarantees,
         peer: PeerKind::Process,
         recorder,
+        carried: LaneSet::ALL,
         store: None,
     })
 }

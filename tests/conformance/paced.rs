@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use deadheat::contract::{Delivery, Direction, PeerKind, Side, WaitMode};
+use deadheat::contract::{Delivery, Direction, LaneSet, PeerKind, Side, WaitMode};
 use deadheat::measurements::{ConnStats, Tally};
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
@@ -55,6 +55,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
             guarantees,
             peer: PeerKind::Process,
             recorder,
+            carried: LaneSet::ALL,
             store: None,
         });
         let largest_message = task.info().largest_message;

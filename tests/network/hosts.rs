@@ -1,4 +1,4 @@
-//! More than one far host: relays on a third one, receivers on several, and the clocks of each.
+//! More than one far host: relays on a third one, receivers and parts of a mix on several, and the clocks of each.
 //!
 //! Needs root, `ip` and, for what is blocked, `nft`; says so and passes where they are missing.
 
@@ -83,7 +83,8 @@ fn relays_and_turn_servers_on_third_hosts_carry_what_the_direct_way_blocks() {
     let dir = tempfile::tempdir().unwrap();
     let [udp, tcp, quic] = ["udp", "tcp", "quic"].map(|one| format!("{one}:via=relay@{RELAY}"));
     let refused = format!("udp:via=relay@{RELAY}:5211");
-    let mut contenders = vec![&*udp, &*tcp, &*quic, &*refused];
+    let absent = format!("udp:via=relay@{RELAY}:5213");
+    let mut contenders = vec![&*udp, &*tcp, &*quic, &*refused, &*absent];
     let turn = format!("udp:via=turn:{OTHER}");
     let turn_is_here = can(&["turnserver"]);
     let _turn = turn_is_here.then(|| turn_server(&star.near[2], OTHER));
@@ -93,7 +94,7 @@ fn relays_and_turn_servers_on_third_hosts_carry_what_the_direct_way_blocks() {
     let result =
         race(&star, &[&contenders[..], &["-w", "ping:count=20,warmup=1"]].concat(), dir.path());
     let trials = result["trials"].as_array().unwrap();
-    for contender in (0..contenders.len()).filter(|one| *one != 3) {
+    for contender in (0..contenders.len()).filter(|one| ![3, 4].contains(one)) {
         let own = || trials.iter().filter(|trial| trial["contender"] == contender);
         assert!(own().count() > 0, "{}", result["contenders"][contender]);
         for trial in own() {
@@ -102,6 +103,8 @@ fn relays_and_turn_servers_on_third_hosts_carry_what_the_direct_way_blocks() {
     }
     let why = result["contenders"][3]["limited"].as_str().unwrap();
     assert!(why.contains("`deadheat serve --relay-to 198.18.100.2`"), "{why}");
+    let why = result["contenders"][4]["blocked"].as_str().unwrap();
+    assert!(why.contains(&format!("no relay at {RELAY}:5213: connect to ")), "{why}");
     closed.line(0, "refused: ");
     let (_, line) = relay.line(0, "done in");
     assert!(line.contains(&format!("relay to {FAR}:5210, udp:via=relay@{RELAY} ping:")), "{line}");
@@ -151,5 +154,58 @@ fn receivers_on_several_hosts_have_the_clocks_of_their_hosts() {
     {
         assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 1e5, "{trial}");
         assert_eq!(trial["clock"]["hosts"], 2, "{trial}");
+    }
+}
+
+/// The far hosts' clocks are hours apart. Lanes go to one of them, or to both, up and down.
+#[test]
+fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
+    if !can(&["ip"]) {
+        return;
+    }
+    let star = Star::new("m", 3);
+    let _far = star.serve_on(&star.far, &[], "18000,100");
+    let other = star.serve_on(&star.near[2], &[], "7,-80");
+    let dir = tempfile::tempdir().unwrap();
+    let figures = |trial: &Value, names: &[&str]| {
+        let clock = &trial["clock"];
+        let bound = clock["error_bound_ns"].as_f64().unwrap();
+        for name in names {
+            let figure = trial["metrics"][name].as_f64().unwrap();
+            assert!((0.0..1e9).contains(&(figure + bound)), "{name}: {trial}");
+        }
+        let ledger = &trial["ledger"];
+        let way = if ledger["up"].is_null() { &ledger["down"] } else { &ledger["up"] };
+        assert!(way["delivered"] == way["sent"] && way["sent"].as_u64() > Some(10), "{trial}");
+    };
+    let apart = format!("mix:events=tcp,state=udp:to={OTHER}");
+    let both = ["mix:events=tcp,state=udp", &apart, "--to", OTHER];
+    let names = ["delivery_mean_ns", "state_age_mean_ns"];
+    for direction in ["up", "down"] {
+        let work = format!("events:count=50,direction={direction}");
+        let result = race(&star, &[&both[..], &["-w", &work]].concat(), dir.path());
+        for trial in result["trials"].as_array().unwrap() {
+            figures(trial, &names);
+            let is_apart = trial["contender"] == 1;
+            assert_eq!(trial["clock"]["hosts"] == 2, is_apart, "{trial}");
+        }
+        let unequal = result["differences"].as_array().unwrap();
+        assert!(unequal.iter().any(|one| one["what"] == "far host"), "{unequal:?}");
+    }
+    let (_, line) = other.line(0, "done in");
+    assert!(line.contains(&apart), "{line}");
+    let session =
+        format!("mix:pen=tcp:to={OTHER},picture=quic,voice=udp:to={OTHER},pose=udp:to={OTHER}");
+    let names = ["pen_mean_ns", "pose_age_mean_ns", "picture_mean_ns"];
+    for trial in race(
+        &star,
+        &[&session, "-w", "share:count=100,picture=50kB", "--to", OTHER],
+        dir.path(),
+    )["trials"]
+        .as_array()
+        .unwrap()
+    {
+        figures(trial, &names);
+        assert!(trial["metrics"]["voice_rating_share"].as_f64() > Some(0.5), "{trial}");
     }
 }

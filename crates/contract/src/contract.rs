@@ -18,6 +18,29 @@ pub use deadheat_base::waiting::{GUARD, WaitMode};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Lane(pub u16);
 
+/// Set of lanes. Lanes from the 64th on are in it together or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSet(u64);
+
+impl LaneSet {
+    /// All lanes.
+    pub const ALL: LaneSet = LaneSet(u64::MAX);
+
+    /// Creates the set of these lanes.
+    pub fn of(lanes: impl IntoIterator<Item = Lane>) -> LaneSet {
+        LaneSet(lanes.into_iter().fold(0, |set, lane| set | LaneSet::bit(lane)))
+    }
+
+    /// Returns true if the lane is in it.
+    pub fn has(self, lane: Lane) -> bool {
+        self.0 & LaneSet::bit(lane) != 0
+    }
+
+    fn bit(lane: Lane) -> u64 {
+        1 << lane.0.min(63)
+    }
+}
+
 /// Fate of a message that the network loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
@@ -237,6 +260,9 @@ pub trait AsksLanes {
 
     /// Returns the services that it asks for of a connection with these guarantees, first to last.
     fn lanes(&self, promised: &Guarantees) -> Vec<Service>;
+
+    /// Returns the number of the far node where the connections arrive; `None` where they are dialled.
+    fn node(&self) -> Option<u16>;
 }
 
 /// Longest time that one receive call may take.

@@ -6,6 +6,7 @@ use super::words;
 use crate::figures;
 use crate::measurements::{Metric, Role, Unit};
 use crate::time::Nanos;
+use deadheat_engine::analysis::time_differences;
 use deadheat_engine::result::outcome::{Outcome, Verdict};
 
 /// Returns a line for each claimed metric with verdicts, and a line on a margin that was widened.
@@ -71,7 +72,11 @@ fn of_clocks(outcome: &Outcome, metric: &Metric) -> Option<Line> {
             format!("and both hosts' clocks enter it, which are known to {bound}")
         }
     };
-    let text = format!("{}: {enters}, the same for all contenders of a block", metric.label);
+    let of = match time_differences::has_clocks_apart(outcome, metric) {
+        true => "of a contender's own far host",
+        false => "the same for all contenders of a block",
+    };
+    let text = format!("{}: {enters}, {of}", metric.label);
     Some(Line::new(text, Tone::Aside))
 }
 

@@ -382,6 +382,12 @@ impl Scale {
 }
 
 impl Slack {
+    /// Returns the bounds with an error of up to `either` on both sides.
+    #[must_use]
+    pub fn plus(self, either: f64) -> Slack {
+        Slack { below: self.below.max(0.0) + either, above: self.above.max(0.0) + either }
+    }
+
     fn widen(self, interval: Estimate) -> Estimate {
         let (low, high) = (interval.low - self.below.max(0.0), interval.high + self.above.max(0.0));
         Estimate { low, high, ..interval }

@@ -9,7 +9,7 @@
 //!                        due ──► could be here ┄┄held back┄┄► arrives, if all share one order
 //! ```
 
-use crate::contract::{Direction, Guarantees, Lane, Service};
+use crate::contract::{Direction, Guarantees, Lane, LaneSet, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
@@ -274,6 +274,7 @@ impl Work for EventsWork {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: NamedLane::names(&LANES),
+            figures_by_lane: figures_by_lane(),
             messages: Some(self.count.saturating_add(self.states())),
             is_even: false,
             items: Some((["delivery", "delivery"], None)),
@@ -308,9 +309,10 @@ impl Work for EventsWork {
         })
     }
 
-    fn measure(&self, _slots: u64, seed: u64) -> Deliveries {
+    fn measure(&self, _slots: u64, seed: u64, carried: LaneSet) -> Deliveries {
         let kinds = self.messages(seed).map(|due| due.is_event).collect();
-        Deliveries::new(kinds, self.event_size, self.state_size)
+        let all = Deliveries::new(kinds, self.event_size, self.state_size);
+        if carried.has(Lane(1)) { all } else { all.of_state_alone() }
     }
 }
 
@@ -325,6 +327,13 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("held_by_state_mean_ns", "wait for the state", Unit::Nanos, Better::Lower),
     ("state_age_mean_ns", "mean age of the state", Unit::Nanos, Better::Lower),
 ];
+
+/// Returns the figures of the state and of the events.
+fn figures_by_lane() -> Vec<Vec<&'static str>> {
+    let names = FIGURES.iter().map(|(name, ..)| *name);
+    let (state, events) = names.partition(|name| name.starts_with("state_"));
+    vec![state, events]
+}
 
 /// Clocks that the figures need.
 const CLOCKS: &[(&str, ClockNeed)] = &[

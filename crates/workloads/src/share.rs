@@ -11,7 +11,7 @@
 //!
 //! Live messages go before the rest of a picture, as in an application that shares a connection.
 
-use crate::contract::{Direction, Guarantees, Service};
+use crate::contract::{Direction, Guarantees, LaneSet, Service};
 use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Settings, Spec};
@@ -272,6 +272,21 @@ impl Session {
             .fold(self.pictures.messages(), |sum, live| sum.saturating_add(live.count))
     }
 
+    /// Returns the session with the parts on these lanes of a connection with a lane for each.
+    fn carrying(&self, carried: LaneSet) -> Session {
+        let has = |kind: PartKind| carried.has(kind.lane(PartKind::ALL.len()));
+        let kept =
+            |kind, live: Live| Live { count: if has(kind) { live.count } else { 0 }, ..live };
+        let pictures = if has(PartKind::Picture) { self.pictures.count } else { 0 };
+        Session {
+            pen: kept(PartKind::Pen, self.pen),
+            voice: kept(PartKind::Voice, self.voice),
+            pose: kept(PartKind::Pose, self.pose),
+            pictures: Slides { count: pictures, ..self.pictures },
+            ..self.clone()
+        }
+    }
+
     /// Returns the application bits per second throughout the session: a single picture has no rate.
     fn offered_bps(&self) -> f64 {
         let bps = |live: &Live| {
@@ -305,6 +320,7 @@ impl Work for Session {
             clocks: seen::CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: NamedLane::names(&LANES),
+            figures_by_lane: seen::by_lane(&LANES),
             messages: Some(self.messages()),
             is_even: true,
             items: Some((["pen", "delay of the pen"], None)),
@@ -326,11 +342,11 @@ impl Work for Session {
     }
 
     fn sender(&self, _pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
-        Box::new(Presenter::new(self, lanes.len(), part))
+        Box::new(Presenter::new(&self.carrying(part.carried), lanes.len(), part))
     }
 
-    fn measure(&self, _slots: u64, _seed: u64) -> SessionMeasure {
-        SessionMeasure::new(self)
+    fn measure(&self, _slots: u64, _seed: u64, carried: LaneSet) -> SessionMeasure {
+        SessionMeasure::new(&self.carrying(carried))
     }
 }
 

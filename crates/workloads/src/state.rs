@@ -8,7 +8,7 @@
 //! age        /|/|/|  /  /  / |/|/|
 //! ```
 
-use crate::contract::{Direction, Guarantees, Lane, Service};
+use crate::contract::{Direction, Guarantees, Lane, LaneSet, Service};
 use crate::error::{Error, Result};
 use crate::measurements::series::RoundTrips;
 use crate::measurements::{Better, ClockNeed, Tally, Unit};
@@ -309,6 +309,7 @@ impl Work for Updates {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: Vec::new(),
+            figures_by_lane: Vec::new(),
             messages: None,
             is_even: true,
             items: None,
@@ -338,7 +339,7 @@ impl Work for Updates {
         lane.map(|service| theory::of(pace, service, on)).unwrap_or_default()
     }
 
-    fn measure(&self, slots: u64, _seed: u64) -> StateMeasure {
+    fn measure(&self, slots: u64, _seed: u64, _carried: LaneSet) -> StateMeasure {
         let objects = match self.crowd {
             None => StateObjects::One(Ages::new(slots, self.showing)),
             Some(crowd) => StateObjects::Many(Objects::new(crowd, slots, self.showing)),

@@ -10,7 +10,7 @@
 //! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, if they share an order
 //! ```
 
-use crate::contract::{Direction, Guarantees, Ordering, Service};
+use crate::contract::{Direction, Guarantees, LaneSet, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
@@ -199,6 +199,7 @@ impl Work for StreamsWork {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names,
+            figures_by_lane: Vec::new(),
             messages: None,
             is_even: true,
             items: None,
@@ -237,7 +238,7 @@ impl Work for StreamsWork {
         }]
     }
 
-    fn measure(&self, slots: u64, _seed: u64) -> Delays {
+    fn measure(&self, slots: u64, _seed: u64, _carried: LaneSet) -> Delays {
         Delays::new(slots, if self.over == Over::Lanes { self.streams } else { 1 })
     }
 }

@@ -7,7 +7,7 @@
 //! shown       I      P   .   .   .   I      P       one message is lost: a still until the next I
 //! ```
 
-use crate::contract::{Delivery, Direction, Guarantees, Lane, Ordering, Service};
+use crate::contract::{Delivery, Direction, Guarantees, Lane, LaneSet, Ordering, Service};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
@@ -266,6 +266,7 @@ impl Work for Moving {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names: Vec::new(),
+            figures_by_lane: Vec::new(),
             messages: Some(self.frames.most()),
             is_even: false,
             items: Some((["latency", "latency"], Some(self.deadline))),
@@ -329,7 +330,7 @@ impl Work for Moving {
         ]
     }
 
-    fn measure(&self, _slots: u64, seed: u64) -> Pictures {
+    fn measure(&self, _slots: u64, seed: u64, _carried: LaneSet) -> Pictures {
         let parts = self.frames.sizes(seed).map(|size| self.frames.parts(size)).collect();
         let lengths = self.frames.messages(seed).map(|(frame, len)| (frame as u32, len as u32));
         let period = self.frames.period;

@@ -8,7 +8,7 @@
 //! played             |◄── playout delay ──►|
 //! ```
 
-use crate::contract::Direction;
+use crate::contract::{Direction, LaneSet};
 use crate::error::Result;
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::typed::{Optional, Preset};
@@ -150,13 +150,14 @@ impl Work for Speech {
             clocks: CLOCKS,
             claimed: CLAIMED.to_owned(),
             lane_names: Vec::new(),
+            figures_by_lane: Vec::new(),
             messages: None,
             is_even: true,
             items: None,
         }
     }
 
-    fn measure(&self, slots: u64, _seed: u64) -> Frames {
+    fn measure(&self, slots: u64, _seed: u64, _carried: LaneSet) -> Frames {
         Frames::new(slots, self.codec, self.frame, self.buffer)
     }
 }

@@ -1,6 +1,6 @@
 //! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
-use crate::contract::{Action, Guarantees, Lane, PeerKind, Side, Sink, Source, Store};
+use crate::contract::{Action, Guarantees, Lane, LaneSet, PeerKind, Side, Sink, Source, Store};
 use crate::error::Error;
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Tally};
@@ -28,6 +28,8 @@ pub struct Part {
     pub peer: PeerKind,
     /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
+    /// Lanes whose messages the endpoint sends or receives: others go to other far ends.
+    pub carried: LaneSet,
     /// The file that this end reads or writes, if [`TaskInfo::files`](super::TaskInfo::files) names one.
     pub store: Option<Box<dyn Store>>,
 }

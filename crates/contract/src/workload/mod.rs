@@ -19,6 +19,7 @@ use crate::measurements::{
 use crate::spec::{Key, Spec};
 use deadheat_base::unset::is_unset;
 
+mod apart;
 mod endpoint;
 pub mod header;
 pub mod load;
@@ -29,6 +30,7 @@ pub mod theory;
 pub mod traffic;
 
 pub use crate::path::PathKind;
+pub use apart::LanesApart;
 pub use endpoint::{BulkPart, Endpoint, FlowEvent, Part, RecentTimes, Standing};
 pub use load::Load;
 pub use setting::{AnswerSource, Bounds, Lengths, Setting};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Setting, Task, of_spec, parse, parse_on};
+use super::{LanesApart, Setting, Task, of_spec, parse, parse_on};
 use crate::error::Result;
 use crate::spec::Spec;
 
@@ -41,6 +41,12 @@ impl SharedTask {
 impl From<Box<dyn Task>> for SharedTask {
     fn from(task: Box<dyn Task>) -> SharedTask {
         SharedTask(task.into())
+    }
+}
+
+impl From<LanesApart> for SharedTask {
+    fn from(task: LanesApart) -> SharedTask {
+        SharedTask(Arc::new(task))
     }
 }
 

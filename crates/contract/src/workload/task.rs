@@ -49,6 +49,9 @@ pub struct TaskInfo {
     pub lengths: Option<Lengths>,
     /// Names of the lanes, first to last, on a connection with enough lanes; empty if a single lane is used.
     pub lane_names: Vec<String>,
+    /// Names of the figures of each lane, first to last, if each figure is of one lane, so that lanes may go to several far
+    /// ends; empty otherwise.
+    pub figures_by_lane: Vec<Vec<&'static str>>,
     /// Connections, one entry each: the direction of bulk data, or `None` for both.
     pub flows: Vec<Option<Direction>>,
     /// Number of far nodes, each a receiver of its own: flow `f` goes to the node `f` modulo their number.
@@ -143,6 +146,7 @@ impl Default for TaskInfo {
             metrics: Vec::new(),
             lengths: None,
             lane_names: Vec::new(),
+            figures_by_lane: Vec::new(),
             flows: Vec::new(),
             receivers: 1,
             sends_all_the_same: false,

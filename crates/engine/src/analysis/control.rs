@@ -35,6 +35,7 @@ pub(crate) fn control<'a>(
     let questions: Vec<Question<'_>> = claimed(&outcome.metrics)
         .map(|metric| Question {
             on: None,
+            clocks_apart: None,
             metric,
             a: entrant.id,
             b: entrant.id,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::result::outcome::{Difference, Entrant};
-use crate::transport::Contender;
 use crate::transport::equal::Terms;
+use crate::transport::{Contender, several};
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the same,
 /// parsed; contenders that dropped out do not count. In a race over conditions, the contenders under the first
@@ -25,7 +25,26 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
         };
         difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
     });
-    promised.chain(options(&racing)).flatten().collect()
+    let hosts = racing.iter().map(|(one, contender)| (one.label.clone(), far_hosts(contender)));
+    let hosts = difference("far host".to_owned(), hosts.collect(), FAR_HOSTS_MATTER);
+    promised.chain([hosts]).chain(options(&racing)).flatten().collect()
+}
+
+const FAR_HOSTS_MATTER: &str = "each host has a way and a clock of its own, so what differs may be the ways and not the transports";
+
+/// Formats the far hosts of a contender's parts, if one is at another than the first.
+fn far_hosts(contender: &Contender) -> String {
+    const FIRST: &str = "the first of --to";
+    let parts = contender.transport.parts();
+    match several::hosts(parts)[..] {
+        [] | [None] => FIRST.to_owned(),
+        _ => {
+            let each = parts
+                .iter()
+                .map(|part| format!("{}: {}", part.name, part.host.as_deref().unwrap_or(FIRST)));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
 }
 
 /// Formats a promise of a contender; if its parts differ in it, the promise of each part.

@@ -22,6 +22,8 @@ pub(crate) struct PairLosses {
     pub both_censored: u64,
     /// True if the missing blocks may decide the claim here, and do not in most races.
     pub is_doubtful: bool,
+    /// Bound on the clocks' part in the difference, in nanoseconds, if the two are at far hosts of their own.
+    pub clocks_apart: Option<u64>,
 }
 
 /// State of the plan: it has blocks left, so the sentence can give how many would decide, or not.
@@ -144,8 +146,12 @@ impl ContenderPair<'_> {
                 self.outlook(verdict, seen, planned)
             ),
         };
-        let clocks = by.clock_bound.map(|bound| {
-            format!(" The offset of both hosts' clocks, ±{}, is the same for both.", Nanos(bound))
+        // The bound on clocks that are the same for all stands with the metric.
+        let clocks = seen.clocks_apart.map(|apart| {
+            let apart = Nanos(apart);
+            format!(
+                " They are at far hosts of their own: of the interval, ±{apart} is their clocks'."
+            )
         });
         said + &clocks.unwrap_or_default()
     }
@@ -165,6 +171,13 @@ impl ContenderPair<'_> {
 
     fn without_ratio(&self, seen: &PairLosses) -> String {
         let ContenderPair { a, b, metric } = self;
+        if let Some(apart) = seen.clocks_apart {
+            return format!(
+                "{a} and {b}: undecided, they are at far hosts of their own, and their clocks, ±{}, enter the {}.",
+                Nanos(apart),
+                metric.label
+            );
+        }
         match seen.both_censored {
             0 => format!(
                 "{a} and {b}: undecided, too few blocks have a valid {} of both.",
@@ -338,7 +351,8 @@ mod tests {
         ContenderPair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
     }
 
-    const NONE: PairLosses = PairLosses { censored: false, both_censored: 0, is_doubtful: false };
+    const NONE: PairLosses =
+        PairLosses { censored: false, both_censored: 0, is_doubtful: false, clocks_apart: None };
 
     #[test]
     fn who_is_ahead_is_named_with_the_better_figure() {
@@ -425,7 +439,7 @@ mod tests {
             "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
              on the margin."
         );
-        let lost = PairLosses { censored: true, both_censored: 3, is_doubtful: false };
+        let lost = PairLosses { censored: true, both_censored: 3, ..NONE };
         assert!(open([1.05, 0.99, 1.1], |_| (), lost).contains("bound of the ratio 1.05"));
         let none = compose(Better::Lower, Outcome::Undecided, [1.0; 3], |v| v.ratio = None, lost);
         assert!(none.ends_with("falls among lost messages in 3 blocks."), "{none}");

@@ -2,10 +2,16 @@
 //! margin as a time.
 //!
 //! All contenders of a block are on one line for the far clock, so the offset and its error are the same for all of them,
-//! and cancel in a difference. They do not in a ratio.
+//! and cancel in a difference. They do not in a ratio, nor between contenders whose figures are of the clocks of two far
+//! hosts: there the interval of the difference has room for both.
+
+use std::collections::BTreeSet;
 
 use crate::measurements::{ClockNeed, Metric, Unit};
-use crate::result::outcome::{Outcome, Summary};
+use crate::result::far_hosts::FarHosts;
+use crate::result::outcome::{Entrant, Outcome, Summary};
+use crate::transport::several;
+use crate::workload;
 
 /// Terms of a claim on differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +47,42 @@ pub fn clock_bound(outcome: &Outcome, metric: &Metric, contender: Option<usize>)
     let counts = |id: usize| contender.is_none_or(|contender| contender == id);
     let trials = outcome.trials.iter().filter(|one| one.record.valid && counts(one.contender));
     trials.filter_map(|trial| trial.record.clock.as_ref()).map(|clock| clock.error_bound_ns).max()
+}
+
+/// Returns the bound on the clocks' part in the difference of two contenders, if their figures are of the clocks of two far
+/// hosts, so that the offsets do not cancel.
+pub(crate) fn clocks_apart(
+    outcome: &Outcome,
+    metric: &Metric,
+    (a, b): (&Entrant, &Entrant),
+) -> Option<u64> {
+    let host = |entrant| far_host(outcome, metric, entrant);
+    if metric.clock != ClockNeed::Offset || host(a) == host(b) {
+        return None;
+    }
+    let bound = |entrant: &Entrant| clock_bound(outcome, metric, Some(entrant.id));
+    Some(bound(a)?.saturating_add(bound(b)?))
+}
+
+/// Returns true if figures of contenders that compete are of the clocks of several far hosts.
+pub fn has_clocks_apart(outcome: &Outcome, metric: &Metric) -> bool {
+    let hosts: BTreeSet<_> =
+        outcome.contenders.iter().map(|one| far_host(outcome, metric, one)).collect();
+    metric.clock == ClockNeed::Offset && hosts.len() > 1
+}
+
+/// Returns the far host whose clock enters this metric of a contender, if `--to` named several.
+fn far_host(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> Option<String> {
+    let hosts = outcome.asked.to.as_ref().map(FarHosts::names).filter(|hosts| hosts.len() > 1)?;
+    let of_lane = || {
+        let contender = entrant.recorded().ok()?;
+        let task = workload::parse(&outcome.asked.workload).ok()?;
+        let info = task.info();
+        let own = |figures: &Vec<&str>| figures.contains(&metric.name.as_str());
+        let lane = info.lane_names.get(info.figures_by_lane.iter().position(own)?)?;
+        several::host_of_lane(contender.transport.parts(), lane).map(str::to_owned)
+    };
+    of_lane().or_else(|| hosts.first().cloned())
 }
 
 /// Returns the time that the margin is a share of: the path's round trip, which is the least of the echoes of the first
@@ -129,14 +171,63 @@ mod tests {
             let ahead = verdict(&a, &b, 12.5, |_| {});
             assert_eq!((ahead.outcome, ahead.ahead), (Ruled::Ahead, Some(0)), "{offset}");
             assert!(ahead.note.contains(" ms lower ("), "{}", ahead.note);
-            assert!(
-                ahead.note.contains("clocks, ±12.5 ms, is the same for both"),
-                "{}",
-                ahead.note
-            );
         }
         seen.dedup();
         assert_eq!(seen.len(), 1, "{seen:?}");
+    }
+
+    /// The state goes to another far host in the second contender, and the events do not.
+    #[test]
+    fn the_clocks_of_two_far_hosts_do_not_cancel() {
+        let (a, b) = (around(10.0, 0.2, 0), around(15.0, 0.2, 5));
+        let judged = |metric: &str, to: &[&str], second: &str, bound: f64| {
+            verdict(&a, &b, bound, |outcome| {
+                let old = std::mem::replace(&mut outcome.metrics[0].name, metric.into());
+                for trial in &mut outcome.trials {
+                    let figure = trial.record.metrics.remove(&old).unwrap();
+                    trial.record.metrics.insert(metric.into(), figure);
+                }
+                let mut hosts = FarHosts::from(to[0]);
+                to[1..].iter().for_each(|host| hosts.push(*host));
+                outcome.asked.to = Some(hosts);
+                outcome.asked.workload = "events".into();
+                outcome.contenders[0].spec = "mix:events=tcp,others=udp".into();
+                outcome.contenders[1].spec = second.into();
+            })
+        };
+        let (state, events) = ("state_age_mean_ns", "delivery_mean_ns");
+        let apart = "mix:events=tcp,state=udp:to=b.example";
+        let two = ["a.example", "b.example"];
+        for (metric, second, bound, outcome) in [
+            (events, apart, 12.5, Ruled::Ahead),
+            (state, apart, 12.5, Ruled::Undecided),
+            (state, apart, 1.0, Ruled::Ahead),
+            (state, "mix:events=tcp,state=udp:to=a.example", 12.5, Ruled::Ahead),
+        ] {
+            let verdict = judged(metric, &two, second, bound);
+            assert_eq!(verdict.outcome, outcome, "{metric} {second} {bound}: {}", verdict.note);
+            let is_apart = metric == state && second == apart;
+            assert_eq!(verdict.note.contains("far hosts of their own"), is_apart);
+            assert_eq!(verdict.difference.unwrap().clock_bound.is_none(), is_apart);
+            assert!(!is_apart || verdict.ratio.is_none());
+        }
+        let share = verdict(&a, &b, 1.0, |outcome| {
+            outcome.metrics[0].unit = Unit::Share;
+            let old = std::mem::replace(&mut outcome.metrics[0].name, "voice_late_share".into());
+            for trial in &mut outcome.trials {
+                let figure = trial.record.metrics.remove(&old).unwrap();
+                trial.record.metrics.insert("voice_late_share".into(), figure);
+            }
+            outcome.asked.to = Some(FarHosts::from(two[0]));
+            outcome.asked.to.as_mut().unwrap().push(two[1]);
+            outcome.asked.workload = "share".into();
+            outcome.contenders[0].spec = "mix:voice=udp,others=tcp".into();
+            outcome.contenders[1].spec = "mix:voice=udp:to=b.example,others=tcp".into();
+        });
+        assert_eq!((share.outcome, share.ratio, share.more_blocks), (Ruled::Undecided, None, None));
+        assert!(share.note.contains("far hosts of their own"), "{}", share.note);
+        let close = judged(state, &two, apart, 1.0).difference.unwrap();
+        assert!(close.high - close.low > 4.0 * MS, "{close:?}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use super::table::{Pairs, pairs};
 use super::{control, exclusions};
 use crate::analysis::claims::{alpha, claimed, fewest_blocks};
 use crate::analysis::spread::median_of_bounds;
-use crate::analysis::time_differences::{DifferenceTerms, clock_bound, terms};
+use crate::analysis::time_differences::{DifferenceTerms, clock_bound, clocks_apart, terms};
 use crate::measurements::{Better, Metric, total};
 use crate::path::PathKind;
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, TimeDifference, Verdict};
@@ -148,6 +148,8 @@ pub(crate) struct Question<'a> {
     pub pairs: Pairs,
     /// Terms of a claim on differences; `None` for one on ratios.
     pub on: Option<DifferenceTerms>,
+    /// Bound on the clocks' part in the difference, in nanoseconds, if the two are at far hosts of their own.
+    pub clocks_apart: Option<u64>,
 }
 
 impl Question<'_> {
@@ -162,11 +164,18 @@ impl Question<'_> {
     /// Returns the claim in the form of the statistics crate.
     pub(crate) fn claim(&self) -> Claim<'_> {
         match self.on {
-            None => Claim::on_ratios(self.values(), self.pairs.slack),
+            None => {
+                // A share into which both clocks enter may be anything.
+                let clocks = self.clocks_apart.map_or(0.0, |_| f64::INFINITY);
+                Claim::on_ratios(self.values(), self.pairs.slack.plus(clocks))
+            }
             Some(on) => Claim {
                 values: self.values(),
                 scale: Scale::Differences { margin: on.margin_ns },
-                slack: self.pairs.difference_slack,
+                slack: self
+                    .pairs
+                    .difference_slack
+                    .plus(self.clocks_apart.unwrap_or_default() as f64),
             },
         }
     }
@@ -218,6 +227,7 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
                         names: (&a.label, &b.label),
                         pairs: Pairs::of(&columns[at], &columns[with]),
                         on: terms(outcome, metric),
+                        clocks_apart: clocks_apart(outcome, metric, (a, b)),
                     });
                 }
             }
@@ -326,8 +336,8 @@ fn verdict(
         b: question.b,
         outcome: ruling.outcome,
         ahead: (ruling.outcome == Ruled::Ahead).then_some(winner),
-        ratio: question.on.map_or_else(|| ratio(&ruling), |on| beside(on, pairs, &ruling)),
-        difference: question.on.and_then(|on| difference(on, &ruling)),
+        ratio: question.on.map_or_else(|| ratio(&ruling), |on| beside(on, question, &ruling)),
+        difference: question.on.and_then(|on| difference(on, question, &ruling)),
         margin: outcome.plan.margin,
         confidence: ruling.confidence(),
         blocks: blocks as u64,
@@ -343,6 +353,7 @@ fn verdict(
         censored: pairs.censored,
         both_censored: pairs.both_censored,
         is_doubtful: matches!(ruling.missing, Missing::Perhaps(_)),
+        clocks_apart: question.clocks_apart,
     };
     let pair = ContenderPair { a, b, metric: question.metric };
     verdict.note = match state {
@@ -353,16 +364,21 @@ fn verdict(
 }
 
 /// Returns the ratio beside a verdict on differences, if the clocks matter less to it than the margin does.
-fn beside(on: DifferenceTerms, pairs: &Pairs, ruling: &Ruling) -> Option<Ratio> {
-    let matters = on.clock_bound_ns.is_some_and(|bound| bound as f64 >= on.margin_ns);
-    let logs =
-        signed_rank::interval(&pairs.log_ratios, ruling.confidence()).filter(|_| !matters)?;
+fn beside(on: DifferenceTerms, question: &Question<'_>, ruling: &Ruling) -> Option<Ratio> {
+    let matters = question.clocks_apart.is_some()
+        || on.clock_bound_ns.is_some_and(|bound| bound as f64 >= on.margin_ns);
+    let logs = signed_rank::interval(&question.pairs.log_ratios, ruling.confidence())
+        .filter(|_| !matters)?;
     let [point, low, high] = [logs.point, logs.low, logs.high].map(f64::exp);
     [point, low, high].iter().all(|end| end.is_finite()).then_some(Ratio { point, low, high })
 }
 
 /// Returns the difference that a verdict is about, if there is a block.
-fn difference(on: DifferenceTerms, ruling: &Ruling) -> Option<TimeDifference> {
+fn difference(
+    on: DifferenceTerms,
+    question: &Question<'_>,
+    ruling: &Ruling,
+) -> Option<TimeDifference> {
     let stats::Estimate { point, low, high, confidence } = ruling.difference?;
     (confidence > 0.0).then_some(TimeDifference {
         point,
@@ -370,7 +386,7 @@ fn difference(on: DifferenceTerms, ruling: &Ruling) -> Option<TimeDifference> {
         high,
         margin: on.margin_ns,
         resolution: ruling.resolution.filter(|resolution| resolution.is_finite()),
-        clock_bound: on.clock_bound_ns,
+        clock_bound: on.clock_bound_ns.filter(|_| question.clocks_apart.is_none()),
     })
 }
 

@@ -300,7 +300,6 @@ impl FactorGrid<'_> {
         let to = self.request.to.as_ref().map(ToString::to_string);
         let whole = SharedTask::parse_on(&workload, &self.race_path.setting)?;
         let task = files::check(&whole, to.as_deref(), self.request.overwrite)?;
-        self.request.check_hosts(&*task)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
             && task.info().timeout > Nanos::ZERO
         {
@@ -312,6 +311,7 @@ impl FactorGrid<'_> {
         }
         let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
         let contender = suited(Contender::parse(&typed)?, &*task)?;
+        self.request.check_hosts(&*task, &contender, &self.contenders)?;
         let (contender, refused) = self.request.at_far_end(contender, &*task)?;
         let misfit = refused
             .or_else(|| misfit(&contender, &*task))

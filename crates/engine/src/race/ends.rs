@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::transport::far_end::{self, FarEndAt};
 use crate::transport::plain::PlainTransport;
-use crate::transport::{self, Contender, Transport};
+use crate::transport::{self, Contender, Transport, several};
 use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
 use crate::trial::control::reach::{self, Route};
@@ -226,9 +226,25 @@ impl Request {
         Ok(self)
     }
 
-    /// Checks that every far host has a far end of the work.
-    pub(super) fn check_hosts(&self, task: &dyn Task) -> Result<()> {
-        let hosts = self.to.as_ref().map_or(1, |hosts| hosts.names().len());
+    /// Checks that every far host has a far end of the work, or a part of one of the contenders, and that all parts of
+    /// `contender` have a far host.
+    pub(super) fn check_hosts(
+        &self,
+        task: &dyn Task,
+        contender: &Contender,
+        all: &[Contender],
+    ) -> Result<()> {
+        let names: Vec<&str> =
+            self.to.iter().flat_map(|hosts| hosts.names()).map(String::as_str).collect();
+        let named = |contender: &Contender, name: &str| {
+            several::hosts(contender.transport.parts()).contains(&Some(name))
+        };
+        for host in several::hosts(contender.transport.parts()).into_iter().flatten() {
+            if !names.contains(&host) {
+                return Err(several::no_such_host(&contender.spec.to_string(), host, &names));
+            }
+        }
+        let hosts = names.len().max(1);
         let ends = task.info().receivers;
         let most = usize::from(ends).div_ceil(hosts) + usize::from(task.info().load.is_some());
         if self.to.is_some() && most > usize::from(MOST_FAR_ENDS) {
@@ -238,14 +254,21 @@ impl Request {
                 task.info().spec.name
             )));
         }
-        if hosts <= usize::from(ends) {
+        let mut others = names.iter().skip(ends.into());
+        if others.all(|name| all.iter().any(|contender| named(contender, name))) {
             return Ok(());
         }
         let s = if ends == 1 { "" } else { "s" };
         Err(Error::usage(format!(
             "`{}` has {ends} far end{s}, and --to names {hosts} hosts; name fewer, or race work with more far ends, \
-             such as fanout:receivers={hosts}",
-            task.info().spec.name
+             such as fanout:receivers={hosts}{}",
+            task.info().spec.name,
+            match task.info().lane_names.first().filter(|_| !task.info().figures_by_lane.is_empty())
+            {
+                Some(lane) =>
+                    format!(", or a mix with a part there (mix:{lane}=CONTENDER:to={},…)", names[1]),
+                None => String::new(),
+            }
         )))
     }
 }

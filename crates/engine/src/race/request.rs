@@ -585,6 +585,18 @@ mod tests {
         several("state:direction=up,receivers=3").check().unwrap();
         let said = refusal(several("fanout:receivers=33,bytes=1MB"));
         assert!(said.contains("a server runs 16 in a trial"), "{said}");
+        let mixed = |contenders: &[&str]| {
+            Request::new(contenders.iter().copied()).workload("events").to("h").to("i")
+        };
+        let (one, two) = ("mix:events=tcp,state=udp", "mix:events=tcp,state=udp:to=i");
+        mixed(&[one, two]).check().unwrap();
+        let said = refusal(mixed(&["tcp", one]));
+        assert!(said.contains("or a mix with a part there (mix:state=CONTENDER:to=i,"), "{said}");
+        let said = refusal(mixed(&[two, "mix:events=tcp,state=udp:to=j"]));
+        assert!(said.contains("j, which is no far host of the race (h, i)"), "{said}");
+        assert!(refusal(Request::new([two]).workload("events")).contains("add --to i"));
+        let said = refusal(mixed(&[two]).workload("events:receivers=2,direction=up"));
+        assert!(said.contains("at several far hosts, and each receiver gets all"), "{said}");
         let relayed = || Request::new(["udp:via=relay@h"]);
         relayed().to("i").check().unwrap();
         assert!(refusal(relayed()).contains("name the far host with --to"));

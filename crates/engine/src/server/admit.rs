@@ -16,8 +16,9 @@ use crate::transport::via::{self, Via};
 use crate::transport::{Address, Contender, Info, Place, unserved};
 use crate::trial::agent::means::NO_FILES;
 use crate::trial::control::{AgentPlan, GrantPlace, GrantTask, Limits, MOST_FAR_ENDS, Share};
+use crate::trial::{dealt, suited};
 use crate::units::{BitRate, Bytes};
-use crate::workload::{self, ELSEWHERE, NamedFile, TaskInfo};
+use crate::workload::{ELSEWHERE, NamedFile, SharedTask, TaskInfo};
 
 /// Largest number of flows of one trial. Each costs a connection and a thread.
 pub(super) const MOST_FLOWS: usize = 128;
@@ -37,6 +38,8 @@ pub(super) struct AdmittedTrial {
     pub(super) connections: usize,
     /// Number of the work's flows, of all its far ends.
     pub(super) flows: usize,
+    /// Number of the contender's parts.
+    pub(super) parts: usize,
     /// Longest duration, once started.
     pub(super) span: Nanos,
     /// Demand of this far end.
@@ -111,8 +114,10 @@ pub(super) fn admit(
     if contender.via == Via::Coturn {
         return Err(Error::usage(via::unserved_coturn(&contender.spec)));
     }
-    own_ports::check(&contender, also)?;
-    let task = workload::parse(&plan.workload)?;
+    let whole = SharedTask::parse(&plan.workload)?;
+    let contender = suited(contender, &*whole)?;
+    own_ports::check(&contender, plan.share, also)?;
+    let task = dealt(&contender, whole);
     check_place(plan.grant, plan.share, task.info().flows.len())?;
     let part = ServerPart::of(&plan, &contender);
     let demand = Demand::of(&plan, &contender, task.info());
@@ -125,8 +130,9 @@ pub(super) fn admit(
     check_clock(plan.clock.as_ref())?;
     // A relay forwards TCP and UDP, whatever they carry.
     if !matches!(part, ServerPart::Relay(_)) {
-        contender
-            .check_at(Place::Server)
+        own_ports::here(&contender, plan.share)
+            .into_iter()
+            .try_for_each(|one| one.check_at(Place::Server))
             .map_err(|e| Error::limited(format!("the server's host: {e}")))?;
     }
     let span = span(plan.grant, task.info(), limits);
@@ -162,12 +168,13 @@ pub(super) fn admit(
     };
     let (place, flows) = (plan.grant, task.info().flows.len());
     let connections = connections(&contender, task.info());
+    let parts = contender.transport.parts().len().max(1);
     let source = match (part, &contender.via) {
         (ServerPart::FarEnd, Via::RelayAt { .. }) => DataSource::Relay,
         (ServerPart::FarEnd, Via::Turn { .. }) => DataSource::Turn,
         _ => DataSource::Client,
     };
-    Ok(AdmittedTrial { plan, connections, flows, span, demand, place, part, source })
+    Ok(AdmittedTrial { plan, connections, flows, parts, span, demand, place, part, source })
 }
 
 /// Refuses a relay for a contender that goes through none, and one to the relay's own server.
@@ -425,6 +432,7 @@ fn count(trials: u32) -> String {
 mod tests {
     use super::*;
     use crate::server::DEFAULT_LIMITS;
+    use crate::workload;
 
     const FINE: Demand = Demand {
         transport: "udp",

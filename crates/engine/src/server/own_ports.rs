@@ -13,7 +13,8 @@ use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::time::{Clock, Monotonic};
 use crate::transport::own_port::{OwnPort, PresentedConnection};
-use crate::transport::{self, Contender, Info, unopened};
+use crate::transport::{self, Contender, Info, several, unopened};
+use crate::trial::control::Share;
 
 /// Names of transports whose ports the operator opens.
 pub type Also = Vec<&'static str>;
@@ -37,18 +38,31 @@ pub fn parse_also(typed: &str) -> Result<Also> {
     Ok(also)
 }
 
-/// Refuses a contender that needs a port which is not open.
+/// Refuses a contender of the far node with this share of the flows that needs a port which is not open.
 ///
 /// # Errors
 /// [`Error::Limited`] with the option that opens it.
-pub(super) fn check(contender: &Contender, also: &[&str]) -> Result<()> {
-    let transport = &contender.transport;
-    let parts: Vec<&Info> = match transport.parts() {
-        [] => vec![transport.info()],
-        parts => parts.iter().map(|part| part.contender.transport.info()).collect(),
-    };
-    let needs = |info: &&&Info| info.reach == Reach::OwnPort && !also.contains(&info.id);
-    parts.iter().find(needs).map_or(Ok(()), |info| Err(Error::limited(unopened(info.id))))
+pub(super) fn check(contender: &Contender, share: Option<Share>, also: &[&str]) -> Result<()> {
+    let here = here(contender, share);
+    let mut all = here.iter().map(|one| one.transport.info());
+    let needs = |info: &&Info| info.reach == Reach::OwnPort && !also.contains(&info.id);
+    all.find(needs).map_or(Ok(()), |info| Err(Error::limited(unopened(info.id))))
+}
+
+/// Returns the parts of a contender that are at the far node with this share of the flows; itself if it has none.
+pub(super) fn here(contender: &Contender, share: Option<Share>) -> Vec<&Contender> {
+    let parts = contender.transport.parts();
+    let node = share.map_or(0, |share| usize::from(share.node));
+    let here = several::at_node(parts, node);
+    match parts {
+        [] => vec![contender],
+        _ => parts
+            .iter()
+            .zip(here)
+            .filter(|(_, here)| *here)
+            .map(|(part, _)| &part.contender)
+            .collect(),
+    }
 }
 
 /// Open port of a protocol, with the protocol's name for log lines.
@@ -142,7 +156,7 @@ mod tests {
     #[test]
     fn a_contender_is_refused_with_the_option_that_opens_its_port() {
         let refused = |typed, also: &[&str]| {
-            check(&Contender::parse(typed).unwrap(), also).err().map(|e| e.to_string())
+            check(&Contender::parse(typed).unwrap(), None, also).err().map(|e| e.to_string())
         };
         assert_eq!(refused("sctp", &["sctp"]), None);
         assert_eq!(refused("tcp", &[]), None);

@@ -74,6 +74,7 @@ impl<'a> ProbeSession<'a> {
                     client,
                     source: DataSource::Client,
                     planned: 1,
+                    parts: 1,
                     flows: 1,
                     share: Share::WHOLE,
                 },

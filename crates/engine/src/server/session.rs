@@ -219,6 +219,7 @@ impl ClientSession<'_> {
             client: self.peer.ip(),
             source: admitted.source,
             planned: admitted.connections,
+            parts: admitted.parts,
             flows: admitted.flows,
             share: admitted.plan.share.unwrap_or(Share::WHOLE),
         };

@@ -63,6 +63,8 @@ pub(super) struct TrialDoor {
     pub(super) planned: usize,
     /// Number of the work's flows, of all its far ends.
     pub(super) flows: usize,
+    /// Number of the contender's parts, each of which has the connections of a flow in turn.
+    pub(super) parts: usize,
     /// Flows of this far end.
     pub(super) share: Share,
 }
@@ -112,8 +114,9 @@ impl FarEntry {
     /// Returns true if a connection with this number is of one of its flows: the numbers of one flow differ by
     /// multiples of the number of flows.
     fn has(&self, number: u16) -> bool {
-        let TrialDoor { flows, share, .. } = self.trial;
-        usize::from(number) % flows.max(1) % usize::from(share.nodes) == usize::from(share.node)
+        let TrialDoor { flows, parts, share, .. } = self.trial;
+        usize::from(number) / parts.max(1) % flows.max(1) % usize::from(share.nodes)
+            == usize::from(share.node)
     }
 
     /// Returns true if this far end and that of `other` have different flows of one client's work.
@@ -384,7 +387,7 @@ mod tests {
         planned: usize,
     ) -> Result<Registration<'_>, String> {
         let (client, share) = (at("10.0.0.1:1").ip(), Share::WHOLE);
-        let trial = TrialDoor { door, client, source, planned, flows: planned, share };
+        let trial = TrialDoor { door, client, source, planned, flows: planned, parts: 1, share };
         token_table.register(TOKEN, trial)
     }
 
@@ -517,8 +520,10 @@ mod tests {
         let of = |door, client: SocketAddr, node| {
             let (client, share) = (client.ip(), Share { node, nodes: 2 });
             let (source, planned) = (DataSource::Client, 8);
-            token_table
-                .register(TOKEN, TrialDoor { door, client, source, planned, flows: 4, share })
+            token_table.register(
+                TOKEN,
+                TrialDoor { door, client, source, planned, flows: 4, parts: 1, share },
+            )
         };
         let [(one, first), (other, second)] = [(); 2].map(|()| HandOver::pair().unwrap());
         let _first = of(one, client, 0).unwrap();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::contract::{AsksLanes, Congestion, Guarantees, Service};
+use crate::contract::{AsksLanes, Congestion, Guarantees, LaneSet, Service};
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::measurements::series::Series;
@@ -19,8 +19,8 @@ use crate::measurements::{
 use crate::path::PathKind;
 use crate::time::Nanos;
 use crate::transport::far_end::FarEndFacts;
-use crate::transport::{Contender, Effective};
-use crate::workload::{self, EndpointReport, Task};
+use crate::transport::{Contender, Effective, several};
+use crate::workload::{self, EndpointReport, LanesApart, SharedTask, Task};
 use deadheat_base::unset::is_unset;
 
 pub mod agent;
@@ -43,15 +43,22 @@ use path::facts::{BuiltPath, ReachFacts};
 use path::probed::ProbedPath;
 
 /// View of a task for transports that share out its lanes.
-struct Lanes<'a>(&'a dyn Task);
+struct Lanes<'a> {
+    task: &'a dyn Task,
+    node: Option<u16>,
+}
 
 impl AsksLanes for Lanes<'_> {
     fn lane_names(&self) -> Vec<String> {
-        self.0.info().lane_names.clone()
+        self.task.info().lane_names.clone()
     }
 
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
-        self.0.lanes(promised)
+        self.task.lanes(promised)
+    }
+
+    fn node(&self) -> Option<u16> {
+        self.node
     }
 }
 
@@ -59,11 +66,32 @@ impl AsksLanes for Lanes<'_> {
 ///
 /// # Errors
 /// [`crate::error::Error::Usage`] if the lanes cannot be shared out; the message names the choices.
-pub fn suited(mut contender: Contender, task: &dyn Task) -> Result<Contender> {
-    if let Some(made) = contender.transport.suit(&Lanes(task))? {
+pub fn suited(contender: Contender, task: &dyn Task) -> Result<Contender> {
+    suited_at(contender, task, None)
+}
+
+/// Fits a contender to `task` as [`suited`] does, at the far node with this number, or at the near one.
+fn suited_at(mut contender: Contender, task: &dyn Task, node: Option<u16>) -> Result<Contender> {
+    if let Some(made) = contender.transport.suit(&Lanes { task, node })? {
         contender.transport = made;
     }
     Ok(contender)
+}
+
+/// Returns the work of a trial of `contender`, which is [`suited`] to it: where its parts are at several far hosts, each
+/// far node gets the lanes of the parts at its host.
+pub fn dealt(contender: &Contender, task: SharedTask) -> SharedTask {
+    let parts = contender.transport.parts();
+    let hosts = several::hosts(parts);
+    if hosts.len() < 2 {
+        return task;
+    }
+    let lanes = hosts.iter().map(|host| {
+        let own = parts.iter().filter(|part| part.host.as_deref() == *host);
+        LaneSet::of(own.flat_map(|part| part.numbers.iter().copied()))
+    });
+    let lanes = lanes.collect();
+    LanesApart::new(task, lanes).into()
 }
 
 /// Returns the reason why `contender`, which is [`suited`] to it, cannot carry `task`, as a sentence;
@@ -79,6 +107,11 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let parts = contender.transport.parts();
     if parts.is_empty() {
         return workload::misfit(task, &contender.promised(), info.peer);
+    }
+    if let Some(why) = LanesApart::misfit(task.info())
+        && several::hosts(parts).len() > 1
+    {
+        return Some(format!("its parts are at several far hosts, and {why}"));
     }
     let largest = task.info().largest_message as u64;
     parts.iter().find_map(|part| {

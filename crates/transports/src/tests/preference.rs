@@ -26,6 +26,9 @@ impl AsksLanes for Plain {
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![promised.service]
     }
+    fn node(&self) -> Option<u16> {
+        None
+    }
 }
 
 fn suited(typed: &str) -> Contender {

@@ -8,8 +8,10 @@ use std::thread;
 
 use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Waiter, WakeReason};
+use crate::transport::equal::{Terms, on};
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
+use crate::transport::several::{at_node, host_of_lane, hosts};
 use crate::transport::{Dial, Listen, Progress, Tickets};
 
 const LONG: Nanos = Nanos::from_secs(60);
@@ -24,6 +26,9 @@ impl AsksLanes for Named<'_> {
     }
     fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
         vec![promised.service; self.0.len().min(promised.lanes.into())]
+    }
+    fn node(&self) -> Option<u16> {
+        None
     }
 }
 
@@ -272,4 +277,26 @@ fn what_cannot_be_mixed_is_refused_with_what_could() {
     let own = suited("mix:events=sctp,state=udp", two).unwrap();
     assert_eq!(own.transport.info().reach, Reach::OwnPort);
     assert_eq!(server.spec.to_string(), "mix:events=tcp,state=udp");
+}
+
+#[test]
+fn the_host_of_a_part_is_no_knob_of_it_and_stays_with_it() {
+    let typed = "mix:a=tcp:nodelay=off+to=h.example,b=udp:to=[2001:db8::2]:5211,c=udp";
+    let contender = suited(typed, &["a", "b", "c"]).unwrap();
+    let parts = contender.transport.parts();
+    let first = [Some("h.example"), Some("[2001:db8::2]:5211"), None];
+    assert_eq!(hosts(parts), first);
+    assert_eq!(parts[0].contender.spec.to_string(), "tcp:nodelay=off");
+    assert_eq!((host_of_lane(parts, "b"), host_of_lane(parts, "c")), (first[1], None));
+    for node in 0..3 {
+        let here = [0, 1, 2].map(|part| part == node);
+        assert_eq!(at_node(parts, node), here);
+    }
+    let deployed = on(typed, Terms::Deployed, None).unwrap();
+    assert_eq!(hosts(Contender::parse(&deployed).unwrap().transport.parts()), first);
+    let shared = Contender::parse("mix:a=tcp:to=h,others=udp:to=h").unwrap();
+    assert_eq!(hosts(shared.transport.parts()), [Some("h")]);
+    let say = |typed| Contender::parse(typed).err().unwrap().to_string();
+    assert!(say("mix:a=tcp:to=,b=udp").contains("lacks its value"));
+    assert!(say("udp:to=h").contains("`to`"));
 }

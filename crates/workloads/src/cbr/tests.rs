@@ -69,6 +69,7 @@ fn half(
             guarantees,
             peer: PeerKind::Process,
             recorder,
+            carried: crate::contract::LaneSet::ALL,
             store: None,
         }),
         kept,

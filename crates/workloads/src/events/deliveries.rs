@@ -40,6 +40,11 @@ impl Deliveries {
         Deliveries { messages, event_size, state_size, missing, times }
     }
 
+    /// Returns the deliveries of a receiver that gets the updates of the state alone.
+    pub(crate) fn of_state_alone(self) -> Deliveries {
+        Deliveries { missing: 0, ..self }
+    }
+
     fn arrived(&self) -> impl Iterator<Item = ArrivalTimes> + '_ {
         self.messages.iter().filter_map(|message| {
             let (due, came) = message.arrival?;
@@ -66,7 +71,7 @@ impl Measure for Deliveries {
         if let (Some(message), Some(due)) = (message, due) {
             message.arrival = Some((due, now));
             if message.is_event {
-                self.missing -= 1;
+                self.missing = self.missing.saturating_sub(1);
                 self.times.add((now - due).0);
             }
         }
@@ -96,7 +101,9 @@ impl Measure for Deliveries {
 
     fn figures(&self) -> Option<Vec<(&'static str, f64)>> {
         let events = || self.arrived().filter(|message| message.stream == EVENTS);
-        let times = Quantiles::of(events().map(|event| (event.came - event.due).0).collect())?;
+        let age = self.age().map(|age| ("state_age_mean_ns", age));
+        let times = Quantiles::of(events().map(|event| (event.came - event.due).0).collect());
+        let Some(times) = times else { return age.map(|age| vec![age]) };
         let sent = times.count() as usize + self.missing as usize;
         let held = waits(self.arrived(), 2, Nanos(times.least()));
         let mut figures = vec![
@@ -109,7 +116,7 @@ impl Measure for Deliveries {
         let quantiles = [("delivery_p50_ns", 0.5), ("delivery_p99_ns", 0.99)];
         let known = quantiles.map(|(name, q)| Some((name, times.among(q, sent)? as f64)));
         figures.extend(known.into_iter().flatten());
-        figures.extend(self.age().map(|age| ("state_age_mean_ns", age)));
+        figures.extend(age);
         Some(figures)
     }
 }
@@ -172,6 +179,17 @@ mod tests {
         let lost = deliveries(&[(true, 0, 10), (true, 5, 60), (true, 12, 60), (true, 60, 70)]);
         assert_eq!(figure(&lost, "held_by_events_mean_ns"), 38.0 / 4.0);
         assert_eq!(figure(&lost, "held_by_state_mean_ns"), 0.0);
+    }
+
+    #[test]
+    fn a_receiver_of_the_state_alone_waits_for_no_event_and_has_the_age() {
+        let state = deliveries(&[(false, 0, 10), (true, 5, 0), (false, 10, 20), (false, 20, 30)]);
+        let mut state = state.of_state_alone();
+        assert!(!state.is_waiting());
+        assert_eq!(state.figures().unwrap(), [("state_age_mean_ns", 15.0 * MS as f64)]);
+        // A peer that sends one nevertheless.
+        state.note(Nanos(40 * MS), 1, Some(Nanos(5 * MS)), &Tally::default());
+        assert!(!state.is_waiting());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Offer, Offers, PeerKind};
+use crate::contract::{Action, Offer, Offers, PeerKind, Side};
+use crate::paced::pacer::tests::part;
 use crate::units::BitRate;
-use crate::workload::{self, Bounds, PathKind};
+use crate::workload::header::Header;
+use crate::workload::{self, Bounds, LanesApart, Part, PathKind, SharedTask};
 
 /// Returns a path of which these rates are known, up and down.
 fn rates(up: Option<u64>, down: Option<u64>) -> Setting {
@@ -87,5 +89,50 @@ fn both_kinds_go_in_the_order_of_their_times() {
         let lane = Lane(u16::from(due.is_event));
         assert_eq!((slot.due, slot.place), (due.at, Some((due.seq, lane))));
         assert_eq!(slot.len, if due.is_event { 64 } else { 200 });
+    }
+}
+
+/// Returns the messages of a sending half, by number, lane and time.
+fn messages(task: &dyn Task, flow: u16) -> Vec<(u64, u16, Nanos)> {
+    let part = Part { flow, ..part(Side::Near, Guarantees { lanes: 2, ..LANES }) };
+    let (mut half, mut now, mut all) = (task.half(part), Nanos::ZERO, Vec::new());
+    let mut out = vec![0; 256];
+    loop {
+        match half.poll(now, &mut out) {
+            Action::Send { lane, .. } => {
+                all.push((Header::read(&out).unwrap().seq, lane.0, now));
+                half.on_sent(now);
+            }
+            Action::Wait(Some(at)) => now = at,
+            Action::Done => break,
+            _ => panic!("neither a message nor a time"),
+        }
+    }
+    assert_eq!(half.report(now).pacing.unwrap().slots, all.len() as u64);
+    all
+}
+
+#[test]
+fn each_far_end_gets_the_messages_of_its_lanes_at_the_times_of_the_whole() {
+    let whole = SharedTask::parse("events:count=20").unwrap();
+    assert_eq!(LanesApart::misfit(whole.info()), None);
+    let sets = [1, 0].map(|lane| LaneSet::of([Lane(lane)]));
+    let apart = LanesApart::new(whole.clone(), sets.to_vec());
+    let info = apart.info();
+    assert_eq!((info.receivers, info.flows.len()), (2, 2));
+    assert_eq!(info.most_bytes, whole.info().most_bytes.map(|bytes| 2 * bytes));
+    let [events, state] = [0, 1].map(|flow| messages(&apart, flow));
+    assert!(events.len() == 20 && events.iter().all(|(_, lane, _)| *lane == 1));
+    let mut both = [events, state].concat();
+    both.sort_unstable();
+    assert_eq!(both, messages(&*whole, 0));
+    for (work, why) in [
+        ("state", "of all lanes together"),
+        ("streams", "of all lanes together"),
+        ("events:receivers=2", "leave out receivers"),
+        ("events:load=none,load-from=1s", "leave out load-from"),
+    ] {
+        let said = LanesApart::misfit(workload::parse(work).unwrap().info()).unwrap_or_default();
+        assert!(said.contains(why), "{work}: {said}");
     }
 }

@@ -242,7 +242,7 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contract::{Guarantees, Side};
+    use crate::contract::{Guarantees, LaneSet, Side};
     use crate::measurements::{Distribution, Sample};
 
     /// A recorder for tests that look at no times of sending.
@@ -276,7 +276,8 @@ pub(crate) mod tests {
     pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
         let (transit, peer) = (Nanos::ZERO, crate::contract::PeerKind::Process);
-        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, store: None }
+        let (carried, store) = (LaneSet::ALL, None);
+        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, carried, store }
     }
 
     const MS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! Task of messages one way, at times that are fixed at the start: everything but the measurement of arrivals.
 
-use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use crate::contract::{Delivery, Direction, Guarantees, Lane, LaneSet, PeerKind, Service, Side};
 use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Unit};
 use crate::spec::Settings;
@@ -36,8 +36,8 @@ pub(crate) trait Work: Send + Sync {
         None
     }
 
-    /// Returns the measurement for a flow with this number of slots.
-    fn measure(&self, slots: u64, seed: u64) -> Self::Measure;
+    /// Returns the measurement for a flow with this number of slots, which carries these lanes.
+    fn measure(&self, slots: u64, seed: u64, carried: LaneSet) -> Self::Measure;
 
     /// Returns predictions of its figures, as [`Task::theory`] does.
     fn theory(&self, _pace: &Pace, _on: &Conditions<'_>) -> Vec<Prediction> {
@@ -46,8 +46,16 @@ pub(crate) trait Work: Send + Sync {
 
     /// Creates the sending endpoint of one flow, with these lanes.
     fn sender(&self, pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {
-        match self.plan(pace, lanes, part.seed) {
-            Some(plan) => Box::new(Sender::of(plan, part)),
+        let plan = || self.plan(pace, lanes, part.seed);
+        match plan() {
+            Some(all) if part.carried == LaneSet::ALL => Box::new(Sender::of(all, part)),
+            Some(all) => {
+                let lanes = part.carried;
+                let count = plan().map_or(0, |plan| carried(plan.slots, lanes).count()) as u64;
+                let slots: Box<dyn Iterator<Item = Slot> + Send> =
+                    Box::new(carried(all.slots, lanes));
+                Box::new(Sender::of(Plan { slots, count, ..all }, part))
+            }
             None => {
                 let schedule = pace.schedule(part.flow);
                 Box::new(Sender::new(schedule, pace.size, lanes.len() as u16, part))
@@ -73,6 +81,8 @@ pub(crate) struct WorkFacts {
     pub(crate) claimed: String,
     /// Names of the lanes, as in [`TaskInfo::lane_names`].
     pub(crate) lane_names: Vec<String>,
+    /// Names of the figures of each lane, as in [`TaskInfo::figures_by_lane`].
+    pub(crate) figures_by_lane: Vec<Vec<&'static str>>,
     /// Maximum number of messages; `None` for one in each slot of the pace.
     pub(crate) messages: Option<u64>,
     /// True if it has no plan of its own.
@@ -83,6 +93,14 @@ pub(crate) struct WorkFacts {
 
 /// Plan of a workload with a plan of its own.
 pub(crate) type BoxedPlan = Plan<Box<dyn Iterator<Item = Slot> + Send>>;
+
+/// Returns the messages of a plan on these lanes.
+fn carried(
+    slots: impl Iterator<Item = Slot> + Send,
+    lanes: LaneSet,
+) -> impl Iterator<Item = Slot> + Send {
+    slots.filter(move |slot| slot.place.is_none_or(|(_, lane)| lanes.has(lane)))
+}
 
 /// Pace of messages: their times, number and direction.
 #[derive(Debug, Clone)]
@@ -220,6 +238,7 @@ impl<W: Work> Paced<W> {
             metrics: needing(claiming(facts.figures, &facts.claimed), facts.clocks),
             lengths: pace.lengths,
             lane_names: facts.lane_names,
+            figures_by_lane: facts.figures_by_lane,
             flows: vec![Some(pace.direction); usize::from(pace.flows * pace.receivers)],
             receivers: pace.receivers,
             largest_message: pace.size,
@@ -261,12 +280,18 @@ impl<W: Work> Task for Paced<W> {
             return self.work.sender(&self.pace, &lanes, part);
         }
         // If messages of one lane may be lost, the receiver must not wait for all.
-        let mut deliveries = lanes.iter().map(|service| service.delivery);
+        let carried = (0..).map(Lane).zip(&lanes).filter(|(lane, _)| part.carried.has(*lane));
+        let mut deliveries = carried.map(|(_, service)| service.delivery);
         let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
-        let measure = self.work.measure(self.pace.schedule(part.flow).slots(), part.seed);
+        let slots = self.pace.schedule(part.flow).slots();
+        let measure = self.work.measure(slots, part.seed, part.carried);
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
         let delivery = loses.unwrap_or(Delivery::Reliable);
         let receiver = Receiver::new(size, tag, transit, delivery, measure);
+        if part.carried != LaneSet::ALL {
+            // The other lanes have the beat of the work.
+            return Box::new(receiver);
+        }
         Box::new(match self.is_even {
             true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
             false => receiver.beating(self.pace.period.times(1)),

@@ -471,6 +471,7 @@ mod tests {
             guarantees,
             peer: crate::contract::PeerKind::Process,
             recorder,
+            carried: crate::contract::LaneSet::ALL,
             store,
         };
         let settings = Settings::check(&Spec::parse(typed).unwrap(), super::super::KEYS).unwrap();

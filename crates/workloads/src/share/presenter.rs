@@ -118,7 +118,7 @@ impl Recorder for Common {
 impl Presenter {
     /// Creates the sender of a session on `lanes` lanes.
     pub(super) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
-        let Part { tag, side, flow, seed, transit, guarantees, peer, recorder, .. } = part;
+        let Part { tag, side, flow, seed, transit, guarantees, peer, recorder, carried, .. } = part;
         let common = Common(Arc::new(Mutex::new(recorder)));
         let stream = |kind: PartKind, of: Live, otherwise| {
             let Live { period, size, count } = of;
@@ -138,8 +138,9 @@ impl Presenter {
             let recorder = Box::new(common.clone());
             // The phases of the parts are independent.
             let seed = seed ^ kind as u64;
+            let store = None;
             let part =
-                Part { side, flow, tag, seed, transit, guarantees, peer, recorder, store: None };
+                Part { side, flow, tag, seed, transit, guarantees, peer, recorder, carried, store };
             Stream { kind, pacer: Pacer::new(plan, part) }
         };
         let start = Nanos::ZERO;

@@ -7,7 +7,7 @@ use crate::time::Nanos;
 use super::parts::{self, PartKind};
 use super::{FRAME, Session};
 use crate::events::deliveries::Deliveries;
-use crate::paced::{Measure, Period};
+use crate::paced::{Measure, NamedLane, Period};
 use crate::state::ages::{Ages, Showing};
 use crate::state::motion::{Display, Motion};
 use crate::video::pictures::Pictures;
@@ -46,6 +46,15 @@ pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("picture_max_ns", "picture: slowest", Unit::Nanos, Better::Lower),
     ("picture_unfinished_share", "pictures not whole", Unit::Share, Better::Lower),
 ];
+
+/// Returns the figures of each part.
+pub(super) fn by_lane(lanes: &[NamedLane]) -> Vec<Vec<&'static str>> {
+    let of = |lane: &NamedLane| {
+        let names = FIGURES.iter().map(|(name, ..)| *name);
+        names.filter(|name| name.split('_').next() == Some(lane.name)).collect()
+    };
+    lanes.iter().map(of).collect()
+}
 
 /// Clocks that the figures need.
 pub(super) const CLOCKS: &[(&str, ClockNeed)] = &[

@@ -13,6 +13,9 @@ use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped
 /// Largest number of joined connections: a bit for each.
 pub const MOST: usize = 16;
 
+/// Route of a lane that goes to another far host: a lane that no connection has.
+const NOWHERE: (usize, Lane) = (0, Lane(u16::MAX));
+
 /// Connection that is joined with others.
 pub struct Strand<C: ?Sized = dyn Conn> {
     /// Prefix of the names of its options, before a dot; empty for none.
@@ -63,7 +66,31 @@ impl<C: Conn + ?Sized> JoinedConn<C> {
     /// # Errors
     /// `InvalidInput` if a lane is missing, or if there are too many; otherwise the error of epoll(7).
     pub fn new(strands: Vec<Strand<C>>) -> io::Result<JoinedConn<C>> {
-        let routes = routes(&strands)?;
+        let lanes = strands.iter().map(|strand| strand.lanes.len()).sum();
+        let routes = routes(&strands, lanes)?;
+        match routes.iter().all(Option::is_some) {
+            true => JoinedConn::over(strands, routes),
+            false => Err(wrong(strands.len(), lanes)),
+        }
+    }
+
+    /// Joins the connections to one far host out of several: the lanes that are missing go to others, and this end sends
+    /// nothing on them.
+    ///
+    /// # Errors
+    /// `InvalidInput` if there are too many; otherwise the error of epoll(7).
+    pub fn of_some_lanes(strands: Vec<Strand<C>>) -> io::Result<JoinedConn<C>> {
+        let lanes = strands.iter().flat_map(|strand| &strand.lanes);
+        let lanes = lanes.map(|lane| usize::from(lane.0) + 1).max().unwrap_or(0);
+        let routes = routes(&strands, lanes)?;
+        JoinedConn::over(strands, routes)
+    }
+
+    fn over(
+        strands: Vec<Strand<C>>,
+        routes: Vec<Option<(usize, Lane)>>,
+    ) -> io::Result<JoinedConn<C>> {
+        let routes: Vec<_> = routes.into_iter().map(|route| route.unwrap_or(NOWHERE)).collect();
         let has_fds = strands.iter().any(|strand| strand.conn.readiness().fd.is_some());
         // A single connection needs no epoll set.
         let ready = (has_fds && strands.len() > 1).then(Epoll::new).transpose()?;
@@ -202,8 +229,13 @@ impl<C: Conn + ?Sized> JoinedConn<C> {
 }
 
 /// Returns the strand of each lane, and the lane within it.
-fn routes<C: ?Sized>(strands: &[Strand<C>]) -> io::Result<Vec<(usize, Lane)>> {
-    let lanes = strands.iter().map(|strand| strand.lanes.len()).sum();
+fn routes<C: ?Sized>(
+    strands: &[Strand<C>],
+    lanes: usize,
+) -> io::Result<Vec<Option<(usize, Lane)>>> {
+    if !(1..=MOST).contains(&strands.len()) {
+        return Err(wrong(strands.len(), lanes));
+    }
     let mut routes = vec![None; lanes];
     for (at, strand) in strands.iter().enumerate() {
         for (inner, lane) in (0..).map(Lane).zip(&strand.lanes) {
@@ -212,12 +244,12 @@ fn routes<C: ?Sized>(strands: &[Strand<C>]) -> io::Result<Vec<(usize, Lane)>> {
             }
         }
     }
-    let whole: Option<Vec<_>> = routes.into_iter().collect();
-    whole.filter(|_| (1..=MOST).contains(&strands.len())).ok_or_else(|| {
-        let what =
-            format!("{} connections do not share the lanes from 0 to {lanes}", strands.len());
-        io::Error::new(io::ErrorKind::InvalidInput, what)
-    })
+    Ok(routes)
+}
+
+fn wrong(strands: usize, lanes: usize) -> io::Error {
+    let what = format!("{strands} connections do not share the lanes from 0 to {lanes}");
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 /// Inbox that replaces the lane number of a strand by that of the joined connection.

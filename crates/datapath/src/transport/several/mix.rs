@@ -3,18 +3,22 @@
 //! ```text
 //! mix:events=tcp,state=udp        lane events ──► one connection of tcp
 //!                                 lane state  ──► one connection of udp
+//!
+//! mix:events=tcp,state=udp:to=B   flow 0, lane events ──► one connection of tcp to the first host of --to
+//!                                 flow 1, lane state  ──► one connection of udp to B
 //! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    JoinedConn, MOST, Part, Strand, any_is_kept_up, open_parts, part_listeners, reach, target,
-    weakest,
+    JoinedConn, MOST, Part, Strand, any_is_kept_up, at_node, open_parts, part_listeners, reach,
+    target, weakest,
 };
 use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
 use crate::error::{Error, Result, unknown};
-use crate::spec::{Settings, Spec};
+use crate::spec::typed::Text;
+use crate::spec::{Key, Kind, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::at_once::OpenTask;
 use crate::transport::via::Via;
@@ -28,11 +32,29 @@ const ID: &str = "mix";
 pub(super) const FORM: (&str, &str) = (
     "mix:LANE=CONTENDER,…",
     "each lane of the work over a contender of its own, whose knobs are joined with +, as \
-     mix:events=tcp:cc=bbr+nodelay=on,state=udp; others=CONTENDER carries the lanes that are not named",
+     mix:events=tcp:cc=bbr+nodelay=on,state=udp; others=CONTENDER carries the lanes that are not named; with to=HOST among \
+     its knobs a part has its far end at another host of --to than the first, as mix:events=tcp,state=udp:to=B",
 );
 
+/// Keys of a part beside its contender's.
+const KEYS: &[Key] = &[TO.key()];
+
+const TO: Text = Text::form(
+    "to",
+    Kind::Own { form: "HOST[:PORT]", check: |_| Ok(()), refers: plain },
+    "host of the part's far end, as after --to (the first)",
+);
+
+/// Takes the host of its far end out of a part as typed.
+fn split_host(typed: &str) -> Result<(Spec, Option<String>)> {
+    let mut spec = Spec::parse(typed)?;
+    let own = spec.split_off(KEYS);
+    let host = Settings::check(&own, KEYS)?.text_of(&TO).map(str::to_owned);
+    Ok((spec, host))
+}
+
 /// Name for all lanes that are not named, which share one connection.
-const OTHERS: &str = "others";
+pub(super) const OTHERS: &str = "others";
 
 /// Returns true if `typed` has the form of a mix.
 pub(super) fn is_one(typed: &str) -> bool {
@@ -48,9 +70,18 @@ pub(super) fn typed(parts: impl IntoIterator<Item = (String, String)>) -> String
 /// Returns a mix with the contender of each part rewritten.
 pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut spec = Spec::parse(typed)?;
+    let each = |part: &str| {
+        let (contender, host) = split_host(&part.replace('+', ","))?;
+        let rewritten = rewrite(&contender.to_string())?;
+        let Some(host) = host else { return Ok(rewritten) };
+        let mut whole = Spec::parse(&rewritten)?;
+        whole.options.push((TO.name().to_owned(), host));
+        Ok(whole.to_string())
+    };
     for (lane, part) in &mut spec.options {
-        let rewritten = rewrite(&part.replace('+', ","))
-            .map_err(|why| Error::usage(format!("{ID}:{lane}={part}: {why}")))?;
+        let rewritten: Result<String> = each(part);
+        let rewritten =
+            rewritten.map_err(|why| Error::usage(format!("{ID}:{lane}={part}: {why}")))?;
         *part = rewritten.replace(',', "+");
     }
     Ok(spec.to_string())
@@ -76,14 +107,15 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
                 "{ID}:{lane}={value}: an order of preference within a mix"
             )));
         }
-        let contender = Contender::listed(&typed)
-            .map_err(|why| Error::usage(format!("{ID}:{lane}={value}: {why}")))?;
+        let refuse = |why: Error| Error::usage(format!("{ID}:{lane}={value}: {why}"));
+        let (own, host) = split_host(&typed).map_err(refuse)?;
+        let contender = Contender::listed(&own.to_string()).map_err(refuse)?;
         if contender.via != Via::Direct {
             return Err(Error::usage(format!(
                 "{ID}:{lane}={value}: no relay stands before a part of a mix; leave out via"
             )));
         }
-        Ok(Part { name: lane.clone(), contender, numbers: Vec::new(), lanes: Vec::new() })
+        Ok(Part { name: lane.clone(), contender, numbers: Vec::new(), lanes: Vec::new(), host })
     };
     let parts: Vec<Part> = spec.options.iter().map(part).collect::<Result<_>>()?;
     let transport = Carrier::Made(Arc::new(Mix::of(typed, parts)?));
@@ -97,6 +129,8 @@ struct Mix {
     typed: String,
     info: Info,
     parts: Vec<Part>,
+    /// Number of the far node where its connections arrive; 0 where they are dialled.
+    node: u16,
 }
 
 impl Mix {
@@ -117,7 +151,7 @@ impl Mix {
             is_kept_up: any_is_kept_up(&parts),
             ..Info::KERNEL
         };
-        Ok(Mix { typed: typed.to_owned(), info, parts })
+        Ok(Mix { typed: typed.to_owned(), info, parts, node: 0 })
     }
 
     /// Returns the part that carries each of the work's lanes.
@@ -182,14 +216,17 @@ impl Transport for Mix {
         let guarantees = weakest(&parts, all);
         let mix = Mix::of(&self.typed, parts)?;
         let info = Info { guarantees, ..mix.info };
-        Ok(Some(Carrier::Made(Arc::new(Mix { info, ..mix }))))
+        let node = work.node().unwrap_or_default();
+        Ok(Some(Carrier::Made(Arc::new(Mix { info, node, ..mix }))))
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let parts = self.parts.len();
+        let there = at_node(&self.parts, dial.hello.flow.into());
         let targets =
             (0..parts).map(|part| target(dial, parts, part)).collect::<Result<Vec<_>>>()?;
-        let opens = self.parts.iter().zip(&targets).map(|(part, (to, hello))| {
+        let all = self.parts.iter().zip(&targets).zip(&there).filter(|(_, there)| **there);
+        let opens = all.map(|((part, (to, hello)), _)| {
             let Part { contender, lanes, .. } = part;
             let open = move || {
                 let dial = Dial { to, hello: *hello, knobs: &contender.knobs, lanes, ..*dial };
@@ -198,28 +235,31 @@ impl Transport for Mix {
             OpenTask { name: part.title(), open: Box::new(open) }
         });
         let conns = open_parts(opens.collect())?;
-        self.joins().join(conns.into_iter().map(|(_, conn)| conn).collect())
+        self.joins(&there).join(conns.into_iter().map(|(_, conn)| conn).collect())
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        let listeners = part_listeners(&self.parts, listen.largest_message, listen);
+        let here = at_node(&self.parts, self.node.into());
+        let listeners = part_listeners(&self.parts, &here, listen.largest_message, listen);
         Ok(Box::new(MixListener {
             listeners: listeners?,
-            joins: self.joins(),
+            joins: self.joins(&here),
             waiting: BTreeMap::new(),
         }))
     }
 }
 
 impl Mix {
-    fn joins(&self) -> JoinRules {
+    /// Returns the rules for the connections of the parts that are at one far host.
+    fn joins(&self, there: &[bool]) -> JoinRules {
         let of = |part: &Part| JoinedPart {
             name: part.name.clone(),
             title: part.title(),
             lanes: part.numbers.clone(),
             tells_end: part.info().guarantees.ending == Ending::Told,
         };
-        JoinRules(self.parts.iter().map(of).collect())
+        let parts = self.parts.iter().zip(there).filter(|(_, there)| **there);
+        JoinRules(parts.map(|(part, _)| of(part)).collect())
     }
 }
 
@@ -243,7 +283,7 @@ impl JoinRules {
             lanes: joint.lanes.clone(),
             tells_end: joint.tells_end,
         });
-        let joined = JoinedConn::new(strands.collect());
+        let joined = JoinedConn::of_some_lanes(strands.collect());
         Ok(Box::new(joined.map_err(|e| Error::setup("join the connections of a mix", e))?))
     }
 }

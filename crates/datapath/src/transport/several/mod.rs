@@ -37,6 +37,8 @@ pub struct Part {
     pub numbers: Vec<Lane>,
     /// Services of the lanes of its connection; empty before the work is known.
     pub lanes: Vec<Service>,
+    /// Host of its far end as typed after `--to`; `None` for the first.
+    pub host: Option<String>,
 }
 
 impl Part {
@@ -48,6 +50,38 @@ impl Part {
     fn info(&self) -> &Info {
         self.contender.transport.info()
     }
+}
+
+/// Returns the hosts of the far ends of these parts, each once, in order; the far node `n` is at the host `n`.
+pub fn hosts(parts: &[Part]) -> Vec<Option<&str>> {
+    let mut hosts = Vec::new();
+    for part in parts {
+        if !hosts.contains(&part.host.as_deref()) {
+            hosts.push(part.host.as_deref());
+        }
+    }
+    hosts
+}
+
+/// Returns the host of the far end of the part that carries the lane with this name; `None` for the first.
+pub fn host_of_lane<'a>(parts: &'a [Part], lane: &str) -> Option<&'a str> {
+    let named = |name: &str| parts.iter().find(|part| part.name == name);
+    named(lane).or_else(|| named(mix::OTHERS))?.host.as_deref()
+}
+
+/// Returns the error of a part of `whole` whose far end is to be at the host `name`, which is none of the far `hosts`.
+pub fn no_such_host(whole: &str, name: &str, hosts: &[&str]) -> Error {
+    let those = if hosts.is_empty() { "none".to_owned() } else { hosts.join(", ") };
+    Error::usage(format!(
+        "`{whole}` puts a part at {name}, which is no far host of the race ({those}); add --to {name}"
+    ))
+}
+
+/// Returns for each part whether it is at the far node with this number, one of [`hosts`].
+pub fn at_node(parts: &[Part], node: usize) -> Vec<bool> {
+    let hosts = hosts(parts);
+    let host = hosts.get(node % hosts.len().max(1)).copied().flatten();
+    parts.iter().map(|part| part.host.as_deref() == host).collect()
 }
 
 /// Forms of contenders that consist of others or of commands, with descriptions, for lists.
@@ -172,16 +206,18 @@ fn endpoints(of: &Address, parts: usize) -> Result<&[Address]> {
     }
 }
 
-/// Listens for all `parts`: each at a port of its own, or all at a server's.
+/// Listens for the parts that are `here`: each at a port of its own, or all at a server's.
 fn part_listeners(
     parts: &[Part],
+    here: &[bool],
     largest_message: usize,
     listen: Listen<'_>,
 ) -> Result<Vec<Box<dyn Listener>>> {
     let is_served = matches!(listen.door, ConnectionSource::Handed(_));
     let count = parts.len();
     let doors = sources(listen.door, count)?;
-    let listeners = parts.iter().zip(doors).map(|(part, door)| {
+    let all = parts.iter().zip(doors).zip(here).filter(|(_, here)| **here);
+    let listeners = all.map(|((part, door), _)| {
         let listener = part.contender.transport.listen(Listen {
             at: listen.at,
             token: listen.token,

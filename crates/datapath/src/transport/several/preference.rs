@@ -129,7 +129,7 @@ fn part(whole: &str, typed: &str) -> Result<Part> {
         return Err(refuse("no relay stands before a part of it; leave out via".to_owned()));
     }
     let name = contender.transport.info().id.to_owned();
-    Ok(Part { name, contender, numbers: Vec::new(), lanes: Vec::new() })
+    Ok(Part { name, contender, numbers: Vec::new(), lanes: Vec::new(), host: None })
 }
 
 /// Order of preference, for any work or for a particular one.
@@ -290,7 +290,8 @@ impl Transport for Preference {
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         let token = listen.token;
-        let listeners = part_listeners(&self.parts, listen.largest_message.max(NOTE), listen)?;
+        let listeners =
+            part_listeners(&self.parts, &[true; 2], listen.largest_message.max(NOTE), listen)?;
         let terms = self.terms(self.info.guarantees);
         Ok(Box::new(PreferenceListener::open(listeners, token, terms)?))
     }

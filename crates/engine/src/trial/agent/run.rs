@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::iter;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use deadheat_base::panics::contained;
 
-use crate::contract::{Direction, PeerKind, Side, Store};
+use crate::contract::{Direction, LaneSet, PeerKind, Side, Store};
 use crate::datapath::account::Account;
 use crate::datapath::{option, origin, policer};
 use crate::error::{Error, Result};
@@ -22,8 +21,8 @@ use crate::trial::control::{self, AgentPlan, AgentReport, FromAgent, RelayPlan, 
 use crate::trial::explain::Pass;
 use crate::trial::explain::probed::Probe;
 use crate::trial::path::model_time::{accept_timeout, dial_timeout};
-use crate::trial::{misfit, suited};
-use crate::workload::{Endpoint, NamedFile, Part, Task};
+use crate::trial::{dealt, misfit, suited_at};
+use crate::workload::{Endpoint, NamedFile, Part, SharedTask, Task};
 
 use super::driver::{Flow, Further, SentAllMoment, limited};
 use super::hole;
@@ -102,19 +101,7 @@ fn trial(
     means::begin(&plan, account)?;
     option::limit_path_mtu(plan.mtu);
     origin::leave_from(plan.origin.clone());
-    let task: Arc<dyn Task> = crate::workload::parse(&plan.workload)?.into();
-    let contender = suited(Contender::sent(&plan.contender)?, &*task)?;
-    let at = plan.far_end.as_deref().map(far_end::parse).transpose()?.flatten();
-    let contender = match at {
-        Some(at) => far_end::against(at, contender, task.info())?,
-        None => contender,
-    };
-    if let Some(why) = misfit(&contender, &*task) {
-        return Err(Error::usage(format!(
-            "{} cannot carry {}: {why}",
-            plan.contender, plan.workload
-        )));
-    }
+    let (contender, task) = contender_and_task(&plan)?;
     if plan.pass == Pass::Explain {
         spent::begin();
     }
@@ -166,6 +153,27 @@ fn trial(
     let place = Box::new(move |number| share.place(number % flows_in_all));
     let entrance = listener.map(|listener| Entrance { listener, incoming, place });
     Session::start(control, flows, &plan, parting, entrance)?.finish()
+}
+
+/// Returns the contender and the work of a plan, fitted to each other at this end.
+fn contender_and_task(plan: &AgentPlan) -> Result<(Contender, SharedTask)> {
+    let whole = SharedTask::parse(&plan.workload)?;
+    let node = plan.share.filter(|_| plan.side == Side::Far).map(|share| share.node);
+    let contender = suited_at(Contender::sent(&plan.contender)?, &*whole, node)?;
+    let at = plan.far_end.as_deref().map(far_end::parse).transpose()?.flatten();
+    let contender = match at {
+        Some(at) => far_end::against(at, contender, whole.info())?,
+        None => contender,
+    };
+    match misfit(&contender, &*whole) {
+        Some(why) => {
+            Err(Error::usage(format!("{} cannot carry {}: {why}", plan.contender, plan.workload)))
+        }
+        None => {
+            let task = dealt(&contender, whole);
+            Ok((contender, task))
+        }
+    }
 }
 
 /// Returns the flows of this end.
@@ -261,7 +269,7 @@ fn dial(
 fn further(
     plan: &AgentPlan,
     contender: &Contender,
-    task: &Arc<dyn Task>,
+    task: &SharedTask,
     tickets: &Tickets,
     flow: u16,
 ) -> (Further<dyn Conn>, Option<WayIn>) {
@@ -272,7 +280,7 @@ fn further(
         let (come_in, came_in) = channel();
         return (Further::Accept(came_in), Some(come_in));
     }
-    let (plan, contender, task) = (plan.clone(), contender.clone(), Arc::clone(task));
+    let (plan, contender, task) = (plan.clone(), contender.clone(), task.clone());
     let tickets = tickets.clone();
     let mut number = flow;
     let dial = move || {
@@ -301,6 +309,7 @@ fn make_half(
         guarantees: contender.promised(),
         peer: contender.transport.info().peer,
         recorder: Box::new(Samples::new(keep, task.info().timeout.0)?),
+        carried: LaneSet::ALL,
         store: store.map(|store| Box::new(store) as Box<dyn Store>),
     });
     Ok(match plan.clock {

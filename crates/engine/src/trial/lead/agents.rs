@@ -180,7 +180,13 @@ impl Agents {
         let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
         for contender in [&order.pairing.contender].into_iter().chain(load) {
             if let Via::RelayAt { host } = &contender.via {
-                self.far.meet_relay(host, &mut waiting)?;
+                self.far.meet_relay(host, &mut waiting).map_err(|error| match error {
+                    // The others race without it.
+                    Error::Setup { .. } | Error::Peer { .. } => {
+                        Error::blocked(format!("no relay at {host}: {error}"))
+                    }
+                    error => error,
+                })?;
             }
         }
         Ok(())
@@ -197,6 +203,7 @@ impl Agents {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
             work.origin = server.origin().clone();
+            work.at = self.far.places(&work.contender)?;
         }
         if let Far::Others { typed, origin, .. } = &self.far {
             work = work.at_others(typed, origin, self.blast);

@@ -34,7 +34,7 @@ use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::trial::control::{self, AgentPlan, ForwardPlan, GrantPlace, RelayPlan, Share};
 use crate::trial::path::model_time::accept_timeout;
-use crate::trial::{Order, floods, suited};
+use crate::trial::{Order, dealt, floods, suited};
 
 /// Groups of a trial.
 pub(super) struct Cast {
@@ -59,6 +59,8 @@ pub(super) struct Group {
     pub(super) token: Token,
     /// Number of far nodes; 0 where the kernel answers.
     pub(super) far_nodes: u16,
+    /// Positions of the far hosts in the list of a race, by far node; empty where nodes are dealt over them in order.
+    pub(super) at: Vec<usize>,
     /// True if it is load beside the work.
     pub(super) is_load: bool,
     /// True if its progress is reported while the trial runs.
@@ -121,6 +123,7 @@ impl Group {
         // The near end's work has the length of its file.
         let task = work_by_side[0].clone();
         let contender = suited(order.pairing.contender.clone(), &*task)?;
+        let task = dealt(&contender, task);
         let far_nodes = match contender.transport.info().peer {
             PeerKind::Process | PeerKind::Group => task.info().receivers,
             PeerKind::Kernel
@@ -139,6 +142,7 @@ impl Group {
             assigned,
             token: Token::fresh()?,
             far_nodes,
+            at: Vec::new(),
             is_load: false,
             live: false,
             is_served: false,
@@ -216,9 +220,9 @@ impl Group {
     pub(super) fn far(&self, node: u16, at: Address, grant: Option<GrantPlace>) -> AgentPlan {
         let share = Share { node, nodes: self.far_nodes };
         let share = Some(share).filter(|_| self.far_nodes > 1);
-        let path = at_host(&self.paths, node);
+        let path = self.host_of(node, self.paths.len()).and_then(|host| self.paths[host]);
         let hole = path.and_then(|mtu| mtu.hole(Side::Far));
-        let clock = at_host(&self.clocks, node);
+        let clock = self.host_of(node, self.clocks.len()).and_then(|host| self.clocks[host]);
         let plan = AgentPlan { share, grant, hole, clock, ..self.plan(Side::Far, at) };
         if self.far_end.is_some() {
             // The stand-in is on this host, and connects.
@@ -228,6 +232,17 @@ impl Group {
             true => AgentPlan { contender: self.sized(self.contender.without_files()), ..plan },
             false => plan,
         }
+    }
+
+    /// Returns the position of the host of a far node, out of `hosts` in all; `None` without any.
+    pub(super) fn host_of(&self, node: u16, hosts: usize) -> Option<usize> {
+        let named = self.at.get(usize::from(node)).copied();
+        named.or_else(|| usize::from(node).checked_rem(hosts)).filter(|host| *host < hosts)
+    }
+
+    /// Returns true if a far node is at the host with this position, out of `hosts` in all.
+    pub(super) fn is_at(&self, host: usize, hosts: usize) -> bool {
+        (0..self.far_nodes).any(|node| self.host_of(node, hosts) == Some(host))
     }
 
     /// Returns the plan of a relay at a third host, in front of a far node at the server `to`; `grant` is its place there.
@@ -356,12 +371,6 @@ impl Group {
     fn near_origin(&self) -> Origin {
         if self.contender.via.is_turn() { Origin::default() } else { self.origin.clone() }
     }
-}
-
-/// Returns the known value of the host of a far node; the far nodes are dealt over the hosts in order.
-fn at_host<T: Copy>(hosts: &[Option<T>], node: u16) -> Option<T> {
-    let host = usize::from(node).checked_rem(hosts.len())?;
-    hosts.get(host).copied().flatten()
 }
 
 /// Returns the CPUs that the work leaves free, for the ends of a load.

@@ -11,9 +11,11 @@ use crate::host::placement::Ends;
 use crate::path::{Family, PathKind};
 use crate::time::Nanos;
 use crate::transport::far_end::FarEnd;
-use crate::transport::{Address, Contender, unserved};
+use crate::transport::{Address, Contender, several, unserved};
 use crate::trial::control::remote::{Redial, RemoteServer, ServerWait};
 use crate::trial::{EmulatedPath, PathFacts, Reconnection, TrialOutcome};
+
+use super::cast::Group;
 
 /// Location of the far end.
 #[derive(Debug)]
@@ -285,17 +287,34 @@ impl Far {
         self.hosts().first().map(|far| &*far.server)
     }
 
-    /// Returns the server of a far node; `None` without a server.
-    pub(super) fn server_of(&mut self, node: u16) -> Option<&mut RemoteServer> {
+    /// Returns the server of the far host with this position; `None` without a server.
+    pub(super) fn server_at(&mut self, host: usize) -> Option<&mut RemoteServer> {
         let Far::Servers(FarServers { hosts, .. }) = self else { return None };
-        let at = usize::from(node).checked_rem(hosts.len())?;
-        hosts.get_mut(at).map(|far| &mut *far.server)
+        hosts.get_mut(host).map(|far| &mut *far.server)
     }
 
-    /// Returns the address of the server of a far node; `None` without a server.
-    pub(super) fn address_of(&self, node: u16) -> Option<SocketAddr> {
-        let at = usize::from(node).checked_rem(self.hosts().len())?;
-        self.hosts().get(at).map(|far| far.server.address)
+    /// Returns the address of the server of a group's far node; `None` without a server.
+    pub(super) fn address_of(&self, group: &Group, node: u16) -> Option<SocketAddr> {
+        let host = group.host_of(node, self.hosts().len())?;
+        self.hosts().get(host).map(|far| far.server.address)
+    }
+
+    /// Returns the positions of the hosts of a contender's parts, by far node; none where they are dealt in order.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a part is at a host that is not among the far ones.
+    pub(super) fn places(&self, contender: &Contender) -> Result<Vec<usize>> {
+        let parts = several::hosts(contender.transport.parts());
+        if parts.iter().all(Option::is_none) {
+            return Ok(Vec::new());
+        }
+        let of = |host: &Option<&str>| {
+            let Some(name) = *host else { return Ok(0) };
+            let found = self.hosts().iter().position(|far| far.host == name);
+            let names: Vec<&str> = self.hosts().iter().map(|far| far.host.as_str()).collect();
+            found.ok_or_else(|| several::no_such_host(&contender.spec.to_string(), name, &names))
+        };
+        parts.iter().map(of).collect()
     }
 }
 

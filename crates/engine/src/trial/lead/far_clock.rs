@@ -140,7 +140,9 @@ impl FarClocks {
             }
             found.push(clock.conclude([&reading, &after], &name, need));
         }
-        let clocks = far.hosts().len().min(cast.work.far_nodes.max(1).into());
+        let hosts = far.hosts().len();
+        let at_work = (0..hosts).filter(|host| cast.work.is_at(*host, hosts)).count();
+        let clocks = hosts.min(at_work.max(1));
         if found.len() < clocks || far.others().is_some() {
             forget(ClockNeed::Offset, &*cast.work.task, record);
         }
@@ -262,8 +264,7 @@ impl FarClock {
 
 /// Returns a link for echoes to a far host of a trial; `None` if its clock is not compared.
 fn link(far: &Far, host: usize, cast: &Cast, stop: &Arc<AtomicBool>) -> Result<Option<Link>> {
-    // The far nodes are dealt over the hosts in order.
-    let has_work = host < usize::from(cast.work.far_nodes);
+    let has_work = cast.work.is_at(host, far.hosts().len());
     let Some(server) = far.hosts().get(host).filter(|_| has_work).map(|one| &one.server) else {
         return Ok(None);
     };

@@ -155,7 +155,7 @@ impl PathProbes {
             let lasts = if found.is_blocked() && udp.is_some() { found.holds } else { LASTS };
             found.age(now) >= lasts
         });
-        match self.blocked(udp) {
+        match self.blocked(pairing) {
             Some(why) => Err(Error::blocked(why)),
             None => Ok(()),
         }
@@ -200,7 +200,10 @@ impl PathProbes {
                 effective.insert("path_mtu_by".to_owned(), narrow.source().to_owned());
             }
         }
-        let before = self.hole();
+        let count = far.hosts().len();
+        let nodes = 0..work.far_nodes.max(1);
+        let hosts: Vec<usize> = nodes.filter_map(|node| work.host_of(node, count)).collect();
+        let before = self.hole(&hosts);
         if !record.valid || is_lossy(record) {
             self.refresh(far, stop, |found, now| found.age(now) >= found.holds);
         }
@@ -213,7 +216,7 @@ impl PathProbes {
             })
             .collect();
         let is_new = before.is_none() || is_lossy(record);
-        let hole = self.hole().filter(|_| unknown.is_none() && is_new);
+        let hole = self.hole(&hosts).filter(|_| unknown.is_none() && is_new);
         if let (Some(why), Some(hole)) = (&mut record.why_invalid, hole) {
             why.push_str(&format!("; {hole}"));
         }
@@ -237,11 +240,12 @@ impl PathProbes {
         {
             return error;
         }
-        let before = self.hole();
+        let hosts = hosts_of(far, pairing);
+        let before = self.hole(&hosts);
         self.refresh(far, stop, |found, now| found.age(now) >= found.holds);
         // A hole that was known stops ends before they start, so what breaks down amid the work does so for another reason.
-        let hole = self.hole().filter(|_| !is_broken || before.is_none());
-        let blocked = self.blocked(over_udp(pairing));
+        let hole = self.hole(&hosts).filter(|_| !is_broken || before.is_none());
+        let blocked = self.blocked(pairing);
         match (hole, blocked) {
             (None, None) => error,
             (_, Some(blocked)) => Error::blocked(blocked),
@@ -273,15 +277,21 @@ impl PathProbes {
         }
     }
 
-    fn hole(&self) -> Option<String> {
-        let holes: Vec<String> = self.found.iter().filter_map(FoundPath::black_hole).collect();
+    /// Describes the black holes on the paths to these hosts, if there are any.
+    fn hole(&self, hosts: &[usize]) -> Option<String> {
+        let found = hosts.iter().filter_map(|host| self.found.get(*host));
+        let holes: Vec<String> = found.filter_map(FoundPath::black_hole).collect();
         (!holes.is_empty()).then(|| holes.join("; "))
     }
 
     /// Returns the reason why a contender over UDP of a trial cannot get through, if there is one.
-    fn blocked(&self, udp: Option<(&Contender, CastPart)>) -> Option<String> {
-        let (contender, part) = udp?;
-        let why = self.found.iter().find_map(FoundPath::no_udp)?;
+    fn blocked(&self, pairing: &Pairing) -> Option<String> {
+        let (contender, part) = over_udp(pairing)?;
+        let hosts = match part {
+            CastPart::Work => pairing.task.info().receivers.into(),
+            CastPart::Load => 1,
+        };
+        let why = self.found.iter().take(hosts).find_map(FoundPath::no_udp)?;
         Some(match part {
             CastPart::Work => why,
             CastPart::Load => format!("the load {} beside it: {why}", contender.spec),
@@ -296,6 +306,14 @@ impl PathProbes {
             "lower the MTU (mtu={mtu}B for contenders that have it, `ip route change … mtu {mtu}` at both hosts for all), set \
              net.ipv4.tcp_mtu_probing=1 for TCP, send smaller messages, or have the firewalls on the way let ICMP pass"
         )
+    }
+}
+
+/// Returns the positions of the far hosts that a trial of this pairing reaches.
+fn hosts_of(far: &Far, pairing: &Pairing) -> Vec<usize> {
+    match far.places(&pairing.contender) {
+        Ok(places) if !places.is_empty() => places,
+        _ => (0..far.hosts().len()).take(pairing.task.info().receivers.into()).collect(),
     }
 }
 

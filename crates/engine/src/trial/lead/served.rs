@@ -103,9 +103,9 @@ impl OpeningStep {
             let step = move |node, at, role| OpeningStep { at, group, node, role };
             let both = move |node| {
                 let relay = relay.map(|at| step(node, at, NodeRole::Relay));
-                [Some(step(node, far.address_of(node), NodeRole::FarEnd)), relay]
+                [Some(step(node, far.address_of(one, node), NodeRole::FarEnd)), relay]
             };
-            (0..one.far_nodes).flat_map(both).flatten()
+            (0..one.far_nodes).flat_map(both).flatten().collect::<Vec<_>>()
         };
         let mut steps: Vec<OpeningStep> = groups.iter().enumerate().flat_map(of).collect();
         steps.sort();
@@ -124,7 +124,8 @@ impl ServedCast {
         let mut servers = places.collect::<Result<Vec<_>>>()?;
         let mut relays: Vec<(String, ServerPlaces)> = Vec::new();
         for group in [&cast.work].into_iter().chain(&cast.loads) {
-            (0..group.far_nodes).for_each(|node| servers[usize::from(node) % count].nodes += 1);
+            let hosts = (0..group.far_nodes).filter_map(|node| group.host_of(node, count));
+            hosts.for_each(|host| servers[host].nodes += 1);
             let Some(host) = group.relay_host() else { continue };
             match relays.iter_mut().find(|(known, _)| known == host) {
                 Some((_, places)) => places.nodes += group.far_nodes,
@@ -144,8 +145,8 @@ impl ServedCast {
     /// # Errors
     /// As of [`RemoteServer::connection`], `check_cast` and `check_relays`.
     pub(super) fn connect(&self, far: &mut Far, waiting: &mut ServerWait<'_>) -> Result<()> {
-        for (at, places) in (0..).zip(&self.servers) {
-            let Some(server) = far.server_of(at) else { continue };
+        for (at, places) in self.servers.iter().enumerate() {
+            let Some(server) = far.server_at(at).filter(|_| places.nodes > 0) else { continue };
             if self.needs_grants {
                 server.check_cast()?;
             }
@@ -173,8 +174,8 @@ impl ServedCast {
         far: &mut Far,
         stop: &Arc<AtomicBool>,
     ) -> Result<(Link, Option<GrantPlace>)> {
-        let at = usize::from(number) % self.servers.len();
-        let (Some(server), Some(places)) = (far.server_of(number), self.servers.get_mut(at)) else {
+        let at = group.host_of(number, self.servers.len()).unwrap_or_default();
+        let (Some(server), Some(places)) = (far.server_at(at), self.servers.get_mut(at)) else {
             return Err(Error::usage("a far end without a server"));
         };
         let ServedNode { link, place } = places.take(group, server, stop)?;

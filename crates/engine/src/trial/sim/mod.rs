@@ -12,7 +12,7 @@ use deadheat_base::panics::contained;
 
 use super::control::AgentReport;
 use super::{Order, Pairing, PathFacts, Record, Runner};
-use crate::contract::{Ending, Framing, Lane, Reach, Service, Side, WaitMode};
+use crate::contract::{Ending, Framing, Lane, LaneSet, Reach, Service, Side, WaitMode};
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::host::placement::{Load, Placement};
@@ -424,6 +424,7 @@ impl SimulatedCast<'_> {
             guarantees: self.contender.promised(),
             peer: self.contender.transport.info().peer,
             recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
+            carried: LaneSet::ALL,
             store: None,
         });
         let sampler = Sampler::new(self.order.interval, flows);

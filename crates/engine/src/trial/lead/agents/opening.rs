@@ -94,7 +94,7 @@ impl Agents {
         let open = ToAgent::Open(Box::new(plan));
         let at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
         // The port that control reached is used; behind a NAT the server knows another one.
-        let at = self.far.address_of(node).map_or(at, Address::Ip);
+        let at = self.far.address_of(group, node).map_or(at, Address::Ip);
         let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) else {
             return Ok(((link, at), Vec::new()));
         };
@@ -114,7 +114,7 @@ impl Agents {
         node: u16,
         served: Option<&mut ServedCast>,
     ) -> Result<(Link, Address)> {
-        let (Some(served), Some(to)) = (served, self.far.address_of(node)) else {
+        let (Some(served), Some(to)) = (served, self.far.address_of(group, node)) else {
             return Err(Error::usage("a relay without a server"));
         };
         let (ServedNode { mut link, place }, at) =
