@@ -190,7 +190,8 @@ pub(super) struct RaceArgs {
     secret_file: Option<PathBuf>,
     /// Encrypt control, and talk only to the server whose key this is (or that in DEADHEAT_PIN)
     ///
-    /// `deadheat serve` prints its pin when it starts. The data that is raced is as its contender sends it.
+    /// `deadheat serve` prints its pin when it starts. The data that is raced is as its contender sends it. Of a far end of
+    /// others that shows a certificate it is the key in that, whoever vouches for it.
     #[arg(long, value_name = "sha256:HEX", hide_short_help = true)]
     pin: Option<String>,
     /// Afterwards, show where the time goes

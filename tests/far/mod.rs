@@ -500,6 +500,7 @@ pub(crate) fn plan() -> AgentPlan {
         clock: None,
         far_end: None,
         onward: None,
+        far_pin: None,
         side: Side::Far,
         contender: "udp".into(),
         workload: "bulk:bytes=1MB".into(),

@@ -18,15 +18,15 @@ use crate::path::{DEADHEAT, can};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running `deadheat serve` with responders.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
     lines: Receiver<String>,
     /// Lines about its responders.
-    answered: Vec<String>,
+    pub(crate) answered: Vec<String>,
 }
 
 impl Serving {
-    fn start(args: &[&str]) -> Serving {
+    pub(crate) fn start(args: &[&str]) -> Serving {
         let mut child = Command::new(DEADHEAT)
             .args(["serve", "--bind", "127.0.0.1:0"])
             .args(args)
@@ -51,13 +51,13 @@ impl Serving {
     }
 
     /// Returns the port at which the clients of this kind are answered.
-    fn port(&self, clients: &str) -> String {
+    pub(crate) fn port(&self, clients: &str) -> String {
         let line = self.answered.iter().find(|line| line.contains(clients)).unwrap();
         let (_, at) = line.split_once("127.0.0.1:").unwrap();
         at.chars().take_while(char::is_ascii_digit).collect()
     }
 
-    fn line_with(&self, words: &str) -> String {
+    pub(crate) fn line_with(&self, words: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|_| panic!("no line with `{words}`"));
@@ -68,7 +68,7 @@ impl Serving {
     }
 
     /// Ends it; returns its summary.
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         self.interrupt();
         let summary = self.line_with("stopped;");
         assert_eq!(self.child.wait().unwrap().code(), Some(0));

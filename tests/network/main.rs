@@ -10,12 +10,14 @@ mod emulated;
 mod external;
 mod hosts;
 mod mtu;
+mod ndt7;
 mod net;
 mod others;
 mod path;
 #[allow(clippy::unwrap_used)] // A test fails by panicking.
 #[path = "../common/pem.rs"]
 mod pem;
+mod quicperf;
 mod remote;
 #[path = "../common/remote_cells.rs"]
 mod remote_cells;

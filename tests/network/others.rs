@@ -15,12 +15,12 @@ use crate::remote::race_across;
 const PATH: &str = "delay=5ms,loss=1%,rate=50mbit";
 
 /// Runs `far` on the far host of a path until it listens, and a race of one block with these arguments on the near one.
-fn race(far: &str, args: &[&str], dir: &Path) -> Value {
+pub(crate) fn race(far: &str, args: &[&str], dir: &Path) -> Value {
     race_across(&[PATH, "--far", far], &[args, &["--seed", "1"]].concat(), dir)
 }
 
 /// The trials of an outcome, with the name of their contender.
-fn trials(outcome: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(crate) fn trials(outcome: &Value) -> impl Iterator<Item = (&str, &Value)> {
     outcome["trials"].as_array().unwrap().iter().map(|trial| {
         let contender = trial["contender"].as_u64().unwrap() as usize;
         (outcome["contenders"][contender]["spec"].as_str().unwrap(), trial)
@@ -28,7 +28,7 @@ fn trials(outcome: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Whether a warning of a race says that its far end is one of others.
-fn says_so(outcome: &Value, what: &str) -> bool {
+pub(crate) fn says_so(outcome: &Value, what: &str) -> bool {
     let warnings = outcome["warnings"].as_array().unwrap();
     let mut own = warnings.iter().filter(|warning| warning["code"] == "far_end_of_others");
     own.any(|warning| warning["message"].as_str().unwrap().contains(what))

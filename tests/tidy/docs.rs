@@ -191,7 +191,8 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         | PeerKind::Sink
         | PeerKind::Meter
         | PeerKind::DuplexMeter
-        | PeerKind::Origin => {}
+        | PeerKind::Origin
+        | PeerKind::Responder => {}
         PeerKind::Kernel | PeerKind::Opener => words.push("answered by the far kernel"),
         PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }

@@ -160,6 +160,9 @@ pub enum PeerKind {
     DuplexMeter,
     /// A program of others that answers each request with a document, whose length it decides.
     Origin,
+    /// A program of others that takes all that a connection sends it, answers with as many bytes as it is asked for, and
+    /// ends its answer once it has everything.
+    Responder,
 }
 
 impl PeerKind {

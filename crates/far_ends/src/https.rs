@@ -97,7 +97,8 @@ impl FarEnd for Https {
         let purpose = purpose(task, dial.hello.flow);
         let application = Box::new(Exchange::new(Request::of(locator), over, purpose));
         let protocols = if over == PlainProtocol::Quic { OVER_QUIC } else { OVER_TLS };
-        let terms = ApplicationTerms { name: locator.name.clone(), protocols, application };
+        let (name, pin) = (locator.name.clone(), locator.pin.clone());
+        let terms = ApplicationTerms { name, pin, protocols, application };
         let conn = inside.open_encrypted(dial, terms)?;
         let time = task.planned.filter(|_| purpose != Use::Messages);
         Ok(VisitConn::around(conn, time))

@@ -13,6 +13,8 @@ mod host;
 mod https;
 mod iperf3;
 mod irtt;
+mod ndt7;
+mod quicperf;
 pub mod readers;
 mod reflected;
 pub mod responders;
@@ -27,6 +29,8 @@ use transport::far_end::FarEnd;
 /// Every far end, in the order in which lists show them.
 pub const ALL: &[&dyn FarEnd] = &[
     &iperf3::Iperf3,
+    &quicperf::QuicPerf,
+    &ndt7::Ndt7,
     &irtt::Irtt,
     &stamp::Stamp,
     &https::Https,

@@ -22,6 +22,7 @@ use crate::units::Bytes;
 use end::QuicEnd;
 use layer::Layer;
 
+mod acknowledged;
 mod application;
 mod ecn;
 mod end;

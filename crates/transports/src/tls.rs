@@ -42,6 +42,8 @@ mod kernel;
 mod process;
 mod unbuffered;
 
+pub(super) use application::refused;
+
 /// TLS over TCP over IPv4 and IPv6.
 pub(super) struct Tls;
 
@@ -165,8 +167,7 @@ impl PlainTransport for Tls {
     fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
         let (token, tickets) = (dial.hello.token, dial.tickets);
         let own = TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?;
-        let others = Some(TrustedName::new(&terms.name, terms.protocols)?);
-        let flavour = TlsFlavour { others, ..own };
+        let flavour = own.against_others(&terms.name, terms.pin.as_deref(), terms.protocols)?;
         let (socket, connect_ns) = tcp::connect(TLS, dial, |socket| flavour.apply(socket))?;
         flavour.connected(&socket)?;
         application::open(socket, flavour, terms.application, (dial.to, connect_ns))
@@ -242,6 +243,20 @@ impl TlsFlavour {
             tickets,
             others,
         })
+    }
+
+    /// Makes the far end a program of others with this name, which speaks one of `protocols`.
+    ///
+    /// # Errors
+    /// As of [`TrustedName::with_pin`].
+    pub(super) fn against_others(
+        self,
+        name: &str,
+        pin: Option<&str>,
+        protocols: &'static [&'static str],
+    ) -> Result<TlsFlavour> {
+        let others = Some(TrustedName::with_pin(name, pin, protocols)?);
+        Ok(TlsFlavour { others, ..self })
     }
 
     fn terms(&self) -> HandshakeTerms<'_> {
@@ -332,7 +347,7 @@ impl Flavour for TlsFlavour {
         read.insert("cipher".to_owned(), cipher.to_owned());
         read.insert("key_exchange".to_owned(), identity::KEY_EXCHANGE.to_owned());
         let certificate = match &self.others {
-            Some(_) => identity::VOUCHED.to_owned(),
+            Some(others) => others.certificate_word().to_owned(),
             None => identity::certificate_word(self.certificate.as_deref()),
         };
         read.insert(CERTIFICATE.name().to_owned(), certificate);

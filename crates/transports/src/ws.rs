@@ -14,11 +14,14 @@ use crate::spec::{Key, Kind};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::tls::{self, OFFLOAD, RECORD, TlsFlavour};
+use crate::transport::application::MessageTerms;
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
 };
 
 mod conn;
+mod others;
 
 use conn::WsConn;
 
@@ -149,6 +152,10 @@ impl Transport for Wss {
         tcp::check_settings(WSS, key, value, place)
     }
 
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         let below = TlsFlavour::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
         tcp::dial(WSS, dial, WsFlavour { below, around: RECORD })
@@ -159,6 +166,27 @@ impl Transport for Wss {
         tcp::listen(WSS, listen, WsFlavour { below, around: RECORD })
     }
 }
+
+impl PlainTransport for Wss {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Wss
+    }
+
+    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        Err(ungreeted(PlainProtocol::Wss, dial))
+    }
+
+    fn open_messages(&self, dial: &Dial<'_>, terms: MessageTerms) -> Result<Box<dyn Conn>> {
+        let own = TlsFlavour::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
+        let flavour = own.against_others(&terms.name, terms.pin.as_deref(), BELOW)?;
+        let (socket, connect_ns) = tcp::connect(WSS, dial, |socket| flavour.apply(socket))?;
+        flavour.connected(&socket)?;
+        others::connect(socket, flavour, terms, (dial, connect_ns))
+    }
+}
+
+/// Protocol that a WebSocket begins with (RFC 7301).
+const BELOW: &[&str] = &["http/1.1"];
 
 /// WebSocket over a byte stream.
 #[derive(Clone)]

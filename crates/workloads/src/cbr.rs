@@ -337,6 +337,7 @@ impl Task for CbrTask {
                 "its far end only echoes, so nobody could receive or count what is offered"
             }
             PeerKind::Sink => "its far end counts nothing",
+            PeerKind::Responder => "its far end takes and sends bytes as fast as it can; bulk fits",
             PeerKind::Origin => "its far end answers requests, and sends nothing on a schedule",
             PeerKind::Meter if self.directions.len() > 1 => {
                 "its far end is driven one way at a time; give direction=up or direction=down"

@@ -374,7 +374,8 @@ impl Task for PingTask {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        if peer.is_meter() || matches!(peer, PeerKind::Sink | PeerKind::Origin) {
+        let one_way = [PeerKind::Sink, PeerKind::Origin, PeerKind::Responder];
+        if peer.is_meter() || one_way.contains(&peer) {
             return Some("its far end sends no message back".to_owned());
         }
         let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();

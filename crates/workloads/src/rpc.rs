@@ -385,7 +385,8 @@ impl Task for Calls {
     }
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let is_answered = peer.runs_the_work() || peer == PeerKind::Origin;
+        let others = [PeerKind::Origin, PeerKind::Responder];
+        let is_answered = peer.runs_the_work() || others.contains(&peer);
         (!is_answered).then(|| {
             "its far end only echoes or counts, and has no response of another size".to_owned()
         })

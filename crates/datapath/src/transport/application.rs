@@ -8,6 +8,7 @@
 //! ```
 
 use super::Effective;
+use crate::time::Nanos;
 
 /// Application protocol of a far end of others, at the end that asks.
 ///
@@ -34,6 +35,49 @@ pub trait Application: Send {
         streams: &mut dyn Streams,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), String>;
+
+    /// Acts on arrivals, without handing anything over.
+    ///
+    /// # Errors
+    /// A violation of the protocol.
+    fn attend(&mut self, _streams: &mut dyn Streams) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Takes bulk data to send; returns how many of the bytes there was room for.
+    ///
+    /// # Errors
+    /// The reason why the far end takes no more.
+    fn give(&mut self, _bytes: &[u8], _streams: &mut dyn Streams) -> Result<usize, String> {
+        Err("it takes requests, and no bulk data".to_owned())
+    }
+
+    /// Ends what this end sends, after all that it has taken.
+    fn finish(&mut self, _streams: &mut dyn Streams) {}
+
+    /// Returns the time at which it acts by itself; `None` for not before another call.
+    fn next_deadline(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Acts after that time.
+    ///
+    /// # Errors
+    /// The step that the far end has not taken in time.
+    fn on_deadline(&mut self, _now: Nanos, _streams: &mut dyn Streams) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns true if the far end has confirmed all that it was sent, so that the connection may be closed.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// Returns the step that it waits for, for the error of a connection that is lost: `before its first answer`; `None`
+    /// where an error says enough without it.
+    fn awaits(&self) -> Option<String> {
+        None
+    }
 
     /// Returns true if nothing more will arrive.
     fn has_ended(&self) -> bool;
@@ -68,6 +112,11 @@ pub trait Streams {
     /// The reason why nothing more arrives, such as that the peer reset the stream.
     fn read(&mut self, stream: u64, take: &mut dyn FnMut(&[u8])) -> Result<bool, String>;
 
+    /// Returns a number that grows with each acknowledgement of the peer; 0 where they are not counted.
+    fn acknowledged(&self) -> u64 {
+        0
+    }
+
     /// Wants no more of a stream of the peer's, for the reason `code`.
     fn stop(&mut self, stream: u64, code: u32);
 }
@@ -76,8 +125,61 @@ pub trait Streams {
 pub struct ApplicationTerms {
     /// Name of the host, which its certificate has to prove.
     pub name: String,
+    /// SHA-256 of the public key that its certificate has to have instead, as typed; absent if authorities vouch for it.
+    pub pin: Option<String>,
     /// Protocols that this end speaks, the preferred first (RFC 7301).
     pub protocols: &'static [&'static str],
     /// Application protocol.
     pub application: Box<dyn Application>,
+}
+
+/// Application on a connection that carries bulk data one way in binary messages, and text messages beside it (WebSocket).
+///
+/// Errors are sentences about the far end, and end the connection.
+pub trait MessageApplication: Send {
+    /// Reads a text message of the far end, to which `sent` bytes of data were sent so far.
+    ///
+    /// # Errors
+    /// What cannot be true, or has no place in the protocol.
+    fn text(&mut self, message: &str, sent: u64) -> Result<(), String>;
+
+    /// Returns the length of the next message of data, after `sent` bytes.
+    fn next_len(&self, sent: u64) -> usize;
+
+    /// Returns the step that it waits for, for errors: `amid the upload`.
+    fn awaits(&self) -> String;
+
+    /// Returns the facts that are known of the far end, as options in effect.
+    fn effective(&self) -> Effective;
+}
+
+/// Way of the data of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataWay {
+    /// This end sends.
+    Out,
+    /// The far end sends, from the upgrade on.
+    In,
+}
+
+/// Terms of a connection with messages to a program of others.
+pub struct MessageTerms {
+    /// Name of the host, which its certificate has to prove.
+    pub name: String,
+    /// SHA-256 of the public key that its certificate has to have instead, as typed; absent if authorities vouch for it.
+    pub pin: Option<String>,
+    /// Host, with its port if one was typed.
+    pub authority: String,
+    /// Path of the upgrade, with its query.
+    pub resource: String,
+    /// Protocol of the messages (`Sec-WebSocket-Protocol`).
+    pub subprotocol: &'static str,
+    /// Largest message that the far end may send, in bytes.
+    pub largest: usize,
+    /// Way of the data.
+    pub way: DataWay,
+    /// Time after the upgrade at which this end stops what the far end sends.
+    pub stops_after: Option<Nanos>,
+    /// Application.
+    pub application: Box<dyn MessageApplication>,
 }

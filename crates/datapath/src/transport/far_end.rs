@@ -8,6 +8,8 @@
 //! Meter    the same                           →  takes or sends, and counts    a stand-in here, which drives its control
 //! Origin   contender, with an application     →  answers with documents        what the near end got was sent
 //!          protocol of the far end on it
+//! Responder the same                          →  takes, and sends what it is  the end of its answer confirms all
+//!                                                asked for
 //! ```
 //! No far end is in this crate: the program hands them in ([`ALL`]). None names a transport or a workload: a transport
 //! says of itself which protocol it is ([`PlainTransport`]), and a workload which kind of peer it can do without.
@@ -24,7 +26,7 @@ use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
-use crate::contract::{Guarantees, PeerKind};
+use crate::contract::{Framing, Guarantees, PeerKind};
 use crate::error::{Error, Result};
 use crate::figures::list;
 use crate::handed_in::HandedIn;
@@ -244,6 +246,8 @@ pub struct FarEndAt<'a> {
     pub host: &'a str,
     /// Path behind the host, with its slash; empty if none was typed.
     pub path: &'a str,
+    /// SHA-256 of the public key that it has to prove, as typed; `None` if none was given.
+    pub pin: Option<&'a str>,
 }
 
 /// Object at a host, as typed.
@@ -255,6 +259,8 @@ pub struct Locator {
     pub name: String,
     /// Path behind the host, with its slash.
     pub path: String,
+    /// SHA-256 of the public key that it has to prove, as typed; absent if authorities vouch for it.
+    pub pin: Option<String>,
 }
 
 impl From<FarEndAt<'_>> for Locator {
@@ -269,7 +275,8 @@ impl From<FarEndAt<'_>> for Locator {
         };
         let name = name.split_once('%').map_or(name, |(address, _)| address);
         let path = if at.path.is_empty() { "/" } else { at.path };
-        Locator { authority: at.host.to_owned(), name: name.to_owned(), path: path.to_owned() }
+        let [authority, name, path] = [at.host, name, path].map(str::to_owned);
+        Locator { authority, name, path, pin: at.pin.map(str::to_owned) }
     }
 }
 
@@ -281,11 +288,11 @@ pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
     let Some((id, rest)) = typed.split_once(SCHEME_END) else { return Ok(None) };
     let end = find(id)?;
     if !end.takes_path() {
-        return Ok(Some(FarEndAt { end, host: rest.trim_end_matches('/'), path: "" }));
+        return Ok(Some(FarEndAt { end, host: rest.trim_end_matches('/'), path: "", pin: None }));
     }
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     match path.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
-        None => Ok(Some(FarEndAt { end, host, path })),
+        None => Ok(Some(FarEndAt { end, host, path, pin: None })),
         Some(c) => Err(Error::usage(format!(
             "--to {typed}: {c:?} has no place in the path; a URL has it as %{:02X}, and # with what follows stays with a browser",
             u32::from(c)
@@ -394,18 +401,23 @@ struct AgainstFarEnd {
 }
 
 fn info_of(inside: &Info, peer: PeerKind) -> Info {
+    let guarantees = match peer {
+        // It takes and sends bytes, whatever messages they are in.
+        PeerKind::Responder => {
+            let framing = Framing::ByteStream;
+            Guarantees { framing, largest_message: None, ..inside.guarantees }
+        }
+        // Attempts to connect are messages that nobody repeats.
+        PeerKind::Opener => Guarantees::DATAGRAMS,
+        _ => inside.guarantees,
+    };
     Info {
         id: inside.id,
         label: inside.label,
         colour: inside.colour,
         implementation: inside.implementation,
         summary: inside.summary,
-        // Attempts to connect are messages that nobody repeats.
-        guarantees: if peer == PeerKind::Opener {
-            Guarantees::DATAGRAMS
-        } else {
-            inside.guarantees
-        },
+        guarantees,
         peer,
         reach: inside.reach,
         framing_bytes: inside.framing_bytes,

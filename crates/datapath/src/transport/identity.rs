@@ -31,7 +31,7 @@ use crate::spec::typed::{Optional, Preset, Text};
 mod others;
 mod timed;
 
-pub use others::{NO_EARLY_DATA, TrustedName, UNTRUSTED, VOUCHED};
+pub use others::{NO_EARLY_DATA, TrustedName, UNTRUSTED};
 
 /// Error of setting up TLS. It does not occur with checked knobs, so a message is enough.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -323,6 +323,14 @@ impl Identity {
         Ok(Identity { key, certificate: certificate.der().clone(), others: Vec::new() })
     }
 
+    /// Returns the SHA-256 of its public key (its SubjectPublicKeyInfo in DER, as in RFC 7469).
+    ///
+    /// # Errors
+    /// If its certificate is none.
+    pub fn key_digest(&self) -> Result<[u8; 32], Failure> {
+        Ok(others::key_in(&self.certificate)?)
+    }
+
     /// Reads an identity from a PEM file (RFC 7468): certificates, the far end's first, and its private key.
     fn read(file: &str) -> Result<Identity, Failure> {
         let bytes = foreign::file::read(Path::new(file), LARGEST_PEM)?;
@@ -379,6 +387,8 @@ pub enum ProofKind {
     Certificate,
     /// Proof by its public key alone (RFC 7250).
     RawKey,
+    /// Proof by a certificate, of which the public key alone counts.
+    KeyInCertificate,
 }
 
 /// Verifier that accepts only the peer with one certificate or key, known by its SHA-256.
@@ -403,7 +413,10 @@ impl ServerCertVerifier for PinnedVerifier {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let shown: [u8; 32] = Sha256::digest(shown).into();
+        let shown = match self.shows {
+            ProofKind::KeyInCertificate => others::key_in(shown)?,
+            ProofKind::Certificate | ProofKind::RawKey => Sha256::digest(shown).into(),
+        };
         match self.expected {
             Some(expected) if shown != expected => {
                 Err(rustls::Error::General((self.refusal)(shown, expected)))
@@ -429,7 +442,9 @@ impl ServerCertVerifier for PinnedVerifier {
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
         match self.shows {
-            ProofKind::Certificate => verify_tls13_signature(message, shown, signed, algorithms),
+            ProofKind::Certificate | ProofKind::KeyInCertificate => {
+                verify_tls13_signature(message, shown, signed, algorithms)
+            }
             ProofKind::RawKey => {
                 let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
                 verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use super::application::ApplicationTerms;
+use super::application::{ApplicationTerms, MessageTerms};
 use super::{Conn, Dial};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
@@ -26,6 +26,8 @@ pub enum PlainProtocol {
     Tls,
     /// QUIC (RFC 9000).
     Quic,
+    /// WebSocket over TLS (RFC 6455).
+    Wss,
 }
 
 impl PlainProtocol {
@@ -44,6 +46,7 @@ impl fmt::Display for PlainProtocol {
             PlainProtocol::Sctp => "SCTP",
             PlainProtocol::Tls => "TLS",
             PlainProtocol::Quic => "QUIC",
+            PlainProtocol::Wss => "WebSocket over TLS",
         })
     }
 }
@@ -70,6 +73,18 @@ pub trait PlainTransport: Send + Sync {
         Err(Error::usage(format!(
             "the far end at {} takes encrypted connections, not {over}",
             dial.to
+        )))
+    }
+
+    /// Opens an encrypted connection with an application on its messages.
+    ///
+    /// # Errors
+    /// As [`PlainTransport::open_encrypted`].
+    fn open_messages(&self, dial: &Dial<'_>, _terms: MessageTerms) -> Result<Box<dyn Conn>> {
+        Err(Error::usage(format!(
+            "the far end at {} takes connections with messages, not {}",
+            dial.to,
+            self.protocol()
         )))
     }
 }

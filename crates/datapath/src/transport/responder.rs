@@ -94,6 +94,11 @@ pub trait OpenResponder: Send {
     /// Returns the address of its port.
     fn local_addr(&self) -> SocketAddr;
 
+    /// Returns what its clients need to know beside the address, as the end of a sentence.
+    fn more(&self) -> Option<String> {
+        None
+    }
+
     /// Answers clients until `stop` is readable. The thread that calls it has no privileges: it opens no file, and binds
     /// no port below 1024.
     ///

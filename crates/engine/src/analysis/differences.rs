@@ -168,7 +168,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Sink
             | PeerKind::Meter
             | PeerKind::DuplexMeter
-            | PeerKind::Origin => "a process".into(),
+            | PeerKind::Origin
+            | PeerKind::Responder => "a process".into(),
             PeerKind::Kernel | PeerKind::Opener => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
@@ -185,7 +186,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Sink
             | PeerKind::Meter
             | PeerKind::DuplexMeter
-            | PeerKind::Origin => "one for each connection".into(),
+            | PeerKind::Origin
+            | PeerKind::Responder => "one for each connection".into(),
         },
         matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
                   once for each receiver",

@@ -112,7 +112,9 @@ impl Request {
             && let Some(FarEndAt { end, host, .. }) = far_end::parse(typed)?
         {
             let address = reach::find(host, end.info().port, &route)?;
-            return Ok(Far::Others { typed: typed.clone(), end, address, origin: route.origin });
+            let pin = credentials.pin.as_ref().map(ToString::to_string);
+            let (typed, origin) = (typed.clone(), route.origin);
+            return Ok(Far::Others { typed, end, address, origin, pin });
         }
         let mut servers: Vec<FarHost> = Vec::new();
         for host in hosts.names() {

@@ -165,6 +165,7 @@ pub(super) fn admit(
         // A server drives no far end of others for its clients.
         far_end: None,
         onward: plan.onward,
+        far_pin: None,
     };
     let (place, flows) = (plan.grant, task.info().flows.len());
     let connections = connections(&contender, task.info());

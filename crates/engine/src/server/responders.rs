@@ -43,6 +43,8 @@ struct ResponderTally {
     info: &'static ResponderInfo,
     at: SocketAddr,
     is_keyed: bool,
+    /// Facts for clients beside the address, as the end of a sentence.
+    more: Option<String>,
     clients: AtomicU64,
 }
 
@@ -58,7 +60,8 @@ impl OpenResponders {
             let opened = responder.open(SocketAddr::new(at, *port), key.map(str::as_bytes))?;
             let (info, at) = (responder.info(), opened.local_addr());
             let clients = AtomicU64::new(0);
-            tallies.push(ResponderTally { info, at, is_keyed: key.is_some(), clients });
+            let (is_keyed, more) = (key.is_some(), opened.more());
+            tallies.push(ResponderTally { info, at, is_keyed, more, clients });
             open.push(opened);
         }
         Ok(OpenResponders { open: Mutex::new(open), tallies })
@@ -67,12 +70,13 @@ impl OpenResponders {
     /// Returns a sentence on each: its clients, its port, and its answers.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
         self.tallies.iter().map(|tally| {
-            let ResponderTally { info, at, is_keyed, .. } = tally;
+            let ResponderTally { info, at, is_keyed, more, .. } = tally;
+            let more = more.as_ref().map_or_else(String::new, |more| format!("; {more}"));
             let answers = info.answers.iter();
             let turn = answers.clone().any(|one| one.load == ResponderLoad::Turn);
             let over: Vec<&str> = answers.map(|one| one.over).collect();
             format!(
-                "{} are answered at {at}, {}{}{}",
+                "{} are answered at {at}, {}{}{}{more}",
                 info.clients,
                 over.join(" and "),
                 if turn {

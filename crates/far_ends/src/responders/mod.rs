@@ -7,6 +7,7 @@ mod arrivals;
 mod echo;
 mod iperf3;
 mod irtt;
+mod quic_perf;
 mod stamp;
 mod table;
 
@@ -16,5 +17,10 @@ mod testing;
 use crate::transport::responder::Responder;
 
 /// Every responder, in the order in which lists show them.
-pub const ALL: &[&dyn Responder] =
-    &[&iperf3::Iperf3Responder, &irtt::IrttResponder, &stamp::StampResponder, &echo::EchoResponder];
+pub const ALL: &[&dyn Responder] = &[
+    &iperf3::Iperf3Responder,
+    &irtt::IrttResponder,
+    &stamp::StampResponder,
+    &echo::EchoResponder,
+    &quic_perf::QuicPerfResponder,
+];

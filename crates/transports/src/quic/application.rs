@@ -12,9 +12,10 @@ use super::layer::Layer;
 use super::{STREAM, end_of};
 use crate::contract::{Framing, Guarantees, Lane};
 use crate::error::{Error, Result};
+use crate::time::Nanos;
 use crate::transport::application::{Application, ApplicationTerms, Streams};
 use crate::transport::identity::{NO_EARLY_DATA, Resume, Tickets, TrustedName, UNTRUSTED};
-use crate::transport::userspace::{Opening, Protocol, dial_others};
+use crate::transport::userspace::{Opening, Protocol, State, dial_others};
 use crate::transport::{Conn, Dial, Effective, Info};
 
 /// Facts of a connection whose messages the application protocol makes and takes.
@@ -24,7 +25,7 @@ static INFO: Info = Info {
     ..STREAM
 };
 
-/// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1).
+/// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1), which other protocols take as any other.
 const CLOSED: VarInt = VarInt::from_u32(0x100);
 
 /// Opens a connection to a program of others.
@@ -32,21 +33,19 @@ const CLOSED: VarInt = VarInt::from_u32(0x100);
 /// # Errors
 /// [`Error::Blocked`] if nothing answers there; [`Error::Peer`] if the far end refuses, or cannot prove its name.
 pub(super) fn dial(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-    let ApplicationTerms { name, protocols, application } = terms;
-    let trusted = TrustedName::new(&name, protocols)?;
-    let spoken = protocols.join(", ");
+    let ApplicationTerms { name, pin, protocols, application } = terms;
+    let trusted = TrustedName::with_pin(&name, pin.as_deref(), protocols)?;
     let application = RefCell::new(Some(application));
     let make = |opening: &Opening<'_>| -> Result<Box<dyn Protocol>> {
         let own = end_of(INFO.id, &Layer::NONE, opening, Some(&trusted))?;
         let Some(application) = application.borrow_mut().take() else { return Ok(Box::new(own)) };
         let tickets = opening.tickets.clone();
-        Ok(Box::new(own.asking(Asking { name: name.clone(), application, tickets })))
+        Ok(Box::new(own.asking(Asking::new(name.clone(), application, tickets))))
     };
     dial_others(&INFO, dial, &make).map_err(|error| match error {
-        Error::Blocked { .. } => Error::blocked(format!(
-            "sent the first packets of a QUIC connection ({spoken}) to UDP {} for {}; no handshake came about: either nothing \
-             answers QUIC there, or the way drops UDP",
-            dial.to, dial.timeout
+        // As quinn words CONNECTION_REFUSED (RFC 9000, 20.1).
+        Error::Peer { who, what } if what.contains("refused to accept") => Error::blocked(format!(
+            "{who}: it refuses connections; it may serve others now ({what})"
         )),
         Error::Peer { who, what } if what.contains("certificate") => {
             Error::peer(who, format!("{what}; {UNTRUSTED}"))
@@ -61,9 +60,29 @@ pub(super) struct Asking {
     pub(super) name: String,
     application: Box<dyn Application>,
     tickets: Tickets,
+    closing: Closing,
+    /// True once the connection was open.
+    has_begun: bool,
+}
+
+/// Progress of this end's close of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    /// The work goes on.
+    NotYet,
+    /// The work has ended, and the connection closes once the far end has confirmed all.
+    Wanted,
+    /// The connection is closed, and the packet that says so has not left.
+    Begun,
+    /// The packet has left.
+    Done,
 }
 
 impl Asking {
+    fn new(name: String, application: Box<dyn Application>, tickets: Tickets) -> Asking {
+        Asking { name, application, tickets, closing: Closing::NotYet, has_begun: false }
+    }
+
     /// Begins on a connection that takes data.
     pub(super) fn begin(&mut self, connection: &mut Connection) -> std::result::Result<(), String> {
         let data = connection.crypto_session().handshake_data();
@@ -72,13 +91,15 @@ impl Asking {
         let protocol =
             data.and_then(|data| data.protocol).or_else(|| self.tickets.noted_protocol());
         self.tickets.note_protocol(protocol.as_deref());
-        self.application.begin(protocol.as_deref(), &mut QuicStreams(connection))
+        self.has_begun = true;
+        let begun = self.application.begin(protocol.as_deref(), &mut QuicStreams(connection));
+        begun.map_err(|why| self.at_its_step(&why))
     }
 
     /// Takes a message of the work; returns its length, or 0 if there is no room for it.
     pub(super) fn ask(&mut self, connection: &mut Connection, message: &[u8]) -> io::Result<usize> {
         let taken = self.application.ask(message, &mut QuicStreams(connection));
-        let taken = taken.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        let taken = taken.map_err(|why| self.broken(&why))?;
         Ok(if taken { message.len() } else { 0 })
     }
 
@@ -88,9 +109,23 @@ impl Asking {
         connection: &mut Connection,
         take: &mut dyn FnMut(Lane, &[u8]) -> usize,
     ) -> std::result::Result<(), String> {
-        self.application.read(&mut QuicStreams(connection), &mut |message| {
+        let read = self.application.read(&mut QuicStreams(connection), &mut |message| {
             take(Lane(0), message);
-        })
+        });
+        read.map_err(|why| self.at_its_step(&why))
+    }
+
+    /// Returns the error of a far end that violates the application's protocol.
+    fn broken(&self, why: &str) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, self.at_its_step(why))
+    }
+
+    /// Returns the sentence with the step of the protocol in front, if there is one.
+    fn at_its_step(&self, why: &str) -> String {
+        match self.application.awaits().filter(|_| self.has_begun) {
+            Some(awaited) => format!("{awaited}: {why}"),
+            None => why.to_owned(),
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -107,6 +142,86 @@ impl Asking {
         match (asked, asking) {
             (Resume::Early, Some(_)) if !is_early => NO_EARLY_DATA,
             _ => asked.word(),
+        }
+    }
+
+    /// Lets the application act on arrivals.
+    pub(super) fn attend(
+        &mut self,
+        connection: &mut Connection,
+    ) -> std::result::Result<(), String> {
+        if matches!(self.closing, Closing::Begun | Closing::Done) {
+            return Ok(());
+        }
+        let attended = self.application.attend(&mut QuicStreams(connection));
+        attended.map_err(|why| self.at_its_step(&why))
+    }
+
+    /// Takes bulk data; returns how many of the bytes there was room for.
+    pub(super) fn give(&mut self, connection: &mut Connection, bytes: &[u8]) -> io::Result<usize> {
+        let given = self.application.give(bytes, &mut QuicStreams(connection));
+        given.map_err(|why| self.broken(&why))
+    }
+
+    /// Ends what this end sends.
+    pub(super) fn finish(&mut self, connection: &mut Connection) {
+        if self.closing == Closing::NotYet {
+            self.application.finish(&mut QuicStreams(connection));
+            self.closing = Closing::Wanted;
+        }
+    }
+
+    /// Returns true, once, if the connection is to be closed now.
+    pub(super) fn closes_now(&mut self) -> bool {
+        let is_over = self.closing == Closing::Wanted && self.application.is_settled();
+        if is_over {
+            self.closing = Closing::Begun;
+        }
+        is_over
+    }
+
+    /// Notes that nothing is left to be sent.
+    pub(super) fn all_left(&mut self) {
+        if self.closing == Closing::Begun {
+            self.closing = Closing::Done;
+        }
+    }
+
+    /// Returns true if the far end has all, and the end of a connection that the work has ended.
+    pub(super) fn is_drained(&self) -> bool {
+        match self.closing {
+            Closing::NotYet => self.application.is_settled(),
+            Closing::Wanted | Closing::Begun => false,
+            Closing::Done => true,
+        }
+    }
+
+    /// Returns the state of a connection that was lost for the reason `why`: open, if this end has closed it.
+    pub(super) fn lost(&self, why: &str) -> State {
+        match self.closing {
+            Closing::Begun | Closing::Done => State::Open,
+            Closing::NotYet | Closing::Wanted => State::Closed(self.at_its_step(why)),
+        }
+    }
+
+    /// Returns the time at which the application acts by itself.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let is_open = matches!(self.closing, Closing::NotYet | Closing::Wanted);
+        self.application.next_deadline().filter(|_| is_open)
+    }
+
+    /// Lets the application act, if its time has come.
+    pub(super) fn on_deadline(
+        &mut self,
+        connection: &mut Connection,
+        now: Nanos,
+    ) -> std::result::Result<(), String> {
+        match self.next_deadline() {
+            Some(due) if due <= now => {
+                let acted = self.application.on_deadline(now, &mut QuicStreams(connection));
+                acted.map_err(|why| self.at_its_step(&why))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -162,6 +277,11 @@ impl Streams for QuicStreams<'_> {
             take(&chunk);
             true
         })
+    }
+
+    fn acknowledged(&self) -> u64 {
+        // Datagrams that bring acknowledgements, and nothing else while no data arrives.
+        self.0.stats().frame_rx.acks
     }
 
     fn stop(&mut self, number: u64, code: u32) {

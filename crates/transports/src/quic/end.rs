@@ -8,27 +8,29 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, ConnectionStats, DatagramEvent, Dir, Endpoint,
-    Event, Incoming, StreamEvent,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
+    StreamEvent,
 };
 
+use super::ECN;
+use super::acknowledged::Acknowledged;
 use super::application::Asking;
 use super::ecn::{self, Ecn};
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
 use super::qlog::{PacketDirection, Qlog};
 use super::setup::{OWN_STREAM_WINDOW, QuicSetup};
-use super::{AROUND, ECN};
 use crate::contract::{Lane, Side};
-use crate::measurements::TcpView;
 use crate::time::Nanos;
+use crate::transport::Effective;
 use crate::transport::frame::PREFIX;
-use crate::transport::identity::{self, NAME, Resume};
+use crate::transport::identity::{NAME, Resume};
 use crate::transport::userspace::{
     Epoch, LimitTimes, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State,
     Transmit, nowhere,
 };
-use crate::transport::{Effective, effective_options};
+
+mod facts;
 
 /// Address of the peer. The state machine never reads it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
@@ -55,6 +57,8 @@ pub(super) struct QuicEnd {
     session: Option<Box<dyn Session>>,
     /// Application protocol of a program of others, in place of lanes.
     asking: Option<Asking>,
+    /// Bytes of packets that a program of others has acknowledged.
+    acked: Option<Acknowledged>,
     /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
     scratch: Vec<u8>,
@@ -96,6 +100,7 @@ impl QuicEnd {
             lanes: Lanes::new(opening.lanes, layer.heads),
             session: (layer.session)(opening.side),
             asking: None,
+            acked: setup.acked,
             answers: VecDeque::new(),
             scratch: Vec::new(),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
@@ -153,7 +158,13 @@ impl QuicEnd {
                 Event::Connected if self.is_early && !connection.accepted_0rtt() => {
                     self.state = State::Closed("the far end refused early data".to_owned());
                 }
-                Event::ConnectionLost { reason } => self.state = State::Closed(reason.to_string()),
+                Event::ConnectionLost { reason } => {
+                    let reason = reason.to_string();
+                    self.state = match &self.asking {
+                        Some(asking) => asking.lost(&reason),
+                        None => State::Closed(reason),
+                    };
+                }
                 Event::Stream(StreamEvent::Opened { dir: Dir::Uni })
                     if self.session.is_none() && self.asking.is_none() =>
                 {
@@ -182,6 +193,19 @@ impl QuicEnd {
         if is_open && self.state == State::Handshaking {
             self.begin();
         }
+        self.attend_application();
+    }
+
+    /// Lets the application protocol of a program of others act on arrivals.
+    fn attend_application(&mut self) {
+        let (Some(asking), Some((_, connection))) = (&mut self.asking, &mut self.connection) else {
+            return;
+        };
+        if self.state == State::Open
+            && let Err(why) = asking.attend(connection)
+        {
+            self.state = State::Closed(why);
+        }
     }
 
     /// Limits the bytes that quinn stores by the current congestion window. Otherwise it would store a whole window of
@@ -197,16 +221,6 @@ impl QuicEnd {
         let least = LEAST_WINDOW * u64::from(connection.current_mtu());
         let kept = WINDOWS_KEPT * connection.congestion_state().window().max(least);
         connection.set_send_window(kept.min(window));
-    }
-
-    /// Returns the current maximum packet size in bytes.
-    fn packet(&self) -> u32 {
-        match (self.headers, &self.connection) {
-            (Some(headers), Some((_, connection))) => {
-                headers + u32::from(connection.stats().path.current_mtu)
-            }
-            _ => self.mtu,
-        }
     }
 
     /// Logs datagrams, all of `size` bytes but the last, and the connection's statistics after them.
@@ -328,6 +342,9 @@ impl Protocol for QuicEnd {
         if let Err(error) = self.lanes.offer_the_rest(connection) {
             self.state = State::Closed(error.to_string());
         }
+        if self.asking.as_mut().is_some_and(Asking::closes_now) {
+            Asking::close(connection, now);
+        }
         // quinn writes from a buffer's start only.
         let sent = if batch.is_empty() {
             connection.poll_transmit(now, most, batch)
@@ -345,13 +362,17 @@ impl Protocol for QuicEnd {
         });
         match sent {
             Some(sent) => self.note(at, PacketDirection::Sent, &batch[start..], sent.segment),
-            None => self.note_wait(at),
+            None => {
+                self.asking.iter_mut().for_each(Asking::all_left);
+                self.note_wait(at);
+            }
         }
         sent
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
-        self.due
+        let asking = self.asking.as_ref().and_then(Asking::next_deadline);
+        self.due.into_iter().chain(asking).min()
     }
 
     fn on_deadline(&mut self, at: Nanos) {
@@ -361,6 +382,11 @@ impl Protocol for QuicEnd {
         let now = self.epoch.instant(at);
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(now);
+            if let Some(asking) = &mut self.asking
+                && let Err(why) = asking.on_deadline(connection, at)
+            {
+                self.state = State::Closed(why);
+            }
         }
         self.attend();
         self.bound_what_is_kept();
@@ -376,7 +402,10 @@ impl Protocol for QuicEnd {
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
         let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
         if let Some(asking) = &mut self.asking {
-            return asking.ask(connection, bytes);
+            return match rest {
+                Rest::Kept => asking.ask(connection, bytes),
+                Rest::Left => asking.give(connection, bytes),
+            };
         }
         self.lanes.write(connection, lane, bytes, rest)
     }
@@ -392,11 +421,11 @@ impl Protocol for QuicEnd {
         }
     }
 
-    fn finish(&mut self, now: Nanos, lane: Lane) {
-        if let (Some(_), Some((_, connection))) = (&self.asking, &mut self.connection) {
-            return Asking::close(connection, self.epoch.instant(now));
+    fn finish(&mut self, _now: Nanos, lane: Lane) {
+        match (&mut self.asking, &mut self.connection) {
+            (Some(asking), Some((_, connection))) => asking.finish(connection),
+            _ => self.lanes.finish(lane),
         }
-        self.lanes.finish(lane);
     }
 
     fn has_ended(&self, lane: Lane) -> bool {
@@ -407,58 +436,17 @@ impl Protocol for QuicEnd {
     /// While data is unacknowledged its timer runs, and no other timer does for long: there are no idle timeouts and no
     /// keep-alives.
     fn is_drained(&self) -> bool {
+        if let Some(asking) = &self.asking {
+            return asking.is_drained();
+        }
         !self.lanes.any_reliable() || (!self.lanes.wait() && self.due.is_none())
     }
 
     fn stats(&self) -> ProtocolStats {
-        let stats = self.connection.as_ref().map(|(_, connection)| connection.stats());
-        let (packets, resent) = stats.map_or((0, 0), |stats| {
-            (stats.frame_tx.stream + stats.frame_tx.datagram, stats.path.lost_packets)
-        });
-        let resent = (self.lanes.any_reliable() || self.asking.is_some()).then_some(resent);
-        let view = stats.map(|ConnectionStats { path, .. }| {
-            self.held.add_to(TcpView {
-                cwnd_bytes: path.cwnd,
-                mss_bytes: u64::from(path.current_mtu),
-                srtt_ns: nanoseconds(path.rtt),
-                min_rtt_ns: nanoseconds(path.min_rtt),
-                retransmits: path.lost_packets,
-                data_segs_out: Some(path.sent_packets),
-                congestion_events: Some(path.congestion_events),
-                ..TcpView::default()
-            })
-        });
-        ProtocolStats {
-            packets: Some(packets.saturating_sub(resent.unwrap_or(0))),
-            resent,
-            header_bytes: AROUND,
-            view,
-            ..ProtocolStats::default()
-        }
+        self.counters()
     }
 
     fn effective(&self) -> Effective {
-        let window = match self.window {
-            Some(window) => format!("{window} B"),
-            None => format!("{OWN_STREAM_WINDOW} B (each stream)"),
-        };
-        let acknowledgements =
-            self.connection.as_ref().map_or(0, |(_, connection)| connection.stats().frame_rx.acks);
-        let mut all = effective_options([
-            ("cc", self.control.to_owned()),
-            ("cipher", self.cipher.to_owned()),
-            ("key_exchange", identity::KEY_EXCHANGE.to_owned()),
-            (identity::CERTIFICATE.name(), self.certificate.clone()),
-            (
-                "resume",
-                Asking::resumed(self.asking.as_ref(), self.resume, self.is_early).to_owned(),
-            ),
-            ("ecn", self.ecn.word(acknowledgements).to_owned()),
-            ("window", window),
-            ("qlog", self.qlog.as_ref().map_or_else(|| "off".to_owned(), Qlog::effective)),
-            ("mtu", format!("{} B", self.packet())),
-        ]);
-        all.extend(self.asking.iter().flat_map(Asking::effective));
-        all
+        self.options()
     }
 }

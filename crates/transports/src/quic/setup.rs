@@ -1,6 +1,7 @@
 //! Configuration of both ends: windows, congestion control, and TLS.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -8,6 +9,7 @@ use quinn_proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, V
 use rustls::crypto::ring::cipher_suite;
 use sha2::{Digest, Sha256};
 
+use super::acknowledged::Acknowledged;
 use super::layer::Layer;
 use super::{CONTROL, PACKET, QuicControl, WINDOW};
 use crate::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
@@ -18,6 +20,8 @@ pub(super) struct QuicSetup {
     pub(super) endpoint: EndpointConfig,
     pub(super) client: ClientConfig,
     pub(super) server: ServerConfig,
+    /// Counter of what a program of others acknowledges.
+    pub(super) acked: Option<Acknowledged>,
     pub(super) control: &'static str,
     pub(super) cipher: &'static str,
     pub(super) certificate: String,
@@ -26,6 +30,10 @@ pub(super) struct QuicSetup {
     /// True if packets keep their initial size; otherwise path MTU discovery finds the largest.
     pub(super) is_mtu_fixed: bool,
 }
+
+/// Time without a packet after which a program of others is shown that this end is there: as a rule it gives a
+/// connection up after 30 s.
+const ALIVE: Duration = Duration::from_secs(10);
 
 /// Default window of a stream (`TransportConfig::default`), in bytes.
 pub(super) const OWN_STREAM_WINDOW: u64 = 1_250_000;
@@ -43,13 +51,12 @@ impl QuicSetup {
         others: Option<&TrustedName>,
     ) -> Result<QuicSetup, Failure> {
         let window = opening.knobs.find(&WINDOW).map(|size| size.0);
-        let is_mtu_fixed = opening.knobs.find(&PACKET).is_some() && others.is_none();
-        let control = opening.knobs.get(&CONTROL);
-        let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
-            QuicControl::Cubic => Arc::new(CubicConfig::default()),
-            QuicControl::Reno => Arc::new(NewRenoConfig::default()),
-            QuicControl::Bbr => Arc::new(BbrConfig::default()),
+        let is_mtu_fixed = match others {
+            None => opening.knobs.find(&PACKET).is_some(),
+            Some(_) => opening.knobs.given(PACKET.name()),
         };
+        let control = opening.knobs.get(&CONTROL);
+        let acked = others.map(|_| Acknowledged::default());
         let whole = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX);
         let (payload, first) = match is_mtu_fixed {
             true => (whole(payload), whole(payload)),
@@ -60,9 +67,12 @@ impl QuicSetup {
             .max_concurrent_uni_streams((u32::from(super::MOST_LANES) + layer.streams).into())
             .initial_mtu(first)
             .max_idle_timeout(None)
-            .congestion_controller_factory(factory);
+            .congestion_controller_factory(controllers(control, acked.as_ref()));
         if is_mtu_fixed {
             transport.mtu_discovery_config(None);
+        }
+        if others.is_some() {
+            transport.keep_alive_interval(Some(ALIVE));
         }
         if let Some(window) = window {
             set_windows(&mut transport, window)?;
@@ -94,13 +104,14 @@ impl QuicSetup {
         let mut server = ServerConfig::with_crypto(Arc::new(far));
         server.transport_config(transport).migration(false);
         let certificate = match others {
-            Some(_) => identity::VOUCHED.to_owned(),
+            Some(others) => others.certificate_word().to_owned(),
             None => identity::certificate_word(asked),
         };
         Ok(QuicSetup {
             endpoint,
             client,
             server,
+            acked,
             control: CONTROL.word(control),
             cipher,
             certificate,
@@ -121,6 +132,22 @@ fn set_windows(transport: &mut TransportConfig, window: u64) -> Result<(), Failu
         .datagram_receive_buffer_size(Some(window as usize))
         .datagram_send_buffer_size(1 << 20);
     Ok(())
+}
+
+/// Returns the maker of congestion controllers, which count in `acked` if that is given.
+fn controllers(
+    control: QuicControl,
+    acked: Option<&Acknowledged>,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
+        QuicControl::Cubic => Arc::new(CubicConfig::default()),
+        QuicControl::Reno => Arc::new(NewRenoConfig::default()),
+        QuicControl::Bbr => Arc::new(BbrConfig::default()),
+    };
+    match acked {
+        Some(acked) => acked.counting(factory),
+        None => factory,
+    }
 }
 
 /// Returns the suite of the first packets, which is fixed (RFC 9001, 5.2).

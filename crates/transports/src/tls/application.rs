@@ -55,7 +55,7 @@ pub(super) fn open(
 }
 
 /// Returns the error of a handshake that failed.
-fn refused(to: &Address, error: io::Error) -> Error {
+pub(crate) fn refused(to: &Address, error: io::Error) -> Error {
     let who = format!("{} at {to}", INFO.label);
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {

@@ -27,12 +27,23 @@ const REQUEST: &str = "ws://deadheat/";
 const CONTROL: usize = 125;
 
 /// Byte stream below, as the library uses it.
-struct LowerStream<C> {
+pub(super) struct LowerStream<C> {
     channel: C,
     /// Longest wait of a call.
-    patience: Patience,
+    pub(super) patience: Patience,
     /// Number of receiving calls that may still be made.
-    calls: u32,
+    pub(super) calls: u32,
+}
+
+impl<C> LowerStream<C> {
+    /// Creates a stream for a handshake.
+    pub(super) fn new(channel: C) -> LowerStream<C> {
+        LowerStream { channel, patience: Patience::Block, calls: u32::MAX }
+    }
+
+    pub(super) fn channel(&self) -> &C {
+        &self.channel
+    }
 }
 
 impl<C: Channel> Read for LowerStream<C> {
@@ -89,7 +100,7 @@ impl<F: Flavour> WsConn<F> {
         connect_ns: u64,
     ) -> io::Result<WsConn<F>> {
         let began = Monotonic.now();
-        let wire = LowerStream { channel, patience: Patience::Block, calls: u32::MAX };
+        let wire = LowerStream::new(channel);
         let most = Some(largest_message.max(CONTROL));
         let config = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
         let socket = match side {
@@ -199,7 +210,7 @@ impl<F: Flavour> WsConn<F> {
 }
 
 /// Continues a handshake until it is complete.
-fn see_through<R: HandshakeRole>(
+pub(super) fn see_through<R: HandshakeRole>(
     begun: Result<R::FinalResult, HandshakeError<R>>,
     began: Nanos,
 ) -> io::Result<R::FinalResult> {
@@ -217,7 +228,7 @@ fn see_through<R: HandshakeRole>(
     }
 }
 
-fn failed(error: tungstenite::Error) -> io::Error {
+pub(super) fn failed(error: tungstenite::Error) -> io::Error {
     match error {
         tungstenite::Error::Io(e) => e,
         other => io::Error::new(io::ErrorKind::InvalidData, format!("WebSocket: {other}")),

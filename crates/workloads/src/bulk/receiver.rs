@@ -72,7 +72,7 @@ impl BulkReceiver {
     /// Makes the receiver the end that asks, if its peer is an origin.
     pub(super) fn from(self, peer: PeerKind) -> BulkReceiver {
         let asked = match peer {
-            PeerKind::Origin => RequestTime::First,
+            PeerKind::Origin | PeerKind::Responder => RequestTime::First,
             _ => RequestTime::Never,
         };
         BulkReceiver { asked, ..self }

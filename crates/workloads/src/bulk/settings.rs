@@ -229,7 +229,11 @@ impl Terms {
             PeerKind::Origin if self.directions != [Direction::Down] => {
                 Some("its far end sends documents, and takes none; direction=down fits")
             }
-            PeerKind::Sink | PeerKind::Meter | PeerKind::DuplexMeter | PeerKind::Origin => None,
+            PeerKind::Sink
+            | PeerKind::Meter
+            | PeerKind::DuplexMeter
+            | PeerKind::Origin
+            | PeerKind::Responder => None,
         }
     }
 

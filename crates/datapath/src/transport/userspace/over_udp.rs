@@ -184,8 +184,8 @@ pub struct Sockets {
 }
 
 /// End of a connection.
-struct OverUdp {
-    session: Session,
+pub(super) struct OverUdp {
+    pub(super) session: Session,
     socket: DatagramSocket,
     /// Socket on which datagrams arrive; absent where it is [`OverUdp::socket`].
     arrivals: Option<DatagramSocket>,
@@ -199,14 +199,16 @@ struct OverUdp {
     welcome: [u8; hello::LEN],
     side: Side,
     rx: ReceiveEngine,
-    connect: Nanos,
-    network_errors: u64,
+    pub(super) connect: Nanos,
+    pub(super) network_errors: u64,
     terms: HeaderTerms,
     arrived: ArrivedHeader,
+    /// True if the protocol is ended with the connection: a far end of others learns it in no other way.
+    pub(super) parts: bool,
 }
 
 impl OverUdp {
-    fn new(
+    pub(super) fn new(
         info: &'static Info,
         sockets: Sockets,
         ends: &Ends,
@@ -255,11 +257,12 @@ impl OverUdp {
             network_errors: 0,
             terms: HeaderTerms::of(asked.knobs),
             arrived: sockets.arrived,
+            parts: false,
         })
     }
 
     /// Runs the protocol's handshake; returns its duration.
-    fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
+    pub(super) fn shake_hands(&mut self, ends: &Ends, deadline: Nanos) -> Result<Nanos> {
         let began = Monotonic.now();
         let failed = |e| Error::setup(format!("shake hands with {} over UDP", ends.peer), e);
         // Comes before any arrival: a near end begins.
@@ -324,7 +327,7 @@ impl OverUdp {
 
     /// Sends the protocol's outgoing datagrams, as far as there is room.
     #[inline]
-    fn transmit(&mut self, now: Nanos) -> io::Result<()> {
+    pub(super) fn transmit(&mut self, now: Nanos) -> io::Result<()> {
         self.owes_transmit = false;
         loop {
             let protocol = &mut *self.session.protocol;
@@ -446,7 +449,9 @@ impl Conn for OverUdp {
             self.take_arrivals(Patience::None)?;
         }
         self.session.on_deadline(now);
-        self.transmit(now)
+        self.transmit(now)?;
+        // A far end of others may fail while the flow has nothing to send or to receive any more.
+        if self.parts { self.check_open() } else { Ok(()) }
     }
 
     fn stamps(&mut self) -> io::Result<&mut Stamps> {

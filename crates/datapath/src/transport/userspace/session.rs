@@ -26,6 +26,8 @@ pub(super) struct Session {
     /// Pattern that the bulk data of a byte stream repeats, and the number of its bytes that were written.
     pattern: Box<[u8]>,
     written: u64,
+    /// True if bulk data is bytes even without a decoder.
+    bulk_is_bytes: bool,
     /// Piece of a file on its way to the protocol.
     piece: Vec<u8>,
     bulk: BulkMessage,
@@ -65,12 +67,28 @@ impl Session {
             info,
             pattern: if is_stream { pattern() } else { Box::default() },
             written: 0,
+            bulk_is_bytes: false,
             piece: Vec::new(),
             bulk: BulkMessage::default(),
             arrived: 0,
             ip_header: opening.ip_header,
             mtu,
         })
+    }
+
+    /// Makes bulk data bytes, though messages keep their boundaries: so programs of others take both.
+    pub(super) fn carry_bulk_as_bytes(&mut self) {
+        (self.bulk_is_bytes, self.pattern) = (true, pattern());
+    }
+
+    /// Returns the name of the transport for people.
+    pub(super) fn label(&self) -> &'static str {
+        self.info.label
+    }
+
+    /// Returns true if any datagram has arrived.
+    pub(super) fn has_received(&self) -> bool {
+        self.arrived > 0
     }
 
     /// Returns true if the protocol uses ECN.
@@ -173,7 +191,8 @@ impl Session {
 
     /// Writes as much of `source` as there is room for.
     pub(super) fn pump(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
-        match self.lanes.first().is_some_and(|track| track.decoder.is_some()) {
+        match self.bulk_is_bytes || self.lanes.first().is_some_and(|track| track.decoder.is_some())
+        {
             true => self.pump_bytes(now, source),
             false => self.pump_messages(now, source),
         }

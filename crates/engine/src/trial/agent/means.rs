@@ -143,6 +143,7 @@ mod tests {
             clock: None,
             far_end: None,
             onward: None,
+            far_pin: None,
             side,
             contender: String::new(),
             workload: workload.into(),

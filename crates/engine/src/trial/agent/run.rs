@@ -12,7 +12,7 @@ use crate::datapath::account::Account;
 use crate::datapath::{option, origin, policer};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use crate::transport::far_end;
+use crate::transport::far_end::{self, FarEndAt};
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::Hello;
 use crate::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets, spent};
@@ -162,7 +162,10 @@ fn contender_and_task(plan: &AgentPlan) -> Result<(Contender, SharedTask)> {
     let contender = suited_at(Contender::sent(&plan.contender)?, &*whole, node)?;
     let at = plan.far_end.as_deref().map(far_end::parse).transpose()?.flatten();
     let contender = match at {
-        Some(at) => far_end::against(at, contender, whole.info())?,
+        Some(at) => {
+            let at = FarEndAt { pin: plan.far_pin.as_deref(), ..at };
+            far_end::against(at, contender, whole.info())?
+        }
         None => contender,
     };
     match misfit(&contender, &*whole) {

@@ -322,6 +322,9 @@ pub struct AgentPlan {
     /// Server of the far end, to which a server relays the work's traffic in place of running a far end itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onward: Option<SocketAddr>,
+    /// SHA-256 of the public key that the far end of others has to prove, as typed; absent if authorities vouch for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_pin: Option<String>,
 }
 
 /// Answer to an echo, for the comparison of two clocks.

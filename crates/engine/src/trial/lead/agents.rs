@@ -205,8 +205,9 @@ impl Agents {
             work.origin = server.origin().clone();
             work.at = self.far.places(&work.contender)?;
         }
-        if let Far::Others { typed, origin, .. } = &self.far {
+        if let Far::Others { typed, origin, pin, .. } = &self.far {
             work = work.at_others(typed, origin, self.blast);
+            work.far_pin.clone_from(pin);
         }
         work.way = RelayWay::of(&work.contender.via, &self.far)?;
         self.path_probes.fit(&mut work);

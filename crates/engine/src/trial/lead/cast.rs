@@ -85,6 +85,8 @@ pub(super) struct Group {
     pub(super) paths: Vec<Option<PathMtu>>,
     /// Far end as typed, if it is one of others.
     pub(super) far_end: Option<String>,
+    /// Public key that it has to prove, if one was given.
+    pub(super) far_pin: Option<String>,
 }
 
 impl Group {
@@ -130,7 +132,8 @@ impl Group {
             | PeerKind::Opener
             | PeerKind::Echo
             | PeerKind::Sink
-            | PeerKind::Origin => 0,
+            | PeerKind::Origin
+            | PeerKind::Responder => 0,
             // A stand-in here, which speaks the control protocol of the far end.
             PeerKind::Meter | PeerKind::DuplexMeter => 1,
         };
@@ -155,6 +158,7 @@ impl Group {
             packet: None,
             paths: Vec::new(),
             far_end: None,
+            far_pin: None,
         })
     }
 
@@ -364,6 +368,7 @@ impl Group {
             clock: None,
             far_end: self.far_end.clone(),
             onward: None,
+            far_pin: self.far_pin.clone(),
         }
     }
 

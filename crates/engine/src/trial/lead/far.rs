@@ -36,6 +36,8 @@ pub enum Far {
         address: SocketAddr,
         /// Local address and interface that connections to it leave from.
         origin: Origin,
+        /// Public key that it has to prove, if one was given.
+        pin: Option<String>,
     },
 }
 

@@ -48,6 +48,7 @@ fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo) -> BothRe
         (PeerKind::Sink, _) => Some(acknowledged(near)),
         (PeerKind::Meter | PeerKind::DuplexMeter, far) => far,
         (PeerKind::Origin, _) => Some(answered(near)),
+        (PeerKind::Responder, _) => Some(confirmed(near)),
         (_, far) => return BothReports { far, ..reports },
     };
     reports.far = far.map(|mut far| {
@@ -98,6 +99,20 @@ fn answered(near: &AgentReport) -> AgentReport {
             ..Tally::default()
         },
         send_began_ns: near.send_began_ns,
+        ..EndpointReport::default()
+    };
+    AgentReport { halves: near.halves.iter().map(half).collect(), ..AgentReport::default() }
+}
+
+/// Returns the far halves of a responder: it ended its answer once it had all that was sent, and has sent all that arrived, as
+/// its transports lose nothing. An answer that does not end so ends the trial.
+fn confirmed(near: &AgentReport) -> AgentReport {
+    let whole =
+        |tally: &Tally| Tally { messages: tally.messages, bytes: tally.bytes, ..Tally::default() };
+    let half = |near: &EndpointReport| EndpointReport {
+        received: whole(&near.sent),
+        sent: whole(&near.received),
+        send_began_ns: near.send_began_ns.filter(|_| near.received.bytes > 0),
         ..EndpointReport::default()
     };
     AgentReport { halves: near.halves.iter().map(half).collect(), ..AgentReport::default() }

@@ -1,0 +1,309 @@
+//! Bulk data: a stream that carries it one way.
+
+use super::{ENDLESS, PATIENCE, STOPPED, WISH_LEN};
+use crate::time::Nanos;
+use crate::transport::Effective;
+use crate::transport::application::{Application, Streams};
+
+/// Wish of a flow that receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// So many bytes.
+    Bytes(u64),
+    /// Data for this time.
+    For(Nanos),
+}
+
+/// Time of a step that the application learns with its next deadline: other calls bring none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepTime {
+    /// Not begun.
+    Never,
+    /// Begun, at a time that the next deadline brings.
+    Unknown,
+    /// Due then.
+    At(Nanos),
+}
+
+impl StepTime {
+    fn deadline(self) -> Option<Nanos> {
+        match self {
+            StepTime::Never => None,
+            StepTime::Unknown => Some(Nanos::ZERO),
+            StepTime::At(due) => Some(due),
+        }
+    }
+}
+
+/// Download on one stream.
+pub(super) struct Download {
+    wish: Wish,
+    stream: Option<u64>,
+    got: u64,
+    /// Time at which the work is over.
+    stops: StepTime,
+    /// Time of the next look at the progress, and the bytes at the last.
+    looks: (StepTime, u64),
+    has_ended: bool,
+}
+
+impl Download {
+    pub(super) fn new(wish: Wish) -> Download {
+        Download {
+            wish,
+            stream: None,
+            got: 0,
+            stops: StepTime::Unknown,
+            looks: (StepTime::Never, 0),
+            has_ended: false,
+        }
+    }
+
+    fn wanted(&self) -> u64 {
+        match self.wish {
+            Wish::Bytes(bytes) => bytes,
+            Wish::For(_) => ENDLESS,
+        }
+    }
+
+    /// Asks for the data, once.
+    fn ask_for_it(&mut self, streams: &mut dyn Streams) -> Result<Option<u64>, String> {
+        if self.stream.is_none() && !self.has_ended {
+            self.looks.0 = match self.looks.0 {
+                StepTime::Never => StepTime::Unknown,
+                begun => begun,
+            };
+            let Some(stream) = streams.open() else { return Ok(None) };
+            send_wish(self.wanted(), stream, streams)?;
+            streams.finish(stream);
+            self.stream = Some(stream);
+        }
+        Ok(self.stream)
+    }
+
+    /// Returns the reason why an answer that has ended is not as it was asked for; `None` if it is.
+    fn fault_of_end(&self) -> Option<String> {
+        let got = self.got;
+        match self.wish {
+            Wish::Bytes(bytes) if bytes == got => None,
+            Wish::Bytes(bytes) => Some(format!("it sent {got} bytes, and was asked for {bytes}")),
+            Wish::For(_) => {
+                Some(format!("it ended after {got} bytes what was to go on until it is stopped"))
+            }
+        }
+    }
+}
+
+/// Writes the first bytes of a stream, for which every peer has room.
+pub(super) fn send_wish(bytes: u64, stream: u64, streams: &mut dyn Streams) -> Result<(), String> {
+    match streams.write(stream, &bytes.to_be_bytes())? {
+        WISH_LEN => Ok(()),
+        _ => Err(format!("it has no room for the first {WISH_LEN} bytes of a stream")),
+    }
+}
+
+impl Application for Download {
+    fn begin(
+        &mut self,
+        _protocol: Option<&[u8]>,
+        _streams: &mut dyn Streams,
+    ) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
+        Err("a flow of bulk data asks nothing".to_owned())
+    }
+
+    fn read(
+        &mut self,
+        streams: &mut dyn Streams,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), String> {
+        if self.has_ended {
+            return Ok(());
+        }
+        let Some(stream) = self.ask_for_it(streams)? else { return Ok(()) };
+        let wanted = self.wanted();
+        let got = &mut self.got;
+        let is_over = streams.read(stream, &mut |bytes| {
+            *got += bytes.len() as u64;
+            take(bytes);
+        })?;
+        if *got > wanted {
+            return Err(format!("it sent {got} bytes, and was asked for {wanted}"));
+        }
+        if is_over {
+            if let Some(fault) = self.fault_of_end() {
+                return Err(fault);
+            }
+            self.has_ended = true;
+        }
+        Ok(())
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        if self.has_ended {
+            return None;
+        }
+        // Before it has begun nothing wakes the flow that is to begin it.
+        match self.looks.0 {
+            StepTime::Never => Some(Nanos::ZERO),
+            looks => looks.deadline().into_iter().chain(self.stops.deadline()).min(),
+        }
+    }
+
+    fn on_deadline(&mut self, now: Nanos, streams: &mut dyn Streams) -> Result<(), String> {
+        let (looks, before) = self.looks;
+        match looks {
+            StepTime::Never => return Ok(()),
+            StepTime::Unknown => self.looks = (StepTime::At(now + PATIENCE), self.got),
+            StepTime::At(due) if due > now => {}
+            StepTime::At(_) if self.got == before => {
+                return Err(format!("it sent nothing for {PATIENCE}, after {before} bytes"));
+            }
+            StepTime::At(_) => self.looks = (StepTime::At(now + PATIENCE), self.got),
+        }
+        match (self.stops, self.wish) {
+            (StepTime::Unknown, Wish::For(time)) => self.stops = StepTime::At(now + time),
+            (StepTime::Unknown, Wish::Bytes(_)) => self.stops = StepTime::Never,
+            (StepTime::At(due), _) if due <= now => {
+                self.has_ended = true;
+                if let Some(stream) = self.stream {
+                    streams.stop(stream, STOPPED);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn awaits(&self) -> Option<String> {
+        let bytes = match self.wish {
+            Wish::Bytes(bytes) => format!("all {bytes} bytes"),
+            Wish::For(_) => "the end of the download's time".to_owned(),
+        };
+        Some(format!("before {bytes}"))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn effective(&self) -> Effective {
+        Effective::default()
+    }
+}
+
+/// Upload on one stream.
+#[derive(Default)]
+pub(super) struct Upload {
+    stream: Option<u64>,
+    given: u64,
+    is_finished: bool,
+    is_confirmed: bool,
+    /// Acknowledgements at the last look at the progress, and the time of the next, once all is given.
+    looks: Option<(Option<Nanos>, u64)>,
+}
+
+/// Time without an acknowledgement, after the last bytes, within which the far program has to end its answer: less than
+/// the driver waits for it.
+const CONFIRMS_WITHIN: Nanos = Nanos::from_millis(2_500);
+
+impl Upload {
+    fn opened(&mut self, streams: &mut dyn Streams) -> Result<Option<u64>, String> {
+        if self.stream.is_none() {
+            let Some(stream) = streams.open() else { return Ok(None) };
+            send_wish(0, stream, streams)?;
+            self.stream = Some(stream);
+        }
+        Ok(self.stream)
+    }
+}
+
+impl Application for Upload {
+    fn begin(
+        &mut self,
+        _protocol: Option<&[u8]>,
+        _streams: &mut dyn Streams,
+    ) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
+        Err("a flow of bulk data asks nothing".to_owned())
+    }
+
+    fn read(
+        &mut self,
+        streams: &mut dyn Streams,
+        _take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), String> {
+        self.attend(streams)
+    }
+
+    fn attend(&mut self, streams: &mut dyn Streams) -> Result<(), String> {
+        let Some(stream) = self.stream.filter(|_| !self.is_confirmed) else { return Ok(()) };
+        let mut answered = 0;
+        let is_over = streams.read(stream, &mut |bytes| answered += bytes.len())?;
+        if answered > 0 {
+            return Err(format!("it answered with {answered} bytes, and was asked for none"));
+        }
+        if is_over && !self.is_finished {
+            return Err(format!("it ended its answer amid the upload, after {} bytes", self.given));
+        }
+        self.is_confirmed = is_over;
+        Ok(())
+    }
+
+    fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String> {
+        let Some(stream) = self.opened(streams)? else { return Ok(0) };
+        let taken = streams.write(stream, bytes)?;
+        self.given += taken as u64;
+        Ok(taken)
+    }
+
+    fn finish(&mut self, streams: &mut dyn Streams) {
+        if let Ok(Some(stream)) = self.opened(streams) {
+            streams.finish(stream);
+            self.is_finished = true;
+            self.looks = Some((None, streams.acknowledged()));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        let (due, _) = self.looks.filter(|_| !self.is_confirmed)?;
+        Some(due.unwrap_or(Nanos::ZERO))
+    }
+
+    fn on_deadline(&mut self, now: Nanos, streams: &mut dyn Streams) -> Result<(), String> {
+        let Some((due, before)) = self.looks.filter(|_| !self.is_confirmed) else { return Ok(()) };
+        let acknowledged = streams.acknowledged();
+        if due.is_some() && acknowledged == before {
+            return Err(format!(
+                "it acknowledged nothing more for {CONFIRMS_WITHIN}, and did not end its answer"
+            ));
+        }
+        self.looks = Some((Some(now + CONFIRMS_WITHIN), acknowledged));
+        Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_confirmed
+    }
+
+    fn awaits(&self) -> Option<String> {
+        Some(match self.is_finished {
+            true => "before it confirmed the upload".to_owned(),
+            false => "amid the upload".to_owned(),
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_confirmed
+    }
+
+    fn effective(&self) -> Effective {
+        Effective::default()
+    }
+}
