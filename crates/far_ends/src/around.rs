@@ -145,12 +145,6 @@ impl Conn for Around {
 
     /// Ends the direction, unless control does; a backlog leaves first.
     fn finish(&mut self) -> io::Result<()> {
-        if let Some(Translation { codec, packet, .. }) = &mut self.codec
-            && let Some(len) = codec.farewell(packet)
-        {
-            // Without it the far end gives the connection up by itself.
-            let _ = self.inside.send(Lane::default(), &packet[..len]);
-        }
         match self.end {
             StreamEnd::Signalled => self.inside.finish(),
             StreamEnd::Silent => self.inside.flush().map(drop),
@@ -179,6 +173,17 @@ impl Conn for Around {
 
     fn info(&self) -> ConnInfo {
         self.inside.info()
+    }
+}
+
+impl Drop for Around {
+    fn drop(&mut self) {
+        if let Some(Translation { codec, packet, .. }) = &mut self.codec
+            && let Some(len) = codec.farewell(packet)
+        {
+            // Without it the far end gives the connection up by itself.
+            let _ = self.inside.send(Lane::default(), &packet[..len]);
+        }
     }
 }
 

@@ -330,7 +330,9 @@ pub(crate) mod reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Patience;
     use crate::exchange::tests::{garbage, greeted};
+    use crate::transport::mem;
     use crate::workload::header::Header;
 
     fn packets(key: Option<&str>) -> IrttPackets {
@@ -338,6 +340,24 @@ mod tests {
         let allowance = Allowance::new(Nanos::from_millis(10));
         let fields = ReplyFields { has_count: true, stamps: 2 };
         IrttPackets { seal, token: 7, fields, sent: SentMessages::new(64, 0), allowance }
+    }
+
+    /// A work of messages never ends its direction, so the end of the connection has to say it.
+    #[test]
+    fn a_connection_is_closed_at_the_server_when_it_is_dropped() {
+        struct Got(Vec<Vec<u8>>);
+        impl crate::contract::Inbox for Got {
+            fn message(&mut self, _: crate::contract::Lane, bytes: &[u8]) {
+                self.0.push(bytes.to_vec());
+            }
+        }
+        let clock = crate::time::Manual::default();
+        let (inside, mut server) = mem::pair(&clock, mem::losing(0, 1), mem::losing(0, 1));
+        drop(Around::datagrams(Box::new(inside), Box::new(packets(None)), 64));
+        let mut got = Got(Vec::new());
+        server.receive(Patience::None, &mut got).unwrap();
+        let close = [&wire::MAGIC[..], &[CLOSE, 7, 0, 0, 0, 0, 0, 0, 0]].concat();
+        assert_eq!(got.0, [close]);
     }
 
     #[test]

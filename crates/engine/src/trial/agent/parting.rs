@@ -18,9 +18,19 @@ pub(super) struct Parting {
     pub(super) emulated: bool,
     pub(super) userspace: bool,
     pub(super) stopped: bool,
+    /// True if the far end is a program of others for which no agent stands in: it learns the end from the connection.
+    pub(super) at_others: bool,
 }
 
 impl Parting {
+    /// Closes the connections to a program of others, which would otherwise wait for its timeout: the race ends this
+    /// process once it has the report.
+    pub(super) fn leave_others(&mut self) {
+        if self.at_others && !self.emulated {
+            self.conns.clear();
+        }
+    }
+
     /// Returns once the race needs this end no more.
     pub(super) fn wait(mut self, control: &UnixStream) {
         if self.emulated {
@@ -49,6 +59,19 @@ mod tests {
     use crate::time::Manual;
     use crate::transport::mem;
 
+    /// The race ends the process once it has the report, so what ends a connection leaves before.
+    #[test]
+    fn connections_to_a_program_of_others_are_closed_before_the_report() {
+        for at_others in [true, false] {
+            let (conn, _peer) = mem::pair(&Manual::default(), mem::losing(0, 1), mem::losing(0, 1));
+            let conns = vec![Box::new(conn) as Box<dyn Conn>];
+            let (emulated, userspace, stopped) = (false, true, false);
+            let mut parting = Parting { conns, emulated, userspace, stopped, at_others };
+            parting.leave_others();
+            assert_eq!(parting.conns.is_empty(), at_others);
+        }
+    }
+
     /// Connections of an end stay open until the race ends it.
     #[test]
     fn an_end_that_was_stopped_keeps_its_connections_open_until_it_is_wanted_no_more() {
@@ -63,7 +86,8 @@ mod tests {
             });
             let (conn, _peer) = mem::pair(&Manual::default(), mem::losing(0, 1), mem::losing(0, 1));
             let conns = vec![Box::new(conn) as Box<dyn Conn>];
-            Parting { conns, emulated: false, userspace: false, stopped: true }.wait(&control);
+            let (emulated, userspace, at_others) = (false, false, false);
+            Parting { conns, emulated, userspace, stopped: true, at_others }.wait(&control);
             assert!(let_go.load(Ordering::Acquire));
         });
     }

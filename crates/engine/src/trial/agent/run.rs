@@ -58,7 +58,8 @@ pub(in crate::trial) fn run(
             let ran = contained(&contender, || trial(*plan, control, door, account));
             // If a limit was passed, that is the reason, whatever error the library made of it.
             let ran = ran.map_err(|error| policer::overrun().map_or(error, limited));
-            ran.and_then(|(report, parting)| {
+            ran.and_then(|(report, mut parting)| {
+                parting.leave_others();
                 send_message(&mut words, &FromAgent::Done(Box::new(report)))?;
                 parting.wait(&words);
                 Ok(())
@@ -148,6 +149,7 @@ fn trial(
         emulated: plan.emulated.is_some(),
         userspace,
         stopped: false,
+        at_others: plan.far_end.is_some() && !contender.transport.info().peer.is_meter(),
     };
     let (share, flows_in_all) = (share(&plan), task.info().flows.len() as u16);
     let place = Box::new(move |number| share.place(number % flows_in_all));
