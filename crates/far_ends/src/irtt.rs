@@ -54,7 +54,7 @@ static INFO: FarEndInfo = FarEndInfo {
 };
 
 /// Environment variable with the key of a server with `--hmac`.
-const KEY_VARIABLE: &str = "DEADHEAT_IRTT_HMAC";
+pub(crate) const KEY_VARIABLE: &str = "DEADHEAT_IRTT_HMAC";
 
 /// Waits for the reply to an open request: each request may open a connection at the server, so they are few.
 const WAITS: [Nanos; 3] = [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4)];

@@ -22,6 +22,7 @@ use crate::transport::{Conn, Dial};
 use crate::workload::TaskInfo;
 use packets::StampForm;
 
+pub(crate) mod layout;
 mod packets;
 
 /// Reflector of STAMP.
@@ -46,7 +47,7 @@ static INFO: FarEndInfo = FarEndInfo {
 };
 
 /// Environment variable with the key of a reflector in authenticated mode.
-const KEY_VARIABLE: &str = "DEADHEAT_STAMP_HMAC";
+pub(crate) const KEY_VARIABLE: &str = "DEADHEAT_STAMP_HMAC";
 
 /// Number of the first packet: more than a reflector may have counted by the first reply.
 const FIRST_NUMBER: u32 = 16;
@@ -185,8 +186,8 @@ pub(crate) mod reading {
 
 #[cfg(test)]
 mod tests {
+    use super::layout::{IS_PTP, IS_SYNCHRONISED};
     use super::packets::tests::reflect;
-    use super::packets::{IS_PTP, IS_SYNCHRONISED};
     use super::*;
     use crate::exchange::tests::greeted;
     use crate::workload::header::{FarStamps, Header, Reflected, ReflectorClock};

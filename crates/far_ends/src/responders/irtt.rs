@@ -14,6 +14,7 @@ use super::arrivals;
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
+use crate::irtt::KEY_VARIABLE;
 use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
 use crate::transport::hello::Token;
@@ -41,7 +42,7 @@ static INFO: ResponderInfo = ResponderInfo {
     }],
     key: Some(ResponderKey {
         option: "irtt-key-file",
-        variable: "DEADHEAT_IRTT_HMAC",
+        variable: KEY_VARIABLE,
         what: "HMAC-MD5 of each packet",
     }),
 };

@@ -14,11 +14,13 @@ use super::arrivals;
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
+use crate::stamp::KEY_VARIABLE;
+use crate::stamp::layout::{Layout, StampKey, read_bytes};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
 use crate::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderKey, ResponderLoad,
 };
-use packet::{ClockError, Layout, SEALED, StampKey, UNSEALED};
+use packet::ClockError;
 use tlvs::{SessionCounts, TlvFacts};
 
 mod packet;
@@ -39,7 +41,7 @@ static INFO: ResponderInfo = ResponderInfo {
     }],
     key: Some(ResponderKey {
         option: "stamp-key-file",
-        variable: "DEADHEAT_STAMP_KEY",
+        variable: KEY_VARIABLE,
         what: "authenticated mode, HMAC-SHA-256",
     }),
 };
@@ -133,9 +135,10 @@ struct Reflected {
 
 impl Reflector {
     fn new(key: Option<&[u8]>) -> Reflector {
+        let key = key.and_then(StampKey::new);
         Reflector {
-            layout: if key.is_some() { &SEALED } else { &UNSEALED },
-            key: key.map(StampKey::new),
+            layout: Layout::of(key.as_ref()),
+            key,
             sessions: Table::new(SESSIONS),
             clock: ClockError::Unknown,
             looked: None,
@@ -158,7 +161,7 @@ impl Reflector {
         let layout = self.layout;
         packet.len() >= layout.least
             && self.key.as_ref().is_none_or(|key| key.is_right(packet))
-            && !self.last_times.contains(&layout.returned_time(packet).max(1))
+            && !self.last_times.contains(&packet::returned_time(layout, packet).max(1))
     }
 
     /// Makes a packet its reply; `now_ns` reads the time of day.
@@ -171,8 +174,8 @@ impl Reflector {
     ) -> Reflected {
         let layout = self.layout;
         // Padding of TWAMP stands where STAMP has zeros: such a packet has neither session number nor extensions.
-        let is_stamp = self.key.is_some() || layout.has_zeros(packet);
-        let number = if is_stamp { layout.session(packet) } else { 0 };
+        let is_stamp = self.key.is_some() || packet::has_zeros(layout, packet);
+        let number = if is_stamp { packet::session(layout, packet) } else { 0 };
         let id = (arrived.peer, number);
         let is_known = self.sessions.get(id, now).is_some();
         let counts = if is_known {
@@ -188,17 +191,17 @@ impl Reflector {
             SessionCounts { received: counts.received, sent: before.sent }
         });
         let own = counts.map(|counts| counts.sent);
-        let sent = layout.number(packet);
+        let sent = read_bytes(packet, 0);
         let arrived_ns = arrived.at_ns.unwrap_or_else(now_ns);
-        layout.turn(packet, own, arrived.ttl.unwrap_or(0), is_stamp);
+        packet::turn(layout, packet, own, (arrived.ttl.unwrap_or(0), is_stamp));
         let facts = TlvFacts { field: arrived.field.unwrap_or(0), counts };
         let asked = match (is_stamp, packet.split_at_mut_checked(layout.len)) {
             (true, Some((base, rest))) => {
-                tlvs::answer(rest, [sent, layout.number(base)], &facts, self.key.as_ref())
+                tlvs::answer(rest, [sent, read_bytes(base, 0)], &facts, self.key.as_ref())
             }
             _ => None,
         };
-        let time = layout.stamp(packet, arrived_ns, now_ns(), self.clock);
+        let time = packet::stamp(layout, packet, [arrived_ns, now_ns()], self.clock);
         self.last_times[self.next] = time;
         self.next = (self.next + 1) % LAST_TIMES;
         if let Some(key) = &self.key {
@@ -315,7 +318,7 @@ mod tests {
     #[test]
     fn an_authenticated_reply_is_sealed_and_a_wrong_code_gets_none() {
         let mut reflector = Reflector::new(Some(b"sesame"));
-        let key = StampKey::new(b"sesame");
+        let key = StampKey::new(b"sesame").unwrap();
         let mut request = vec![0; 112];
         request[..4].copy_from_slice(&[0, 0, 0, 9]);
         request[16..24].copy_from_slice(&[0xe0, 0, 0, 1, 0x80, 0, 0, 0]);

@@ -1,68 +1,22 @@
-//! Packets of STAMP, in the open and authenticated (RFC 8762, 4.2 and 4.3; session number of RFC 8972).
-//!
-//! ```text
-//! open           sender     0 number | 4 time | 12 error | 14 session | 16 zero … | 44 padding (RFC 8972, 4.1)
-//!                reflector  0 number | 4 time of sending | 12 error | 14 session | 16 time of receiving |
-//!                           24 number of the sender | 28 time of the sender | 36 its error | 40 its TTL | 44 padding
-//! authenticated  sender     0 number | 16 time | 24 error | 26 session | 28 zero … | 96 HMAC | 112 padding
-//!                reflector  0 number | 16 time of sending | 24 error | 26 session | 32 time of receiving |
-//!                           48 number of the sender | 64 time of the sender | 72 its error | 80 its TTL | 96 HMAC
-//! ```
-//! Numbers are big-endian; a time is of NTP (RFC 5905: seconds since 1900, and their fraction) or of PTP (seconds and
-//! nanoseconds), as the error says. The HMAC is of SHA-256 over the first 96 bytes, cut to 16.
+//! Packets of a session, as a sender of STAMP has them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
-
+use crate::time::{Clock, Realtime};
 use crate::workload::header::{FarStamps, Reflected, ReflectorClock};
 
-/// Bytes that an HMAC covers, and its length.
-const COVERED: usize = 96;
-const MAC_LEN: usize = 16;
-/// Bytes in front of padding: flags, type and length.
-const PADDING_HEAD: usize = 4;
-const EXTRA_PADDING: u8 = 1;
+use super::layout::{
+    EXTENSION_HEAD, EXTRA_PADDING, IS_PTP, IS_SYNCHRONISED, Layout, StampKey, nanos, read_bytes,
+    written,
+};
 
 /// Error of a clock that nobody compared: multiplier 1, which must not be 0.
 const ERROR: u16 = 1;
-/// Bits of the error: the clock is synchronised, and its times are of PTP.
-pub(super) const IS_SYNCHRONISED: u16 = 0x8000;
-pub(super) const IS_PTP: u16 = 0x4000;
-
-/// Seconds from 1900 to 1970.
-const NTP_AHEAD: u32 = 2_208_988_800;
 
 /// Form of the packets of a session.
 #[derive(Debug, Clone)]
 pub(super) struct StampForm {
     /// Key of authenticated packets; `None` in the open.
-    key: Option<Hmac<Sha256>>,
+    key: Option<StampKey>,
 }
-
-/// Places of the fields of a reflector's packet.
-struct ReplyPlaces {
-    sent: usize,
-    error: usize,
-    session: usize,
-    received: usize,
-    number: usize,
-    /// Least bytes.
-    least: usize,
-}
-
-/// Least bytes of an open reply: those of TWAMP.
-const OPEN: ReplyPlaces =
-    ReplyPlaces { sent: 4, error: 12, session: 14, received: 16, number: 24, least: 41 };
-const AUTHENTICATED: ReplyPlaces = ReplyPlaces {
-    sent: 16,
-    error: 24,
-    session: 26,
-    received: 32,
-    number: 48,
-    least: COVERED + MAC_LEN,
-};
 
 /// Reply of a reflector.
 #[derive(Debug, PartialEq)]
@@ -85,90 +39,68 @@ impl StampReply {
 }
 
 impl StampForm {
-    /// Creates the form with this key, which may have any length (RFC 2104), or without one.
+    /// Creates the form with this key, or without one.
     pub(super) fn new(key: Option<&str>) -> StampForm {
-        StampForm { key: key.and_then(|key| Hmac::new_from_slice(key.as_bytes()).ok()) }
+        StampForm { key: key.and_then(|key| StampKey::new(key.as_bytes())) }
     }
 
     /// Returns the bytes of a packet without padding.
     pub(super) fn base_len(&self) -> usize {
-        if self.key.is_some() { COVERED + MAC_LEN } else { 44 }
+        self.layout().len
     }
 
-    fn places(&self) -> &'static ReplyPlaces {
-        if self.key.is_some() { &AUTHENTICATED } else { &OPEN }
+    fn layout(&self) -> &'static Layout {
+        Layout::of(self.key.as_ref())
     }
 
     /// Writes a packet into the start of `packet`, of `len` bytes in all or the least that it needs; returns its length.
     pub(super) fn write(&self, number: u32, session: u16, len: usize, packet: &mut [u8]) -> usize {
-        let base = self.base_len();
-        let len = len.max(base);
+        let at = self.layout();
+        let len = len.max(at.len);
         let packet = &mut packet[..len];
-        let at = self.places();
         packet.fill(0);
         packet[..4].copy_from_slice(&number.to_be_bytes());
-        packet[at.sent..at.sent + 8].copy_from_slice(&ntp_now().to_be_bytes());
+        let now = written(Realtime.now().0, false);
+        packet[at.time..at.time + 8].copy_from_slice(&now.to_be_bytes());
         packet[at.error..at.error + 2].copy_from_slice(&ERROR.to_be_bytes());
         packet[at.session..at.session + 2].copy_from_slice(&session.to_be_bytes());
-        if let Some(padding) = len.checked_sub(base + PADDING_HEAD) {
-            packet[base + 1] = EXTRA_PADDING;
-            packet[base + 2..base + 4].copy_from_slice(&(padding as u16).to_be_bytes());
+        if let Some(padding) = len.checked_sub(at.len + EXTENSION_HEAD) {
+            packet[at.len + 1] = EXTRA_PADDING;
+            packet[at.len + 2..at.len + 4].copy_from_slice(&(padding as u16).to_be_bytes());
         }
         if let Some(key) = &self.key {
-            let mut mac = key.clone();
-            mac.update(&packet[..COVERED]);
-            let code = mac.finalize().into_bytes();
-            packet[COVERED..COVERED + MAC_LEN].copy_from_slice(&code[..MAC_LEN]);
+            key.seal(packet);
         }
         len
     }
 
     /// Reads a reply of this session; `None` if the packet is none, or has a wrong code.
     pub(super) fn read(&self, session: u16, packet: &[u8]) -> Option<StampReply> {
-        let at = self.places();
-        if packet.len() < at.least {
+        let at = self.layout();
+        let is_sealed = self.key.as_ref().is_none_or(|key| key.is_right(packet));
+        if packet.len() < at.least || !is_sealed {
             return None;
         }
-        if let Some(key) = &self.key {
-            let mut mac = key.clone();
-            mac.update(&packet[..COVERED]);
-            mac.verify_truncated_left(&packet[COVERED..COVERED + MAC_LEN]).ok()?;
-        }
-        let short = |from: usize| Some(u16::from_be_bytes(*packet.get(from..)?.first_chunk()?));
-        let word = |from: usize| Some(u32::from_be_bytes(*packet.get(from..)?.first_chunk()?));
         // A reflector of RFC 8762 alone, or of TWAMP, has zeros in its place.
-        if ![0, session].contains(&short(at.session)?) {
+        if ![0, session].contains(&u16::from_be_bytes(read_bytes(packet, at.session))) {
             return None;
         }
-        let error = short(at.error)?;
-        let time = |from: usize| nanos(word(from)?, word(from + 4)?, error);
-        let times = time(at.received).zip(time(at.sent));
+        let error = u16::from_be_bytes(read_bytes(packet, at.error));
+        let times = time(packet, at.arrival, error).zip(time(packet, at.time, error));
         let (received_ns, sent_ns) = times.unwrap_or_default();
         let clock = times.map_or(ReflectorClock::Unsaid, |_| clock(error));
-        let (number, own_number) = (word(at.number)?, word(0)?);
+        let [number, own_number] =
+            [at.number, 0].map(|at| u32::from_be_bytes(read_bytes(packet, at)));
         Some(StampReply { number, own_number, received_ns, sent_ns, clock })
     }
 }
 
-/// Returns the time of day as NTP has it.
-fn ntp_now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let fraction = (u64::from(now.subsec_nanos()) << 32) / 1_000_000_000;
-    ((now.as_secs() + u64::from(NTP_AHEAD)) << 32) | fraction
-}
-
 /// Returns a reflector's time in nanoseconds since 1970; `None` if it is none.
-fn nanos(secs: u32, rest: u32, error: u16) -> Option<u64> {
+fn time(packet: &[u8], at: usize, error: u16) -> Option<u64> {
+    let field = u64::from_be_bytes(read_bytes(packet, at));
     // A multiplier of 0 is of no clock (RFC 4656, 4.1.2).
-    if error & 0xff == 0 || (secs, rest) == (0, 0) {
-        return None;
-    }
-    let (secs, rest) = match error & IS_PTP {
-        // The era of NTP changes in 2036, and the difference to 1970 stays.
-        0 => (secs.wrapping_sub(NTP_AHEAD), (u64::from(rest) * 1_000_000_000) >> 32),
-        _ => (secs, u64::from(rest)),
-    };
-    (rest < 1_000_000_000).then_some(u64::from(secs) * 1_000_000_000 + rest)
+    let is_none = error & 0xff == 0 || field == 0;
+    nanos(field, error & IS_PTP != 0).filter(|_| !is_none)
 }
 
 /// Returns the state of a clock by its error: a multiplier, times a power of two, in units of NTP's fraction (RFC 4656,
@@ -184,6 +116,8 @@ fn clock(error: u16) -> ReflectorClock {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     /// Returns what a reflector answers: with this number, times in nanoseconds as PTP has them, and this error.
@@ -193,20 +127,16 @@ pub(super) mod tests {
         (number, error): (u32, u16),
         times: [u64; 2],
     ) -> Vec<u8> {
-        let (at, mut reply) = (form.places(), packet.to_vec());
+        let (at, mut reply) = (form.layout(), packet.to_vec());
         let own = &packet[..4];
-        let ptp = |ns: u64| ((ns / 1_000_000_000) << 32) | (ns % 1_000_000_000);
         reply[at.number..at.number + 4].copy_from_slice(own);
         reply[..4].copy_from_slice(&number.to_be_bytes());
         reply[at.error..at.error + 2].copy_from_slice(&error.to_be_bytes());
-        for (place, ns) in [at.received, at.sent].into_iter().zip(times) {
-            reply[place..place + 8].copy_from_slice(&ptp(ns).to_be_bytes());
+        for (place, ns) in [at.arrival, at.time].into_iter().zip(times) {
+            reply[place..place + 8].copy_from_slice(&written(ns, true).to_be_bytes());
         }
         if let Some(key) = &form.key {
-            let mut mac = key.clone();
-            mac.update(&reply[..COVERED]);
-            let code = mac.finalize().into_bytes();
-            reply[COVERED..COVERED + MAC_LEN].copy_from_slice(&code[..MAC_LEN]);
+            key.seal(&mut reply);
         }
         reply
     }
@@ -232,7 +162,7 @@ pub(super) mod tests {
             };
             assert_eq!(form.read(9, &reply), Some(want), "{key:?}");
             assert_eq!(form.read(8, &reply), None, "of another session");
-            for cut in 0..form.places().least {
+            for cut in 0..form.layout().least {
                 assert_eq!(form.read(9, &reply[..cut]), None, "{cut}");
             }
             // A reflector that does not know sessions.
@@ -259,28 +189,14 @@ pub(super) mod tests {
         }
     }
 
-    /// The code of a packet of zeros, by `openssl dgst -sha256 -mac HMAC -macopt key:secret`.
     #[test]
-    fn a_code_is_the_first_half_of_hmac_sha_256() {
-        let mut mac = StampForm::new(Some("secret")).key.unwrap();
-        mac.update(&[0; COVERED]);
-        let code = mac.finalize().into_bytes();
-        let hex: String = code[..MAC_LEN].iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "957225eeacac6e0662947ba0a2be35ae");
-    }
-
-    #[test]
-    fn times_of_ntp_and_of_ptp_are_read_to_the_nanosecond() {
-        let half = 1 << 31;
-        assert_eq!(nanos(NTP_AHEAD + 3, half, 1), Some(3_500_000_000));
-        assert_eq!(nanos(3, 500, IS_PTP | 1), Some(3_000_000_500));
-        // After the era that ends in 2036.
-        assert_eq!(nanos(5, 0, 1), Some(((1 << 32) - 2_208_988_800 + 5) * 1_000_000_000));
-        let now = nanos((ntp_now() >> 32) as u32, 0, ERROR).unwrap() / 1_000_000_000;
+    fn times_of_no_clock_are_none() {
+        let of = |field: u64, error| time(&field.to_be_bytes(), 0, error);
+        assert_eq!(of(3 << 32 | 500, IS_PTP | 1), Some(3_000_000_500));
+        assert_eq!([of(0, 1), of(3 << 32 | 3, IS_PTP)], [None; 2]);
+        let now = of(written(Realtime.now().0, false), ERROR).unwrap() / 1_000_000_000;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         assert!(now.abs_diff(unix) <= 1);
-        assert_eq!(nanos(3, 1_000_000_000, IS_PTP | 1), None, "more than a second");
-        assert_eq!([nanos(0, 0, 1), nanos(3, 3, IS_PTP)], [None; 2], "no clock");
     }
 
     #[test]

@@ -1,18 +1,14 @@
 //! Extensions of STAMP packets (RFC 8972, section 4): each has flags, a type, a length and a value, and returns with the
 //! packet. Those that this reflector does not know return with the flag U, and malformed ones with M.
 
-use super::packet::{CODE_LEN, StampKey};
+use crate::stamp::layout::{CODE_LEN, EXTENSION_HEAD as HEAD, EXTRA_PADDING, StampKey};
 
 /// Flags: not understood, malformed, not of integrity.
 const UNKNOWN: u8 = 0x80;
 const MALFORMED: u8 = 0x40;
 const WRONG_CODE: u8 = 0x20;
 
-/// Bytes in front of a value: flags, type and length.
-const HEAD: usize = 4;
-
-/// Types (RFC 8972, section 5.1).
-const EXTRA_PADDING: u8 = 1;
+/// Types beside padding (RFC 8972, section 5.1).
 const CLASS_OF_SERVICE: u8 = 4;
 const DIRECT_MEASUREMENT: u8 = 5;
 const CODE: u8 = 8;
@@ -168,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_code_covers_the_extensions_before_it_and_padding_stands_behind() {
-        let (key, number, own) = (StampKey::new(b"sesame"), [0, 0, 0, 9], [0, 0, 0, 2]);
+        let (key, number, own) = (StampKey::new(b"sesame").unwrap(), [0, 0, 0, 9], [0, 0, 0, 2]);
         let class = [0x80, 4, 0, 4, 10 << 2, 0, 0, 0];
         let code = key.code(&[&number, &class]);
         let whole = [&class[..], &[0x80, 8, 0, 16], &code, &[0x80, 1, 0, 1, 5]].concat();
