@@ -31,6 +31,7 @@ use crate::workload::{
 use crate::workload::{Endpoint, Measurements};
 
 mod answers;
+mod asked;
 mod client;
 mod reader;
 mod redialler;
