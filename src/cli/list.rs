@@ -16,7 +16,7 @@ use crate::study::outcome::Setting;
 use crate::time::Nanos;
 use crate::transport::far_end;
 use crate::transport::via;
-use crate::transport::{self, Place, Transport, equal, header, optional, prefers, several};
+use crate::transport::{self, Place, Transport, equal, header, label, optional, prefers, several};
 use crate::workload::{self, load};
 
 use super::{print, stdout_style};
@@ -133,6 +133,10 @@ fn transports(wanted: &Selection<'_>) -> String {
         put(&mut out, 2, (LANES, 12), "with any: the service of its lanes", width);
         put_keys(&mut out, prefers::KEYS, width, &|_| None);
     }
+    if wanted.has(LABEL) || wanted.has_key(label::KEYS) {
+        put(&mut out, 2, (LABEL, 12), "with any: its name", width);
+        put_keys(&mut out, label::KEYS, width, &|_| None);
+    }
     out
 }
 
@@ -175,6 +179,11 @@ const TERMS: &str = "…:terms=";
 
 /// Heading of the key for the services of lanes.
 const LANES: &str = "…:lane=";
+
+/// Heading of the key for the name of a contender.
+const LABEL: &str = "…:label=";
+
+/// Heading of the keys for what stands in between.
 const BETWEEN: &str = "…:via=";
 
 /// Heading of the keys for the IP header.

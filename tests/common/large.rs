@@ -60,6 +60,7 @@ pub(crate) fn large() -> Outcome {
         blocked: None,
         limited: None,
         not_applicable: None,
+        unlabelled: None,
         ..contenders().swap_remove(0)
     };
     let mut outcome = Outcome {

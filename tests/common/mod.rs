@@ -759,6 +759,7 @@ fn contenders() -> Vec<Entrant> {
         entrant(UDP, "udp", "#ff7f0e", "udp/linux-6.18"),
         entrant(BBR, "tcp:cc=bbr", "#17becf", "tcp/linux-6.18/bbr"),
         entrant(ICMP, "icmp", "#2ca02c", ""),
+        unlabelled: None,
     ];
     contenders[ICMP].blocked = Some(
         "8 echo requests to 192.0.2.7 in 4 s brought no answer, while control over TCP works"

@@ -38,6 +38,7 @@ const RESULT: Format = Format {
         outcome.asked.as_deployed = true;
         outcome.contenders[0].not_applicable = Some("it has no lanes".to_owned());
         outcome.plan.any_time = 0.01;
+        outcome.contenders[0].unlabelled = Some("tcp".to_owned());
         outcome.contenders[1].failed = Some("a panic".to_owned());
         outcome.contenders[2].limited = Some("a trial may last 5 s".to_owned());
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());

@@ -10,7 +10,7 @@ use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{
-    self, Contender, Transport, equal, header, optional, prefers, several, via,
+    self, Contender, Transport, equal, header, label, optional, prefers, several, via,
 };
 use deadheat::workload::{self, load};
 
@@ -129,6 +129,9 @@ fn transports() -> String {
 
     out.push_str("### The service of lanes, for any\n\n");
     keys(&mut out, prefers::KEYS);
+
+    out.push_str("### A name of its own, for any\n\n");
+    keys(&mut out, label::KEYS);
 
     out.push_str("### Made of several\n\n");
     for (form, what) in several::FORMS {

@@ -346,7 +346,12 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     for contender in &outcome.contenders {
         let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
         let name = row.unwrap_or_else(|| contender.label.clone());
-        let fact = (name, contender.implementation.clone());
+        // What a label stands for.
+        let ran = match contender.unlabelled {
+            Some(_) => format!("{} · {}", contender.spec, contender.implementation),
+            None => contender.implementation.clone(),
+        };
+        let fact = (name, ran);
         // A contender that never ran has no implementation; under several conditions it is listed once.
         if !contender.implementation.is_empty() && !facts.contains(&fact) {
             facts.push(fact);

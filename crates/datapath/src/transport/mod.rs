@@ -35,6 +35,7 @@ pub mod handover;
 pub mod header;
 pub mod hello;
 pub mod identity;
+pub mod label;
 pub mod mem;
 pub mod optional;
 pub mod options;

@@ -180,7 +180,7 @@ pub fn is_simulated(race: &Outcome) -> bool {
     race.path.kind == PathKind::Simulated
 }
 
-/// Compares every contender label and metric that both old and new runs have. The confidence level is the highest
+/// Compares every contender, by its identity, and metric that both old and new runs have. The confidence level is the highest
 /// of all races, the margin the largest; the level holds for all claims of the `promise` together.
 pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparison {
     let races = || old.iter().chain(new);
@@ -216,23 +216,26 @@ pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparis
 
 /// Returns the labels of `a` that `b` lacks.
 fn missing(a: &[&Outcome], b: &[&Outcome]) -> Vec<String> {
-    let has = |label: &str| b.iter().any(|race| entrant(race, label).is_some());
+    let has = |one: &Entrant| b.iter().any(|race| entrant(race, one.identity()).is_some());
     let mut labels: Vec<String> = Vec::new();
     for contender in a.iter().flat_map(|race| &race.contenders) {
-        if !has(&contender.label) && !labels.contains(&contender.label) {
+        if !has(contender) && !labels.contains(&contender.label) {
             labels.push(contender.label.clone());
         }
     }
     labels
 }
 
-fn entrant<'a>(race: &'a Outcome, label: &str) -> Option<&'a Entrant> {
-    race.contenders.iter().find(|contender| contender.label == label)
+fn entrant<'a>(race: &'a Outcome, identity: &str) -> Option<&'a Entrant> {
+    race.contenders.iter().find(|contender| contender.identity() == identity)
 }
 
 /// Pair of figures: a contender and metric that both old and new runs have.
 struct FigurePair<'a> {
+    /// Label in the first of the new races that has it.
     label: &'a str,
+    /// Name by which races are compared.
+    identity: &'a str,
     metric: &'a Metric,
     old: Vec<RunFigures>,
     new: Vec<RunFigures>,
@@ -258,13 +261,13 @@ fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<FigurePair<'a>> {
     }
     for metric in named {
         for contender in new.iter().flat_map(|race| &race.contenders) {
-            let label = &contender.label;
-            if pairs.iter().any(|pair| pair.metric == metric && pair.label == label) {
+            let (label, identity) = (&contender.label, contender.identity());
+            if pairs.iter().any(|pair| pair.metric == metric && pair.identity == identity) {
                 continue;
             }
-            let [old, new] = [old, new].map(|races| figures(races, label, metric));
+            let [old, new] = [old, new].map(|races| figures(races, identity, metric));
             if !old.is_empty() && !new.is_empty() {
-                pairs.push(FigurePair { label, metric, old, new });
+                pairs.push(FigurePair { label, identity, metric, old, new });
             }
         }
     }
@@ -272,11 +275,11 @@ fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<FigurePair<'a>> {
 }
 
 /// Returns the figures of a contender in each race that has any.
-fn figures(races: &[&Outcome], label: &str, metric: &Metric) -> Vec<RunFigures> {
+fn figures(races: &[&Outcome], identity: &str, metric: &Metric) -> Vec<RunFigures> {
     let of = |race: &&Outcome| {
         let mut metrics = race.metrics.iter();
         metrics.find(|own| own.name == metric.name && own.unit == metric.unit)?;
-        let contender = entrant(race, label)?;
+        let contender = entrant(race, identity)?;
         let figures = Figures::of(race, contender, metric);
         let mut summaries = race.summary.iter();
         let own = summaries.find(|own| own.contender == contender.id && own.metric == metric.name);

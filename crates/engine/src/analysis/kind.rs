@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::path::PathKind;
 use crate::result::outcome::Outcome;
+use crate::transport::label::LabelledText;
 use crate::trial::PathFacts;
 
 /// Properties that runs of the same thing share.
@@ -23,7 +24,7 @@ pub struct RaceKind {
     pub placement: Option<String>,
     /// Varied conditions, as `name=a|b`.
     pub vary: Vec<String>,
-    /// Settings of each contender by its label, as `key=value`: the typed text lacks the settings of commands.
+    /// Settings of each contender by its identity, as `key=value`: the typed text lacks the settings of commands.
     settings: Vec<(String, Vec<(String, String)>)>,
 }
 
@@ -31,13 +32,15 @@ impl RaceKind {
     /// Returns the kind of a race.
     pub fn of(race: &Outcome) -> RaceKind {
         let asked = &race.asked;
-        let mut contenders = asked.contenders.clone();
+        // A label changes nothing that runs.
+        let mut contenders: Vec<String> =
+            asked.contenders.iter().map(|typed| LabelledText::without(typed)).collect();
         contenders.sort();
         let vary = asked.vary.iter();
         let settings = race.contenders.iter().map(|contender| {
             let settings = contender.asked.iter();
             let settings = settings.map(|(key, value)| (key.clone(), value.clone()));
-            (contender.label.clone(), settings.collect())
+            (contender.identity().to_owned(), settings.collect())
         });
         RaceKind {
             contenders,

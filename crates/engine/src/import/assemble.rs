@@ -238,6 +238,7 @@ impl ImportCollection {
         self.trials.push(Trial {
             block,
             order: contender as u64,
+            unlabelled: None,
             contender,
             control: false,
             record: taken.record,

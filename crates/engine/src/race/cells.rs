@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use super::names::{ContenderName, names};
 use super::race_path::RacePath;
 use super::request::{CheckedRequest, Request};
 use super::{blast, files, plan};
@@ -18,6 +19,7 @@ use crate::path::gate;
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
+use crate::transport::label::LabelledText;
 use crate::transport::{Contender, Effective, Info, equal, external, header, prefers, unserved};
 use crate::trial::{Pairing, misfit, sim, suited};
 use crate::units::{Bytes, range};
@@ -66,15 +68,19 @@ struct RunnableCell {
 /// contender cannot run at all.
 pub(super) fn check(request: &Request, race_path: &RacePath) -> Result<CheckedRequest> {
     let (workload, factors) = factors(request)?;
+    let given: Vec<LabelledText> =
+        request.contenders.iter().map(|typed| LabelledText::parse(typed)).collect::<Result<_>>()?;
     let contenders: Vec<Contender> =
-        request.contenders.iter().map(|typed| Contender::parse(typed)).collect::<Result<_>>()?;
+        given.iter().map(|own| Contender::parse(&own.typed)).collect::<Result<_>>()?;
+    let names = names(&contenders, given.into_iter().map(|own| own.label).collect())?;
     let changes = factors
         .iter()
         .map(|factor| changes(factor, &workload, &contenders))
         .collect::<Result<Vec<FactorChange>>>()?;
     check_sizes(request, &factors)?;
     let least_rtt = race_path.network.as_ref().and_then(gate::least_rtt);
-    FactorGrid { request, race_path, workload, factors, changes, contenders, least_rtt }.check()
+    FactorGrid { request, race_path, workload, factors, changes, contenders, names, least_rtt }
+        .check()
 }
 
 /// Returns the factors: the requested ones, and every offered rate of the workload that is a range. Also returns
@@ -217,6 +223,7 @@ struct FactorGrid<'a> {
     factors: Vec<Factor>,
     changes: Vec<FactorChange>,
     contenders: Vec<Contender>,
+    names: Vec<ContenderName>,
     /// Minimum round-trip time, if the path gives it.
     least_rtt: Option<Nanos>,
 }
@@ -244,7 +251,6 @@ impl FactorGrid<'_> {
             )));
         }
         let placement = self.request.placement.as_deref().map(Placement::parse).transpose()?;
-        let labels = labels(&self.contenders);
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
         let mut pairings = Vec::with_capacity(cells.len());
@@ -256,10 +262,10 @@ impl FactorGrid<'_> {
             };
             let contender = pairing.as_ref().map_or(&self.contenders[row], |one| &one.contender);
             let contender = contender.clone();
-            let label = format!("{}{}", labels[row], self.suffix(&levels));
+            let name = self.names[row].under(&self.suffix(&levels));
             let cell = Cell { contender: row, levels, workload, placement, infeasible };
             let cell = (!self.factors.is_empty()).then_some(cell);
-            let entrant = entrant(id, label, &contender, cell);
+            let entrant = entrant(id, name, &contender, cell);
             entrants.push(Entrant { not_applicable: misfit, ..entrant });
             parsed.push(contender);
             pairings.push(pairing);
@@ -440,12 +446,13 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
     }
 }
 
-fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) -> Entrant {
+fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<Cell>) -> Entrant {
     let info: &Info = contender.transport.info();
     Entrant {
         id,
         spec: contender.spec.to_string(),
-        label,
+        label: name.label,
+        unlabelled: name.unlabelled,
         transport: info.id.to_owned(),
         colour: info.colour.to_owned(),
         implementation: contender.implementation(None, &Effective::new()),
@@ -460,20 +467,6 @@ fn entrant(id: usize, label: String, contender: &Contender, cell: Option<Cell>) 
         not_applicable: None,
         cell,
     }
-}
-
-/// Returns the specs; the second and later copies of a spec get a number: `udp`, `udp #2`.
-fn labels(contenders: &[Contender]) -> Vec<String> {
-    let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
-    let label = |(id, spec): (usize, &String)| match specs[..id]
-        .iter()
-        .filter(|other| *other == spec)
-        .count()
-    {
-        0 => spec.clone(),
-        before => format!("{spec} #{}", before + 1),
-    };
-    specs.iter().enumerate().map(label).collect()
 }
 
 #[cfg(test)]
@@ -500,6 +493,26 @@ mod tests {
         assert_eq!(cells(&Request::new(["udp", "tcp", "udp"])), ["udp", "tcp", "udp #2"]);
         let checked = Request::new(["udp"]).check().unwrap();
         assert_eq!(checked.entrants[0].cell, None);
+    }
+
+    #[test]
+    fn a_label_names_a_contender_and_changes_nothing_else() {
+        let request = Request::new(["tcp:cc=cubic,label=old", "tcp:label=new,cc=cubic", "tcp"]);
+        assert_eq!(cells(&request), ["old", "new", "tcp"]);
+        let checked = request.check().unwrap();
+        let plain = Request::new(["tcp:cc=cubic", "tcp:cc=cubic", "tcp"]).check().unwrap();
+        for (own, plain) in checked.entrants.iter().zip(&plain.entrants) {
+            assert_eq!((&own.spec, &own.asked), (&plain.spec, &plain.asked));
+            assert_eq!(own.identity(), plain.label);
+            assert_eq!(plain.unlabelled, None);
+        }
+        assert_eq!(request.asked().contenders[0], "tcp:cc=cubic,label=old");
+        let varied = Request::new(["tcp:label=a", "udp"]).vary("size", ["64", "128"]);
+        assert_eq!(cells(&varied)[0], "a · size=64");
+        let said = refusal(&Request::new(["tcp:label=a", "udp:label=a"]));
+        assert!(said.contains("`tcp` and `udp` have the same label, `a`"), "{said}");
+        let said = refusal(&Request::new(["tcp:label=udp", "udp"]));
+        assert!(said.contains("same label, `udp`"), "{said}");
     }
 
     #[test]

@@ -32,8 +32,8 @@ impl Judgement {
         comparison.rows.retain(|row| row.metric.role == Role::Claim);
         let mut silent: Vec<String> = Vec::new();
         for contender in new.iter().flat_map(|race| &race.contenders) {
-            let label = &contender.label;
-            let has = |races: &[&Outcome]| races.iter().any(|race| has_figures(race, label));
+            let (label, own) = (&contender.label, contender.identity());
+            let has = |races: &[&Outcome]| races.iter().any(|race| has_figures(race, own));
             if has(baseline) && !has(new) && !silent.contains(label) {
                 silent.push(label.clone());
             }
@@ -52,9 +52,10 @@ impl Judgement {
     }
 }
 
-/// Returns true if the contender with this label has a valid trial.
-fn has_figures(race: &Outcome, label: &str) -> bool {
-    let Some(contender) = race.contenders.iter().find(|contender| contender.label == label) else {
+/// Returns true if the contender with this identity has a valid trial.
+fn has_figures(race: &Outcome, identity: &str) -> bool {
+    let mut contenders = race.contenders.iter();
+    let Some(contender) = contenders.find(|contender| contender.identity() == identity) else {
         return false;
     };
     let mut own = race.trials.iter().filter(|trial| trial.contender == contender.id);
@@ -111,12 +112,12 @@ pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     }
     let mut known: Vec<&str> = Vec::new();
     for contender in baseline.iter().flat_map(|race| &race.contenders) {
-        let label = contender.label.as_str();
-        if !known.contains(&label) && baseline.iter().any(|race| has_figures(race, label)) {
-            known.push(label);
+        let own = contender.identity();
+        if !known.contains(&own) && baseline.iter().any(|race| has_figures(race, own)) {
+            known.push(own);
         }
     }
-    if !checked.entrants.iter().any(|entrant| known.contains(&entrant.label.as_str())) {
+    if !checked.entrants.iter().any(|entrant| known.contains(&entrant.identity())) {
         return Err(none_in_common("contender", &known));
     }
     let claims = |metrics: &[Metric]| -> Vec<String> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`request`] | the request for a race, and its checks |
 //! | `cells` | contenders under every combination of conditions |
+//! | `names` | names of contenders: their labels, or their specs |
 //! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
 //! | `cost` | duration of blocks, expected and measured |
 //! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
@@ -52,6 +53,7 @@ pub mod explain;
 mod files;
 pub mod gate;
 mod margin;
+mod names;
 pub mod outside;
 mod pilot;
 pub mod plan;

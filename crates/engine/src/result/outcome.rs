@@ -17,6 +17,7 @@ use crate::result::explained::Explanations;
 use crate::result::far_hosts::FarHosts;
 pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
+use crate::transport::label::LabelledText;
 use crate::transport::{Contender, Effective};
 use crate::trial::{PathFacts, Record};
 use deadheat_base::unset::is_unset;
@@ -220,8 +221,10 @@ pub struct Entrant {
     pub id: usize,
     /// Specification as run: as typed, plus the terms of the race and the window for its path.
     pub spec: String,
-    /// Name that is unique in this race: `udp`, `udp #2`.
+    /// Name that is unique in this race: as the user labelled it, or else `udp`, `udp #2`.
     pub label: String,
+    /// Label that it would have if the user had given none; absent if so. Races are compared by it.
+    pub unlabelled: Option<String>,
     /// Id of the transport.
     pub transport: String,
     /// Colour of the transport, `#rrggbb`.
@@ -285,6 +288,11 @@ impl Entrant {
     /// As [`Contender::parse`]; imported results have contenders that this program does not have.
     pub fn recorded(&self) -> Result<Contender> {
         Contender::recorded(&self.spec, &self.asked)
+    }
+
+    /// Returns the name by which it is found in another race: of what ran, and not of a label.
+    pub fn identity(&self) -> &str {
+        self.unlabelled.as_deref().unwrap_or(&self.label)
     }
 
     /// Returns true if it runs: its packets arrive, and its conditions are possible here.
@@ -596,11 +604,14 @@ impl Outcome {
         self.asked.margin.is_none() && self.plan.margin > DEFAULT_MARGIN
     }
 
-    /// Returns the contender at `row` of the request, as typed; the second and later copies of a specification get
-    /// a number. Unlike a label it has no conditions.
+    /// Returns the contender at `row` of the request, by the label that it was given, or else as typed; the second and
+    /// later copies of a specification get a number. Unlike a label of the result it has no conditions.
     pub fn contender(&self, row: usize) -> String {
         let asked = &self.asked.contenders;
         let Some(typed) = asked.get(row) else { return format!("contender {row}") };
+        if let Ok(LabelledText { label: Some(label), .. }) = LabelledText::parse(typed) {
+            return label;
+        }
         match asked[..row].iter().filter(|other| *other == typed).count() {
             0 => typed.clone(),
             before => format!("{typed} #{}", before + 1),
