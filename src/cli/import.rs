@@ -24,6 +24,8 @@ bzip2 or zstd.
   deadheat import rtt.txt --unit us                         each number is a round trip of one trial
   deadheat import monday/ tuesday/                          the files of each folder are trials of one
   deadheat import 'tcp-*.json' 'udp-*.json' --label tcp --label udp
+  deadheat import --paired a1.json b1.json b2.json a2.json --label 'a*=old' --label 'b*=new'
+  deadheat import runs.csv --paired --block run --contender build --unit ms
   iperf3 -c host -J | deadheat import -"
 )]
 pub(super) struct ImportArgs {
@@ -40,6 +42,18 @@ pub(super) struct ImportArgs {
     /// A sample of one trial, or a trial.
     #[arg(long, value_name = "sample|trial")]
     each: Option<String>,
+    /// Compare runs in pairs, by block, as in a race
+    ///
+    /// Blocks follow from the column of --block, or from the order of the runs: block after block with each contender
+    /// once (a b a b, or a b b a), or all of one and then all of the other. What makes no pairs is refused.
+    #[arg(long)]
+    paired: bool,
+    /// The column of a table that names its blocks
+    #[arg(long, value_name = "COLUMN", hide_short_help = true)]
+    block: Option<String>,
+    /// The column of a table that names contenders
+    #[arg(long, value_name = "COLUMN")]
+    contender: Option<String>,
     /// A contender's name
     ///
     /// FILE=NAME, or NAME for the next argument in order; may be given again. FILE may be a pattern: 'tcp-*=tcp'.
@@ -123,6 +137,15 @@ fn request(args: &ImportArgs) -> Result<Import> {
     }
     if let Some(each) = &args.each {
         import = import.each(each)?;
+    }
+    if args.paired {
+        import = import.paired();
+    }
+    if let Some(block) = &args.block {
+        import = import.block(block);
+    }
+    if let Some(contender) = &args.contender {
+        import = import.contender(contender);
     }
     for label in &args.label {
         import = import.label(label);

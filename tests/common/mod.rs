@@ -31,7 +31,9 @@ use deadheat::path::gate::LatenessLimits;
 use deadheat::result::explained::{
     BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Limit, Userspace, UserspaceEnd,
 };
-use deadheat::result::imported::{DateSource, ImportOrigin, ImportedFile, Spread, SpreadOver};
+use deadheat::result::imported::{
+    DateSource, ImportOrigin, ImportPairing, ImportedFile, PairedBy, Spread, SpreadOver,
+};
 use deadheat::result::outcome::{
     Cell, Control, Difference, Effect, Entrant, Factor, KneeAt, KneePlace, LevelRatio, Outcome,
     Program, Ratio, RecordedPlan, RecordedRequest, Replan, ShareKind, Status, Summary, Sweep,
@@ -171,6 +173,12 @@ fn imported() -> ImportOrigin {
         max: 511e6,
     };
     ImportOrigin {
+        pairing: Some(ImportPairing {
+            by: PairedBy::Column,
+            blocks: 2,
+            incomplete: 1,
+            first: Some(0),
+        }),
         dated: DateSource::ByFiles,
         files: vec![file],
         spreads: vec![spread],
@@ -751,6 +759,7 @@ fn contenders() -> Vec<Entrant> {
         failed: None,
         overload: None,
         not_applicable: None,
+        unlabelled: None,
         cell: None,
     };
     let mut contenders = vec![
@@ -759,7 +768,6 @@ fn contenders() -> Vec<Entrant> {
         entrant(UDP, "udp", "#ff7f0e", "udp/linux-6.18"),
         entrant(BBR, "tcp:cc=bbr", "#17becf", "tcp/linux-6.18/bbr"),
         entrant(ICMP, "icmp", "#2ca02c", ""),
-        unlabelled: None,
     ];
     contenders[ICMP].blocked = Some(
         "8 echo requests to 192.0.2.7 in 4 s brought no answer, while control over TCP works"

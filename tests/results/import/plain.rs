@@ -115,3 +115,123 @@ fn a_million_numbers_packed_come_out_exact() {
     assert_eq!(chunk.samples.len(), 1_000_000);
     assert_eq!(chunk.samples[1].rtt_ns, Some(700_002));
 }
+
+/// Numbers in [0, 1), the same in each run.
+fn draws(mut state: u64) -> impl FnMut() -> f64 {
+    move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Rows of a table of two builds in turns (a b b a), the second 14 % slower, on a host that drifts by ±15 % over some
+/// blocks, with noise of 2 % that is skewed.
+fn in_turns(seed: u64, blocks: usize) -> Vec<(usize, &'static str, f64)> {
+    let mut draw = draws(seed);
+    let mut drift = 0.0;
+    let mut rows = Vec::new();
+    for block in 0..blocks {
+        drift = 0.9 * drift + 0.2 * (draw() - 0.5);
+        let order = if block % 2 == 0 { ["old", "new"] } else { ["new", "old"] };
+        for build in order {
+            let slower = if build == "new" { 1.14 } else { 1.0 };
+            let skewed = -0.02 * (1.0 - draw()).ln();
+            rows.push((block, build, 100.0 * slower * (drift + skewed).exp()));
+        }
+    }
+    rows
+}
+
+fn table(rows: &[(usize, &str, f64)]) -> Vec<u8> {
+    let rows = rows.iter().map(|(block, build, ms)| format!("{block},{build},{ms}\n"));
+    format!("run,build,time (ms)\n{}", rows.collect::<String>()).into_bytes()
+}
+
+fn width(outcome: &Outcome) -> f64 {
+    let ratio = outcome.verdicts[0].ratio.unwrap();
+    (ratio.high / ratio.low).ln()
+}
+
+/// The same runs: drift that both met is in the interval of independent samples, and not in that of pairs.
+#[test]
+fn pairs_leave_out_the_drift_that_both_met() {
+    let mut covered = 0;
+    for seed in 1..=20 {
+        let written = Written::new(&[("runs.csv", &table(&in_turns(seed, 24)))]);
+        let runs = || Import::new([written.path("runs.csv")]).contender("build");
+        let (paired, unpaired) =
+            (runs().paired().block("run").run(None).unwrap(), runs().run(None).unwrap());
+        let by_order = runs().paired().run(None).unwrap();
+        assert_eq!(paired.verdicts, by_order.verdicts, "rows in turns are the same pairs");
+        assert!(width(&paired) < 0.5 * width(&unpaired), "{seed}");
+        let verdict = &paired.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.blocks, paired.trials.len()), (Ruled::Ahead, 24, 48));
+        assert_eq!(paired.contenders[verdict.ahead.unwrap()].label, "old");
+        // The table has old over new.
+        let ratio = verdict.ratio.unwrap();
+        covered += u32::from(ratio.low * 1.14 <= 1.0 && 1.0 <= ratio.high * 1.14);
+    }
+    assert!(covered >= 18, "{covered} of 20 intervals of 95 % cover");
+}
+
+#[test]
+fn the_pairing_is_said_and_saved() {
+    let written = Written::new(&[("runs.csv", &table(&in_turns(3, 24)))]);
+    let runs = || Import::new([written.path("runs.csv")]).contender("build");
+    let paired = runs().paired().block("run").run(None).unwrap();
+    let said = shown(&paired, "terminal");
+    assert!(said.contains("compared in 24 pairs") && said.contains("column of blocks"), "{said}");
+    let origin = paired.imported.as_ref().unwrap();
+    assert_eq!(origin.pairing.as_ref().unwrap().first, None, "a b b a");
+    assert!(!origin.lacks.contains("order of the runs"), "{}", origin.lacks);
+    let unpaired = runs().run(None).unwrap();
+    assert!(shown(&unpaired, "terminal").contains("independent samples"));
+    assert_eq!(unpaired.imported.as_ref().unwrap().pairing, None);
+}
+
+#[test]
+fn files_are_paired_by_their_order() {
+    let rows = in_turns(5, 12);
+    let file = |(at, (_, build, ms)): (usize, &(usize, &str, f64))| {
+        (
+            format!("{at:02}-{build}"),
+            format!("# run {at} of the day, by hand, on one host, in turns\n{ms}\n"),
+        )
+    };
+    let files: Vec<(String, String)> = rows.iter().enumerate().map(file).collect();
+    let named: Vec<(&str, &[u8])> =
+        files.iter().map(|(name, text)| (name.as_str(), text.as_bytes())).collect();
+    let written = Written::new(&named);
+    let import = |names: &[&str]| {
+        let files = Import::new(names.iter().map(|name| written.path(name)));
+        let files = files.label("*-old=old").label("*-new=new").unit("ms").unwrap();
+        files.each("trial").unwrap().paired().run(None)
+    };
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let in_turns = import(&names).unwrap();
+    let (mut old, mut new) = (names.clone(), names.clone());
+    old.retain(|name| name.ends_with("old"));
+    new.retain(|name| name.ends_with("new"));
+    let one_by_one = import(&[&old[..], &new[..]].concat()).unwrap();
+    assert_eq!(in_turns.verdicts[0].blocks, 12);
+    assert_eq!(in_turns.verdicts, one_by_one.verdicts);
+    let said = import(&names[1..]).unwrap_err().to_string();
+    assert!(said.contains("--paired: the numbers of runs differ: "), "{said}");
+}
+
+#[test]
+fn options_of_pairs_that_do_nothing_are_refused() {
+    let written = Written::new(&[("runs.csv", &table(&in_turns(1, 6))), ("a", &around(100.0))]);
+    let runs = || Import::new([written.path("runs.csv")]);
+    let said = |import: Import| import.run(None).unwrap_err().to_string();
+    assert!(said(runs().block("run")).contains("add --paired"));
+    assert!(said(runs().paired().block("run").contender("run")).contains("the same column"));
+    assert!(said(runs().contender("build").each("sample").unwrap()).contains("--each sample"));
+    assert!(
+        said(runs().contender("build").format("irtt").unwrap()).contains("--as irtt reads none")
+    );
+    assert!(said(runs().contender("biuld")).contains("no column is called `biuld`"));
+    let alone = Import::new([written.path("a")]).unit("ms").unwrap().paired();
+    assert!(said(alone).contains("there is one contender, a"));
+}

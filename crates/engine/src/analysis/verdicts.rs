@@ -76,6 +76,15 @@ pub fn summarise(outcome: &mut Outcome) {
     outcome.summary = summaries(outcome, &Table::of(&outcome.trials, TrialFilter::Valid));
 }
 
+/// Updates summary and verdicts from trials that others ran in blocks: there is one look, and no control.
+pub fn refresh_imported(outcome: &mut Outcome) {
+    let stage = DecisionStage::Look { alpha: alpha(outcome.asked.confidence), next: None };
+    let table = Table::of(&outcome.trials, TrialFilter::Valid);
+    let (summary, verdicts) =
+        (summaries(outcome, &table), verdicts(outcome, &table, &outcome.verdicts, stage));
+    (outcome.summary, outcome.verdicts) = (summary, verdicts);
+}
+
 /// Returns true if every claim is decided. Always false for a race without claims.
 pub fn all_decided(outcome: &Outcome) -> bool {
     !outcome.verdicts.is_empty() && outcome.verdicts.iter().all(is_decided)

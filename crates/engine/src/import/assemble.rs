@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::foreign::FileDigests;
+use super::paired::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
+use super::request::RunPairing;
 use super::{Arm, FileContent, FiveNumberSummary, ImportedTrial, notes, twice};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
@@ -13,7 +15,9 @@ use crate::error::{Error, Result};
 use crate::measurements::{Metric, Role};
 use crate::path::PathKind;
 use crate::result::date;
-use crate::result::imported::{DateSource, ImportOrigin, ImportedFile, KIND, Spread, SpreadOver};
+use crate::result::imported::{
+    DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, Spread, SpreadOver,
+};
 use crate::result::outcome::{
     Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial, Warning,
 };
@@ -61,6 +65,7 @@ pub(super) struct VerdictSettings {
     pub margin_reason: &'static str,
     pub confidence: f64,
     pub title: Option<String>,
+    pub pairing: RunPairing,
 }
 
 /// Returns the result of the files read.
@@ -82,9 +87,21 @@ pub(super) fn outcome(
     for read in read {
         gathered.file(read, samples)?;
     }
+    let pairing = match settings.pairing {
+        RunPairing::Independent => None,
+        RunPairing::Blocks => Some(gathered.pair()?),
+    };
+    if let Some(pairing) = &pairing {
+        let names: Vec<String> = left_out.iter().map(|own| own.name.clone()).collect();
+        paired::check_gaps(pairing, &names)?;
+    }
     let mut outcome = gathered.outcome(settings, began.unwrap_or_else(SystemTime::now));
-    verdicts::summarise(&mut outcome);
-    outcome.verdicts = independent::verdicts(&outcome);
+    if pairing.is_some() {
+        verdicts::refresh_imported(&mut outcome);
+    } else {
+        verdicts::summarise(&mut outcome);
+        outcome.verdicts = independent::verdicts(&outcome);
+    }
     outcome.plan.claims = outcome.verdicts.len() as u64;
     let is_open =
         |verdict: &crate::result::outcome::Verdict| verdict.outcome == stats::Outcome::Undecided;
@@ -94,9 +111,14 @@ pub(super) fn outcome(
     outcome.warnings = warnings(&left_out);
     let spreads = spreads(&outcome, &gathered.samples);
     let dated = if began.is_some() { DateSource::ByFiles } else { DateSource::ByImport };
-    let basis = notes::basis(&outcome);
-    let lacks = notes::lacks(&outcome, &gathered.files);
-    outcome.imported = Some(ImportOrigin { dated, files: gathered.files, spreads, basis, lacks });
+    let labels: Vec<&str> = outcome.contenders.iter().map(|own| own.label.as_str()).collect();
+    let basis = match &pairing {
+        Some(pairing) => paired::basis(pairing, &labels),
+        None => notes::basis(&outcome),
+    };
+    let lacks = notes::lacks(&outcome, &gathered.files, pairing.as_ref());
+    let files = gathered.files;
+    outcome.imported = Some(ImportOrigin { dated, files, spreads, pairing, basis, lacks });
     Ok(outcome)
 }
 
@@ -116,6 +138,8 @@ struct ImportCollection {
     metrics: Vec<Metric>,
     contenders: Vec<Entrant>,
     trials: Vec<Trial>,
+    /// Place of each trial in the files.
+    places: Vec<RunPlace>,
     /// Labels of the contenders made of a folder or an archive.
     groups: BTreeMap<String, String>,
     /// Five numbers over the samples of each trial, by contender.
@@ -137,19 +161,28 @@ impl ImportCollection {
         let doubts = notes::doubts(&mut reading);
         let several = reading.arms.len() > 1;
         let mut contenders = Vec::new();
-        let mut trials = 0;
+        let (mut trials, mut trials_before) = (0, 0);
         for arm in reading.arms {
             let own = match (&shared, several) {
                 (Some(label), true) => format!("{label}: {}", arm.name),
                 (Some(label), false) => label.clone(),
                 (None, _) if arm.name.is_empty() => self.unique(&stem),
+                (None, _) if is_named_by_rows(&arm) => arm.name.clone(),
                 (None, _) => self.unique(&arm.name),
             };
             let id = self.contender(own, &name, &arm);
             self.metrics(&arm.metrics);
             contenders.push(id);
             trials += arm.trials.len() as u64;
-            for taken in arm.trials {
+            for mut taken in arm.trials {
+                let (row, block) = taken.row.take().unwrap_or((trials_before, None));
+                trials_before += 1;
+                self.places.push(RunPlace {
+                    file: self.files.len(),
+                    name: name.clone(),
+                    row,
+                    block,
+                });
                 self.trial(id, taken, samples)?;
             }
         }
@@ -205,6 +238,7 @@ impl ImportCollection {
             failed: None,
             overload: None,
             not_applicable: None,
+            unlabelled: None,
             cell: None,
         });
         id
@@ -238,12 +272,17 @@ impl ImportCollection {
         self.trials.push(Trial {
             block,
             order: contender as u64,
-            unlabelled: None,
             contender,
             control: false,
             record: taken.record,
         });
         Ok(())
+    }
+
+    /// Numbers the blocks of all trials.
+    fn pair(&mut self) -> Result<ImportPairing> {
+        let labels: Vec<String> = self.contenders.iter().map(|own| own.label.clone()).collect();
+        RunList { trials: &mut self.trials, places: &self.places, labels: &labels }.pair()
     }
 
     fn outcome(&mut self, settings: &VerdictSettings, began: SystemTime) -> Outcome {
@@ -281,6 +320,11 @@ impl ImportCollection {
             ..Outcome::new(asked, plan, path)
         }
     }
+}
+
+/// Returns true if a column of a table names the arm: the rows of several files with one name are one contender's.
+fn is_named_by_rows(arm: &Arm) -> bool {
+    arm.trials.iter().any(|trial| trial.row.is_some())
 }
 
 /// Returns five-number summaries: over the trials of contenders with several, over the samples of the others.

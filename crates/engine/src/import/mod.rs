@@ -13,6 +13,7 @@
 //! | `echo`, `rates` | trials and metrics that several formats share |
 //! | `assemble` | contenders, trials and verdicts from the files read |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
+//! | `paired` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
 
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ mod loose_json;
 mod mtr;
 mod netperf;
 mod notes;
+mod paired;
 mod ping;
 mod plain;
 mod rates;
@@ -52,6 +54,7 @@ mod unpack;
 mod wget;
 
 use foreign::ForeignFile;
+pub use paired::RowColumns;
 pub use request::{Import, NumberMeaning};
 use unit::Scale;
 
@@ -100,6 +103,8 @@ pub struct ReaderContext<'a> {
     pub(crate) scale: Option<Scale>,
     /// Meaning of a number without context.
     pub(crate) each: NumberMeaning,
+    /// Columns of a table that name the block and the contender of each row.
+    pub(crate) columns: RowColumns,
     /// Source of files for samples, one per trial; absent if samples are not stored.
     pub(crate) keep: Option<&'a mut dyn FnMut() -> PathBuf>,
 }
@@ -156,6 +161,8 @@ pub struct ImportedTrial {
     /// Identity of the run, if the program gave it a unique one: a cookie, a UUID. Of several trials
     /// with one identity, one counts.
     pub(crate) identity: Option<String>,
+    /// Position in its file, and block, where a row of a table names them.
+    pub(crate) row: Option<(u64, Option<String>)>,
     /// Oddities of the trial: sentences, such as impossible figures.
     pub(crate) doubts: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! Sentences about an import: the basis of its verdicts, the information that its files lack, and their oddities.
 
 use super::{FileContent, ImportedTrial};
-use crate::result::imported::ImportedFile;
+use crate::result::imported::{ImportPairing, ImportedFile};
 use crate::result::outcome::Outcome;
 
 /// Maximum number of runs that a sentence names.
@@ -58,11 +58,15 @@ pub(super) fn basis(outcome: &Outcome) -> String {
 }
 
 /// Returns the sentence on the information that no file has.
-pub(super) fn lacks(outcome: &Outcome, files: &[ImportedFile]) -> String {
+pub(super) fn lacks(
+    outcome: &Outcome,
+    files: &[ImportedFile],
+    pairing: Option<&ImportPairing>,
+) -> String {
     let mut phrases: Vec<&str> = Vec::new();
     if outcome.contenders.len() > 1 {
-        // With a start of each run the order is known.
-        if outcome.trials.iter().any(|trial| trial.record.started_ms == 0) {
+        // With a start of each run, or pairs of runs, the order is known.
+        if pairing.is_none() && outcome.trials.iter().any(|trial| trial.record.started_ms == 0) {
             phrases.push("the order of the runs");
         }
         phrases.push("the conditions of each run");

@@ -38,7 +38,10 @@ impl FormatReader for Plain {
         file: &mut ForeignFile,
         means: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
-        let layout = TableLayout::of(file.head()).unwrap_or_default();
+        let layout = match means.columns.any() {
+            true => TableLayout::with_columns(file.head(), &means.columns)?,
+            false => TableLayout::of(file.head()).unwrap_or_default(),
+        };
         let numbers = Numbers::read(file, &layout, means.scale)?;
         let (began, scale) = (numbers.began(), numbers.scale);
         let lost = numbers.values.iter().filter(|value| value.is_none()).count();
@@ -46,15 +49,15 @@ impl FormatReader for Plain {
         if lost > 0 && scale.unit != Unit::Nanos && means.each == NumberMeaning::Sample {
             doubts.push(format!("{lost} of its numbers are missing, and in no figure."));
         }
-        let (arm, trial, unknown) = match means.each {
+        let (arms, trial, unknown) = match means.each {
             NumberMeaning::Sample => (
-                samples(&numbers, means)?,
+                vec![samples(&numbers, means)?],
                 "the file: each number is a sample of it (--each trial if each is one)",
                 (lost == 0).then_some("lost samples"),
             ),
             NumberMeaning::Trial => (
-                trials(&numbers, &mut doubts)?,
-                "a number",
+                by_contender(trials(&numbers, &mut doubts)?, &numbers.contenders),
+                if means.columns.any() { "a row" } else { "a number" },
                 (lost == 0).then_some("trials that failed"),
             ),
         };
@@ -62,7 +65,7 @@ impl FormatReader for Plain {
             began,
             unit: scale.name.to_owned(),
             trial: trial.to_owned(),
-            arms: vec![arm],
+            arms,
             unknown: unknown.into_iter().map(str::to_owned).collect(),
             doubts,
             ..FileContent::default()
@@ -130,19 +133,44 @@ fn trials(numbers: &Numbers, doubts: &mut Vec<String>) -> Result<Arm, String> {
             values.len()
         ));
     }
-    let trial = |value: &Option<u64>| {
-        let Some(value) = value else {
-            return ImportedTrial::failed("there is a mark in place of its number");
+    let trial = |(at, value): (usize, &Option<u64>)| {
+        let mut trial = match value {
+            None => ImportedTrial::failed("there is a mark in place of its number"),
+            Some(value) => {
+                let mut record = blank();
+                record.metrics.insert(metric.name.clone(), *value as f64);
+                ImportedTrial::complete(record)
+            }
         };
-        let mut record = blank();
-        record.metrics.insert(metric.name.clone(), *value as f64);
-        ImportedTrial::complete(record)
+        trial.record.started_ms = numbers.started_ms(at);
+        trial.row = Some((at as u64, numbers.blocks.get(at).cloned()));
+        trial
     };
-    let trials = values.iter().map(trial).collect();
+    let trials = values.iter().enumerate().map(trial).collect();
     let mut looked_at = SampleBuffer::default();
     for value in values.iter().flatten() {
         looked_at.push(*value)?;
     }
     doubts.extend(looked_at.sum().doubts(scale.unit));
     Ok(Arm { metrics: vec![metric], trials, ..Arm::default() })
+}
+
+/// Deals the trials of a table to the contenders that its rows name, in the order of their first rows.
+fn by_contender(all: Arm, names: &[String]) -> Vec<Arm> {
+    if names.is_empty() {
+        return vec![all];
+    }
+    let mut arms: Vec<Arm> = Vec::new();
+    for (trial, name) in all.trials.into_iter().zip(names) {
+        match arms.iter_mut().find(|arm| arm.name == *name) {
+            Some(arm) => arm.trials.push(trial),
+            None => arms.push(Arm {
+                name: name.clone(),
+                metrics: all.metrics.clone(),
+                trials: vec![trial],
+                ..Arm::default()
+            }),
+        }
+    }
+    arms
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::assemble::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
-use super::{FormatReader, ReaderContext, find, ids, sniff};
+use super::{FormatReader, ReaderContext, RowColumns, find, ids, sniff};
 use crate::error::{Error, Result};
 use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
 
@@ -33,6 +33,17 @@ pub struct Import {
     margin: Option<f64>,
     confidence: f64,
     title: Option<String>,
+    pairing: RunPairing,
+    columns: RowColumns,
+}
+
+/// Relation between the runs of different contenders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunPairing {
+    /// None: the runs are independent samples.
+    Independent,
+    /// Runs of a block are pairs.
+    Blocks,
 }
 
 impl Import {
@@ -48,7 +59,29 @@ impl Import {
             margin: None,
             confidence: 0.95,
             title: None,
+            pairing: RunPairing::Independent,
+            columns: RowColumns::default(),
         }
+    }
+
+    /// Compares the runs in pairs, block by block. Blocks follow from the column of [`Import::block`], or else from the
+    /// order of the runs: the files block after block (a b a b, or a b b a), or all of one contender and then all of the
+    /// next.
+    pub fn paired(mut self) -> Import {
+        self.pairing = RunPairing::Blocks;
+        self
+    }
+
+    /// Sets the column of tables that names the block of each row, which is a trial then.
+    pub fn block(mut self, column: &str) -> Import {
+        self.columns.block = Some(column.to_owned());
+        self
+    }
+
+    /// Sets the column of tables that names the contender of each row, which is a trial then.
+    pub fn contender(mut self, column: &str) -> Import {
+        self.columns.contender = Some(column.to_owned());
+        self
     }
 
     /// Returns the argument that stands for an existing file, which a result must not replace.
@@ -126,6 +159,7 @@ impl Import {
         if self.arguments.is_empty() {
             return Err(Error::usage("name at least one file to import"));
         }
+        self.check_columns()?;
         let sources = sources::all(&self.arguments)?;
         let labels = self.labelled(&sources)?;
         let place = samples.map(SamplePartFiles::beside);
@@ -156,6 +190,7 @@ impl Import {
             },
             confidence: self.confidence,
             title: self.title.clone(),
+            pairing: self.pairing,
         };
         assemble::outcome(read, left_out, &settings, samples)
     }
@@ -214,10 +249,18 @@ impl Import {
         let wrong = |what: String| Error::data(name.clone(), what);
         let reader = match self.reader {
             Some(reader) => reader,
+            // Columns are of tables, which words beside their numbers make hard to detect.
+            None if self.columns.any() => find(super::plain::ID)?,
             None => sniff(file.head()).ok_or_else(|| wrong(unlike_any(file.head())))?,
         };
+        // A row with a block or a contender of its own is a run.
+        let usual = match self.columns.any() {
+            true => NumberMeaning::Trial,
+            false => NumberMeaning::default(),
+        };
+        let each = self.each.unwrap_or(usual);
         let mut means =
-            ReaderContext { scale: self.scale, each: self.each.unwrap_or_default(), keep };
+            ReaderContext { scale: self.scale, each, columns: self.columns.clone(), keep };
         let reading = reader.read(&mut file, &mut means).map_err(|what| {
             let number = file.number();
             let place = if number > 0 && !what.contains("line") {
@@ -236,6 +279,35 @@ impl Import {
             digests: file.digests()?,
             reading,
         })
+    }
+
+    /// Checks that the options about columns fit the others.
+    fn check_columns(&self) -> Result<()> {
+        let (block, contender) = (&self.columns.block, &self.columns.contender);
+        if block.is_some() && self.pairing == RunPairing::Independent {
+            return Err(Error::usage(
+                "--block names the column of blocks, which only a comparison in pairs looks at; add --paired",
+            ));
+        }
+        if block.is_some() && block == contender {
+            return Err(Error::usage("--block and --contender name the same column; give two"));
+        }
+        if self.columns.any() && self.each == Some(NumberMeaning::Sample) {
+            return Err(Error::usage(
+                "--each sample makes one trial of a file, and --block and --contender make one of each row; leave \
+                 either out",
+            ));
+        }
+        if let Some(reader) = self.reader
+            && self.columns.any()
+            && reader.id() != super::plain::ID
+        {
+            return Err(Error::usage(format!(
+                "--block and --contender name columns of a table, and --as {} reads none; leave either out",
+                reader.id()
+            )));
+        }
+        Ok(())
     }
 
     /// Checks that options about plain numbers apply to at least one file.

@@ -17,6 +17,9 @@ pub struct ImportOrigin {
     pub files: Vec<ImportedFile>,
     /// Five-number summaries, one for each contender and each quantity measured.
     pub spreads: Vec<Spread>,
+    /// Pairing of the runs in blocks; absent if they were compared as independent samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pairing: Option<ImportPairing>,
     /// Basis of the verdicts, or the reason why there are none.
     pub basis: String,
     /// Sentence on the information that no file has; empty in results of before there was one.
@@ -29,6 +32,33 @@ impl ImportOrigin {
     pub fn is_dated(&self) -> bool {
         self.dated == DateSource::ByFiles
     }
+}
+
+/// Pairing of imported runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportPairing {
+    /// Source of the blocks.
+    pub by: PairedBy,
+    /// Number of blocks with runs of two contenders or more.
+    pub blocks: u64,
+    /// Number of blocks that lack a contender.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub incomplete: u64,
+    /// Id of the contender that ran first in every block; absent if that is not known, or if it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<usize>,
+}
+
+/// Source of the blocks of imported runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PairedBy {
+    /// Order of the files.
+    OrderOfFiles,
+    /// Order of the rows of one file.
+    OrderOfRows,
+    /// Column that names the block of each row.
+    Column,
 }
 
 /// Source of a result's start time.

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::foreign::ForeignFile;
+use super::super::paired::RowColumns;
 use super::super::stamp;
 use super::super::unit::{self, Scale};
 use crate::measurements::Unit;
@@ -74,6 +75,9 @@ pub(super) struct TableLayout {
     scale: Option<Scale>,
     /// Unit of times in the heading; seconds by default.
     clock_scale: Option<Scale>,
+    /// Columns with the names of the block and of the contender of a row.
+    block: Option<usize>,
+    contender: Option<usize>,
     /// Reason why no column can be chosen.
     unclear: Option<String>,
 }
@@ -94,7 +98,50 @@ impl TableLayout {
         }
         let (names, row) = (cells(first), cells(second?));
         let is_heading = names.len() == row.len() && is_row(&row, separator) && is_names(&names);
-        is_heading.then(|| TableLayout::headed(separator, &names, &row))
+        is_heading.then(|| TableLayout::headed(separator, &names, &row, &[]))
+    }
+
+    /// Returns the layout of a table in which these columns name the block and the contender of each row.
+    ///
+    /// # Errors
+    /// If there are no names above the columns, or none of them is such a name.
+    pub(super) fn with_columns(head: &str, columns: &RowColumns) -> Result<TableLayout, String> {
+        let mut lines = head.lines().map(content).filter(|line| !line.is_empty());
+        let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        let is_spaced = || {
+            let words = |line: &str| line.split_whitespace().count();
+            words(first) > 1 && words(first) == words(second)
+        };
+        let separator = separator(first, Some(second))
+            .or_else(|| is_spaced().then_some(ColumnSeparator::Spaces))
+            .ok_or("it has one column, and --block and --contender name columns of a table")?;
+        let (names, row) = (separator.cells(first), separator.cells(second));
+        if names.len() != row.len() || !is_names(&names) {
+            return Err(
+                "--block and --contender name columns, and there are no names above the columns of this file".to_owned(),
+            );
+        }
+        let find = |wanted: &Option<String>| {
+            let Some(wanted) = wanted else { return Ok(None) };
+            let is_own = |name: &str| name.eq_ignore_ascii_case(wanted);
+            match names.iter().position(|name| is_own(name)) {
+                Some(at) => Ok(Some(at)),
+                None => Err(format!(
+                    "no column is called `{}`; its columns are {}",
+                    short(wanted),
+                    names.join(", ")
+                )),
+            }
+        };
+        let (block, contender) = (find(&columns.block)?, find(&columns.contender)?);
+        let taken: Vec<usize> = [block, contender].into_iter().flatten().collect();
+        let layout = TableLayout::headed(Some(separator), &names, &row, &taken);
+        if taken.contains(&layout.value) {
+            return Err(
+                "there is no column of numbers beside those of --block and --contender".to_owned()
+            );
+        }
+        Ok(TableLayout { block, contender, ..layout })
     }
 
     /// Returns the layout without a heading: of two columns the first has the times.
@@ -106,12 +153,19 @@ impl TableLayout {
         TableLayout { separator, value, clock, unclear, ..TableLayout::default() }
     }
 
-    fn headed(separator: Option<ColumnSeparator>, names: &[&str], row: &[&str]) -> TableLayout {
+    /// Returns the layout by the names of columns; those `taken` have no numbers to read.
+    fn headed(
+        separator: Option<ColumnSeparator>,
+        names: &[&str],
+        row: &[&str],
+        taken: &[usize],
+    ) -> TableLayout {
         let plain: Vec<String> = names.iter().map(|name| name_of(name)).collect();
         let is = |at: usize, list: &[&str]| list.contains(&plain[at].as_str());
-        let clock = (0..names.len()).find(|at| is(*at, CLOCKS) && names.len() > 1);
+        let free = || (0..names.len()).filter(|at| !taken.contains(at));
+        let clock = free().find(|at| is(*at, CLOCKS) && names.len() > 1);
         let is_number = |at: &usize| is_number(row[*at], separator);
-        let values: Vec<usize> = (0..names.len())
+        let values: Vec<usize> = free()
             .filter(|at| !is(*at, COUNTERS) && Some(*at) != clock)
             .filter(is_number)
             .collect();
@@ -138,6 +192,7 @@ impl TableLayout {
                 .and_then(|at| unit_in(names[at]))
                 .filter(|scale| scale.unit == Unit::Nanos),
             unclear,
+            ..TableLayout::default()
         }
     }
 }
@@ -228,6 +283,9 @@ pub(super) struct Numbers {
     pub values: Vec<Option<u64>>,
     /// Times of the numbers, in seconds; empty if there are none.
     pub at_s: Vec<f64>,
+    /// Blocks and contenders of the numbers; empty if no column names them.
+    pub blocks: Vec<String>,
+    pub contenders: Vec<String>,
     pub scale: Scale,
 }
 
@@ -246,6 +304,7 @@ impl Numbers {
         }
         let mut common: Option<Scale> = None;
         let (mut values, mut at_s) = (Vec::new(), Vec::new());
+        let (mut blocks, mut contenders) = (Vec::new(), Vec::new());
         let (mut number, mut is_heading) = (0, layout.has_heading);
         while let Some(line) = file.next_line()? {
             number += 1;
@@ -261,16 +320,28 @@ impl Numbers {
             if let Some(clock) = layout.clock {
                 at_s.push(layout.time(line, clock, at_s.last().copied()).map_err(wrong)?);
             }
+            for (column, names) in
+                [(layout.block, &mut blocks), (layout.contender, &mut contenders)]
+            {
+                if let Some(column) = column {
+                    names.push(layout.name(line, column).map_err(wrong)?);
+                }
+            }
             values.push(value);
         }
         let scale = common.ok_or("there is no number in it, only comments and blank lines")?;
-        Ok(Numbers { values, at_s, scale })
+        Ok(Numbers { values, at_s, blocks, contenders, scale })
     }
 
     /// Returns the time of the first number, if the times count from 1970.
     pub(super) fn began(&self) -> Option<SystemTime> {
         let first = self.at_s.first().filter(|at| **at > 1e9)?;
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(*first).ok()?)
+    }
+
+    /// Returns the time of a number in milliseconds after 1970; 0 if it is not known.
+    pub(super) fn started_ms(&self, at: usize) -> u64 {
+        self.at_s.get(at).filter(|at| **at > 1e9).map_or(0, |at| (at * 1e3) as u64)
     }
 }
 
@@ -302,6 +373,18 @@ impl TableLayout {
         }
         let (value, scale) = number_of(cell, self.scale.or(given), self.separator)?;
         Ok((Some(value), Some(scale)))
+    }
+
+    /// Returns the name in a column of a line.
+    fn name(&self, line: &str, column: usize) -> Result<String, String> {
+        let cells = self.separator.map_or_else(|| vec![line], |by| by.cells(line));
+        match cells.get(column).filter(|cell| !cell.is_empty()) {
+            Some(name) => Ok(crate::foreign::short(name)),
+            None => Err(format!(
+                "column {} is empty, and it names the row's block or contender",
+                column + 1
+            )),
+        }
     }
 
     /// Parses the time of a line, which is no earlier than the one before unless a heading names it.
@@ -455,6 +538,37 @@ mod tests {
         assert!(of("a_ms,b_ms\n1,2\n").3);
         assert_eq!(of("0.0 1.5\n"), (1, Some(0), None, false));
         assert!(of("1 2 3\n").3);
+    }
+
+    #[test]
+    fn named_columns_are_no_numbers() {
+        let columns = |block: Option<&str>, contender: Option<&str>| RowColumns {
+            block: block.map(str::to_owned),
+            contender: contender.map(str::to_owned),
+        };
+        type Places = (usize, Option<usize>, Option<usize>);
+        let of = |head: &str, columns: &RowColumns| -> Result<Places, String> {
+            let layout = TableLayout::with_columns(head, columns)?;
+            assert_eq!(layout.unclear, None);
+            Ok((layout.value, layout.block, layout.contender))
+        };
+        let both = columns(Some("run"), Some("build"));
+        assert_eq!(of("run,build,time_ms\n1,old,12.5\n", &both), Ok((2, Some(0), Some(1))));
+        assert_eq!(of("Build;Run;s\nold;1;0,5\n", &both), Ok((2, Some(1), Some(0))));
+        let contender = columns(None, Some("build"));
+        assert_eq!(of("build ms\nold 12.5\n", &contender), Ok((1, None, Some(0))));
+        let said = |head: &str| of(head, &both).unwrap_err();
+        assert!(said("12\n13\n").contains("it has one column"));
+        assert!(said("1,old,2.5\n2,new,3\n").contains("no names above"));
+        assert!(
+            said("block,build,ms\n1,old,2.5\n")
+                .contains("no column is called `run`; its columns are block")
+        );
+        assert!(
+            said("run,build\n1,old\n").contains("no column of numbers"),
+            "{}",
+            said("run,build\n1,old\n")
+        );
     }
 
     #[test]
