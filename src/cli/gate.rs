@@ -6,8 +6,9 @@ use super::folder;
 use crate::analysis::derived;
 use crate::error::{Error, Result};
 use crate::race::Request;
+use crate::race::gate::first::{self, FirstJudgement};
 use crate::race::gate::{Judgement, check, check_baseline};
-use crate::report::compare::{judged, judged_in_markdown};
+use crate::report::{against, comment, compare, markdown};
 use crate::result::outcome::Outcome;
 
 /// Runs of the same race, read from files.
@@ -49,14 +50,37 @@ impl Runs {
     }
 }
 
-/// A baseline, read before the race runs.
-pub(super) struct Gate {
-    runs: Runs,
+/// Name of the baseline that is the first contender of the race itself.
+const FIRST: &str = "first";
+
+/// A baseline, known before the race runs.
+pub(super) enum Gate {
+    /// Earlier runs.
+    Runs(Runs),
+    /// The first contender of the race, for one of so many races that are judged together.
+    First { races: u64 },
 }
 
 impl Gate {
-    /// Reads the baseline in `places`; refuses it if `replaced`, the file of the race, is in it.
-    pub(super) fn open(places: &[PathBuf], replaced: Option<&Path>) -> Result<Gate> {
+    /// Reads the baseline in `places`, `first` or files; refuses it if `replaced`, the file of the race, is in it. `races` is
+    /// the number of races that a gate against the first contender has, if given.
+    pub(super) fn open(
+        places: &[PathBuf],
+        races: Option<u64>,
+        replaced: Option<&Path>,
+    ) -> Result<Gate> {
+        let is_first = is_first(places)?;
+        if is_first {
+            let races = races.unwrap_or(1);
+            first::confidence(1.0, races)?;
+            return Ok(Gate::First { races });
+        }
+        if races.is_some() {
+            return Err(Error::usage(
+                "--gate-races shares the error of a gate among races whose baseline is their first contender; it \
+                 goes with --gate first",
+            ));
+        }
         let is_replaced = |place: &&PathBuf| replaced.is_some_and(|file| is_same(place, file));
         if let Some(place) = places.iter().find(is_replaced) {
             return Err(Error::usage(format!(
@@ -75,40 +99,102 @@ impl Gate {
         }
         let runs = Runs::read(places)?;
         check_baseline(&runs.races())?;
-        Ok(Gate { runs })
+        Ok(Gate::Runs(runs))
+    }
+
+    /// Returns the confidence that the race needs so that the gate has `whole`.
+    pub(super) fn confidence(&self, whole: f64) -> Result<f64> {
+        match self {
+            Gate::Runs(_) => Ok(whole),
+            Gate::First { races } => first::confidence(whole, *races),
+        }
     }
 
     /// Checks that `request` can be compared with the baseline.
     pub(super) fn check(&self, request: &Request) -> Result<()> {
-        check(&self.runs.races(), request)
+        match self {
+            Gate::Runs(runs) => check(&runs.races(), request),
+            Gate::First { .. } => first::check(request),
+        }
     }
 
     /// Judges the change of the contenders since the baseline.
-    pub(super) fn judge(&self, race: &Outcome) -> GateJudgement<'_> {
-        GateJudgement {
-            judgement: Judgement::of(&self.runs.races(), &[race]),
-            baseline: &self.runs.name,
+    pub(super) fn judge<'a>(&'a self, race: &'a Outcome) -> GateJudgement<'a> {
+        match self {
+            Gate::Runs(runs) => GateJudgement::Runs {
+                judgement: Judgement::of(&runs.races(), &[race]),
+                baseline: &runs.name,
+            },
+            Gate::First { .. } => GateJudgement::First(FirstJudgement::of(&[race])),
         }
     }
 }
 
+/// Returns true if the baseline is the first contender.
+///
+/// # Errors
+/// [`Error::Usage`] if files are named beside it.
+pub(super) fn is_first(places: &[PathBuf]) -> Result<bool> {
+    let is_first = |place: &PathBuf| place.as_os_str() == FIRST;
+    match places {
+        [only] => Ok(is_first(only)),
+        several if several.iter().any(is_first) => Err(Error::usage(
+            "--gate first: the baseline is the first contender, so there are no files to compare with; a file or \
+             folder of that name is ./first",
+        )),
+        _ => Ok(false),
+    }
+}
+
 /// Judgement of a gate, ready to be shown.
-pub(super) struct GateJudgement<'a> {
-    pub(super) judgement: Judgement,
-    pub(super) baseline: &'a str,
+pub(super) enum GateJudgement<'a> {
+    /// Against earlier runs.
+    Runs { judgement: Judgement, baseline: &'a str },
+    /// Against the first contender.
+    First(FirstJudgement<'a>),
 }
 
 impl GateJudgement<'_> {
     /// Prints to standard error whether any contender got worse.
     pub(super) fn print(&self) {
-        for line in judged(&self.judgement, self.baseline) {
+        let lines = match self {
+            GateJudgement::Runs { judgement, baseline } => compare::judged(judgement, baseline),
+            GateJudgement::First(judgement) => against::judged(judgement),
+        };
+        for line in lines {
             tell!("gate: {line}");
         }
     }
 
-    /// Returns the judgement as a section of a Markdown report.
-    pub(super) fn markdown(&self) -> String {
-        judged_in_markdown(&self.judgement, self.baseline)
+    /// Returns the judgement as a section of a report in `format`, if that is Markdown and does not say it itself.
+    pub(super) fn beside(&self, format: &str) -> Option<String> {
+        let is_comment = format == comment::ID;
+        let is_markdown = is_comment || format == markdown::ID;
+        match self {
+            GateJudgement::Runs { judgement, baseline } if is_markdown => {
+                Some(compare::judged_in_markdown(judgement, baseline))
+            }
+            GateJudgement::First(judgement) if is_markdown && !is_comment => {
+                Some(compare::gate_in_markdown(against::judged(judgement)))
+            }
+            GateJudgement::Runs { .. } | GateJudgement::First(_) => None,
+        }
+    }
+
+    /// Returns true if a contender is worse.
+    pub(super) fn is_worse(&self) -> bool {
+        match self {
+            GateJudgement::Runs { judgement, .. } => judgement.is_worse(),
+            GateJudgement::First(judgement) => judgement.is_worse(),
+        }
+    }
+
+    /// Returns true if the gate could not judge although the race may be trusted, such as for a baseline without figures.
+    pub(super) fn is_doubtful(&self) -> bool {
+        match self {
+            GateJudgement::Runs { .. } => false,
+            GateJudgement::First(judgement) => judgement.is_doubtful(),
+        }
     }
 }
 

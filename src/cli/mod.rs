@@ -127,7 +127,7 @@ pub fn run() -> ExitCode {
         Command::Merge(args) => merge::run(&args).map(|()| Verdict::Fine),
         Command::Line(args) => line::run(&args),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),
-        Command::Report(args) => report::run(args).map(|()| Verdict::Fine),
+        Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Import(args) => import::run(*args).map(|()| Verdict::Fine),
         Command::History(args) => history::run(&args).map(|()| Verdict::Fine),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::foreign::visible;
+use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::race::{DEFAULT_BLAST, Request, resume};
 use crate::report::{Report, ReportInput, Samples};
 use crate::result::outcome::Outcome;
@@ -167,8 +168,14 @@ pub(super) struct RaceArgs {
     html: Option<PathBuf>,
     /// Compare with earlier runs, a folder of them or this option again for each file, and exit with 5 if a
     /// contender got worse by more than the margin
-    #[arg(long, value_name = "BASELINE", hide_short_help = true)]
+    ///
+    /// With the word first, the baseline is the first contender of the race, and the second is judged: the build before
+    /// a change, and the build with it.
+    #[arg(long, value_name = "BASELINE|first", hide_short_help = true)]
     gate: Vec<PathBuf>,
+    /// With --gate first: this race is one of N that are judged together, such as one for each path
+    #[arg(long, value_name = "N", requires = "gate", conflicts_with_all = ["resume", "replay"], hide_short_help = true)]
+    gate_races: Option<u64>,
     /// No progress
     #[arg(short, long)]
     quiet: bool,
@@ -212,7 +219,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
     let replaced = args.resume.as_deref().or(args.output.as_deref());
     let gate = match &args.gate[..] {
         [] => None,
-        places => Some(Gate::open(places, replaced)?),
+        places => Some(Gate::open(places, args.gate_races, replaced)?),
     };
     let (outcome, file) = match &args.resume {
         Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
@@ -231,8 +238,8 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
     if let Ok(rendered) = &rendered {
         deliver(rendered, None)?;
     }
-    if let Some(judged) = judged.as_ref().filter(|_| report.id() == "markdown") {
-        deliver(judged.markdown().as_bytes(), None)?;
+    if let Some(section) = judged.as_ref().and_then(|judged| judged.beside(report.id())) {
+        deliver(section.as_bytes(), None)?;
     }
     tell!("saved: {}", file.display());
     if let Some(page) = &args.html {
@@ -246,11 +253,13 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }
-    let is_worse = judged.is_some_and(|judged| judged.judgement.is_worse());
+    let (is_worse, is_doubtful) =
+        judged.map_or((false, false), |judged| (judged.is_worse(), judged.is_doubtful()));
     Ok(match args.deciding.verdict([&outcome]) {
         // A race that is not trusted condemns nothing.
         Verdict::Doubtful => Verdict::Doubtful,
         _ if is_worse => Verdict::Worse,
+        _ if is_doubtful => Verdict::Doubtful,
         verdict => verdict,
     })
 }
@@ -265,7 +274,11 @@ fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(O
         }
         None => {
             args.allow.refuse()?;
-            forced(args, request(args)?)
+            let request = forced(args, request(args)?);
+            match gate {
+                Some(gate) => request.clone().confidence(gate.confidence(confidence(args)?)?),
+                None => request,
+            }
         }
     };
     let checked = request.check()?;
@@ -389,9 +402,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     if let Some(margin) = &args.margin {
         request = with_margin(request, margin)?;
     }
-    if let Some(confidence) = &args.confidence {
-        request = request.confidence(share("confidence", confidence, "95%")?);
-    }
+    request = request.confidence(confidence(args)?);
     request = args.deciding.ask(request)?;
     for vary in &args.vary {
         let (name, levels) = vary.split_once('=').ok_or_else(|| {
@@ -423,6 +434,12 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         request = request.label(key, value);
     }
     Ok(request)
+}
+
+/// Returns the confidence as typed, or the default.
+fn confidence(args: &RaceArgs) -> Result<f64> {
+    let typed = args.confidence.as_deref();
+    typed.map_or(Ok(DEFAULT_CONFIDENCE), |typed| share("confidence", typed, "95%"))
 }
 
 /// Allows a blast towards another host, if that was asked for.

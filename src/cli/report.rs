@@ -8,20 +8,23 @@ use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
 use crate::line;
 use crate::map;
+use crate::race::gate::first::{self, FirstJudgement};
+use crate::report::comment;
 use crate::report::figure::Figure;
-use crate::report::{self, ReportInput, html, over_time, plot, words};
+use crate::report::{self, Report, ReportInput, html, over_time, plot, words};
 use crate::result::save;
 use crate::trial::agent::samples;
 
 use super::form::Form;
-use super::{deliver, pages, print};
+use super::gate::{GateJudgement, Runs, is_first};
+use super::{Verdict, deliver, pages, print};
 
 /// Options of a report that other outputs of this command do not use.
 const SHOWN: [&str; 3] = ["format", "json", "details"];
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ReportArgs {
-    /// The result file; with --format html several, or a folder of results
+    /// The result file; with --format html or comment several, or a folder of results
     #[arg(value_name = "RESULT.json|DIR", required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -38,10 +41,55 @@ pub(super) struct ReportArgs {
     /// One figure of the page instead, as an SVG file; `list` names them
     #[arg(long, value_name = "ID", conflicts_with_all = SHOWN, conflicts_with_all = ["samples", "intervals"])]
     figure: Option<String>,
+    /// Judge the second contender of all results against the first, and exit with 5 if it is worse by more than the
+    /// margin
+    #[arg(long, value_name = "first", conflicts_with_all = ["samples", "intervals", "figure"])]
+    gate: Option<PathBuf>,
 }
 
-pub(super) fn run(args: ReportArgs) -> Result<()> {
+pub(super) fn run(args: ReportArgs) -> Result<Verdict> {
     let report = args.form.find()?;
+    if let Some(baseline) = &args.gate
+        && !is_first(std::slice::from_ref(baseline))?
+    {
+        return Err(Error::usage(format!(
+            "--gate {}: a report takes --gate first, the first contender as the baseline of the second; against earlier \
+             runs it is deadheat compare BASELINE NEW --gate",
+            baseline.display()
+        )));
+    }
+    if report.id() == comment::ID {
+        return comment_on(&args);
+    }
+    shown(&args, report)?;
+    let Some(_) = &args.gate else { return Ok(Verdict::Fine) };
+    let runs = Runs::read(&args.files)?;
+    judged(&runs)
+}
+
+/// Writes a comment on all results that are named, in files or folders.
+fn comment_on(args: &ReportArgs) -> Result<Verdict> {
+    let runs = Runs::read(&args.files)?;
+    first::check_saved(&runs.races())?;
+    let judgement = FirstJudgement::of(&runs.races());
+    deliver(comment::render(&judgement).as_bytes(), args.output.as_deref())?;
+    if args.gate.is_some() { judged(&runs) } else { Ok(Verdict::Fine) }
+}
+
+/// Prints the judgement of a gate on saved races, and returns the verdict for its exit code.
+fn judged(runs: &Runs) -> Result<Verdict> {
+    first::check_saved(&runs.races())?;
+    let judgement = GateJudgement::First(FirstJudgement::of(&runs.races()));
+    judgement.print();
+    Ok(match (judgement.is_worse(), judgement.is_doubtful()) {
+        (true, _) => Verdict::Worse,
+        (false, true) => Verdict::Doubtful,
+        (false, false) => Verdict::Fine,
+    })
+}
+
+/// Writes a result in any format but that of comments.
+fn shown(args: &ReportArgs, report: &dyn Report) -> Result<()> {
     let is_page = report.id() == html::ID;
     let one = match args.files.as_slice() {
         [folder] if folder.is_dir() && is_page => return folder_of(folder, args.output.as_deref()),
@@ -56,8 +104,8 @@ pub(super) fn run(args: ReportArgs) -> Result<()> {
         return raw(&save::samples_file(one), args.output.as_deref());
     }
     let outcome = match derived::load(one) {
-        Err(_) if map::file::is_map(one) => return map_of(one, &args, report.id()),
-        Err(_) if line::outcome::is_line(one) => return line_of(one, &args, report.id()),
+        Err(_) if map::file::is_map(one) => return map_of(one, args, report.id()),
+        Err(_) if line::outcome::is_line(one) => return line_of(one, args, report.id()),
         loaded => loaded?,
     };
     if args.intervals {
@@ -126,7 +174,10 @@ fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
             html::ID
         ),
         (None, _) => {
-            format!("{} files; only --format {} shows several at once", files.len(), html::ID)
+            let (files, page, comment) = (files.len(), html::ID, comment::ID);
+            format!(
+                "{files} files; only --format {page} and --format {comment} show several at once"
+            )
         }
     })
 }

@@ -101,7 +101,7 @@ fn a_file_cannot_write_on_the_terminal() {
     save::save(&race, &dir.path().join("a.json")).unwrap();
     let later = Outcome { started: "2027-01-01T00:00:00Z".into(), ..common::hostile() };
     save::save(&later, &dir.path().join("b.json")).unwrap();
-    for format in ["terminal", "csv", "markdown", "json", "html"] {
+    for format in ["terminal", "csv", "markdown", "comment", "json", "html"] {
         let said = run(&["report", "a.json", "--format", format], dir.path());
         assert!(!said.stdout.is_empty(), "{format}: {said:?}");
         check(format, &said.stdout, 8_000_000);

@@ -86,7 +86,10 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--html", "/"], "--html takes the name of a file"),
         (&["report", "."], "--format html -o DIR"),
         (&["report", ".", "--format", "html"], "add -o DIR"),
-        (&["report", "a.json", "b.json"], "only --format html shows several at once"),
+        (
+            &["report", "a.json", "b.json"],
+            "only --format html and --format comment show several at once",
+        ),
         (&["path", "run", "delay=1ms"], "COMMAND"),
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["line", "far.test", "-t", "30"], "`-t 30`: the time of the whole survey"),

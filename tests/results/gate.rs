@@ -5,8 +5,9 @@ use deadheat::analysis::derived;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use deadheat::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Warning};
+use deadheat::result::outcome::{Outcome, Ratio, Status, UNTRUSTED_GATE, Warning};
 use deadheat::result::save;
+use deadheat::stats::Outcome as VerdictOutcome;
 
 const RACE: &[&str] = &[
     "race",
@@ -237,6 +238,88 @@ fn a_folder_of_runs_is_a_baseline() {
     assert_eq!(output.status.code(), Some(3), "{}", words(&output.stderr));
 }
 
+/// Two builds in one race: the first is the baseline, and one verdict covers the races over all paths.
+#[test]
+fn the_second_contender_is_held_against_the_first_over_all_paths_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path();
+    let more = ["--seed", "1", "-o", "base.json", "--gate", "first", "--gate-races", "2"];
+    let blocks: Vec<&str> =
+        RACE.iter().map(|word| if *word == "8" { "14" } else { *word }).collect();
+    let output = deadheat(&[&blocks[..], &more].concat(), base);
+    let said = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let nothing = "gate: nothing is worse than sim-datagram beyond the margin";
+    assert!(said.contains(nothing), "{said}");
+    // One race of two has its half of the error.
+    assert!(said.contains("at most 2.5 % of such gates raise an alarm within 100 runs"), "{said}");
+    // Verdicts are read as they were saved.
+    let on_another_path = |name: &str, factor: f64| {
+        edited(base, name, |race| {
+            race.asked.path = "sim:delay=9ms".into();
+            race.path.spec = "delay=9ms".into();
+            let verdict = &mut race.verdicts[0];
+            assert_eq!((verdict.a, verdict.b), (0, 1));
+            verdict.outcome = VerdictOutcome::Ahead;
+            verdict.ahead = Some(usize::from(factor < 1.0));
+            let around = |by: f64| by / factor;
+            let (point, low, high) = (around(1.0), around(0.9), around(1.1));
+            verdict.ratio = Some(Ratio { point, low, high });
+        });
+    };
+    on_another_path("slower.json", 3.0);
+    on_another_path("faster.json", 1.0 / 3.0);
+    let comment = |files: &[&str]| {
+        let args = [&["report"], files, &["--format", "comment", "--gate", "first"]].concat();
+        let output = deadheat(&args, base);
+        (output.status.code(), words(&output.stdout), words(&output.stderr))
+    };
+    let (code, text, said) = comment(&["base.json", "slower.json"]);
+    assert_eq!(code, Some(5), "{said}");
+    let mut lines = text.lines().filter(|line| !line.is_empty());
+    let mark = lines.next().unwrap();
+    assert!(mark.starts_with("<!-- deadheat verdict=worse ratio=3.0"), "{mark}");
+    assert_eq!(lines.next(), Some("### arq is worse than sim-datagram in 1 of 2 races"));
+    let worst = lines.next().unwrap();
+    assert!(worst.starts_with("- **Worse than sim-datagram: arq RTT p50 3.0"), "{worst}");
+    assert!(worst.ends_with("beyond the margin of ±5 %, simulated over delay=9ms.**"), "{worst}");
+    assert!(said.contains("gate: worse than sim-datagram: arq RTT p50"), "{said}");
+    let five = "at most 5 % of such gates raise an alarm within 100 runs, its 2 races together";
+    assert!(text.contains(five) && said.contains(five), "{text} {said}");
+    assert!(text.contains("- contender: sim-datagram"), "{text}");
+    let screen: Vec<&str> =
+        text.lines().take_while(|line| !line.starts_with("<details>")).collect();
+    assert!(screen.len() <= 25, "{text}");
+    let (code, text, said) = comment(&["base.json", "faster.json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(text.contains("Better: arq RTT p50 ") && said.contains(nothing), "{text} {said}");
+    // A folder of results is a gate, too.
+    std::fs::create_dir(base.join("paths")).unwrap();
+    for file in ["base.json", "slower.json"] {
+        std::fs::copy(base.join(file), base.join("paths").join(file)).unwrap();
+    }
+    assert_eq!(comment(&["paths"]).0, Some(5));
+}
+
+#[test]
+fn a_gate_against_the_first_contender_is_refused_where_it_makes_no_sense() {
+    let dir = with_baseline();
+    let refused = |more: &[&str], why: &str| {
+        let output = deadheat(&[RACE, &["-o", "new.json"], more].concat(), dir.path());
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {said}");
+        assert!(said.contains(why), "{more:?}: {said}");
+        assert!(!dir.path().join("new.json").exists(), "{more:?}");
+    };
+    refused(&["--gate", "first"], "8 blocks cannot decide 1 claim; 12 are the fewest");
+    refused(&["--gate", "first", "--gate", "base.json"], "so there are no files to compare with");
+    refused(&["--gate", "base.json", "--gate-races", "2"], "it goes with --gate first");
+    refused(&["--gate", "first", "--gate-races", "0"], "1 to 50 make sense");
+    let output = deadheat(&["report", "base.json", "--gate", "base.json"], dir.path());
+    let said = words(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--gate first"), "{said}");
+}
+
 /// Every command of the page about continuous integration is understood down to the last option: all that
 /// is wrong with it is the format that is added here, which is looked at before anything runs.
 #[test]
@@ -257,5 +340,5 @@ fn the_commands_of_the_workflow_are_understood() {
         assert!(said.contains("unknown format `none-such`"), "{line}: {said}");
         commands += 1;
     }
-    assert_eq!(commands, 5);
+    assert_eq!(commands, 7);
 }

@@ -224,7 +224,12 @@ fn hostile_names_do_not_reach_the_terminal() {
 
 #[test]
 fn hostile_names_do_not_break_markdown() {
-    let text = render("markdown", &common::hostile());
+    for format in ["markdown", "comment"] {
+        is_not_broken(&render(format, &common::hostile()));
+    }
+}
+
+fn is_not_broken(text: &str) {
     assert!(!text.contains("<b>") && !text.contains("@all") && !text.contains("[z]("));
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
     let mut cells = None;

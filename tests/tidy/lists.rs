@@ -85,6 +85,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("advise", "advice on an application"),
+            ("against", "the second contender against the first, in sentences"),
             ("answer", "the verdicts in sentences"),
             ("arrived", "integrity of received content"),
             ("boxes", "box plots in text"),

@@ -23,6 +23,7 @@
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping and alignment |
 //! | `terminal.rs` `markdown.rs` | a document as text |
+//! | `comment.rs` `against.rs` | a comment on a pull request; the second contender against the first, in sentences |
 //! | `json.rs` `csv.rs` | the result for programs |
 //! | `html/` | a page for a browser |
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
@@ -48,10 +49,12 @@ use error::{Result, unknown};
 use deadheat_everything as _;
 
 pub mod advise;
+pub mod against;
 mod answer;
 mod arrived;
 mod boxes;
 mod brief;
+pub mod comment;
 pub mod compare;
 mod content;
 mod csv;
@@ -69,7 +72,7 @@ mod imported;
 mod json;
 pub mod line;
 pub mod map;
-mod markdown;
+pub mod markdown;
 mod needs;
 mod outages;
 pub mod over_time;
@@ -96,6 +99,7 @@ pub const ALL: &[&dyn Report] = &[
     &json::Json,
     &csv::Csv,
     &markdown::Markdown,
+    &comment::Comment,
     &html::Html,
     &hlog::HistogramLog,
 ];
@@ -240,7 +244,7 @@ mod tests {
         assert_eq!(find("hdr").unwrap().id(), "hlog");
         assert_eq!(
             say("jsn"),
-            "unknown format `jsn`; did you mean `json`? (valid: terminal, json, csv, markdown, html, hlog)"
+            "unknown format `jsn`; did you mean `json`? (valid: terminal, json, csv, markdown, comment, html, hlog)"
         );
     }
 }

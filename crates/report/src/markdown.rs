@@ -5,12 +5,15 @@ use super::{Report, ReportInput, Style, content};
 use crate::error::Result;
 use crate::foreign::visible;
 
+/// Name of the format.
+pub const ID: &str = "markdown";
+
 /// Format of Markdown.
 pub(super) struct Markdown;
 
 impl Report for Markdown {
     fn id(&self) -> &'static str {
-        "markdown"
+        ID
     }
 
     fn summary(&self) -> &'static str {
@@ -32,7 +35,8 @@ pub(super) fn render(document: &Document) -> String {
     parts.join("\n\n") + "\n"
 }
 
-fn render_section(section: &Section, parts: &mut Vec<String>) {
+/// Adds a section to `parts`, which empty lines are to separate.
+pub(super) fn render_section(section: &Section, parts: &mut Vec<String>) {
     // A page breaks lines anywhere, and then the columns no longer line up with the axis.
     if section.blocks.iter().all(|block| matches!(block, Block::Boxes(_))) {
         return;
@@ -80,7 +84,8 @@ fn render_point(point: &Point) -> String {
     lines.join("\n")
 }
 
-fn render_table(table: &Table) -> String {
+/// Renders a table without a newline at its end.
+pub(super) fn render_table(table: &Table) -> String {
     let row = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let heading = |column: &Column| escape(&column.heading);
     let mut lines = vec![
@@ -104,7 +109,7 @@ fn cell_text(cell: &Cell) -> String {
 
 /// Escapes `text` so that Markdown shows it as it is: control characters written out, then everything
 /// that would be markup, a table border, HTML or a mention.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in visible(text).chars() {
         match c {

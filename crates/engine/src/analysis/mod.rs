@@ -10,6 +10,7 @@
 //! | [`time_differences`] | claims on differences in time, free of the offset between two hosts' clocks |
 //! | `control` | a contender against its hidden copy |
 //! | [`sentence`] | verdicts in words |
+//! | [`against`] | claims on one contender against another one |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
 //! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, in words |
 //! | [`causes`] | causes of warnings, which decide the advice |
@@ -27,6 +28,7 @@
 //! | [`kind`], [`conditions`] | properties that runs of the same thing share; conditions that differ between them |
 //! | [`mod@history`] | repeated runs of a race: series and changes of level |
 
+pub mod against;
 pub mod black_hole;
 pub mod causes;
 pub mod claims;

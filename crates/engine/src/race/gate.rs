@@ -3,6 +3,10 @@
 //! Uses [`compare()`], with the error spread over as many runs as a gate may have
 //! ([`GATE_RUNS`]). This module adds the checks before the race runs, so that a race that cannot be judged is
 //! refused at once.
+//!
+//! In [`first`] the baseline is a contender of the race instead.
+
+pub mod first;
 
 use super::request::Request;
 use crate::analysis::compare::{

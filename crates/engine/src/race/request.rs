@@ -42,7 +42,7 @@ pub const DEFAULT_BLAST: u64 = 1_000_000_000;
 pub const DEFAULT_CONFIDENCE: f64 = 0.95;
 
 const MOST_CONTENDERS: usize = 32;
-const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
+const CONFIDENCES: std::ops::RangeInclusive<f64> = 0.5..=0.99999;
 const LONGEST_TEXT: usize = 1_000;
 
 /// Request for a race, built by chaining. It is checked when it runs, or with [`Request::check`].
@@ -402,7 +402,7 @@ impl Request {
         check_share("resolution", self.resolve, "2%")?;
         if !CONFIDENCES.contains(&self.confidence) {
             return refuse(format!(
-                "a confidence of {} %; 50 % to 99.99 % make sense, such as 95%",
+                "a confidence of {} %; 50 % to 99.999 % make sense, such as 95%",
                 100.0 * self.confidence
             ));
         }

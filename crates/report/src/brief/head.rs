@@ -41,7 +41,8 @@ pub(crate) fn subtitle(outcome: &Outcome) -> String {
     parts.join(" · ")
 }
 
-fn path(outcome: &Outcome) -> String {
+/// Returns the path of a race in words: `loopback`, `over delay=10ms`, `to host.example`.
+pub(crate) fn path(outcome: &Outcome) -> String {
     let spec = &outcome.path.spec;
     match outcome.path.kind {
         PathKind::Remote => format!("to {spec}"),

@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "the rates are worth reading: --nocapture")]
 
+mod gates;
 mod races;
 mod runs;
 mod winners;
@@ -30,7 +31,8 @@ fn two(difference: f64) -> [f64; 2] {
 }
 
 fn race(truth: &[f64], noise: Noise, blocks: usize) -> Race<'_> {
-    Race { truth, noise, margin: MARGIN, blocks, replanning: Replanning::None }
+    let (margin, level) = (MARGIN, LEVEL);
+    Race { truth, noise, margin, blocks, replanning: Replanning::None, level }
 }
 
 /// The first promise: identical contenders are rarely told apart, even with a margin of nothing, and

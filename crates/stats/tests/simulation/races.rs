@@ -1,8 +1,8 @@
 //! A race decided by the rule under test, and by those it is compared with.
 
 use deadheat_stats::{
-    Better, Claim, Missing, Outcome, Plan, Ruling, Slack, Tail, blocks_for, rule, rule_any_time,
-    scatter, signed_rank,
+    Better, Claim, Missing, Outcome, Plan, Ruling, Slack, Tail, Winner, blocks_for, rule,
+    rule_any_time, scatter, signed_rank,
 };
 
 use crate::world::{Noise, World};
@@ -28,12 +28,16 @@ pub(crate) struct Race<'a> {
     pub margin: f64,
     pub blocks: usize,
     pub replanning: Replanning,
+    /// Error of the whole race.
+    pub level: f64,
 }
 
 /// What was said at any look about any pair of a race.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Heard {
     pub ahead: bool,
+    /// The second contender is behind the first.
+    pub worse: bool,
     pub dead_heat: bool,
     /// An interval of the last look leaves out 1.
     pub direction: bool,
@@ -59,7 +63,7 @@ impl Race<'_> {
         let mut world = World::new(self.noise, self.truth.len(), seed);
         let pairs: Vec<(usize, usize)> =
             (0..self.truth.len()).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
-        let mut plan = Plan::new(self.blocks, pairs.len(), LEVEL);
+        let mut plan = Plan::new(self.blocks, pairs.len(), self.level);
         let replan_at = plan.replan_at();
         let mut ratios = vec![Vec::new(); pairs.len()];
         let mut heard = Heard::default();
@@ -81,7 +85,7 @@ impl Race<'_> {
             let counts = |ruling: &Ruling| is_last || ruling.is_sharp(self.margin);
             if plan.any_time > 0.0 {
                 let rulings =
-                    rule_any_time(&claims, Better::Lower, self.margin, plan.any_time, LEVEL);
+                    rule_any_time(&claims, Better::Lower, self.margin, plan.any_time, self.level);
                 let found = rulings.iter().zip(truths()).enumerate();
                 let found = found.filter_map(|(at, (ruling, truth))| Some((at, (*ruling)?, truth)));
                 for (at, ruling, truth) in found.filter(|(_, ruling, _)| counts(ruling)) {
@@ -122,7 +126,7 @@ impl Race<'_> {
 
     /// Blocks for a resolution, by the pair that scatters most.
     fn needed(&self, plan: &Plan, ratios: &[Vec<f64>], resolution: f64) -> u64 {
-        let level = LEVEL / plan.claims as f64;
+        let level = self.level / plan.claims as f64;
         let needed = |ratios: &Vec<f64>| {
             scatter(ratios).map_or(u64::MAX, |s| blocks_for(s, resolution, level))
         };
@@ -164,6 +168,8 @@ impl Heard {
     ) {
         let says = |outcome| rulings.iter().any(|r| r.outcome == outcome && counts(r));
         self.ahead |= says(Outcome::Ahead);
+        let is_first = |ruling: &&Ruling| ruling.winner == Some(Winner::A) && counts(ruling);
+        self.worse |= rulings.iter().any(|ruling| is_first(&ruling));
         self.dead_heat |= says(Outcome::DeadHeat);
         self.direction = rulings.iter().any(|ruling| ruling.direction.is_some());
         let misses = |(ruling, truth): (&Ruling, f64)| ruling.ratio.excludes(truth.exp());

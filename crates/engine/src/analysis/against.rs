@@ -1,0 +1,116 @@
+//! Claims on a contender against another one of the same race, seen from the other one: a build against the build
+//! before it.
+
+use crate::analysis::compare::Change;
+use crate::measurements::{Better, Metric};
+use crate::result::outcome::{Entrant, Outcome, Ratio, TimeDifference, Verdict};
+use crate::stats::Outcome as Ruled;
+
+/// Claim on a contender against a base.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgainstClaim<'a> {
+    /// The base.
+    pub base: &'a Entrant,
+    /// The contender.
+    pub contender: &'a Entrant,
+    /// The metric.
+    pub metric: &'a Metric,
+    /// Change from the base to the contender.
+    pub change: Change,
+    /// Ratio of the contender to the base; absent for a verdict on differences whose clock bound reaches the margin.
+    pub ratio: Option<Ratio>,
+    /// Difference in time, contender less base, if the verdict is about that.
+    pub difference: Option<TimeDifference>,
+    /// The verdict.
+    pub verdict: &'a Verdict,
+}
+
+impl AgainstClaim<'_> {
+    /// Returns the ratio by which the contender may be worse at most, if its interval has a worse side: more than 1 where
+    /// lower is better, less than 1 where higher is better.
+    pub fn worst(&self) -> Option<f64> {
+        let ratio = self.ratio?;
+        let (end, is_worse) = match self.metric.better {
+            Better::Lower => (ratio.high, ratio.high > 1.0),
+            Better::Higher => (ratio.low, ratio.low < 1.0),
+        };
+        is_worse.then_some(end)
+    }
+}
+
+/// Returns the place of a contender among those asked for: under several conditions, that of its cells.
+pub fn place(entrant: &Entrant) -> usize {
+    entrant.cell.as_ref().map_or(entrant.id, |cell| cell.contender)
+}
+
+/// Returns the claims of a race on the contender at place `contender` against the one at place `base`: one for each claimed
+/// metric, and under several conditions for each combination of them.
+pub fn against(race: &Outcome, base: usize, contender: usize) -> Vec<AgainstClaim<'_>> {
+    race.verdicts.iter().filter_map(|verdict| claim(race, verdict, base, contender)).collect()
+}
+
+fn claim<'a>(
+    race: &'a Outcome,
+    verdict: &'a Verdict,
+    base: usize,
+    contender: usize,
+) -> Option<AgainstClaim<'a>> {
+    let entrant = |id: usize| race.contenders.iter().find(|entrant| entrant.id == id);
+    let (a, b) = (entrant(verdict.a)?, entrant(verdict.b)?);
+    let is_base_first = match (place(a), place(b)) {
+        places if places == (base, contender) => true,
+        places if places == (contender, base) => false,
+        _ => return None,
+    };
+    let (base, contender) = if is_base_first { (a, b) } else { (b, a) };
+    let change = match (verdict.outcome, verdict.ahead) {
+        (Ruled::Ahead, Some(ahead)) if ahead == base.id => Change::ChangedWorse,
+        (Ruled::Ahead, Some(_)) => Change::ChangedBetter,
+        (Ruled::DeadHeat, _) => Change::Same,
+        (Ruled::Ahead | Ruled::Undecided, _) => Change::Undecided,
+    };
+    let turned = |ratio: Ratio| if is_base_first { ratio.inverse() } else { ratio };
+    let negated = |difference: TimeDifference| match is_base_first {
+        true => TimeDifference {
+            point: -difference.point,
+            low: -difference.high,
+            high: -difference.low,
+            ..difference
+        },
+        false => difference,
+    };
+    Some(AgainstClaim {
+        base,
+        contender,
+        metric: race.metrics.iter().find(|metric| metric.name == verdict.metric)?,
+        change,
+        ratio: verdict.ratio.map(turned),
+        difference: verdict.difference.map(negated),
+        verdict,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::Request;
+    use crate::race::testing::{noisy, run};
+
+    #[test]
+    fn the_ratio_is_of_the_contender_to_the_base_whichever_is_named_first() {
+        let request = Request::new(["tcp", "udp", "tcp"]).blocks(12).seed(1);
+        let level = |contender: &str| if contender.starts_with("udp") { 120.0 } else { 100.0 };
+        let race = run(&request, noisy(1, 0.002, level)).unwrap();
+        let one = |base, contender| -> AgainstClaim<'_> {
+            against(&race, base, contender).into_iter().next().unwrap()
+        };
+        let (slower, faster, same) = (one(0, 1), one(1, 0), one(0, 2));
+        assert_eq!(slower.change, Change::ChangedWorse);
+        assert_eq!((slower.base.id, slower.contender.id), (0, 1));
+        assert!((slower.ratio.unwrap().point - 1.2).abs() < 0.01, "{:?}", slower.ratio);
+        assert!(slower.worst().unwrap() > 1.2 && faster.worst().is_none());
+        assert_eq!((faster.change, same.change), (Change::ChangedBetter, Change::Same));
+        assert!((faster.ratio.unwrap().point * 1.2 - 1.0).abs() < 0.01, "{:?}", faster.ratio);
+        assert!(against(&race, 0, 3).is_empty());
+    }
+}

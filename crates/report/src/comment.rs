@@ -1,0 +1,331 @@
+//! A comment on a pull request: the second contender of one race or several against the first, in Markdown. The answer
+//! and one table are on a screen; the rest is folded.
+
+use std::collections::BTreeSet;
+
+use crate::against::{self, Differing, comparison};
+use crate::content::entrant;
+use crate::document::{Cell, Column, Section, Table, Tone};
+use crate::markdown::{escape, render_section, render_table};
+use crate::results::Bound;
+use crate::{Report, ReportInput, Style, brief, evidence, words};
+use deadheat_base::error::Result;
+use deadheat_contract::measurements::{Better, Metric};
+use deadheat_engine::analysis::against::{AgainstClaim, against};
+use deadheat_engine::analysis::compare::Change;
+use deadheat_engine::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
+use deadheat_engine::result::outcome::{Entrant, Outcome};
+
+/// Name of the format.
+pub const ID: &str = "comment";
+
+/// Begin of the first line of each comment, which no reader sees: by it a script finds the comment to replace.
+const MARK: &str = "<!-- deadheat";
+
+/// Most rows of the table on the screen; the rest is folded.
+const MOST_ROWS: usize = 20;
+
+/// Most characters of a comment; the details of further races are left out. GitHub takes 65,536 of them.
+const MOST_CHARACTERS: usize = 60_000;
+
+/// Format of comments.
+pub(super) struct Comment;
+
+impl Report for Comment {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn summary(&self) -> &'static str {
+        "the second contender against the first, for a pull request"
+    }
+
+    fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
+        Ok(render(&FirstJudgement::of(&[shown.outcome])).into_bytes())
+    }
+}
+
+/// Renders a comment on races, with a newline at its end.
+pub fn render(judgement: &FirstJudgement<'_>) -> String {
+    let (shown, folded) = tables(judgement);
+    let answers = against::answers(judgement).into_iter().map(|line| {
+        let text = escape(&(words::capital(&line.text) + "."));
+        if line.tone == Tone::Bad { format!("- **{text}**") } else { format!("- {text}") }
+    });
+    let mut parts = vec![
+        mark(judgement),
+        format!("### {}", escape(&title(judgement))),
+        answers.collect::<Vec<_>>().join("\n"),
+        shown.map_or_else(String::new, |table| render_table(&table)),
+        escape(&legend(judgement)),
+    ];
+    if let Some(table) = folded {
+        parts.push(fold("The other rows", &render_table(&table)));
+    }
+    parts.push(fold("What changed between the two", &changes(judgement)));
+    parts.retain(|part| !part.is_empty());
+    let mut text = parts.join("\n\n");
+    let says = Differing::of(judgement.races.iter().map(|judged| judged.race));
+    let mut left_out = 0;
+    for judged in &judgement.races {
+        let name = format!("Evidence and conditions{}", says.on(judged.race));
+        let more = fold(&name, &evidence_of(judged.race));
+        match text.len() + more.len() > MOST_CHARACTERS {
+            true => left_out += 1,
+            false => text.push_str(&format!("\n\n{more}")),
+        }
+    }
+    if left_out > 0 {
+        let races = words::count(left_out, "race");
+        text.push_str(&format!("\n\nThe conditions of {races} are in the result files alone."));
+    }
+    text + "\n"
+}
+
+/// Returns the first line, for scripts: `<!-- deadheat verdict=worse ratio=1.1237 -->`. The ratio is that of the claim
+/// that is furthest to the worse side.
+fn mark(judgement: &FirstJudgement<'_>) -> String {
+    let any = |change| judgement.claims(change).next().is_some();
+    let verdict = match (judgement.is_worse(), judgement.is_doubtful()) {
+        (true, _) => "worse",
+        (false, true) => "doubtful",
+        _ if any(Change::Undecided) => "undecided",
+        _ if any(Change::ChangedBetter) => "better",
+        _ => "same",
+    };
+    let worst = |claim: &AgainstClaim<'_>| -> Option<(f64, f64)> {
+        let point = claim.ratio?.point;
+        let sign = if claim.metric.better == Better::Lower { 1.0 } else { -1.0 };
+        Some((sign * point.ln(), point)).filter(|(log, _)| log.is_finite())
+    };
+    let claims = judgement.races.iter().flat_map(|judged| &judged.claims);
+    let worst = claims.filter_map(worst).max_by(|a, b| a.0.total_cmp(&b.0));
+    let ratio = worst.map_or_else(String::new, |(_, ratio)| format!(" ratio={ratio:.4}"));
+    format!("{MARK} verdict={verdict}{ratio} -->")
+}
+
+/// Returns the verdict in a few words.
+fn title(judgement: &FirstJudgement<'_>) -> String {
+    let Some(first) = judgement.races.first() else { return "No race".to_owned() };
+    let (base, own) = (first.label(0), first.label(1));
+    let any = |change| judgement.claims(change).next().is_some();
+    if judgement.is_worse() {
+        let is_worse = |judged: &&JudgedRace<'_>| {
+            let is_silent = matches!(judged.finding, RaceFinding::Silent(_));
+            is_silent || judged.claims.iter().any(|claim| claim.change == Change::ChangedWorse)
+        };
+        let (worse, all) = (judgement.races.iter().filter(is_worse).count(), judgement.races.len());
+        let of = if all > 1 { format!(" in {worse} of {all} races") } else { String::new() };
+        return format!("{own} is worse than {base}{of}");
+    }
+    match (judgement.is_doubtful(), any(Change::Undecided), any(Change::ChangedBetter)) {
+        (true, ..) => format!("No judgement on {own} against {base}"),
+        (_, true, _) => format!("{own} is not shown to be worse than {base}"),
+        (_, _, true) => format!("{own} is better than {base}"),
+        _ => format!("{own} is as good as {base}"),
+    }
+}
+
+/// Returns the line below the table, which says how to read it.
+fn legend(judgement: &FirstJudgement<'_>) -> String {
+    let verdict = judgement.races.iter().flat_map(|judged| &judged.claims).next();
+    let read = verdict.map_or_else(String::new, |claim| {
+        format!(
+            "Ratio: to {}, with its {} interval; below or above 1 by more than the margin of {} it is a change. ",
+            claim.base.label,
+            words::level(claim.verdict.confidence),
+            words::verdict_margin(claim.verdict)
+        )
+    });
+    let version = judgement.races.first().map_or("", |judged| &judged.race.deadheat.version);
+    let promise = words::capital(&against::promise(judgement));
+    let blocks = against::blocks(&judgement.races);
+    format!("{read}{promise}. deadheat {version}, {blocks} a race.")
+}
+
+/// Row of the table.
+struct CommentRow {
+    path: String,
+    work: String,
+    contender: String,
+    metric: String,
+    base: String,
+    own: String,
+    ratio: String,
+    verdict: Cell,
+    is_judged: bool,
+}
+
+/// Returns the table on the screen, and the table of further rows; `None` for a table without rows.
+fn tables(judgement: &FirstJudgement<'_>) -> (Option<Table>, Option<Table>) {
+    let says = Differing::of(judgement.races.iter().map(|judged| judged.race));
+    let mut rows: Vec<CommentRow> = judgement.races.iter().flat_map(rows).collect();
+    // Rows that are judged come first; others are beside them for comparison.
+    rows.sort_by_key(|row| !row.is_judged);
+    let base = judgement.races.first().map_or_else(String::new, |judged| judged.label(0));
+    let rest = rows.split_off(rows.len().min(MOST_ROWS));
+    let table = |rows: Vec<CommentRow>| {
+        let column = |heading: &str, cell: &dyn Fn(&CommentRow) -> Cell| {
+            Column::new(heading, rows.iter().map(cell).collect())
+        };
+        let text = |of: fn(&CommentRow) -> &str| move |row: &CommentRow| Cell::text(of(row));
+        let mut columns = vec![column("path", &text(|row| &row.path))];
+        if says.works {
+            columns.push(column("work", &text(|row| &row.work)));
+        }
+        columns.extend([
+            column("contender", &text(|row| &row.contender)),
+            column("figure", &text(|row| &row.metric)),
+            column(&base, &text(|row| &row.base)),
+            column("its own", &text(|row| &row.own)),
+            column("ratio", &text(|row| &row.ratio)),
+            column("verdict", &|row| row.verdict.clone()),
+        ]);
+        (!rows.is_empty()).then(|| Table { columns, legend: String::new() })
+    };
+    (table(rows), table(rest))
+}
+
+/// Returns the rows of a race: the second contender first, then the others that have claims against the first.
+fn rows(judged: &JudgedRace<'_>) -> Vec<CommentRow> {
+    let race = judged.race;
+    let claims = |place| against(race, 0, place);
+    let mut rows: Vec<CommentRow> =
+        claims(1).iter().map(|claim| row(race, claim, verdict_of(judged, claim))).collect();
+    let row_without = |verdict: &str| CommentRow {
+        path: brief::path(race),
+        work: against::work(race),
+        contender: judged.label(1),
+        metric: String::new(),
+        base: String::new(),
+        own: String::new(),
+        ratio: String::new(),
+        verdict: Cell::text(verdict),
+        is_judged: true,
+    };
+    match &judged.finding {
+        RaceFinding::Silent(_) => rows = vec![row_without("worse: no figures")],
+        RaceFinding::NoJudgement(_) if rows.is_empty() => rows.push(row_without("no judgement")),
+        RaceFinding::Judged | RaceFinding::NoJudgement(_) => {}
+    }
+    for place in 2..race.asked.contenders.len() {
+        rows.extend(claims(place).iter().map(|claim| {
+            let word = match claim.change {
+                Change::ChangedWorse => "behind",
+                Change::ChangedBetter => "ahead",
+                Change::Same => "dead heat",
+                Change::Undecided => "undecided",
+            };
+            CommentRow { is_judged: false, ..row(race, claim, word) }
+        }));
+    }
+    rows
+}
+
+fn verdict_of(judged: &JudgedRace<'_>, claim: &AgainstClaim<'_>) -> &'static str {
+    match (&judged.finding, claim.change) {
+        (RaceFinding::NoJudgement(_), _) => "not trusted",
+        (_, Change::ChangedWorse) => "worse",
+        (_, Change::ChangedBetter) => "better",
+        (_, Change::Same) => "the same",
+        (_, Change::Undecided) => "undecided",
+    }
+}
+
+fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str) -> CommentRow {
+    let figure = |entrant: &Entrant| figure(race, entrant, claim.metric);
+    CommentRow {
+        path: brief::path(race),
+        work: against::work(race),
+        contender: claim.contender.label.clone(),
+        metric: claim.metric.label.clone(),
+        base: figure(claim.base),
+        own: figure(claim.contender),
+        ratio: comparison(claim).unwrap_or_else(|| words::NOTHING.to_owned()),
+        verdict: Cell::text(verdict),
+        is_judged: true,
+    }
+}
+
+/// Returns the median of a contender's trials with its unit.
+fn figure(race: &Outcome, entrant: &Entrant, metric: &Metric) -> String {
+    let mut summaries = race.summary.iter();
+    let own = summaries.find(|own| own.contender == entrant.id && own.metric == metric.name);
+    own.map_or_else(String::new, |summary| match Bound::of(race, summary).holds(summary.estimate) {
+        true => words::beyond(summary.estimate, metric.unit),
+        false => words::figure(summary.estimate, metric.unit),
+    })
+}
+
+/// Returns a list of what differs between the two contenders of each race; races that differ alike are listed once.
+fn changes(judgement: &FirstJudgement<'_>) -> String {
+    let mut seen = BTreeSet::new();
+    let mut parts = Vec::new();
+    for judged in &judgement.races {
+        let (Some(base), Some(own)) = (entrant(judged.race, 0), entrant(judged.race, 1)) else {
+            continue;
+        };
+        let lines: Vec<String> = differing(base, own)
+            .into_iter()
+            .map(|(what, old, new)| {
+                format!("- {}: {} → {}", escape(&what), escape(&old), escape(&new))
+            })
+            .collect();
+        let text = match lines.is_empty() {
+            true => "Nothing that the race can see: the same implementation, options and files."
+                .to_owned(),
+            false => lines.join("\n"),
+        };
+        if seen.insert(text.clone()) {
+            parts.push(text);
+        }
+    }
+    parts.join("\n\n")
+}
+
+/// Returns the facts in which two contenders differ: what, of the first, of the second.
+fn differing(base: &Entrant, own: &Entrant) -> Vec<(String, String, String)> {
+    let mut facts = vec![
+        ("contender".to_owned(), base.spec.clone(), own.spec.clone()),
+        ("implementation".to_owned(), base.implementation.clone(), own.implementation.clone()),
+    ];
+    let missing = words::NOTHING;
+    for (end, olds, news) in [
+        ("", &base.asked, &own.asked),
+        (" (in effect)", &base.effective, &own.effective),
+        (" (far end, in effect)", &base.far_effective, &own.far_effective),
+    ] {
+        let keys: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
+        facts.extend(keys.into_iter().map(|key| {
+            let of = |all: &std::collections::BTreeMap<String, String>| {
+                all.get(key).cloned().unwrap_or_else(|| missing.to_owned())
+            };
+            (format!("{key}{end}"), of(olds), of(news))
+        }));
+    }
+    facts.retain(|(_, old, new)| old != new);
+    facts
+}
+
+/// Returns the sections on which a judgement of a race rests.
+fn evidence_of(race: &Outcome) -> String {
+    let sections: [Option<Section>; 7] = [
+        evidence::control(race),
+        evidence::regimes(race),
+        evidence::differences(race),
+        evidence::warnings(race),
+        evidence::excluded(race),
+        evidence::out(race),
+        evidence::conditions(race),
+    ];
+    let mut parts = Vec::new();
+    for section in sections.iter().flatten() {
+        render_section(section, &mut parts);
+    }
+    parts.join("\n\n")
+}
+
+/// Folds text below a line that opens it. GitHub renders Markdown in it after an empty line.
+fn fold(summary: &str, text: &str) -> String {
+    format!("<details><summary>{}</summary>\n\n{text}\n\n</details>", escape(summary))
+}
