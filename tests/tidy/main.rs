@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
 mod docs;
+mod examples;
 mod facts;
 #[path = "../common/handed_in.rs"]
 mod handed_in;
@@ -118,4 +119,9 @@ fn facts_stand_once() {
 #[test]
 fn the_fuzzers_seeds_are_understood() {
     hold("seeds are understood", seeds::check(root()));
+}
+
+#[test]
+fn the_page_on_transports_of_ones_own_has_the_code_of_the_example() {
+    examples::own_transport(root());
 }

@@ -43,3 +43,22 @@ fn it_races_over_sockets() {
     let json = &said[said.find('{').unwrap()..];
     assert!(json.contains("\"arrived_share\": 1.0") && json.contains("\"twice\""), "{json}");
 }
+
+/// The page for strangers: its race in virtual time, as it stands there, decides.
+#[test]
+fn the_race_of_the_page_in_virtual_time_has_a_verdict() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/own-transport.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let races = page.lines().filter_map(|line| line.strip_prefix("cargo run --release -- race "));
+    let races: Vec<&str> = races.collect();
+    assert_eq!(races.len(), 2, "{races:?}");
+    let simulated = races.iter().find(|race| race.contains("sim:")).unwrap();
+    let mut typed = vec!["race"];
+    typed.extend(simulated.split(' '));
+    let dir = std::env::temp_dir().join(format!("deadheat-page-{}.json", std::process::id()));
+    let file = dir.display().to_string();
+    typed.extend(["-o", &file]);
+    let (said, code) = run(&typed);
+    std::fs::remove_file(dir).unwrap();
+    assert!(code == Some(0) && said.contains("twice is ahead"), "{said}");
+}
