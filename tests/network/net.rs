@@ -215,6 +215,13 @@ fn races_run_from_host_to_host_over_both_ip_versions() {
         for contender in outcome["contenders"].as_array().unwrap() {
             assert_eq!(contender.get("blocked"), None, "{contender}");
         }
+        // This server has no right to choose congestion control, and its host's default may be another.
+        let far_cc = &outcome["contenders"][0]["far_effective"]["cc"];
+        let is_named = outcome["warnings"].as_array().unwrap().iter().any(|warning| {
+            warning["code"] == "not_as_asked"
+                && warning["message"].as_str().unwrap().starts_with("at the far end tcp has cc=")
+        });
+        assert_eq!(is_named, *far_cc != "cubic", "{far_cc}");
     }
 }
 

@@ -365,6 +365,8 @@ pub trait Sink {
     fn wants_arrived(&self) -> bool {
         false
     }
+    /// Notes that the flow is stopped amid its data; a last drain follows, and data behind a gap is never handed on.
+    fn stopped(&mut self) {}
     /// Returns memory for the next bytes of a byte stream, if the workload has its own; the transport then reports
     /// arrivals with [`Sink::pass`].
     fn room(&mut self) -> Option<&mut [u8]> {

@@ -399,7 +399,12 @@ impl<F: Flavour> Conn for StreamConn<F> {
         let mut patience = patience;
         loop {
             match self.drain.step(&mut self.channel, patience, sink)? {
-                None => return Ok(progress),
+                None => {
+                    if sink.wants_arrived() {
+                        self.say_arrived(sink);
+                    }
+                    return Ok(progress);
+                }
                 Some(0) => {
                     self.say_arrived(sink);
                     return Ok(Progress::Closed);

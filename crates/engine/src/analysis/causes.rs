@@ -42,6 +42,38 @@ pub enum CensoredFate {
     Lost,
 }
 
+/// End of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionEnd {
+    /// The near one, which dials.
+    Near,
+    /// The far one.
+    Far,
+}
+
+impl ConnectionEnd {
+    /// Returns the words at the far end, and none at the near one.
+    pub(super) fn of_far(self, words: &str) -> &str {
+        if self == ConnectionEnd::Far { words } else { "" }
+    }
+
+    /// Returns the advice about an option of this end that is not as asked for.
+    pub(super) fn on_option(self, effective: &str) -> &'static str {
+        match self {
+            _ if effective.contains(" (") => {
+                "mend what stands in brackets, or type the value in force"
+            }
+            ConnectionEnd::Near => {
+                "load the kernel module or allow the setting, or ask for what the host has"
+            }
+            ConnectionEnd::Far => {
+                "what that end sends, it sends by this value: have its operator allow the setting (sysctl \
+                 net.ipv4.tcp_allowed_congestion_control for cc), or ask for what that host has"
+            }
+        }
+    }
+}
+
 /// Origin of a requested value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueOrigin {

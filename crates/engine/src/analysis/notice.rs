@@ -1,7 +1,9 @@
 //! Warnings in words: the observation and the advice, under a stable code.
 
 use super::black_hole::FarPathNotice;
-use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::causes::{
+    BlockLimit, CensoredFate, ConnectionEnd, EndPlacement, GateCause, ValueOrigin,
+};
 use super::exclusions::UnequalLosses;
 use super::far_end::FarEndNotice;
 use super::host_notice::HostNotice;
@@ -138,6 +140,8 @@ pub enum Notice {
         asked: String,
         /// Value in force, with the reason in brackets if known.
         effective: String,
+        /// End at which it is in force.
+        end: ConnectionEnd,
         /// Origin of the requested value.
         origin: ValueOrigin,
     },
@@ -362,8 +366,9 @@ impl Notice {
             Notice::Censored { label, metric, .. } => format!(
                 "{metric} of {label} falls among messages without an answer in time: it is at least the timeout"
             ),
-            Notice::NotAsAsked { label, option, asked, effective, origin } => {
-                origin.message(label, option, asked, effective)
+            Notice::NotAsAsked { label, option, asked, effective, end, origin } => {
+                let said = origin.message(label, option, asked, effective);
+                format!("{}{said}", end.of_far("at the far end "))
             }
             Notice::SettingChanged { label, option, end, from, to } => format!(
                 "{option} of {label} changed during the race: at the {end} end it was {from} at first \
@@ -435,12 +440,7 @@ impl Notice {
                 "race again: the margin is 5 % or what --margin says, and no longer grows"
             }
             Notice::Censored { fate, .. } => fate.advice(),
-            Notice::NotAsAsked { effective, .. } if effective.contains(" (") => {
-                "mend what stands in brackets, or type the value in force"
-            }
-            Notice::NotAsAsked { .. } => {
-                "load the kernel module or allow the setting, or ask for what the host has"
-            }
+            Notice::NotAsAsked { effective, end, .. } => end.on_option(effective),
             Notice::SettingChanged { .. } => {
                 "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"
             }

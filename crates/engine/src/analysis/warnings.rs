@@ -1,6 +1,8 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
-use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::causes::{
+    BlockLimit, CensoredFate, ConnectionEnd, EndPlacement, GateCause, ValueOrigin,
+};
 use super::far_end::{self, FarEndNotice};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
@@ -130,29 +132,38 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
         if let Some(why) = entrant.dropped() {
             all.push(Notice::Dropped { label: entrant.label.clone(), why });
         }
-        // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
-        for (option, asked) in &entrant.asked {
-            let meaning = ours.as_ref().and_then(|ours| ours.meaning(option));
-            let in_force = |value| options::in_force(meaning, value);
-            let words = asked.parse::<f64>().is_err() && asked.starts_with(char::is_alphabetic);
-            match entrant.effective.get(option) {
-                Some(effective)
-                    if words && !is_left_open(asked) && in_force(effective) != asked =>
-                {
-                    let typed = typed(entrant, option);
-                    all.push(Notice::NotAsAsked {
-                        label: entrant.label.clone(),
-                        option: option.clone(),
-                        asked: asked.clone(),
-                        effective: effective.clone(),
-                        origin: if typed { ValueOrigin::Typed } else { ValueOrigin::Default },
-                    });
-                }
-                _ => {}
-            }
-        }
+        all.extend(not_as_asked(entrant, ours.as_ref()));
     }
     all
+}
+
+/// Returns a notice for each option that an end has other than asked for, the near one first.
+fn not_as_asked(entrant: &Entrant, ours: Option<&Contender>) -> Vec<Notice> {
+    // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
+    let is_word =
+        |value: &str| value.parse::<f64>().is_err() && value.starts_with(char::is_alphabetic);
+    let of = |(option, asked): (&String, &String)| {
+        let meaning = ours.and_then(|ours| ours.meaning(option));
+        let differs = |effective: &&String| options::in_force(meaning, effective) != asked;
+        let at = |end| {
+            let effective = match end {
+                ConnectionEnd::Near => &entrant.effective,
+                ConnectionEnd::Far => &entrant.far_effective,
+            };
+            effective.get(option).filter(differs).map(|value| (end, value))
+        };
+        let (end, effective) = at(ConnectionEnd::Near).or_else(|| at(ConnectionEnd::Far))?;
+        Some(Notice::NotAsAsked {
+            label: entrant.label.clone(),
+            option: option.clone(),
+            asked: asked.clone(),
+            effective: effective.clone(),
+            end,
+            origin: if typed(entrant, option) { ValueOrigin::Typed } else { ValueOrigin::Default },
+        })
+    };
+    let asked = entrant.asked.iter();
+    asked.filter(|(_, asked)| is_word(asked) && !is_left_open(asked)).filter_map(of).collect()
 }
 
 /// Values of options that leave the choice to the host.
@@ -536,6 +547,24 @@ mod tests {
         for (code, change) in cases {
             assert_eq!(codes(calm(), change), [code]);
         }
+    }
+
+    #[test]
+    fn an_option_that_the_far_end_alone_has_other_than_asked_is_named() {
+        let mut outcome = calm();
+        let sender = &mut outcome.contenders[0];
+        for (options, value) in [
+            (&mut sender.asked, "cubic"),
+            (&mut sender.effective, "cubic"),
+            (&mut sender.far_effective, "bbr"),
+        ] {
+            options.insert("cc".into(), value.into());
+        }
+        let label = sender.label.clone();
+        refresh(&mut outcome, None);
+        let [warning] = outcome.warnings.as_slice() else { panic!("{:?}", outcome.warnings) };
+        let said = format!("at the far end {label} has cc=bbr, and not its default, cubic");
+        assert_eq!((warning.code.as_str(), &warning.message), ("not_as_asked", &said));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::config::Bind;
 use crate::datapath::destination::{announce_destination, canonical, receive_from};
 use crate::datapath::option::{self, FAST_OPEN_QUEUE};
 use crate::error::{Error, Result};
+use crate::transport::equal::CC;
 
 /// Number of connections that the kernel completes while the server is busy with others.
 const BACKLOG: i32 = 4_096;
@@ -80,6 +81,9 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
         libc::TCP_FASTOPEN,
         &[FAST_OPEN_QUEUE],
     );
+    // Agents have no capability, and may choose only what `net.ipv4.tcp_allowed_congestion_control` names; what the listener
+    // has is theirs too. A server without the right leaves the host's default, which the results name.
+    let _ = socket.set_tcp_congestion(CC.as_bytes());
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -187,6 +191,22 @@ mod tests {
         let (from, got) = arrives(&sockets, "[::1]:0", "::1", &[0; 99]);
         assert_eq!((got.len, got.peer), (25, from));
         assert_eq!(got.to, Some("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn connections_begin_with_the_default_of_contenders_where_the_server_may_choose() {
+        let own = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        if let Err(why) = own.set_tcp_congestion(CC.as_bytes()) {
+            println!("skipped: this user may not choose {CC} ({why})");
+            return;
+        }
+        let sockets = Sockets::bind(&Bind::At("127.0.0.1:0".parse().unwrap())).unwrap();
+        let near = std::net::TcpStream::connect(sockets.local).unwrap();
+        sockets.tcp.set_nonblocking(false).unwrap();
+        let (far, _) = sockets.tcp.accept().unwrap();
+        let chosen = socket2::SockRef::from(&far).tcp_congestion().unwrap();
+        assert!(chosen.starts_with(CC.as_bytes()), "{chosen:?}");
+        drop(near);
     }
 
     #[test]

@@ -180,7 +180,15 @@ impl From<&Settings> for TcpOptions {
 impl TcpOptions {
     fn set_congestion_control(&self, socket: &Socket) -> Result<()> {
         match &self.cc {
-            CongestionChoice::Host => Ok(()),
+            // A connection that a server handed over has what its listener has.
+            CongestionChoice::Host => {
+                if let Ok(name) =
+                    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")
+                {
+                    let _ = socket.set_tcp_congestion(name.trim().as_bytes());
+                }
+                Ok(())
+            }
             CongestionChoice::Preferred(name) => {
                 // If this fails, the host's default stays, and `effective` shows it.
                 let _ = socket.set_tcp_congestion(name.as_bytes());

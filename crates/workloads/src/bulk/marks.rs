@@ -59,6 +59,13 @@ impl Marks {
         Marks { question: AmountQuestion::Later, ..self }
     }
 
+    /// Asks once more, if what had arrived as the warm-up ended is known: a flow that is stopped sees no end of its stream.
+    pub(crate) fn ask_at_stop(&mut self) {
+        if self.span.is_some() && self.levels[1].brought.is_some() {
+            self.question = AmountQuestion::Now;
+        }
+    }
+
     /// Notes the amount that has arrived in any order; called before [`Marks::note`] of the same arrival.
     #[inline]
     pub(crate) fn arrived(&mut self, amount: u64) {
@@ -211,6 +218,9 @@ mod tests {
         let span = marks.span(80 + 48_000).unwrap();
         assert_eq!((span.first_ns, span.last_ns), (250_000, 650_000));
         assert_eq!(span.warmup_bytes, 80 + 16_000, "and not the 12,080 that were handed on");
+        // A flow that is stopped sees no end: it asks once more, but only where the answer serves.
+        marks.ask_at_stop();
+        assert!(marks.want_arrived());
         let begin = marks.levels[1];
         marks.levels[1] = Level { brought: None, ..begin };
         assert_eq!(marks.span(80 + 48_000).unwrap().warmup_bytes, 12_080, "nobody knows");

@@ -216,6 +216,10 @@ impl Sink for BulkReceiver {
         self.marks.want_arrived()
     }
 
+    fn stopped(&mut self) {
+        self.marks.ask_at_stop();
+    }
+
     fn room(&mut self) -> Option<&mut [u8]> {
         self.keeper.as_mut()?.room()
     }

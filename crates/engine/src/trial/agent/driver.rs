@@ -238,6 +238,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     ) -> Result<Option<Action>> {
         if signal.has_news() {
             if signal.is_stopped() {
+                self.stop_draining(clock);
                 return Ok(None);
             }
             if let Some(sent) = signal.take_peer_sent() {

@@ -52,6 +52,15 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(progress)
     }
 
+    /// Takes what has arrived as the flow is stopped. The peer stops too, so a failure here is none of the flow.
+    #[cold]
+    pub(super) fn stop_draining(&mut self, clock: &impl Clock) {
+        if let BulkPart::Receives(sink) = self.half.bulk() {
+            sink.stopped();
+            let _ = self.drain(Patience::None, clock);
+        }
+    }
+
     pub(super) fn finish_sending(&mut self) -> Result<()> {
         if !matches!(self.half.bulk(), BulkPart::Sends(_)) {
             return Ok(());
