@@ -183,7 +183,7 @@ const LANES: &str = "…:lane=";
 /// Heading of the key for the name of a contender.
 const LABEL: &str = "…:label=";
 
-/// Heading of the keys for what stands in between.
+/// Heading of the keys for relays in between.
 const BETWEEN: &str = "…:via=";
 
 /// Heading of the keys for the IP header.

@@ -69,6 +69,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("gather", "samples summed up"),
             ("loose_json", "JSON with the faults that programs make"),
             ("notes", "sentences about oddities and unknowns"),
+            ("paired", "blocks of runs, from their order or from a column"),
             ("rates", "metrics that several formats share"),
             ("request", "the options of an import"),
             ("sources", "files of folders, archives and patterns"),

@@ -33,7 +33,7 @@ impl LabelledText {
     /// Takes the label off a contender as typed.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a second label, or for one that cannot be shown in a row of a table.
+    /// [`Error::Usage`] for a second label, or for text that cannot be shown in a row of a table.
     pub fn parse(typed: &str) -> Result<LabelledText> {
         let Some((before, value, after)) = split(typed) else {
             return Ok(LabelledText { typed: typed.to_owned(), label: None });
