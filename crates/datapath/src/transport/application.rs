@@ -44,6 +44,11 @@ pub trait Application: Send {
         Ok(())
     }
 
+    /// Returns true if it sends bulk data, on one stream.
+    fn gives(&self) -> bool {
+        false
+    }
+
     /// Takes bulk data to send; returns how many of the bytes there was room for.
     ///
     /// # Errors

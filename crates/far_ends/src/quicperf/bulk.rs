@@ -256,6 +256,10 @@ impl Application for Upload {
         Ok(())
     }
 
+    fn gives(&self) -> bool {
+        true
+    }
+
     fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String> {
         let Some(stream) = self.opened(streams)? else { return Ok(0) };
         let taken = streams.write(stream, bytes)?;

@@ -28,6 +28,10 @@ static INFO: Info = Info {
 /// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1), which other protocols take as any other.
 const CLOSED: VarInt = VarInt::from_u32(0x100);
 
+/// Alert of a far end that speaks none of the protocols inside: no_application_protocol (RFC 7301, 3.2), as the library
+/// writes it.
+const NO_COMMON_PROTOCOL: &str = "error 120";
+
 /// Opens a connection to a program of others.
 ///
 /// # Errors
@@ -50,6 +54,10 @@ pub(super) fn dial(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn C
         Error::Peer { who, what } if what.contains("certificate") => {
             Error::peer(who, format!("{what}; {UNTRUSTED}"))
         }
+        Error::Peer { who, what } if what.contains(NO_COMMON_PROTOCOL) => Error::peer(
+            who,
+            format!("{what}; it speaks QUIC, but not {} inside", protocols.join(", ")),
+        ),
         error => error,
     })
 }
@@ -126,6 +134,11 @@ impl Asking {
             Some(awaited) => format!("{awaited}: {why}"),
             None => why.to_owned(),
         }
+    }
+
+    /// Returns true if it sends bulk data on its one stream.
+    pub(super) fn gives(&self) -> bool {
+        self.application.gives()
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -286,5 +299,102 @@ impl Streams for QuicStreams<'_> {
 
     fn stop(&mut self, number: u64, code: u32) {
         let _ = self.0.recv_stream(stream(number)).stop(VarInt::from_u32(code));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::end::QuicEnd;
+    use super::*;
+    use crate::contract::Side;
+    use crate::spec::{Settings, Spec};
+    use crate::time::Nanos;
+    use crate::transport::hello::Token;
+    use crate::transport::identity::NAME;
+    use crate::transport::userspace::{Received, Rest, State};
+
+    /// Application that sends bulk data on one stream.
+    struct Giver(Option<u64>);
+
+    impl Application for Giver {
+        fn begin(
+            &mut self,
+            _: Option<&[u8]>,
+            _: &mut dyn Streams,
+        ) -> std::result::Result<(), String> {
+            Ok(())
+        }
+        fn ask(&mut self, _: &[u8], _: &mut dyn Streams) -> std::result::Result<bool, String> {
+            Ok(false)
+        }
+        fn read(
+            &mut self,
+            _: &mut dyn Streams,
+            _: &mut dyn FnMut(&[u8]),
+        ) -> std::result::Result<(), String> {
+            Ok(())
+        }
+        fn gives(&self) -> bool {
+            true
+        }
+        fn give(
+            &mut self,
+            bytes: &[u8],
+            streams: &mut dyn Streams,
+        ) -> std::result::Result<usize, String> {
+            self.0 = self.0.or_else(|| streams.open_one_way());
+            self.0.map_or(Ok(0), |stream| streams.write(stream, bytes))
+        }
+        fn has_ended(&self) -> bool {
+            false
+        }
+        fn effective(&self) -> Effective {
+            Effective::default()
+        }
+    }
+
+    fn carry(from: &mut QuicEnd, to: &mut QuicEnd, at: Nanos) {
+        let mut batch = Vec::new();
+        while let Some(sent) = from.transmit(at, 1, &mut batch) {
+            batch.chunks(sent.segment).for_each(|bytes| to.handle(Received::plain(at, bytes)));
+            batch.clear();
+        }
+    }
+
+    /// More would drain for long after the work where losses have reduced the rate.
+    #[test]
+    fn bulk_data_is_stored_for_two_congestion_windows_and_not_for_a_window_of_flow_control() {
+        let knobs = Settings::check(&Spec::parse(INFO.id).unwrap(), INFO.keys).unwrap();
+        let end = |side| {
+            let opening = Opening {
+                side,
+                token: Token::from_bytes([9; 16]),
+                knobs: &knobs,
+                lanes: STREAM.guarantees.one_lane(),
+                largest_message: 1_000,
+                mtu: 1_500,
+                ip_header: 20,
+                tickets: &Tickets::default(),
+            };
+            end_of(INFO.id, &Layer::NONE, &opening, None).unwrap()
+        };
+        let giver = Asking::new(NAME.to_owned(), Box::new(Giver(None)), Tickets::default());
+        let (mut near, mut far) = (end(Side::Near).asking(giver), end(Side::Far));
+        let mut at = Nanos::from_secs(1);
+        near.on_deadline(at);
+        for _ in 0..10 {
+            at += Nanos::from_millis(1);
+            carry(&mut near, &mut far, at);
+            carry(&mut far, &mut near, at);
+        }
+        assert_eq!(near.state(), State::Open);
+        let mut stored = 0;
+        loop {
+            match near.write(at, Lane(0), &[0; 1_000], Rest::Left).unwrap() {
+                0 => break,
+                taken => stored += taken,
+            }
+        }
+        assert!((10_000..100_000).contains(&stored), "{stored} bytes");
     }
 }

@@ -212,7 +212,8 @@ impl QuicEnd {
     /// flow control, which drains for minutes if losses have reduced the rate. Not with several lanes: quinn takes
     /// turns among them, and bytes that wait outside would delay all lanes.
     fn bound_what_is_kept(&mut self) {
-        if !self.lanes.is_single() {
+        let is_alone = self.asking.as_ref().map_or_else(|| self.lanes.is_single(), Asking::gives);
+        if !is_alone {
             return;
         }
         let (Some(window), Some((_, connection))) = (self.window, &mut self.connection) else {
