@@ -1,4 +1,4 @@
-//! `deadheat map`: the leader at each point of a grid over keys of a path.
+//! `deadheat map`: the leader at each point of a grid over keys of a path, of the work or of its load.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -34,9 +34,13 @@ const PAUSE: Duration = Duration::from_secs(1);
       --over 'delay=1ms..300ms/12' --over 'loss=0..10%/10' --picture map.svg
   deadheat map quic kcp -w state --path sim: --over 'delay=1ms..300ms/40' \\
       --seed 7 --shard 1/8 -o part1.json
+  deadheat map tcp:cc=bbr -w ping --path rate=20mbit \\
+      --over 'delay=5ms|20ms|80ms' --over 'load=none|tcp|quic'
 
 A..B/N is N points: equal ratios where A is above 0 and B at least ten times as much, equal steps
-otherwise. A|B|C is a list. `deadheat list paths` has the keys. `deadheat merge` joins shards.
+otherwise. A|B|C is a list. A key is one of the path (`deadheat list paths`), or of the workload and its
+load; w.KEY is the workload's where both have it. `deadheat merge` joins shards. One contender has its figure
+at each point.
 
 Exit: 0 it ran, 1 it failed or was broken off, 2 the command line is wrong.")]
 pub(super) struct MapArgs {
@@ -109,6 +113,9 @@ pub(super) struct Shape {
     /// Also draw it to this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
+    /// Also write it as a page, with the drawing
+    #[arg(long, value_name = "FILE.html", hide_short_help = true)]
+    html: Option<PathBuf>,
     #[arg(long, default_value = report::map::FORMATS[0], value_parser = report::map::FORMATS.to_vec(), hide_possible_values = true, hide_default_value = true,
           help = words::list(report::map::FORMATS))]
     format: String,
@@ -117,6 +124,7 @@ pub(super) struct Shape {
 impl Shape {
     /// Refuses a picture that cannot be written, before anything runs.
     pub(super) fn check(&self) -> Result<()> {
+        self.html.as_deref().map_or(Ok(()), |file| pages::prepare(file, "--html"))?;
         self.picture.as_deref().map_or(Ok(()), |file| pages::prepare(file, "--picture"))
     }
 
@@ -125,6 +133,11 @@ impl Shape {
         if let Some(file) = &self.picture {
             deliver(report::map::picture(map).as_bytes(), Some(file))?;
             tell!("picture: {}", file.display());
+        }
+        if let Some(file) = &self.html {
+            let page = report::map::render(map, report::html::ID, &stdout_style())?;
+            deliver(page.as_bytes(), Some(file))?;
+            tell!("page: {}", file.display());
         }
         Ok(())
     }

@@ -142,8 +142,14 @@ fn a_map_is_as_its_golden_files() {
     }
     let json = map::render(&map, "json", &Style::default()).unwrap();
     assert_eq!(deadheat::map::file::parse(json.as_bytes()).unwrap(), map);
-    let error = map::render(&map, "html", &Style::default()).unwrap_err();
-    assert!(error.to_string().contains("valid: terminal, markdown, csv, json"), "{error}");
+    let page = map::render(&map, "html", &Style::default()).unwrap();
+    assert!(
+        page.contains("<h2 id=\"points\">Points</h2>") && page.contains("id=\"m-map\""),
+        "{page}"
+    );
+    assert!(!page.contains("<i>nobody</i>"), "the words of others are escaped");
+    let error = map::render(&map, "hlog", &Style::default()).unwrap_err();
+    assert!(error.to_string().contains("valid: terminal, markdown, csv, json, html"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Maps: the leader at each point of a grid over keys of a path. Each point is an ordinary race with its own seed,
-//! so points can run anywhere and in any order.
+//! Maps: the leader at each point of a grid over keys of a path, of the work or of its load. Each point is an ordinary
+//! race with its own seed, so points can run anywhere and in any order.
 //!
 //! | file | purpose |
 //! |---|---|

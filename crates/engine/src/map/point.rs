@@ -51,6 +51,8 @@ pub enum PointAnswer {
     Alone,
     /// No contender ran.
     Failed,
+    /// The map has one contender, and the point its figure.
+    Figure,
 }
 
 /// Contender that could not run at a point.
@@ -91,6 +93,7 @@ impl MapPoint {
                 ..verdict.clone()
             })
             .collect();
+        let before = out.len();
         let has_figures = |id: usize| summary.iter().any(|summary| summary.contender == id);
         for (own, contender) in racing.iter().enumerate() {
             let blocked = race.contenders.get(own).and_then(|entrant| entrant.out());
@@ -107,6 +110,7 @@ impl MapPoint {
                 None => {}
             }
         }
+        let asked = racing.len() + before;
         out.sort_by_key(|out| out.contender);
         let ran: Vec<usize> = racing
             .iter()
@@ -115,6 +119,7 @@ impl MapPoint {
             .collect();
         let (outcome, leaders, why) = match doubt(race) {
             Some(doubt) if ran.len() > 1 => (PointAnswer::Undecided, Vec::new(), Some(doubt)),
+            doubt if asked == 1 && ran.len() == 1 => (PointAnswer::Figure, ran, doubt),
             _ => combine(&ran, &verdicts),
         };
         let last = race.trials.iter().map(|trial| trial.block).max();
@@ -314,6 +319,20 @@ mod tests {
         let point = MapPoint::of(vec![], &[0, 1], vec![], &race);
         assert_eq!((point.outcome, point.leaders.len()), (PointAnswer::Undecided, 0));
         assert!(!point.trusted);
+        assert_eq!(point.why.unwrap(), "not trusted: copies differ");
+    }
+
+    #[test]
+    fn a_map_of_one_contender_has_its_figures() {
+        let request = Request::new(["tcp"]).blocks(8).seed(1);
+        let mut race = testing::run(&request, testing::noisy(1, 0.01, |_| 100.0)).unwrap();
+        let point = MapPoint::of(vec!["1ms".into()], &[0], vec![], &race);
+        assert_eq!((point.outcome, point.leaders.as_slice()), (PointAnswer::Figure, &[0][..]));
+        assert!(point.summary[0].low.is_some() && point.verdicts.is_empty());
+        let control: &mut Control = race.control.as_mut().unwrap();
+        (control.trusted, control.note) = (false, "copies differ".into());
+        let point = MapPoint::of(vec!["1ms".into()], &[0], vec![], &race);
+        assert_eq!((point.outcome, point.trusted), (PointAnswer::Figure, false));
         assert_eq!(point.why.unwrap(), "not trusted: copies differ");
     }
 

@@ -7,10 +7,13 @@ use sha2::{Digest, Sha256};
 use super::levels::MOST_LEVELS;
 use crate::error::{Error, Result};
 use crate::measurements::Metric;
-use crate::path::PathSpec;
+use crate::path::{PathSpec, grammar};
+use crate::race::request::CheckedRequest;
 use crate::race::{Claims, Request};
 use crate::result::outcome::{Entrant, Factor};
+use crate::spec::Spec;
 use crate::time::Nanos;
+use crate::workload;
 
 /// Maximum number of points of a map.
 pub const MOST_POINTS: usize = 10_000;
@@ -23,6 +26,17 @@ pub const DEFAULT_BLOCKS: u64 = 20;
 
 /// Mark of a path in virtual time.
 const SIMULATED: &str = "sim:";
+
+/// Mark of a key of the workload, where the path has a key of the same name.
+pub const OF_WORK: &str = "w.";
+
+/// Part of a race that a key of the grid changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GridPart<'a> {
+    Path,
+    /// Workload, with the name of its key.
+    Work(&'a str),
+}
 
 /// Request for a map, with defaults filled in: enough to run each of its points.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,8 +101,66 @@ impl MapRequest {
     /// Returns the path at a point.
     pub fn path(&self, at: &[String]) -> String {
         let (simulated, rest) = self.split();
-        let comma = if rest.is_empty() { "" } else { "," };
-        format!("{simulated}{rest}{comma}{}", self.name(at))
+        let keys = self.levels(at, |part| (part == GridPart::Path).then_some(None));
+        match (rest.is_empty(), keys.is_empty()) {
+            (_, true) if simulated.is_empty() && rest.is_empty() => "loopback".to_owned(),
+            (_, true) => format!("{simulated}{rest}"),
+            (true, false) => format!("{simulated}{keys}"),
+            (false, false) => format!("{simulated}{rest},{keys}"),
+        }
+    }
+
+    /// Returns the workload at a point, its load included.
+    pub fn workload(&self, at: &[String]) -> String {
+        let keys = self.levels(at, |part| match part {
+            GridPart::Path => None,
+            GridPart::Work(key) => Some(Some(key)),
+        });
+        let sign = if self.workload.contains(':') { "," } else { ":" };
+        let sign = if keys.is_empty() { "" } else { sign };
+        format!("{}{sign}{keys}", self.workload)
+    }
+
+    /// Returns the levels of some keys at a point as `key=level,…`. `wanted` returns `None` for others, and a name where
+    /// it is not the one of the grid.
+    fn levels(
+        &self,
+        at: &[String],
+        wanted: impl for<'a> Fn(GridPart<'a>) -> Option<Option<&'a str>>,
+    ) -> String {
+        let own = self.over.iter().zip(at).filter_map(|(key, level)| {
+            let name = wanted(self.part(&key.name))?.unwrap_or(&key.name);
+            Some(format!("{name}={level}"))
+        });
+        own.collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the part that a key of the grid changes. A name that neither has is of the path, whose error names its
+    /// keys.
+    fn part<'a>(&self, name: &'a str) -> GridPart<'a> {
+        if let Some(key) = name.strip_prefix(OF_WORK) {
+            return GridPart::Work(key);
+        }
+        let one_way = ["up.", "down."].iter().find_map(|way| name.strip_prefix(way));
+        let bare = one_way.unwrap_or(name);
+        let is_path = grammar::LINK.iter().chain(grammar::WHOLE).any(|key| key.name == bare);
+        let keys = Spec::parse(&self.workload).and_then(|spec| workload::keys(&spec.name));
+        let is_work = keys.is_ok_and(|keys| keys.iter().any(|key| key.name == name));
+        if !is_path && is_work { GridPart::Work(name) } else { GridPart::Path }
+    }
+
+    fn has_path_keys(&self) -> bool {
+        self.over.iter().any(|key| self.part(&key.name) == GridPart::Path)
+    }
+
+    /// Returns the indices of the points at which each key has its first or its last level.
+    pub(super) fn corners(&self) -> Vec<usize> {
+        let is_end = |key: &Factor, level: &String| {
+            key.levels.first() == Some(level) || key.levels.last() == Some(level)
+        };
+        let is_corner =
+            |index: &usize| self.over.iter().zip(&self.at(*index)).all(|(key, at)| is_end(key, at));
+        (0..self.points()).filter(is_corner).collect()
     }
 
     /// Returns true if the races run in virtual time.
@@ -115,7 +187,7 @@ impl MapRequest {
         let contenders = racing.iter().filter_map(|id| self.contenders.get(*id).cloned());
         // A map defines its own comparison, which may include contenders that a kernel answers.
         let mut request = Request::new(contenders)
-            .workload(&self.workload)
+            .workload(self.workload(at))
             .path(self.path(at))
             .margin(self.margin)
             .confidence(self.confidence)
@@ -138,7 +210,7 @@ impl MapRequest {
         self.check_grid()?;
         self.check_path()?;
         let racing: Vec<usize> = (0..self.contenders.len()).collect();
-        let mut first = None;
+        let mut first: Option<(CheckedRequest, Metric)> = None;
         for index in 0..self.points() {
             let at = self.at(index);
             // The path's own error message is complete.
@@ -148,16 +220,24 @@ impl MapRequest {
                 Error::Usage(what) => Error::usage(format!("at {}: {what}", self.name(&at))),
                 other => other,
             })?;
-            if first.is_none()
-                && let Some(why) = request.too_few_blocks(&checked)
-            {
-                return Err(Error::usage(format!(
-                    "a point without a verdict says nothing, and {why}; raise --blocks, or race fewer contenders"
-                )));
+            self.check_reach(&at, &request, &checked)?;
+            let metric = claims::claimed(&checked.metrics).next().cloned();
+            let metric = metric.ok_or_else(|| Error::usage("a workload that claims nothing"))?;
+            match &first {
+                Some((_, other)) if other.name != metric.name => {
+                    return Err(Error::usage(format!(
+                        "a map is of one figure, and it would be {} at {} and {} at {}; make a map of each",
+                        other.label,
+                        self.name(&self.at(0)),
+                        metric.label,
+                        self.name(&at)
+                    )));
+                }
+                Some(_) => {}
+                None => first = Some((checked, metric)),
             }
-            first.get_or_insert(checked);
         }
-        let checked = first.ok_or_else(|| Error::usage("a map without a point"))?;
+        let (checked, metric) = first.ok_or_else(|| Error::usage("a map without a point"))?;
         let misfit = |entrant: &Entrant| {
             entrant.not_applicable.as_ref().map(|why| {
                 Error::usage(format!(
@@ -169,18 +249,53 @@ impl MapRequest {
         if let Some(error) = checked.entrants.iter().find_map(misfit) {
             return Err(error);
         }
-        let metric = claims::claimed(&checked.metrics).next().cloned();
-        let metric = metric.ok_or_else(|| Error::usage("a workload that claims nothing"))?;
         Ok((checked.entrants, metric))
+    }
+
+    /// Refuses a point that cannot have a verdict, or an interval, by the blocks or the time asked for.
+    fn check_reach(
+        &self,
+        at: &[String],
+        request: &Request,
+        checked: &CheckedRequest,
+    ) -> Result<()> {
+        if let Some(why) = request.too_few_blocks(checked) {
+            return Err(Error::usage(format!(
+                "a point without a verdict says nothing, and {why}; raise --blocks, or race fewer contenders"
+            )));
+        }
+        let fewest = claims::fewest_blocks(self.confidence) as u64;
+        if let Some(blocks) = self.blocks.filter(|blocks| *blocks < fewest) {
+            return Err(Error::usage(format!(
+                "{blocks} blocks give a figure no interval; {fewest} are the fewest"
+            )));
+        }
+        let Some(budget) = self.budget_ns.filter(|_| !self.is_simulated()) else { return Ok(()) };
+        let claims = claims::claims(&checked.entrants, &checked.metrics);
+        let blocks = fewest.max(claims::fewest_for(claims, self.confidence));
+        let mut works = checked.pairings.iter().flatten();
+        let Some(trial) = works.find_map(|pairing| pairing.task.info().planned) else {
+            return Ok(());
+        };
+        // One more than the contenders: the hidden copy of the first.
+        let trials = blocks * (checked.entrants.len() as u64 + 1);
+        let least = Nanos(trial.0.saturating_mul(trials));
+        if least.0 <= budget {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "at {}: {} cannot decide: {blocks} blocks are the fewest, whose {trials} trials of {trial} take {least} and \
+             their processes more; raise --budget, or shorten the trials in -w",
+            self.name(at),
+            Nanos(budget)
+        )))
     }
 
     fn check_grid(&self) -> Result<()> {
         let refuse = |what: String| Err(Error::usage(what));
         match self.contenders.len() {
-            0 | 1 => {
-                return refuse("a map takes two contenders or more, such as quic and kcp".into());
-            }
-            2..=MOST_CONTENDERS => {}
+            0 => return refuse("a map takes a contender or more, such as quic and kcp".into()),
+            1..=MOST_CONTENDERS => {}
             n => return refuse(format!("{n} contenders; a map takes {MOST_CONTENDERS} at most")),
         }
         if self.over.is_empty() {
@@ -209,7 +324,11 @@ impl MapRequest {
     }
 
     fn check_path(&self) -> Result<()> {
+        self.check_work()?;
         let (_, rest) = self.split();
+        if !self.has_path_keys() {
+            return Ok(());
+        }
         if rest == "loopback" {
             return Err(Error::usage(
                 "loopback has no keys to go over; leave --path out for an emulated path, or write sim:",
@@ -222,10 +341,11 @@ impl MapRequest {
             )));
         }
         let given = |word: &str| word.split_once('=').map(|(key, _)| key.trim().to_owned());
-        let twice = rest
-            .split(',')
-            .filter_map(given)
-            .find(|key| self.over.iter().any(|over| over.name == *key));
+        let is_over = |key: &String| {
+            let mut paths = self.over.iter().filter(|over| self.part(&over.name) == GridPart::Path);
+            paths.any(|over| over.name == *key)
+        };
+        let twice = rest.split(',').filter_map(given).find(is_over);
         match twice {
             Some(key) => Err(Error::usage(format!(
                 "`{key}` is both in --path `{}` and in --over; leave it out of one",
@@ -233,6 +353,30 @@ impl MapRequest {
             ))),
             None => Ok(()),
         }
+    }
+}
+
+impl MapRequest {
+    /// Refuses a key of the workload that is in the grid twice, or in the workload too.
+    fn check_work(&self) -> Result<()> {
+        let typed = Spec::parse(&self.workload)?;
+        let mut seen: Vec<&str> = Vec::new();
+        for key in &self.over {
+            let GridPart::Work(name) = self.part(&key.name) else { continue };
+            if typed.options.iter().any(|(own, _)| own == name) {
+                return Err(Error::usage(format!(
+                    "`{name}` is both in -w `{}` and in --over; leave it out of one",
+                    self.workload
+                )));
+            }
+            if seen.contains(&name) {
+                return Err(Error::usage(format!(
+                    "--over has `{name}` of the workload twice; give all its levels in one place"
+                )));
+            }
+            seen.push(name);
+        }
+        Ok(())
     }
 }
 
@@ -292,6 +436,37 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn keys_of_the_work_and_its_load_are_axes() {
+        let over = |typed: &[&str]| -> Vec<Factor> {
+            typed.iter().map(|typed| levels::parse(typed).unwrap()).collect()
+        };
+        let mixed = MapRequest {
+            workload: "state".into(),
+            over: over(&["delay=1ms|5ms", "w.hz=20|50", "load=none|kcp"]),
+            ..asked()
+        };
+        let at = mixed.at(7);
+        assert_eq!(mixed.name(&at), "delay=5ms,w.hz=50,load=kcp");
+        assert_eq!(mixed.path(&at), "sim:rate=20mbit,delay=5ms");
+        assert_eq!(mixed.workload(&at), "state:hz=50,load=kcp");
+        assert_eq!(mixed.corners(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(asked().corners(), [0, 1, 4, 5], "three delays, two losses");
+        let work = MapRequest {
+            path: String::new(),
+            over: over(&["count=30|60"]),
+            workload: "state".into(),
+            ..asked()
+        };
+        assert_eq!(
+            (work.path(&work.at(1)), work.workload(&work.at(1))),
+            ("loopback".into(), "state:count=60".into())
+        );
+        let simulated = MapRequest { path: "sim:delay=5ms".into(), ..work };
+        assert_eq!(simulated.path(&simulated.at(0)), "sim:delay=5ms");
+        assert_eq!(simulated.check().unwrap().0.len(), 2);
+    }
+
+    #[test]
     fn every_mistake_is_named() {
         fn say(change: impl FnOnce(&mut MapRequest)) -> String {
             let mut asked = asked();
@@ -303,7 +478,21 @@ pub(super) mod tests {
         let over = |typed: &[&str]| -> Vec<Factor> {
             typed.iter().map(|typed| levels::parse(typed).unwrap()).collect()
         };
-        assert!(say(|a| a.contenders.truncate(1)).contains("two contenders or more"));
+        assert!(say(|a| a.contenders.clear()).contains("a contender or more"));
+        let few = say(|a| {
+            a.contenders.truncate(1);
+            a.blocks = Some(5);
+        });
+        assert!(few.contains("5 blocks give a figure no interval; 6 are the fewest"), "{few}");
+        let twice = say(|a| a.over = over(&["count=10|20"]));
+        assert!(twice.contains("`count` is both in -w"), "{twice}");
+        let late = say(|a| {
+            a.path = String::new();
+            a.workload = "cbr:rate=1mbit,time=10s".into();
+            (a.contenders, a.blocks) = (vec!["udp".into(), "tcp".into()], None);
+            a.budget_ns = Some(Nanos::from_secs(60).0);
+        });
+        assert!(late.contains("at delay=1ms,loss=0%: 60.0 s cannot decide: 6 blocks"), "{late}");
         assert!(say(|a| a.contenders = vec!["arq".into(); 27]).contains("26 at most"));
         assert!(say(|a| a.over.clear()).contains("keys to go over"));
         assert!(say(|a| a.over = over(&["loss=0%|1%", "loss=2%|3%"])).contains("`loss` twice"));

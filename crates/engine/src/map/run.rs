@@ -7,12 +7,13 @@ use std::thread;
 use std::time::SystemTime;
 
 use super::file::{Map, load};
-use super::point::{FailedContender, MapPoint};
+use super::point::{FailedContender, MapPoint, PointAnswer};
 use super::request::MapRequest;
 use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
 use crate::result::outcome::{Outcome, Status};
+use crate::stats::Outcome as Ruled;
 use crate::trial::control::remote::{Credentials, ServerWait};
 use crate::trial::lead::agents::Agents;
 
@@ -49,7 +50,9 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     each: &mut dyn FnMut(&Map) -> Result<()>,
 ) -> Result<()> {
-    let (todo, next, halted) = (map.missing(), AtomicUsize::new(0), AtomicBool::new(false));
+    let (todo, next, halted) = (in_order(map), AtomicUsize::new(0), AtomicBool::new(false));
+    // A map that goes on was told already.
+    let watches_corners = map.points.is_empty() && map.shard.is_none();
     let (asked, seed) = (map.asked.clone(), map.seed);
     let (send, received) = mpsc::channel();
     let work = |send: &mpsc::Sender<Result<RacedPoint>>| {
@@ -69,13 +72,56 @@ pub fn run(
             let added = ran.and_then(|(point, host)| {
                 map.add(point);
                 host.iter().for_each(|host| map.add_host(host));
-                each(map)
+                each(map)?;
+                if watches_corners { check_corners(map) } else { Ok(()) }
             });
             halted.fetch_or(added.is_err(), Ordering::Relaxed);
             ended = ended.and(added);
         }
         ended
     })
+}
+
+/// Returns the missing points, the corners of the grid first: they tell whether the grid can decide at all.
+fn in_order(map: &Map) -> Vec<usize> {
+    let corners = map.asked.corners();
+    let (mut first, rest): (Vec<usize>, Vec<usize>) =
+        map.missing().into_iter().partition(|index| corners.contains(index));
+    first.extend(rest);
+    first
+}
+
+/// Refuses to go on with a grid that decides nothing at any of its corners, which have as many blocks and as long trials
+/// as the other points: with what would decide.
+fn check_corners(map: &Map) -> Result<()> {
+    let corners = map.asked.corners();
+    let points: Vec<&MapPoint> = corners.iter().filter_map(|index| map.point(*index)).collect();
+    let is_open = |point: &&MapPoint| point.outcome == PointAnswer::Undecided && point.trusted;
+    let left = map.missing().len();
+    if points.len() < corners.len() || left == 0 || !points.iter().all(is_open) {
+        return Ok(());
+    }
+    let wanted = points.iter().filter_map(|point| {
+        let open = point.verdicts.iter().filter(|verdict| verdict.outcome == Ruled::Undecided);
+        let more = open.filter_map(|verdict| verdict.more_blocks).max()?;
+        Some((point.blocks.saturating_add(more), point))
+    });
+    let what = match wanted.min_by_key(|(blocks, _)| *blocks) {
+        Some((blocks, point)) => format!(
+            "about {blocks} blocks would at {}; raise --blocks (or --budget)",
+            map.asked.name(&point.at)
+        ),
+        None => {
+            "more blocks would hardly do; make trials longer (-w), or the margin wider (--margin)"
+                .to_owned()
+        }
+    };
+    Err(Error::usage(format!(
+        "this grid decides nothing at any of its {} corners, with {} blocks: {what}. --resume goes on with the other {left} \
+         points regardless",
+        corners.len(),
+        points.iter().map(|point| point.blocks).max().unwrap_or(0)
+    )))
 }
 
 /// A point, and the host that ran it in real time.
@@ -164,7 +210,6 @@ impl Observer for TrialWatch {
 #[cfg(test)]
 mod tests {
     use super::super::merge::merge;
-    use super::super::point::PointAnswer;
     use super::super::request::tests::asked;
     use super::super::shard::Shard;
     use super::*;
@@ -247,6 +292,49 @@ mod tests {
         assert!(shard_name.contains("at least 6 blocks"), "{shard_name}");
         let map = within(600).unwrap();
         assert!(map.points.iter().all(|point| point.blocks >= 6 && point.out.is_empty()));
+    }
+
+    #[test]
+    fn a_grid_that_decides_at_no_corner_stops_and_says_what_would() {
+        let mut map = super::super::file::tests::map();
+        // The corners of three delays and two losses.
+        let corners = map.asked.corners();
+        map.points = corners.iter().filter_map(|index| map.point(*index)).cloned().collect();
+        assert!(check_corners(&map).is_ok(), "points that failed say something");
+        for point in &mut map.points {
+            (point.outcome, point.blocks) = (PointAnswer::Undecided, 6);
+        }
+        let said = check_corners(&map).unwrap_err().to_string();
+        assert!(said.contains("decides nothing at any of its 4 corners, with 6 blocks"), "{said}");
+        assert!(said.contains("make trials longer"), "{said}");
+        assert!(said.contains("--resume goes on with the other 2 points"), "{said}");
+        let mut one = map.clone();
+        one.points[3].outcome = PointAnswer::DeadHeat;
+        assert!(check_corners(&one).is_ok());
+        map.points.truncate(3);
+        assert!(check_corners(&map).is_ok(), "not all corners are there yet");
+        assert_eq!(in_order(&Map { points: Vec::new(), ..map }), [0, 1, 4, 5, 2, 3]);
+    }
+
+    #[test]
+    fn a_load_and_the_work_are_axes_and_one_contender_is_described() {
+        let over = ["load=none|kcp", "w.hz=20|50"];
+        let over = over.iter().map(|typed| super::super::levels::parse(typed).unwrap()).collect();
+        let work = MapRequest {
+            contenders: vec!["arq".into()],
+            workload: "state:count=30,direction=up".into(),
+            path: "sim:rate=1mbit,delay=5ms,queue=20kB".into(),
+            over,
+            ..asked()
+        };
+        let map = ran(work, None, 2);
+        let age = |at: [&str; 2]| {
+            let point = map.points.iter().find(|point| point.at == at).unwrap();
+            assert_eq!((point.outcome, point.out.len()), (PointAnswer::Figure, 0));
+            point.summary[0].estimate
+        };
+        assert!(age(["kcp", "20"]) > 1.5 * age(["none", "20"]), "a load fills the queue");
+        assert!(age(["none", "50"]) < age(["none", "20"]), "more updates are newer");
     }
 
     #[test]

@@ -11,8 +11,12 @@ use deadheat_engine::result::outcome::Outcome;
 
 /// Returns the colours of a result's contenders, limited to the part `part`.
 pub(super) fn colours(part: &str, outcome: &Outcome) -> String {
-    let tints = palette::tints(outcome);
-    format!("#{part}{{{}}}\n", variables('c', &tints))
+    of_tints(part, &palette::tints(outcome))
+}
+
+/// Returns these colours of contenders, limited to the part `part`.
+pub(super) fn of_tints(part: &str, tints: &[Tint]) -> String {
+    format!("#{part}{{{}}}\n", variables('c', tints))
 }
 
 /// Returns the style rules for drawings on any page: their classes, and the colours that do not depend on

@@ -13,6 +13,8 @@
 //! | `page.css` `page.js` | style; behaviour if scripts run |
 
 use super::document::{Block, Document};
+use super::figure::Figure;
+use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, answer, content};
 use crate::error::Result;
 use deadheat_engine::study::outcome::StudyRun;
@@ -73,6 +75,19 @@ impl<'a> Page<'a> {
 
 /// Returns the page of a document that is not a race: its answer, tables and facts.
 pub(super) fn of_document(document: &Document) -> String {
+    with_drawing(document, None, "")
+}
+
+/// Returns the page of a map: its document, and its drawing behind the answer.
+pub(super) fn of_map(document: &Document, drawing: &Figure, tints: &[Tint]) -> String {
+    let colours = figure::rules() + &figure::of_tints(MAP, tints);
+    with_drawing(document, Some(drawing), &colours)
+}
+
+/// Element of a map's drawing.
+const MAP: &str = "m";
+
+fn with_drawing(document: &Document, drawing: Option<&Figure>, colours: &str) -> String {
     let mut html = Markup::default();
     html.open("article", &[]);
     html.leaf("h1", &[], &document.title);
@@ -87,9 +102,14 @@ pub(super) fn of_document(document: &Document) -> String {
                 block => blocks::block(&mut html, &document.title, block),
             }
         }
+        if let Some(drawing) = drawing.filter(|_| at == 0) {
+            html.open("div", &[("id", MAP)]);
+            figure::write(&mut html, MAP, 2, drawing);
+            html.close("div");
+        }
     }
     html.close("article");
-    shell::page(&document.title, "", &[], &html.into_string())
+    shell::page(&document.title, colours, &[], &html.into_string())
 }
 
 /// A result in a page.

@@ -10,7 +10,7 @@ use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone}
 use super::plot::{self, palette, style};
 use super::text::{columns, pad};
 use super::words::{self, Scale};
-use super::{Detail, Style, markdown, terminal};
+use super::{Detail, Style, html, markdown, terminal};
 use crate::error::{Error, Result, unknown};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
@@ -22,7 +22,10 @@ mod csv;
 pub(super) mod sheet;
 
 /// The formats of a map; the first is the default.
-pub const FORMATS: &[&str] = &["terminal", "markdown", "csv", "json"];
+pub const FORMATS: &[&str] = &["terminal", "markdown", "csv", "json", html::ID];
+
+/// Maximum number of points whose figures a first screen lists, for a map of one contender.
+const MOST_FIGURES: usize = 40;
 
 /// Renders a map in the form called `format`; with a newline at its end.
 ///
@@ -32,6 +35,10 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
     match format {
         "terminal" => {
             let sections = match style.detail {
+                // The figures are the map, where nobody leads.
+                Detail::Brief if is_alone(map) && map.asked.points() <= MOST_FIGURES => {
+                    vec![points(map)]
+                }
                 Detail::Brief => Vec::new(),
                 Detail::Full => vec![points(map)],
             };
@@ -39,6 +46,11 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
         }
         "markdown" => Ok(markdown::render(&document(map, vec![points(map)]))),
         "csv" => Ok(csv::render(map)),
+        html::ID => {
+            let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
+            let document = document(map, vec![points(map)]);
+            Ok(html::of_map(&document, &plot::map_figure(map), &palette::areas(colours)))
+        }
         "json" => {
             let text = layout::text(map);
             text.map(|text| text + "\n").map_err(|e| Error::data("map", e.to_string()))
@@ -74,6 +86,11 @@ pub(super) fn subtitle(map: &Map) -> String {
 /// Returns the title of a map.
 pub(super) fn title(map: &Map) -> String {
     let labels: Vec<&str> = map.contenders.iter().map(|c| c.label.as_str()).collect();
+    if let [only] = labels[..] {
+        let keys: Vec<String> = map.asked.over.iter().map(|key| sheet::axis(&key.name)).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        return format!("{} of {only} over {}", map.metric.label, words::list(&keys));
+    }
     format!("Who is ahead where in {}: {}", map.metric.label, words::list(&labels))
 }
 
@@ -91,16 +108,38 @@ pub(super) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
         PointAnswer::Undecided => "undecided".to_owned(),
         PointAnswer::Alone => format!("{} alone", leaders.concat()),
         PointAnswer::Failed => "nobody".to_owned(),
+        PointAnswer::Figure => figure_text(map, point),
     }
+}
+
+/// Returns the figure of a map's only contender with its interval: `12.3 ms (11.0 to 14.2)`.
+fn figure_text(map: &Map, point: &MapPoint) -> String {
+    let Some(summary) = point.summary.first() else { return words::NOTHING.to_owned() };
+    let scale = Scale::of([summary.estimate], map.metric.unit);
+    let figure = scale.with_unit(summary.estimate);
+    let doubt = if point.trusted { "" } else { ", not to be trusted" };
+    match (summary.low, summary.high) {
+        (Some(low), Some(high)) => {
+            format!("{figure} ({} to {}){doubt}", scale.number(low), scale.number(high))
+        }
+        _ => format!("{figure}{doubt}"),
+    }
+}
+
+/// Returns true for a map of one contender, which has figures and no leads.
+pub(super) fn is_alone(map: &Map) -> bool {
+    map.contenders.len() == 1
 }
 
 fn document(map: &Map, more: Vec<Option<Section>>) -> Document {
     let sheet = Sheet::of(map);
+    // Neighbours with equal figures are rare.
+    let borders = if is_alone(map) { Vec::new() } else { borders::borders(map, &sheet) };
     let mut sections = vec![
         Section::new("", vec![Block::Sentences(answer(map))]),
         Section::new("Map", sheet.panels.iter().map(|panel| chart(&sheet, panel)).collect()),
         Section::new("", vec![Block::Fixed(sheet.legend())]),
-        Section::new("Borders", vec![Block::Facts(borders::borders(map, &sheet))]),
+        Section::new("Borders", vec![Block::Facts(borders)]),
         Section::new("Did not take part everywhere", vec![Block::Facts(outs(map))]),
     ];
     sections.extend(more);
@@ -114,6 +153,7 @@ fn document(map: &Map, more: Vec<Option<Section>>) -> Document {
 /// Returns the number of points at which each contender is ahead, and of the other outcomes.
 fn answer(map: &Map) -> Vec<Line> {
     let all = map.asked.points();
+    let ends = ends(map);
     let with = |standing| map.points.iter().filter(move |point| point.outcome == standing);
     let mut parts: Vec<(String, Tone)> = Vec::new();
     let mut say = |what: &str, n: usize, tone| {
@@ -135,10 +175,29 @@ fn answer(map: &Map) -> Vec<Line> {
     say("undecided at", told.len(), Tone::Open);
     say("not to be trusted at", doubted.len(), Tone::Bad);
     say("nobody got through at", with(PointAnswer::Failed).count(), Tone::Bad);
+    let doubted = with(PointAnswer::Figure).filter(|point| !point.trusted);
+    say("not to be trusted at", doubted.count(), Tone::Bad);
     say("not run:", all - map.points.len().min(all), Tone::Open);
     let of = words::count(all as u64, "point");
     let line = |(text, tone)| Line::new(format!("{text} of {of}."), tone);
-    parts.into_iter().map(line).collect()
+    ends.into_iter().chain(parts.into_iter().map(line)).collect()
+}
+
+/// Returns the least and the largest figure of a map of one contender, and their places.
+fn ends(map: &Map) -> Option<Line> {
+    let figures = map.points.iter().filter(|point| point.outcome == PointAnswer::Figure);
+    let figures: Vec<(f64, &MapPoint)> =
+        figures.filter_map(|point| Some((point.summary.first()?.estimate, point))).collect();
+    let least = figures.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let most = figures.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let at = |(_, point): &(f64, &MapPoint)| {
+        format!("{} at {}", figure_text(map, point), map.asked.name(&point.at))
+    };
+    let text = match figures.len() {
+        1 => format!("{}: {}.", map.metric.label, at(least)),
+        _ => format!("{} from {} to {}.", map.metric.label, at(least), at(most)),
+    };
+    Some(Line::new(text, Tone::Plain))
 }
 
 /// Draws a panel with letters.
@@ -206,17 +265,24 @@ fn points(map: &Map) -> Option<Section> {
         .enumerate()
         .map(|(at, key)| column(&key.name, &|point| Cell::text(point.at[at].clone())))
         .collect();
-    all.push(column("ahead", &|point| Cell::text(outcome_text(map, Some(point)))));
-    all.push(column("nearest pair", &|point| Cell::text(nearest(map, point))));
-    for contender in &map.contenders {
-        all.push(column(&contender.label, &|point| figure(map, point, contender.id)));
+    if is_alone(map) {
+        all.push(column(&map.metric.label, &|point| Cell::text(outcome_text(map, Some(point)))));
+    } else {
+        all.push(column("ahead", &|point| Cell::text(outcome_text(map, Some(point)))));
+        all.push(column("nearest pair", &|point| Cell::text(nearest(map, point))));
+        for contender in &map.contenders {
+            all.push(column(&contender.label, &|point| figure(map, point, contender.id)));
+        }
     }
     all.push(column("blocks", &|point| Cell::text(point.blocks.to_string())));
-    let legend = format!(
-        "Medians of {} over trials. The nearest pair is that of which it takes the most to say who leads: \
-         the ratio of the two with its interval.",
-        map.metric.label
-    );
+    let legend = match is_alone(map) {
+        true => format!("Medians of {} over trials, each with its interval.", map.metric.label),
+        false => format!(
+            "Medians of {} over trials. The nearest pair is that of which it takes the most to say who leads: \
+             the ratio of the two with its interval.",
+            map.metric.label
+        ),
+    };
     Section::new("Points", vec![Block::Table(Table { columns: all, legend })])
 }
 

@@ -1,6 +1,7 @@
 //! Points of a map by rows and columns, and the letters that stand for them.
 
 use super::super::text::wrap;
+use super::super::words::Scale;
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
@@ -82,14 +83,56 @@ impl<'a> Sheet<'a> {
             PointAnswer::DeadHeat => '=',
             PointAnswer::Undecided => '?',
             PointAnswer::Failed => '×',
+            PointAnswer::Figure if !point.trusted => '?',
+            PointAnswer::Figure => self.digit(point),
         }
+    }
+
+    /// Returns the range of the figures of a map of one contender; `None` without figures.
+    fn range(&self) -> Option<(f64, f64)> {
+        let figures = || {
+            let points = self.map.points.iter();
+            let figures = points.filter(|point| point.outcome == PointAnswer::Figure);
+            figures.filter_map(|point| point.summary.first()).map(|summary| summary.estimate)
+        };
+        Some((figures().reduce(f64::min)?, figures().reduce(f64::max)?))
+    }
+
+    /// Returns the place of a point's figure among all, from 0 to 1: by ratios where the largest is ten times the least
+    /// or more, by differences otherwise.
+    pub(crate) fn share(&self, point: &MapPoint) -> f64 {
+        let Some((least, most)) = self.range() else { return 0.0 };
+        let own = point.summary.first().map_or(least, |summary| summary.estimate);
+        let share = match is_geometric(least, most) {
+            true => (own / least).ln() / (most / least).ln(),
+            false => (own - least) / (most - least),
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Returns the digit of a figure: 0 for the least, 9 for the largest.
+    fn digit(&self, point: &MapPoint) -> char {
+        let digit = (9.0 * self.share(point)).round() as u32;
+        char::from_digit(digit, 10).unwrap_or('?')
+    }
+
+    /// Returns the meaning of the digits.
+    pub(crate) fn digits(&self) -> Option<String> {
+        let (least, most) = self.range()?;
+        let text = |value: f64| Scale::of([value], self.map.metric.unit).with_unit(value);
+        let steps = if is_geometric(least, most) { "ratios" } else { "steps" };
+        Some(format!("0 {} to 9 {}, in equal {steps}", text(least), text(most)))
     }
 
     /// Returns the meaning of each letter and sign on the map.
     pub(super) fn legend(&self) -> Vec<String> {
         let contenders = self.map.contenders.iter();
-        let names: Vec<String> =
-            contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect();
+        let names: Vec<String> = match super::is_alone(self.map) {
+            true => self.digits().into_iter().collect(),
+            false => {
+                contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect()
+            }
+        };
         let signs: Vec<String> =
             self.signs().map(|(sign, text)| format!("{sign} {text}")).collect();
         let lines = [names, signs].into_iter().filter(|line| !line.is_empty());
@@ -100,16 +143,23 @@ impl<'a> Sheet<'a> {
     pub(crate) fn signs(&self) -> impl Iterator<Item = (char, &'static str)> {
         let points = &self.map.points;
         let has = |standing| points.iter().any(|point| point.outcome == standing);
+        let doubted = points.iter().any(|p| p.outcome == PointAnswer::Figure && !p.trusted);
         let small = points.iter().find(|point| self.letter(Some(point)).is_ascii_lowercase());
         let all = [
             (has(PointAnswer::DeadHeat).then_some('='), "dead heat"),
             (has(PointAnswer::Undecided).then_some('?'), "undecided"),
+            (doubted.then_some('?'), "not to be trusted"),
             (small.map(|point| self.letter(Some(point))), "small: ahead where others had no part"),
             (has(PointAnswer::Failed).then_some('×'), "nobody got through"),
             ((points.len() < self.map.asked.points()).then_some('·'), "not run"),
         ];
         all.into_iter().filter_map(|(sign, text)| Some((sign?, text)))
     }
+}
+
+/// Returns true if figures are put in order by ratios.
+fn is_geometric(least: f64, most: f64) -> bool {
+    least > 0.0 && most / least >= 10.0
 }
 
 /// Returns a unique letter for each contender, from its name if one is free.
@@ -126,6 +176,9 @@ fn letters(map: &Map) -> Vec<char> {
 
 /// Returns the name of a key for an axis.
 pub(crate) fn axis(key: &str) -> String {
+    if let Some(key) = key.strip_prefix(deadheat_engine::map::request::OF_WORK) {
+        return format!("{key} of the work");
+    }
     let is_both_ways = deadheat_path::grammar::LINK.iter().any(|link| link.name == key);
     if is_both_ways { format!("{key}, each way") } else { key.to_owned() }
 }

@@ -7,7 +7,7 @@ use super::label::{cut, width};
 use super::{MOST_ROWS, drawn, left_out, numbers};
 use crate::figure::Figure;
 use crate::map::sheet::{self, Sheet, axis, mark, sentence};
-use crate::map::{outcome_text, subtitle, title};
+use crate::map::{is_alone, outcome_text, subtitle, title};
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
@@ -23,8 +23,9 @@ const SAMPLE: f64 = 8.0;
 /// Draws a map.
 pub(super) fn figure(map: &Map) -> Figure {
     let sheet = Sheet::of(map);
+    let told = if is_alone(map) { map.metric.label.as_str() } else { "ahead" };
     let headings: Vec<&str> =
-        map.asked.over.iter().map(|key| key.name.as_str()).chain(["ahead"]).collect();
+        map.asked.over.iter().map(|key| key.name.as_str()).chain([told]).collect();
     let row = |point: &MapPoint| {
         point.at.iter().cloned().chain([outcome_text(map, Some(point))]).collect::<Vec<String>>()
     };
@@ -32,14 +33,28 @@ pub(super) fn figure(map: &Map) -> Figure {
         "map".into(),
         title(map),
         format!(
-            "{}. A cell for each point, with the letter and colour of who is ahead there; those in a dead \
-             heat share a cell; grey where it is undecided.{}",
+            "{}. {}{}",
             subtitle(map),
+            cells_text(map),
             left_out(sheet.panels.len(), MOST_ROWS)
         ),
         numbers(&headings, map.points.iter().map(row).collect()),
         |size| draw(map, &sheet, size),
     )
+}
+
+/// Returns the meaning of the cells.
+fn cells_text(map: &Map) -> &'static str {
+    match is_alone(map) {
+        true => {
+            "A cell for each point, filled from the least figure of the map (empty, 0) to the largest (full, 9); grey \
+             where a race is not to be trusted."
+        }
+        false => {
+            "A cell for each point, with the letter and colour of who is ahead there; those in a dead heat share a \
+             cell; grey where it is undecided."
+        }
+    }
 }
 
 fn draw(map: &Map, sheet: &Sheet<'_>, size: Size) -> String {
@@ -85,7 +100,13 @@ fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::MapPanel<
         for (column, point) in points.iter().enumerate() {
             let Some(point) = point else { continue };
             let at = (column as f64, row as f64);
-            fill(&drawn, at, point, &sentence(map, point));
+            let words = sentence(map, point);
+            match point.outcome {
+                PointAnswer::Figure if point.trusted => {
+                    level(&drawn, at, sheet.share(point), &words)
+                }
+                _ => fill(&drawn, at, point, &words),
+            }
             let mark = mark(sheet, point);
             let fits = width(&mark, TEXT) < cell - 2.0;
             let mark = if fits { mark } else { sheet.letter(Some(point)).to_string() };
@@ -114,7 +135,7 @@ fn cells(map: &Map, canvas: &Canvas, sheet: &Sheet<'_>, panel: &sheet::MapPanel<
 /// Fills the cell with its corner at `(x, y)`: in stripes if several contenders lead.
 fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
     let inks: Vec<Ink> = match point.outcome {
-        PointAnswer::Undecided => vec![Ink::Unknown],
+        PointAnswer::Undecided | PointAnswer::Figure => vec![Ink::Unknown],
         PointAnswer::Failed => vec![Ink::NobodyHollow],
         PointAnswer::Ahead | PointAnswer::Alone | PointAnswer::DeadHeat => {
             point.leaders.iter().map(|id| Ink::BarTwo(*id)).collect()
@@ -125,6 +146,12 @@ fn fill(panel: &Panel<'_>, (x, y): (f64, f64), point: &MapPoint, words: &str) {
         let left = x + at as f64 * stripe;
         panel.rectangle((left, y), (left + stripe, y + 1.0), ink, words);
     }
+}
+
+/// Fills the cell with its corner at `(x, y)` from below, to the place of its figure among all.
+fn level(panel: &Panel<'_>, (x, y): (f64, f64), share: f64, words: &str) {
+    panel.rectangle((x, y), (x + 1.0, y + 1.0), Ink::NobodyHollow, words);
+    panel.rectangle((x, y), (x + 1.0, y + share), Ink::BarTwo(0), words);
 }
 
 /// Entry of the key: a sample of a cell, its letter, and the meaning.
@@ -147,10 +174,11 @@ impl KeyEntry {
 
 /// Returns the key: the contenders, and the other signs of the map, in rows.
 fn key(map: &Map, sheet: &Sheet<'_>, size: Size) -> Vec<KeyEntry> {
-    let contenders = map
-        .contenders
-        .iter()
-        .map(|one| (Ink::BarTwo(one.id), sheet.letter_of(one.id).to_string(), one.label.clone()));
+    let alone = sheet.digits().filter(|_| is_alone(map));
+    let contenders = map.contenders.iter().map(|one| match &alone {
+        Some(digits) => (Ink::BarTwo(one.id), "9".to_owned(), digits.clone()),
+        None => (Ink::BarTwo(one.id), sheet.letter_of(one.id).to_string(), one.label.clone()),
+    });
     let others = sheet.signs().map(|(sign, text)| {
         let ink = if sign == '?' { Ink::Unknown } else { Ink::NobodyHollow };
         (ink, sign.to_string(), text.to_owned())
