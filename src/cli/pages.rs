@@ -159,6 +159,8 @@ fn keep(file: &Path, out: &Path, name: &str) -> Result<PageEntry> {
             outcome.trials.iter_mut().for_each(|trial| {
                 trial.record.intervals.clear();
                 trial.record.far_intervals.clear();
+                trial.record.load_intervals.clear();
+                trial.record.load_far_intervals.clear();
             });
             Ok(PageEntry::Race(Box::new(outcome), name.to_owned()))
         }

@@ -879,6 +879,7 @@ fn record(contender: usize, block: u64) -> Record {
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
         load_intervals: Vec::new(),
+        load_far_intervals: Vec::new(),
         steal_share: 0.0021,
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,

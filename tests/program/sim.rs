@@ -662,8 +662,10 @@ fn any_work_has_its_own_figures_before_during_and_after_a_load() {
         assert!(during > 1.5 * before, "{case}");
         assert!((after / before - 1.0).abs() < 0.1, "{case}");
         assert!(record.metrics["goodput_during_bps"] > 0.0, "{case}");
-        let received = record.load_intervals.iter().filter_map(|s| s.received_bytes.last());
+        let received = record.load_series().filter_map(|s| s.received_bytes.last());
         assert!(*received.max().unwrap() > 1_000_000, "{case}");
+        let senders = record.load_series().filter_map(|series| series.tcp.as_ref());
+        assert!(senders.flat_map(|tcp| &tcp.cwnd_bytes).flatten().count() > 1, "{case}");
         let ends = || record.intervals.iter().chain(&record.far_intervals);
         let has_times = ends().any(|s| !s.rtt_n.is_empty() || !s.delay_n.is_empty());
         assert!(has_times || work.starts_with("inputs"), "{work}");

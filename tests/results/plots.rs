@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::common::large::{BLOCKS, CONTENDERS, large};
 use deadheat::analysis::spread::five_numbers;
+use deadheat::measurements::series::{Series, TcpColumns};
 use deadheat::report::figure::Figure;
+use deadheat::report::over_time;
 use deadheat::report::plot::{self, palette, style};
 use deadheat::result::outcome::{Outcome, Ratio};
 use deadheat::study::model::{PublishedFigure, RaceCell, Study};
@@ -426,4 +428,39 @@ fn a_study_shows_published_beside_measured_and_its_claims() {
     assert_eq!(figures[1].numbers.rows[0][1..], ["depends", "yes, no, open"]);
     let empty = StudyRun { beside: Vec::new(), rulings: Vec::new(), ..run };
     assert!(plot::study_figures(&empty).is_empty());
+}
+
+/// A window that grows, and what was sent again.
+#[test]
+fn flows_of_a_load_are_drawn_and_written_with_their_windows() {
+    let mut outcome = common::everything();
+    let before = ids(&figures(&outcome)).contains(&"load-window");
+    assert!(!before, "there is no load");
+    let tcp = TcpColumns {
+        cwnd_bytes: vec![Some(14_480), Some(28_960)],
+        srtt_ns: vec![Some(10_000_000), Some(11_000_000)],
+        retransmits: vec![Some(0), Some(3)],
+        ..TcpColumns::default()
+    };
+    let series = Series {
+        interval_ns: 100_000_000,
+        at_ns: vec![100_000_000, 200_000_000],
+        sent_bytes: vec![10_000, 30_000],
+        received_bytes: vec![0, 0],
+        tcp: Some(tcp),
+        ..Series::new(100_000_000, &[])
+    };
+    for trial in &mut outcome.trials {
+        trial.record.load_intervals = vec![series.clone(), series.clone()];
+    }
+    let figures = figures(&outcome);
+    for id in ["load-window", "load-rtt"] {
+        let figure = find(&figures, id);
+        well_formed(&figure.wide);
+        let row = &figure.numbers.rows[1];
+        assert_eq!(row[1..], ["near 0", "200 ms", "29.0", "11.0 ms", "3"], "{row:?}");
+    }
+    let text = over_time::csv(&outcome);
+    let rows = text.lines().filter(|row| row.contains(",load-near,1,100000000,200000000,20000,"));
+    assert_eq!(rows.count(), outcome.trials.len());
 }

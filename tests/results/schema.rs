@@ -116,6 +116,7 @@ fn beside_a_load(outcome: &mut Outcome) {
     let points = series.at_ns.len();
     let (delay_n, times) = (vec![2; points], vec![Some(7_000_000); points]);
     let delays = Series { delay_n, delay_mean_ns: times.clone(), delay_max_ns: times, ..series };
+    outcome.trials[0].record.load_far_intervals = vec![delays.clone(), of_tcp.clone()];
     outcome.trials[0].record.load_intervals = vec![delays, of_tcp];
 }
 

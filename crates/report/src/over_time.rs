@@ -94,7 +94,13 @@ pub fn csv(outcome: &Outcome) -> String {
             "{},{},{name},{},{}",
             trial.block, trial.order, trial.control, trial.record.valid
         );
-        let ends = [("near", &trial.record.intervals), ("far", &trial.record.far_intervals)];
+        let record = &trial.record;
+        let ends = [
+            ("near", &record.intervals),
+            ("far", &record.far_intervals),
+            ("load-near", &record.load_intervals),
+            ("load-far", &record.load_far_intervals),
+        ];
         for (end, flows) in ends {
             for (flow, series) in flows.iter().enumerate() {
                 for (at, interval) in series.intervals().enumerate() {

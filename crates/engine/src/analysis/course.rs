@@ -77,7 +77,7 @@ impl StretchGrid {
     /// was not measured.
     fn of(trials: &[&Trial]) -> Option<StretchGrid> {
         let work = || trials.iter().flat_map(|trial| ends(trial));
-        let load = trials.iter().flat_map(|trial| &trial.record.load_intervals);
+        let load = trials.iter().flat_map(|trial| trial.record.load_series());
         let end = work().filter_map(|series| series.at_ns.last()).max().copied()?;
         let interval = work().chain(load).map(|series| series.interval_ns).max()?.max(1);
         let step_ns = interval * end.div_ceil(interval).div_ceil(MOST_STRETCHES).max(1);
@@ -191,7 +191,7 @@ fn lost(trial: &Trial, grid: StretchGrid) -> Vec<Option<f64>> {
 }
 
 fn load(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
-    let all: Vec<&Series> = trial.record.load_intervals.iter().collect();
+    let all: Vec<&Series> = trial.record.load_series().collect();
     goodput(&all, stint.from.0, grid)
 }
 
@@ -217,7 +217,7 @@ fn goodput(flows: &[&Series], began_ns: u64, grid: StretchGrid) -> Vec<Option<f6
 /// Returns the retransmitted segments of the load's senders, per second.
 fn again(trial: &Trial, stint: Stint, grid: StretchGrid) -> Vec<Option<f64>> {
     let mut sums = vec![None; grid.stretches];
-    for series in &trial.record.load_intervals {
+    for series in trial.record.load_series() {
         let Some(tcp) = &series.tcp else { continue };
         let mut before = 0;
         for (interval, count) in series.intervals().zip(&tcp.retransmits) {

@@ -378,10 +378,13 @@ pub struct Record {
     /// Series of the far end, by flow; absent if the kernel answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_intervals: Vec<Series>,
-    /// Series of the load beside the work, by flow and end, counted from the load's own start; absent if there was no
-    /// load.
+    /// Series of the load beside the work at its near end, by flow, counted from the load's own start; absent if there was
+    /// no load. Results of before the far end had a list of its own have both ends' here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load_intervals: Vec<Series>,
+    /// Series of the load at its far end, by flow, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load_far_intervals: Vec<Series>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// Load average (1 minute) of the near host at the start.
@@ -393,6 +396,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Iterates over the series of the load beside the work, of both its ends.
+    pub fn load_series(&self) -> impl Iterator<Item = &Series> {
+        self.load_intervals.iter().chain(&self.load_far_intervals)
+    }
+
     /// Returns true if the trial ran to its end, so that it has figures or accounts, even if it is invalid.
     pub fn ran(&self) -> bool {
         self.lost_ms.is_none()

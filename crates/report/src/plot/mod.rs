@@ -9,6 +9,7 @@
 //! | `course.rs` | the work over time, before, during and after a load |
 //! | `long.rs` | long trials: round trips, goodput and outages over time |
 //! | `within.rs` | course of trials from start to end |
+//! | `load.rs` | windows and round trips of the flows of a load |
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
@@ -37,6 +38,7 @@ mod facets;
 mod ink;
 mod label;
 mod levels;
+mod load;
 mod long;
 mod map;
 mod offered;
@@ -76,6 +78,7 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     figures.extend(course::figures(outcome));
     figures.extend(long::figure(outcome));
     figures.extend(within::figure(outcome));
+    figures.extend(load::figures(outcome));
     figures.extend(offered::figure(outcome));
     figures.extend(bars::split(outcome));
     figures.extend(bars::cpu(outcome));

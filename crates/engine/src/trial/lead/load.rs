@@ -32,21 +32,31 @@ pub(in crate::trial) fn conclude(
         record.metrics.insert(load::GOODPUT.to_owned(), *bps);
     }
     load::add_shares(&flow_rates(task, reports), &mut record.metrics);
-    record.load_intervals = course(reports);
+    record.load_intervals = course(&reports.near.series);
+    record.load_far_intervals =
+        reports.far.as_ref().map(|far| course(&far.series)).unwrap_or_default();
 }
 
-/// Returns the series of a load, for each end that received data or retransmitted some.
-fn course(reports: &BothReports) -> Vec<Series> {
-    let ends = [Some(&reports.near), reports.far.as_ref()];
-    let all = ends.into_iter().flatten().flat_map(|end| &end.series);
-    let all_series = all.map(|series| {
-        let again = series.tcp.as_ref().map(|tcp| tcp.retransmits.clone()).unwrap_or_default();
-        let tcp = TcpColumns { retransmits: again, ..TcpColumns::default() };
-        Series { tcp: (tcp != TcpColumns::default()).then_some(tcp), ..series.clone() }
-    });
+/// Returns the series of one end of a load, by flow: bytes sent and received, and of a sender the state of its
+/// connection by which it shares a path. Empty if the end received nothing and has no such state.
+fn course(series: &[Series]) -> Vec<Series> {
+    let bare = |series: &Series| {
+        let tcp = series.tcp.clone().map(|tcp| TcpColumns {
+            cwnd_bytes: tcp.cwnd_bytes,
+            srtt_ns: tcp.srtt_ns,
+            retransmits: tcp.retransmits,
+            delivery_rate_bps: tcp.delivery_rate_bps,
+            congestion_events: tcp.congestion_events,
+            ce_delivered: tcp.ce_delivered,
+            ..TcpColumns::default()
+        });
+        let tcp = tcp.filter(|tcp| *tcp != TcpColumns::default());
+        Series { tcp, ..series.clone() }
+    };
     let says =
         |series: &Series| series.received_bytes.iter().any(|n| *n > 0) || series.tcp.is_some();
-    all_series.filter(says).collect()
+    let all: Vec<Series> = series.iter().map(bare).collect();
+    if all.iter().any(says) { all } else { Vec::new() }
 }
 
 /// Returns the rate of each flow of a load: bytes that arrived per nanosecond in which the flow received; empty if its
