@@ -623,6 +623,31 @@ fn marks_of_a_queue_arrive_in_datagrams_and_are_counted_at_both_ends() {
     }
 }
 
+/// The setting of an emulated host is made for each connection: the contenders share the hosts.
+#[test]
+fn tcp_agrees_on_marks_where_it_asks_for_them_and_counts_them() {
+    if !can() {
+        return;
+    }
+    // So slow that the first window waits beyond the target, whatever the host does.
+    let path = "delay=10ms,rate=3mbit,queue=200ms,aqm=codel,ecn=on";
+    let outcome = race(&["tcp:ecn=on", "tcp:ecn=off", "tcp"], path, "bulk:bytes=200kB");
+    for trial in trials(&outcome) {
+        let asks = trial["contender"] == 0;
+        for end in ["effective", "far_effective"] {
+            let ecn = trial[end]["ecn"].as_str().unwrap();
+            assert_eq!(ecn.starts_with("on"), asks, "{ecn}: {trial}");
+        }
+        if !asks {
+            assert!(trial["marks"].is_null(), "{}", trial["marks"]);
+            continue;
+        }
+        let (marks, marked) = (&trial["marks"], count(&fates(trial, "up")["marked"]));
+        assert!(marked > 0 && count(&marks["ce"]) > 0, "{marks} {marked}");
+        assert!(count(&marks["capable"]) >= count(&marks["ce"]), "{marks}");
+    }
+}
+
 #[test]
 fn an_ordinary_user_races_over_an_emulated_path() {
     let unshare = [&NOBODY[1..], &["unshare", "-Urn", "true"]].concat();

@@ -100,6 +100,8 @@ pub(super) struct FlavourFacts {
     pub(super) header: HeaderTerms,
     /// True if a connection opens with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
+    /// Use of ECN by connections; `None` leaves it to the host.
+    pub(super) ecn: Option<bool>,
     /// True if further connections join an open connection, through its listener.
     pub(super) joins: bool,
     /// True if [`Flavour::rearm`] must follow each receive that returned data.
@@ -110,7 +112,7 @@ impl FlavourFacts {
     /// Creates the facts of a flavour that needs engines only.
     pub(super) fn moved_by(engines: StreamEngines) -> FlavourFacts {
         let header = HeaderTerms::default();
-        FlavourFacts { engines, header, opens_fast: false, joins: false, rearms: false }
+        FlavourFacts { engines, header, opens_fast: false, ecn: None, joins: false, rearms: false }
     }
 }
 

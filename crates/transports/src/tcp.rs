@@ -17,11 +17,13 @@ use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
+use ecn::AskedEcn;
 use knobs::KEYS;
 pub(super) use knobs::{
     CC, FASTOPEN, NODELAY, OWN_CC, OWN_NODELAY, RCVBUF, SNDBUF, THIN, TcpOptions,
 };
 
+mod ecn;
 mod fastopen;
 pub(super) mod info;
 mod knobs;
@@ -134,6 +136,8 @@ pub(super) fn check(variant: Variant) -> Result<()> {
 pub(super) fn check_settings(variant: Variant, key: &str, value: &str, place: Place) -> Result<()> {
     if (key, value) == (FASTOPEN.name(), "on") {
         fastopen::check(variant.id, place)
+    } else if key == ecn::ECN.name() {
+        ecn::check(variant.id, value, place)
     } else {
         Ok(())
     }
@@ -155,15 +159,18 @@ pub(super) fn dial<F: Flavour>(
     flavour: F,
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
+    let asked = AskedEcn::of(variant, flavour.facts().ecn)?;
     let (socket, mut connect_ns) = connect(variant, dial, |socket| {
         flavour.apply(socket)?;
         if flavour.facts().opens_fast { fastopen::delay_syn(variant.id, socket) } else { Ok(()) }
     })?;
     if flavour.facts().opens_fast {
         connect_ns = fastopen::open(variant, dial, &socket, connect_ns, deadline)?;
+        drop(asked);
         flavour.connected(&socket)?;
         await_welcome(&socket, &dial.hello, dial.to, deadline)?;
     } else {
+        drop(asked);
         flavour.connected(&socket)?;
         present(&socket, &dial.hello, dial.to, deadline)?;
     }
@@ -184,7 +191,9 @@ pub(super) fn greet<F: Flavour>(
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
     let to = ip(variant, dial.to)?;
+    let asked = AskedEcn::of(variant, flavour.facts().ecn)?;
     let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
+    drop(asked);
     flavour.connected(&socket)?;
     greeting.stream(&socket, to, deadline)?;
     flavour

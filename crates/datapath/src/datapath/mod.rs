@@ -17,6 +17,7 @@ pub mod ip_header;
 pub mod memory;
 pub mod option;
 pub mod origin;
+pub mod own_host;
 mod patience;
 pub mod pipe;
 pub mod policer;

@@ -130,8 +130,8 @@ pub const RULES: &[Rule] = &[
         knob: "ecn",
         values: &[ECN],
         value: "off in user space, the host's for TCP (`net.ipv4.tcp_ecn`)",
-        why: "a queue that marks spares one side the losses of the other. TCP has no option for it, so it is read back, and told \
-              where contenders differ",
+        why: "a queue that marks spares one side the losses of the other. TCP has no option for it: `tcp:ecn=` \
+              sets emulated hosts, and what was agreed is read back, and told where contenders differ",
     },
     Rule {
         what: "message and call size",
@@ -172,7 +172,8 @@ pub const CANNOT: &[Unequal] = &[
     },
     Unequal {
         what: "ECN of TCP, and pacing",
-        why: "TCP's ECN is the host's, QUIC has `ecn`, others none in user space; and nobody here has a knob for pacing",
+        why: "TCP's ECN is the host's unless `ecn=` sets it on an emulated path, QUIC has `ecn`, others none in user space; \
+              and nobody here has a knob for pacing",
     },
 ];
 

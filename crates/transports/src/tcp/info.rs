@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::measurements::TcpView;
+use crate::measurements::{Marks, TcpView};
 
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(crate) const LONGEST: usize = 512;
@@ -59,7 +59,8 @@ const DELIVERY_RATE: usize = 160;
 const BUSY_TIME: usize = 168;
 const RWND_LIMITED: usize = 176;
 const SNDBUF_LIMITED: usize = 184;
-/// Linux 4.18.
+/// Linux 4.18, both.
+const DELIVERED: usize = 192;
 const DELIVERED_CE: usize = 196;
 /// Linux 4.19.
 const BYTES_SENT: usize = 200;
@@ -77,6 +78,9 @@ pub(crate) struct TcpInfo {
     pub(crate) view: TcpView,
     /// Segments with data that arrived, if any of them was ahead of others; `None` where all were in order so far.
     pub(crate) arrived_in_any_order: Option<u64>,
+    /// Segments with data that reached the peer, by its acknowledgements, and of these the marked ones; `None` without
+    /// ECN. Segments that were sent again are not capable of marks (RFC 3168, section 6.1.5).
+    pub(crate) marks: Option<Marks>,
     /// The path MTU.
     pub(crate) pmtu_bytes: u64,
     /// State and results of the handshake.
@@ -154,11 +158,20 @@ pub(crate) fn parse(answer: &[u8]) -> Option<TcpInfo> {
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
     let overtook =
         answer.get(RCV_OOOPACK..RCV_OOOPACK + 4).is_some_and(|packets| packets != [0; 4]);
+    let negotiated = HandshakeFacts::of(answer);
+    let delivered = answer.get(DELIVERED..DELIVERED + 4);
+    let delivered = delivered.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+    let marks = delivered.zip(view.ce_delivered).filter(|_| negotiated.ecn);
+    let marks = marks.map(|(delivered, ce)| {
+        let datagrams = u64::from(delivered);
+        Marks { datagrams, capable: datagrams.saturating_sub(view.retransmits), ce }
+    });
     Some(TcpInfo {
+        marks,
         view,
         arrived_in_any_order: view.data_segs_in.filter(|_| overtook),
         pmtu_bytes: u64::from(pmtu_bytes),
-        negotiated: HandshakeFacts::of(answer),
+        negotiated,
     })
 }
 

@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 
 use socket2::Socket;
 
+use super::ecn::ECN;
 use super::{fastopen, info};
 use crate::contract::Side;
 use crate::datapath::option;
 use crate::datapath::stamps::{KeyUnit, Stamps};
 use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
-use crate::measurements::Headers;
+use crate::measurements::{ConnStats, Headers};
 use crate::spec::typed::{Optional, Preset, Text};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
@@ -80,6 +81,7 @@ pub(super) const KEYS: &[Key] = &[
     RCVBUF.key(),
     FASTOPEN.key(),
     THIN.key(),
+    ECN.key(),
     MSS.key(),
     QUICKACK.key(),
     NOTSENT_LOWAT.key(),
@@ -139,6 +141,7 @@ pub(crate) struct TcpOptions {
     notsent_lowat: Option<u32>,
     fastopen: bool,
     thin: bool,
+    ecn: Option<bool>,
     engines: StreamEngines,
     header: HeaderTerms,
 }
@@ -171,6 +174,7 @@ impl From<&Settings> for TcpOptions {
             notsent_lowat: size(&NOTSENT_LOWAT),
             fastopen: knobs.get(&FASTOPEN),
             thin: knobs.get(&THIN),
+            ecn: knobs.find(&ECN),
             engines: StreamEngines::from(knobs),
             header: HeaderTerms::of(knobs),
         }
@@ -247,6 +251,7 @@ impl Flavour for TcpOptions {
             engines: self.engines,
             header: self.header,
             opens_fast: self.fastopen,
+            ecn: self.ecn,
             joins: false,
             rearms: self.quickack == Some(true),
         }
@@ -331,6 +336,8 @@ impl Flavour for TcpOptions {
             mtu: Some(info.pmtu_bytes),
             packets: info.view.data_segs_out.map(|out| out.saturating_sub(info.view.retransmits)),
         };
-        stream::reported(counted, info.view, headers)
+        let marks = info.marks;
+        let reported = stream::reported(counted, info.view, headers);
+        ConnInfo { stats: ConnStats { marks, ..reported.stats }, ..reported }
     }
 }

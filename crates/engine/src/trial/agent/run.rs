@@ -9,7 +9,7 @@ use deadheat_base::panics::contained;
 
 use crate::contract::{Direction, LaneSet, PeerKind, Side, Store};
 use crate::datapath::account::Account;
-use crate::datapath::{option, origin, policer};
+use crate::datapath::{option, origin, own_host, policer};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::far_end::{self, FarEndAt};
@@ -102,6 +102,10 @@ fn trial(
     means::begin(&plan, account)?;
     option::limit_path_mtu(plan.mtu);
     origin::leave_from(plan.origin.clone());
+    // A server's host is its operator's, whatever a peer's plan says.
+    if plan.emulated.is_some() && plan.limits.is_none() {
+        own_host::set();
+    }
     let (contender, task) = contender_and_task(&plan)?;
     if plan.pass == Pass::Explain {
         spent::begin();
