@@ -57,10 +57,35 @@ fn check(logs: &BTreeMap<String, String>, trials: usize) {
             assert!(of("recovery:metrics_updated") > 2, "{name}");
             let times: Vec<f64> = events.iter().map(|e| e["time"].as_f64().unwrap()).collect();
             assert!(times[0] == 0.0 && times.is_sorted(), "{name}");
+            numbers(name, &events);
             let first = &events[0]["data"];
             assert_eq!(first["header"]["packet_type"], "initial", "{name}");
             let lengths = events.iter().filter_map(|e| e["data"]["raw"]["length"].as_u64());
             assert!(lengths.sum::<u64>() > 200_000, "{name}");
+        }
+    }
+}
+
+/// Checks the numbers of packets, and what acknowledgements say of them.
+fn numbers(name: &str, events: &[Value]) {
+    let packets = |wanted: &'static str| {
+        let of = events.iter().filter(move |event| event["name"] == wanted);
+        of.map(|event| &event["data"]).filter(|data| data["header"]["packet_type"] == "1RTT")
+    };
+    let number = |data: &Value| data["header"]["packet_number"].as_u64();
+    let sent: Vec<u64> =
+        packets("transport:packet_sent").map(|data| number(data).unwrap()).collect();
+    assert!(sent.windows(2).all(|two| two[0] < two[1]), "{name}: {sent:?}");
+    let unread = packets("transport:packet_received").filter(|data| number(data).is_none());
+    assert!(unread.count() <= 3, "{name}: those that came before their keys");
+    let frames = packets("transport:packet_received")
+        .flat_map(|data| data["frames"].as_array().cloned().unwrap_or_default());
+    let acks: Vec<Value> = frames.filter(|frame| frame["frame_type"] == "ack").collect();
+    assert!(!acks.is_empty(), "{name}");
+    for ack in acks {
+        for range in ack["acked_ranges"].as_array().unwrap() {
+            let last = range.as_array().unwrap().last().unwrap().as_u64().unwrap();
+            assert!(sent.contains(&last), "{name}: {last} was never sent");
         }
     }
 }

@@ -26,10 +26,12 @@ mod acknowledged;
 mod application;
 mod ecn;
 mod end;
+mod frames;
 pub(super) mod lanes;
 pub(super) mod layer;
 mod qlog;
 mod setup;
+mod tap;
 
 #[cfg(feature = "quic-s2n")]
 pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
@@ -248,11 +250,13 @@ fn end_of(
             if least > LEAST_PAYLOAD { ", or send smaller messages" } else { "" }
         )));
     }
-    let setup = setup::QuicSetup::new(layer, opening, [payload, least], others).map_err(|e| {
-        Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
-    })?;
     let qlog = opening.knobs.text_of(&QLOG).map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
+    let tap = qlog.as_ref().map(qlog::Qlog::tap);
+    let setup = setup::QuicSetup::new(layer, opening, [payload, least], others, tap);
+    let setup = setup.map_err(|e| {
+        Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
+    })?;
     Ok(QuicEnd::new(layer, opening, setup, qlog))
 }

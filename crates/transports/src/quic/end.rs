@@ -227,9 +227,7 @@ impl QuicEnd {
     /// Logs datagrams, all of `size` bytes but the last, and the connection's statistics after them.
     fn note(&mut self, now: Nanos, way: PacketDirection, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
-        for datagram in datagrams.chunks(size.max(1)) {
-            qlog.datagram(now, way, datagram);
-        }
+        qlog.datagrams(now, way, datagrams, size);
         if let Some((_, connection)) = &self.connection {
             qlog.stats(now, &connection.stats());
         }

@@ -1,19 +1,20 @@
 //! Log of one end of a connection in the form of qlog 0.3 (draft-ietf-quic-qlog-main-schema and
 //! draft-ietf-quic-qlog-quic-events), as JSON text sequences (RFC 7464), which viewers such as qvis open.
 //!
-//! It has the facts visible outside of the library: each packet with its kind and length, and changes of round trips,
-//! window and losses. Packet numbers and frames are encrypted and not in it. quinn-proto can write qlog itself (feature
-//! `qlog`), with numbers and without frames; that needs nine more crates, one of which changes the order of all JSON of
-//! this program.
+//! It has each packet with its kind and length, with its number and frames where its key saw it ([`PacketTap`]), and
+//! changes of round trips, window and losses. quinn-proto can write qlog itself (feature `qlog`), with numbers and without
+//! frames; that needs nine more crates, one of which changes the order of all JSON of this program.
 //!
 //! Other protocols have no files. A log is for inspecting a connection; its cost is part of the figures.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use quinn_proto::ConnectionStats;
 
+use super::tap::{PacketTap, TappedPacket};
 use crate::contract::Side;
 use crate::time::Nanos;
 use crate::transport::userspace::Opening;
@@ -27,6 +28,7 @@ const SEPARATOR: char = '\u{1e}';
 /// Open log file.
 pub(super) struct Qlog {
     file: File,
+    tap: PacketTap,
     name: String,
     kept: String,
     side: Side,
@@ -80,6 +82,7 @@ impl Qlog {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Qlog {
             file,
+            tap: PacketTap::default(),
             name,
             kept: String::new(),
             side,
@@ -90,6 +93,11 @@ impl Qlog {
         }
     }
 
+    /// Returns the tap for the keys of its connection.
+    pub(super) fn tap(&self) -> &PacketTap {
+        &self.tap
+    }
+
     /// Returns the name of its file, as an option in effect.
     pub(super) fn effective(&self) -> String {
         match &self.failed {
@@ -98,15 +106,32 @@ impl Qlog {
         }
     }
 
-    /// Logs the packets of a datagram.
-    pub(super) fn datagram(&mut self, now: Nanos, way: PacketDirection, datagram: &[u8]) {
+    /// Logs the packets of datagrams, all of `size` bytes but the last. A packet that no key took, because it
+    /// cannot be decrypted yet, has neither number nor frames.
+    pub(super) fn datagrams(
+        &mut self,
+        now: Nanos,
+        way: PacketDirection,
+        datagrams: &[u8],
+        size: usize,
+    ) {
         let name = match way {
             PacketDirection::Sent => "transport:packet_sent",
             PacketDirection::Received => "transport:packet_received",
         };
-        for (kind, length) in packets(datagram) {
+        let mut seen: VecDeque<TappedPacket> = self.tap.take().into();
+        for (kind, length) in datagrams.chunks(size.max(1)).flat_map(packets) {
+            let is_it =
+                |own: &TappedPacket| (own.direction, own.kind, own.length) == (way, kind, length);
+            let own = seen.iter().position(is_it).and_then(|at| seen.remove(at));
+            let (number, frames) = own.map_or_else(Default::default, |own| {
+                (
+                    format!(",\"packet_number\":{}", own.number),
+                    format!(",\"frames\":[{}]", own.frames),
+                )
+            });
             let data = format!(
-                "{{\"header\":{{\"packet_type\":\"{kind}\"}},\"raw\":{{\"length\":{length}}}}}"
+                "{{\"header\":{{\"packet_type\":\"{kind}\"{number}}},\"raw\":{{\"length\":{length}}}{frames}}}"
             );
             self.event(now, name, &data);
         }
@@ -211,9 +236,9 @@ fn packets(datagram: &[u8]) -> Vec<(&'static str, usize)> {
     let mut rest = datagram;
     while let Some(first) = rest.first() {
         let (kind, length) = match first >> 6 {
-            0b01 => ("1RTT", rest.len()),
-            0b11 | 0b10 => long(rest).unwrap_or(("unknown", rest.len())),
-            _ => ("unknown", rest.len()),
+            // An end may clear the second bit, if the other understands that (RFC 9287), as quinn does by chance.
+            0b00 | 0b01 => ("1RTT", rest.len()),
+            _ => long(rest).unwrap_or(("unknown", rest.len())),
         };
         found.push((kind, length));
         rest = rest.get(length..).unwrap_or_default();
@@ -244,7 +269,7 @@ fn long(bytes: &[u8]) -> Option<(&'static str, usize)> {
 }
 
 /// Reads a number of variable length (RFC 9000, 16).
-fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+pub(super) fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
     let len = 1 << (first >> 6);
     let all = bytes.get(*at..*at + len)?;
@@ -292,7 +317,7 @@ mod tests {
         }
         let longest = [&[0xc0, 0, 0, 0, 1, 0, 0, 0xff][..], &[0xff; 20]].concat();
         assert_eq!(packets(&longest), [("unknown", 28)]);
-        assert_eq!(packets(&[0; 5]), [("unknown", 5)]);
+        assert_eq!(packets(&[0; 5]), [("1RTT", 5)], "the fixed bit may be cleared");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::crypto;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 use rustls::crypto::ring::cipher_suite;
@@ -11,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::layer::Layer;
+use super::tap::PacketTap;
 use super::{CONTROL, PACKET, QuicControl, WINDOW};
 use crate::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
 use crate::transport::userspace::Opening;
@@ -43,12 +45,13 @@ const OWN_PAYLOAD: u16 = 1_472;
 
 impl QuicSetup {
     /// Creates a setup of `layer` for datagrams of at most `payload` bytes, of which the work needs `least`; to a program
-    /// of others if one is named, over a path that was not probed.
+    /// of others if one is named, over a path that was not probed. Each packet passes `tap`, if there is one.
     pub(super) fn new(
         layer: &Layer,
         opening: &Opening<'_>,
         [payload, least]: [u32; 2],
         others: Option<&TrustedName>,
+        tap: Option<&PacketTap>,
     ) -> Result<QuicSetup, Failure> {
         let window = opening.knobs.find(&WINDOW).map(|size| size.0);
         let is_mtu_fixed = match others {
@@ -97,11 +100,11 @@ impl QuicSetup {
         endpoint.rng_seed(Some(seed.into()));
         let near =
             QuicClientConfig::with_initial(opening.tickets.client(&terms)?, initial_suite()?)?;
-        let mut client = ClientConfig::new(Arc::new(near));
+        let mut client = client(near, tap);
         client.transport_config(Arc::clone(&transport));
         let far =
             QuicServerConfig::with_initial(opening.tickets.server(&terms)?, initial_suite()?)?;
-        let mut server = ServerConfig::with_crypto(Arc::new(far));
+        let mut server = server(far, tap);
         server.transport_config(transport).migration(false);
         let certificate = match others {
             Some(others) => others.certificate_word().to_owned(),
@@ -120,6 +123,22 @@ impl QuicSetup {
             is_mtu_fixed,
         })
     }
+}
+
+fn client(crypto: QuicClientConfig, tap: Option<&PacketTap>) -> ClientConfig {
+    let crypto: Arc<dyn crypto::ClientConfig> = Arc::new(crypto);
+    ClientConfig::new(match tap {
+        Some(tap) => tap.client(crypto),
+        None => crypto,
+    })
+}
+
+fn server(crypto: QuicServerConfig, tap: Option<&PacketTap>) -> ServerConfig {
+    let crypto: Arc<dyn crypto::ServerConfig> = Arc::new(crypto);
+    ServerConfig::with_crypto(match tap {
+        Some(tap) => tap.server(crypto),
+        None => crypto,
+    })
 }
 
 /// Sets all windows to `window` bytes.
