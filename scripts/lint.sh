@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Format and lints. A toolchain without these components is told what it misses; CI has both.
+# Format and lints. A toolchain without these components is told what it misses; CI has both. Scripts are looked at where
+# shellcheck is installed.
 set -euo pipefail
 
 if cargo fmt --version >/dev/null 2>&1; then
@@ -16,4 +17,9 @@ if cargo clippy --version >/dev/null 2>&1; then
   CUSTOM_LIBFUZZER_PATH=$PWD/libfuzzer.a cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" -- -D warnings
 else
   echo "SKIPPED cargo clippy: this toolchain has no clippy (rustup component add clippy)" >&2
+fi
+if command -v shellcheck >/dev/null; then
+  shellcheck --severity=warning scripts/*.sh
+else
+  echo "SKIPPED shellcheck: it is not there (apt-get install shellcheck)" >&2
 fi

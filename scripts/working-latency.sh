@@ -22,7 +22,7 @@ irtt client -i 20ms -d 10s -q -o irtt.json.gz far >/dev/null &
 flent ping -l 10 -s 0.2 -H far -D . -o plot -f summary >flent.txt 2>&1
 wait
 NEAR
-work=(udp -q -w ping:interval=20ms,count=500,load=tcp,load-lead=2s --blocks 1)
+work=(udp -q -w 'ping:interval=20ms,count=500,load=tcp,load-lead=2s' --blocks 1)
 
 # ours COMMAND…: runs it; status 3 is a race of one block, which makes no verdict.
 ours() {
