@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Format and lints. A toolchain without these components is told what it misses; CI has both. Scripts are looked at where
-# shellcheck is installed.
+# Format and lints. A toolchain without these components is told what it misses; CI has both. Where shellcheck is
+# installed it reads the scripts.
 set -euo pipefail
 
 if cargo fmt --version >/dev/null 2>&1; then
