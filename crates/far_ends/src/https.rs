@@ -32,6 +32,7 @@ mod http2;
 mod http3;
 mod huffman;
 mod qpack;
+pub(crate) mod reading;
 mod remarks;
 mod request;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::transport::{Conn, Dial, Effective};
 use crate::units::Bytes;
 use crate::workload::TaskInfo;
 
+pub(crate) mod reading;
 #[cfg(test)]
 mod tests;
 

@@ -21,6 +21,7 @@ use bulk::{Download, Upload, Wish};
 use requests::Requests;
 
 mod bulk;
+pub(crate) mod reading;
 mod requests;
 #[cfg(test)]
 mod tests;

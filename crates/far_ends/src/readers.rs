@@ -2,7 +2,10 @@
 //!
 //! A far end with bytes of its own adds its readers to [`ALL`], at the end: seeds name a reader by its place.
 
-use crate::{iperf3, irtt, stamp};
+pub(crate) mod streams;
+
+use crate::transport::application::{DataWay, MessageApplication};
+use crate::{https, iperf3, irtt, ndt7, quicperf, stamp};
 
 /// Reader of the bytes of a far end.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +26,19 @@ pub const ALL: &[ByteReader] = &[
     ByteReader { id: "irtt reply to an open request", read: irtt::reading::opened },
     ByteReader { id: "irtt replies", read: irtt::reading::replies },
     ByteReader { id: "stamp replies", read: stamp::reading::replies },
+    ByteReader { id: "https HTTP/1.1", read: https::reading::http1 },
+    ByteReader { id: "https HTTP/2", read: https::reading::http2 },
+    ByteReader { id: "https HTTP/3", read: https::reading::http3 },
+    ByteReader { id: "quicperf download", read: quicperf::reading::download },
+    ByteReader { id: "quicperf upload", read: quicperf::reading::upload },
+    ByteReader { id: "quicperf requests", read: quicperf::reading::requests },
+    ByteReader { id: "ndt7 measurements", read: ndt7::reading::measurements },
 ];
+
+/// Returns the application of an ndt7 test in this direction, and the largest message that a server may send.
+pub fn ndt7(way: DataWay) -> (Box<dyn MessageApplication>, usize) {
+    (ndt7::reading::of(way), ndt7::reading::LARGEST_OF_SERVER)
+}
 
 /// Splits bytes into datagrams, each behind its length.
 pub(crate) fn datagrams(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -44,6 +44,7 @@ mod webtransport;
 mod ws;
 
 pub use optional::ALL as OPTIONAL;
+pub use ws::read_frames;
 
 use deadheat_base::{error, spec, time, units};
 use deadheat_contract::{contract, measurements};

@@ -24,6 +24,7 @@ mod conn;
 mod others;
 
 use conn::WsConn;
+pub use others::read_frames;
 
 /// WebSocket over TCP.
 pub(super) struct Ws;

@@ -8,10 +8,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use bytes::Bytes;
-use tungstenite::client::{ClientRequestBuilder, client_with_config};
+use tungstenite::client::client_with_config;
 use tungstenite::error::{Error as WsError, ProtocolError};
-use tungstenite::http::Uri;
-use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket};
 
 use super::conn::{LowerStream, failed, see_through};
@@ -24,6 +22,11 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::tls::TlsFlavour;
 use crate::transport::application::{DataWay, MessageTerms};
 use crate::transport::{Conn, ConnInfo, Dial, Effective, Progress, Readiness, unstamped};
+
+mod frames;
+
+pub use frames::read_frames;
+use frames::{ArrivedMessage, arrived, config, named, upgrade};
 
 /// Channel of the encrypted byte stream below.
 type Below = LowerStream<<TlsFlavour as Flavour>::Channel>;
@@ -124,17 +127,8 @@ impl OthersWsConn {
         };
         let began = Monotonic.now();
         let terms = &self.terms;
-        let url = format!("wss://{}{}", terms.authority, terms.resource);
-        let uri: Uri = url.parse().map_err(|e| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("`{url}` is no URL: {e}"))
-        })?;
-        let agent = concat!("deadheat/", env!("CARGO_PKG_VERSION"));
-        let request = ClientRequestBuilder::new(uri)
-            .with_sub_protocol(terms.subprotocol)
-            .with_header("User-Agent", agent);
-        let most = Some(terms.largest);
-        let config = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
-        let shaken = see_through(client_with_config(request, wire, Some(config)), began);
+        let config = Some(config(terms.largest));
+        let shaken = see_through(client_with_config(upgrade(terms)?, wire, config), began);
         let (socket, _) = shaken.map_err(|e| {
             let what = format!("{} over WebSocket: {e}", terms.subprotocol);
             io::Error::new(e.kind(), format!("before the upgrade to {what}"))
@@ -181,10 +175,8 @@ impl OthersWsConn {
         }
     }
 
-    /// Returns an error with the step of the protocol in front.
     fn named(&self, error: io::Error) -> io::Error {
-        let awaits = self.terms.application.awaits();
-        io::Error::new(error.kind(), format!("{awaits}: {error}"))
+        named(&*self.terms.application, error)
     }
 
     fn broken(&self, kind: io::ErrorKind, what: impl Into<String>) -> io::Error {
@@ -207,21 +199,16 @@ impl OthersWsConn {
         (wire.patience, wire.calls) = (patience, 1);
         let mut progress = Progress::Idle;
         while !self.is_over {
-            match self.socket()?.read() {
-                Ok(Message::Binary(_)) if self.is_sender => {
-                    let what = "it sent data amid an upload";
-                    return Err(self.broken(io::ErrorKind::InvalidData, what));
-                }
-                Ok(Message::Binary(bytes)) => {
+            let read = self.socket()?.read();
+            let MessageTerms { application, way, .. } = &mut self.terms;
+            match arrived(read, &mut **application, *way, self.given)? {
+                ArrivedMessage::Data(bytes) => {
                     take(&bytes);
                     progress = Progress::Moved;
                     self.socket()?.get_mut().patience = Patience::None;
                 }
-                Ok(Message::Text(text)) => {
-                    let read = self.terms.application.text(text.as_str(), self.given);
-                    read.map_err(|why| self.broken(io::ErrorKind::InvalidData, why))?;
-                }
-                Ok(Message::Close(_)) => {
+                ArrivedMessage::Read => {}
+                ArrivedMessage::Close => {
                     self.is_over = true;
                     if self.closing != WsClosing::NotYet {
                         self.closing = WsClosing::Confirmed;
@@ -229,16 +216,8 @@ impl OthersWsConn {
                     // Sends the answer to it. A peer that is gone needs none.
                     let _ = self.send_waiting(Patience::None);
                 }
-                Ok(_) => {}
-                Err(WsError::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(progress);
-                }
-                Err(WsError::ConnectionClosed | WsError::AlreadyClosed) => self.is_over = true,
-                Err(WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => {
-                    let what = "it closed the connection without a Close frame";
-                    return Err(self.broken(io::ErrorKind::ConnectionAborted, what));
-                }
-                Err(e) => return Err(self.named(failed(e))),
+                ArrivedMessage::NotYet => return Ok(progress),
+                ArrivedMessage::Over => self.is_over = true,
             }
         }
         Ok(Progress::Closed)
