@@ -59,7 +59,7 @@ impl Marks {
         Marks { question: AmountQuestion::Later, ..self }
     }
 
-    /// Asks once more, if what had arrived as the warm-up ended is known: a flow that is stopped sees no end of its stream.
+    /// Asks once more, if the amount at the end of the warm-up is known: a flow that is stopped sees no end of its stream.
     pub(crate) fn ask_at_stop(&mut self) {
         if self.span.is_some() && self.levels[1].brought.is_some() {
             self.question = AmountQuestion::Now;

@@ -52,7 +52,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         Ok(progress)
     }
 
-    /// Takes what has arrived as the flow is stopped. The peer stops too, so a failure here is none of the flow.
+    /// Receives the data that has arrived as the flow is stopped. The peer stops too, so an error here is not reported.
     #[cold]
     pub(super) fn stop_draining(&mut self, clock: &impl Clock) {
         if let BulkPart::Receives(sink) = self.half.bulk() {
