@@ -69,10 +69,12 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network web::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network quicperf::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network ndt7::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network commands::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked
 	scripts/iperf3-matrix.sh
+	DEADHEAT=target/release/deadheat scripts/pairs.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
 help: ## this list

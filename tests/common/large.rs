@@ -61,6 +61,7 @@ pub(crate) fn large() -> Outcome {
         limited: None,
         not_applicable: None,
         unlabelled: None,
+        commands: None,
         ..contenders().swap_remove(0)
     };
     let mut outcome = Outcome {

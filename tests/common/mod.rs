@@ -760,6 +760,7 @@ fn contenders() -> Vec<Entrant> {
         overload: None,
         not_applicable: None,
         unlabelled: None,
+        commands: None,
         cell: None,
     };
     let mut contenders = vec![
@@ -878,12 +879,11 @@ fn record(contender: usize, block: u64) -> Record {
         // The other trials are of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
-        load_intervals: Vec::new(),
-        load_far_intervals: Vec::new(),
         steal_share: 0.0021,
         load: 0.42,
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,
+        ..Record::default()
     }
 }
 

@@ -6,6 +6,7 @@ mod handed_in;
 
 mod answers;
 mod away;
+mod commands;
 mod emulated;
 mod external;
 mod hosts;

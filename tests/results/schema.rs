@@ -5,13 +5,15 @@
 use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
+use deadheat::contract::Side;
 use deadheat::map::file::Map;
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
-use deadheat::result::outcome::{Outcome, TimeDifference};
+use deadheat::result::outcome::{EntrantCommands, Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
+use deadheat::trial::between::commands::{CommandReport, ProgramFile, ReceivedContent};
 use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
 use deadheat::trial::path::facts::ReachFacts;
 use deadheat::trial::path::probed::{ProbedPath, UnknownMtu};
@@ -42,6 +44,7 @@ const RESULT: Format = Format {
         outcome.contenders[1].failed = Some("a panic".to_owned());
         outcome.contenders[2].limited = Some("a trial may last 5 s".to_owned());
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());
+        with_commands(&mut outcome);
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
         over_a_way(&mut outcome);
         over_probed_paths(&mut outcome);
@@ -365,4 +368,21 @@ fn the_manual_explains_every_field() {
         });
         assert!(missing.is_empty(), "{} lacks {missing:#?}", format.manual_file);
     }
+}
+
+/// Gives a contender and a trial the facts of commands.
+fn with_commands(outcome: &mut Outcome) {
+    let content = ReceivedContent { bytes: 5, sha256: "ab".repeat(32) };
+    let file = ProgramFile {
+        side: Side::Near,
+        path: "/usr/bin/x".to_owned(),
+        bytes: 7,
+        sha256: "ab".repeat(32),
+    };
+    let facts = EntrantCommands { files: vec![file], start_ns: Some(5_000_000) };
+    outcome.contenders[0].commands = Some(Box::new(facts));
+    let report =
+        CommandReport { took_ns: Some(9_000_000), printed_bytes: 3, received: Some(content) };
+    let record = &mut outcome.trials[0].record;
+    (record.command, record.far_command) = (Some(Box::new(report.clone())), Some(Box::new(report)));
 }

@@ -195,7 +195,8 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         | PeerKind::Meter
         | PeerKind::DuplexMeter
         | PeerKind::Origin
-        | PeerKind::Responder => {}
+        | PeerKind::Responder
+        | PeerKind::Command => {}
         PeerKind::Kernel | PeerKind::Opener => words.push("answered by the far kernel"),
         PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
     }

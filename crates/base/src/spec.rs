@@ -25,7 +25,7 @@ const LONGEST: usize = 4096;
 pub struct Spec {
     /// Name: the part before the colon.
     pub name: String,
-    /// Options, keys unique.
+    /// Options, keys unique, except for those whose values set variables: `set=bin=old,set=cc=bbr`.
     pub options: Vec<(String, String)>,
 }
 
@@ -60,7 +60,7 @@ impl Spec {
                     if key.is_empty() { "key" } else { "value" }
                 )));
             }
-            if options.iter().any(|(k, _)| k == key) {
+            if options.iter().any(|(k, v)| k == key && is_same_variable(v, value)) {
                 return Err(Error::usage(format!("key `{key}` is given twice in `{typed}`")));
             }
             options.push((key.to_owned(), value.to_owned()));
@@ -75,6 +75,14 @@ impl Spec {
             std::mem::take(&mut self.options).into_iter().partition(|(name, _)| is_theirs(name));
         self.options = own;
         Spec { name: self.name.clone(), options: theirs }
+    }
+}
+
+/// Returns true unless both values set variables of different names: `bin=old` and `cc=bbr`.
+fn is_same_variable(one: &str, other: &str) -> bool {
+    match (one.split_once('='), other.split_once('=')) {
+        (Some((one, _)), Some((other, _))) => one == other,
+        _ => true,
     }
 }
 
@@ -371,6 +379,9 @@ impl Settings {
                 let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
                 return Err(unknown(&format!("key of `{}`", spec.name), name, &names));
             };
+            if settings.given(key.name) {
+                return Err(Error::usage(format!("key `{name}` is given twice in `{spec}`")));
+            }
             settings
                 .set(key, value)
                 .map_err(|e| Error::usage(format!("{}:{name}={value}: {e}", spec.name)))?;

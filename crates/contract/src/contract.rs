@@ -163,6 +163,8 @@ pub enum PeerKind {
     /// A program of others that takes all that a connection sends it, answers with as many bytes as it is asked for, and
     /// ends its answer once it has everything.
     Responder,
+    /// A command of others, and another one at the near end: each does the whole of its side's work.
+    Command,
 }
 
 impl PeerKind {

@@ -21,6 +21,7 @@ mod fallback;
 pub mod far_view;
 pub mod name;
 mod outage;
+pub mod scale;
 pub mod series;
 mod throttled;
 mod view;

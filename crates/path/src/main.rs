@@ -67,7 +67,7 @@ fn start(typed: &[OsString]) -> Result<u8> {
         "list" => print(&list()),
         "-h" | "--help" | "help" => print(HELP),
         "-V" | "--version" => print(concat!("deadheat-path ", env!("CARGO_PKG_VERSION"), "\n")),
-        other => Err(unknown("command", other, &["run", "list"])),
+        other => Err(unknown("subcommand", other, &["run", "list"])),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::document::{Document, Section};
 use super::{
-    answer, arrived, boxes, brief, evidence, explain, factors, far_end, highs, imported, needs,
-    outages, over_time, path, results, sweeps, theory, way, words,
+    answer, arrived, boxes, brief, commands, evidence, explain, factors, far_end, highs, imported,
+    needs, outages, over_time, path, results, sweeps, theory, way, words,
 };
 use deadheat_engine::analysis::translated::translated;
 use deadheat_engine::result::outcome::{Entrant, Outcome};
@@ -32,7 +32,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 29] = [
+    let sections: [(Place, Option<Section>); 30] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -51,6 +51,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, outages::section(outcome)),
         (Place::Basis, evidence::accounts(outcome)),
         (Place::Basis, arrived::section(outcome)),
+        (Place::Basis, commands::section(outcome)),
         (Place::Basis, needs::section(outcome)),
         (Place::Basis, path::section(outcome)),
         (Place::Basis, way::section(outcome)),

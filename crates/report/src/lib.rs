@@ -54,6 +54,7 @@ mod answer;
 mod arrived;
 mod boxes;
 mod brief;
+mod commands;
 pub mod comment;
 pub mod compare;
 mod content;

@@ -23,13 +23,13 @@ use crate::workload::setting::{filled, spoken, typed, ways};
 use crate::workload::theory::{Conditions, Prediction};
 use crate::workload::traffic;
 use crate::workload::{
-    Content, ContentReport, Info, Lengths, Origin, Part, Piece, Reports, Setting, Task, TaskInfo,
-    Traffic, Workload, header,
+    Content, ContentReport, Ends, Info, Lengths, Origin, Part, Piece, Reports, Setting, Task,
+    TaskInfo, Traffic, Workload, header,
 };
 use crate::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
-use settings::{CONNECT, Check, Extent, KEYS, Memory, SetUp, TIMED, Terms};
+use settings::{BYTES, CONNECT, Check, Extent, KEYS, Memory, SetUp, TIMED, Terms};
 use way::OneWay;
 
 pub(super) use marks::{Marks, Timing};
@@ -150,7 +150,11 @@ const LONGEST_FOR_BYTES: Nanos = Nanos::from_secs(600);
 const MOST_KEPT: u64 = 1 << 27;
 
 impl BulkTask {
-    fn new(settings: Settings, setting: &Setting) -> Result<BulkTask> {
+    fn new(mut settings: Settings, setting: &Setting) -> Result<BulkTask> {
+        // The time of a program begins with its start, so that of every contender does.
+        if setting.ends == Ends::Programs && settings.given(BYTES.name()) {
+            settings.assume(&CONNECT.key(), TIMED)?;
+        }
         let terms = Terms::read(&settings, setting)?;
         let lengths = match terms.extent {
             Extent::Time(_) if !settings.given(TIME.name()) => Some(Lengths::steady(setting)),
@@ -324,6 +328,7 @@ impl BulkTask {
             memory: self.terms.memory(),
             observed: self.terms.one_way().map(Observed::Bytes),
             fills_path: true,
+            programs: self.terms.programs(),
             ..TaskInfo::default()
         }
     }

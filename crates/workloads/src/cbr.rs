@@ -339,6 +339,7 @@ impl Task for CbrTask {
             PeerKind::Sink => "its far end counts nothing",
             PeerKind::Responder => "its far end takes and sends bytes as fast as it can; bulk fits",
             PeerKind::Origin => "its far end answers requests, and sends nothing on a schedule",
+            PeerKind::Command => "its commands have no schedule of ours",
             PeerKind::Meter if self.directions.len() > 1 => {
                 "its far end is driven one way at a time; give direction=up or direction=down"
             }

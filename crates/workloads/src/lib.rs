@@ -5,6 +5,7 @@
 
 mod bulk;
 mod cbr;
+mod command;
 mod connect;
 mod draw;
 mod events;
@@ -43,4 +44,5 @@ pub const ALL: &[&dyn Workload] = &[
     &rpc::Rpc,
     &share::Share,
     &fanout::Fanout,
+    &command::Command,
 ];

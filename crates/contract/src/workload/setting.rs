@@ -24,6 +24,18 @@ pub struct Setting {
     pub down: Bounds,
     /// Source of the answers of work that asks.
     pub answers: AnswerSource,
+    /// Kind of ends that the contenders of the race have.
+    pub ends: Ends,
+}
+
+/// Kind of ends that the contenders of a race have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ends {
+    /// Ends of ours, which are connected when the work begins.
+    #[default]
+    Connected,
+    /// Programs of others beside ours: their time begins with their start, before they connect.
+    Programs,
 }
 
 /// Source of the answers of work that asks.
@@ -86,6 +98,7 @@ impl Setting {
         up: Bounds::UNKNOWN,
         down: Bounds::UNKNOWN,
         answers: AnswerSource::Ours,
+        ends: Ends::Connected,
     };
 
     /// Returns the bounds of this direction.

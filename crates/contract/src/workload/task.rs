@@ -7,6 +7,7 @@ use crate::time::Nanos;
 use crate::units::BitRate;
 
 use super::load::{Load, Observed};
+use super::programs::ProgramWork;
 use super::setting::set;
 use super::theory::{Conditions, Prediction};
 use super::{Endpoint, Lengths, Measurements, Part, Reports};
@@ -93,6 +94,8 @@ pub struct TaskInfo {
     /// Function that reads the number of a message, which is the same in both directions; `None` if its messages have
     /// no numbers.
     pub numbering: Option<Numbering>,
+    /// Part of it that programs of others can do.
+    pub programs: ProgramWork,
 }
 
 impl TaskInfo {
@@ -118,6 +121,13 @@ impl TaskInfo {
             Some(Observed::Items(items)) => items.names[1],
             _ => self.times,
         }
+    }
+
+    /// Returns the settings of the same work with this number of bytes.
+    pub fn spec_of_bytes(&self, bytes: u64) -> Spec {
+        let mut spec = self.spec.clone();
+        set(&mut spec, BYTES, bytes.to_string());
+        spec
     }
 
     /// Returns the settings for the end `side`: with [`ELSEWHERE`] for the other end's files, and with the number of
@@ -166,6 +176,7 @@ impl Default for TaskInfo {
             is_paced: false,
             fills_path: false,
             numbering: None,
+            programs: ProgramWork::None,
         }
     }
 }
@@ -248,6 +259,9 @@ pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<
     if peer == PeerKind::Group && !info.sends_all_the_same {
         let why = "it sends the same to a group of receivers, and this is work between two ends";
         return Some(why.to_owned());
+    }
+    if peer == PeerKind::Command || matches!(info.programs, ProgramWork::Figures(_)) {
+        return info.programs.misfit(peer);
     }
     task.misfit(promised, peer)
         .or_else(|| promised.misfit(&task.lanes(promised), info.largest_message as u64))

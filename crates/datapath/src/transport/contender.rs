@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::commands::{self, CommandContender};
 use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::header::{self, HeaderTerms};
@@ -50,6 +51,8 @@ pub struct Contender {
     pub via: Via,
     /// Commands that carry it, if it is an external contender.
     pub external: Option<Arc<Pair>>,
+    /// Commands that do the work themselves, if it is a pair of them.
+    pub commands: Option<Arc<CommandContender>>,
     /// Services that it prefers for its lanes, the most wanted first; empty for the usual one.
     pub prefers: Vec<Service>,
     /// Source of the values of knobs that were not typed.
@@ -71,6 +74,9 @@ impl Contender {
         if external::is_one(typed) {
             return external::parse(typed);
         }
+        if commands::is_one(typed) {
+            return commands::parse(typed);
+        }
         Contender::one_of_all(typed)
     }
 
@@ -90,6 +96,9 @@ impl Contender {
     /// # Errors
     /// As for [`Contender::parse`].
     pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
+        if commands::is_one(typed) {
+            return commands::recorded(typed, asked);
+        }
         match external::is_one(typed) {
             true => external::recorded(typed, asked),
             false => Contender::parse(typed),
@@ -117,6 +126,9 @@ impl Contender {
         if external::is_one(typed) {
             return external::outside(&spec, &Contender::outside);
         }
+        if commands::is_one(typed) {
+            return commands::outside(&spec, &Contender::outside);
+        }
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let keys = found.into_iter().flat_map(|transport| transport.info().keys).chain(via::KEYS);
         spec.outside(keys, &Contender::outside)
@@ -124,7 +136,7 @@ impl Contender {
 
     /// Reads a contender from the list.
     pub fn listed(typed: &str) -> Result<Contender> {
-        match external::is_one(typed) || several::is_one(typed) {
+        match external::is_one(typed) || commands::is_one(typed) || several::is_one(typed) {
             true => Err(Error::usage(format!(
                 "`{typed}` is no contender of the list, and such a one is needed here"
             ))),
@@ -154,13 +166,22 @@ impl Contender {
             equal::leave(&mut knobs, *transport)?;
         }
         let transport = Carrier::Listed(*transport);
-        Ok(Contender { transport, knobs, via, external: None, prefers, terms, spec })
+        Ok(Contender {
+            transport,
+            knobs,
+            via,
+            external: None,
+            commands: None,
+            prefers,
+            terms,
+            spec,
+        })
     }
 
     /// Returns the contender of a transport, without a relay, preferences, or terms of its own.
     pub fn plain(transport: Carrier, knobs: Settings, spec: Spec) -> Contender {
         let (via, prefers, terms) = (Via::Direct, Vec::new(), Terms::Equal);
-        Contender { transport, knobs, via, external: None, prefers, terms, spec }
+        Contender { transport, knobs, via, external: None, commands: None, prefers, terms, spec }
     }
 
     /// Returns the promises of its transport, with the preferred services first.
@@ -182,7 +203,8 @@ impl Contender {
                 [("near", &pair.near.typed), ("far", &pair.far.typed), ("carries", &pair.carries)];
             all.map(|(key, value)| (key.to_owned(), value.clone()))
         });
-        own.chain(parts).chain(commands).collect()
+        let pairs = self.commands.iter().flat_map(|one| one.asked.clone());
+        own.chain(parts).chain(commands).chain(pairs).collect()
     }
 
     /// Returns the meaning of one of its options for a comparison; `None` if it has none.
@@ -272,9 +294,11 @@ impl Contender {
 }
 
 impl PartialEq for Contender {
-    /// Compares the text as typed, and the commands of an external contender.
+    /// Compares the text as typed, and the commands of a contender that has some.
     fn eq(&self, other: &Contender) -> bool {
-        self.spec == other.spec && self.external == other.external
+        self.spec == other.spec
+            && self.external == other.external
+            && self.commands == other.commands
     }
 }
 

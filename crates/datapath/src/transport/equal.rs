@@ -243,7 +243,7 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
         return whole;
     }
     let contender = Contender::parse(typed_as)?;
-    if contender.external.is_some() {
+    if contender.external.is_some() || contender.commands.is_some() {
         return Ok(typed_as.to_owned());
     }
     let mut spec = contender.spec.clone();

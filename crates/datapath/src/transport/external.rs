@@ -7,14 +7,13 @@
 //! This module reads the typed form; `trial::between::external` runs the processes.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::command_line::{Piece, found, pieces, words};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
 use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
@@ -158,74 +157,17 @@ impl Command {
 
     /// Checks that this host has its program.
     fn check(&self) -> Result<()> {
-        let program = self.program();
-        let runs = |path: &Path| {
-            fs::metadata(path)
-                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-        };
-        let dirs = std::env::var_os("PATH").unwrap_or_default();
-        let is_there = match program.contains('/') {
-            true => runs(Path::new(program)),
-            false => std::env::split_paths(&dirs).any(|dir| runs(&dir.join(program))),
-        };
-        match is_there {
-            true => Ok(()),
-            false => Err(Error::unsupported(
+        match found(self.program()) {
+            Some(_) => Ok(()),
+            None => Err(Error::unsupported(
                 format!("{ID}: `{}`", self.typed),
                 format!(
-                    "there is no program `{program}` on this host; install it, or write its whole path"
+                    "there is no program `{}` on this host; install it, or write its whole path",
+                    self.program()
                 ),
             )),
         }
     }
-}
-
-/// Piece of a word.
-enum Piece<'a> {
-    Text(&'a str),
-    Place(&'a str),
-}
-
-/// Returns the pieces of a word. Braces are text unless they contain only small letters and `_`.
-fn pieces(word: &str) -> impl Iterator<Item = Piece<'_>> {
-    let mut rest = word;
-    std::iter::from_fn(move || {
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-        };
-        if rest.is_empty() {
-            return None;
-        }
-        let inside = rest.strip_prefix('{').and_then(|after| after.split_once('}'));
-        if let Some((name, after)) = inside.filter(|(name, _)| is_name(name)) {
-            rest = after;
-            return Some(Piece::Place(name));
-        }
-        let first = rest.chars().next().map_or(0, char::len_utf8);
-        let end = rest[first..].find('{').map_or(rest.len(), |at| at + first);
-        let (text, after) = rest.split_at(end);
-        rest = after;
-        Some(Piece::Text(text))
-    })
-}
-
-/// Splits a command at spaces, outside of quotes; `None` where a quote has no end. There is no shell: nothing else
-/// is special.
-fn words(typed: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in typed.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
 }
 
 /// Pair of commands, and the contender inside.

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::external;
 use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
+use super::{commands, external};
 use crate::contract::{Framing, Guarantees, PeerKind};
 use crate::error::{Error, Result};
 use crate::figures::list;
@@ -347,6 +347,9 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
     let info = end.info();
     if contender.external.is_some() {
         return Some(external::unserved(&contender.spec.to_string()));
+    }
+    if contender.commands.is_some() {
+        return Some(commands::unserved(&contender.spec.to_string()));
     }
     if contender.via != Via::Direct {
         return Some(format!(

@@ -26,6 +26,8 @@ use crate::time::Nanos;
 pub mod application;
 pub mod at_once;
 pub mod bulk_message;
+pub mod command_line;
+pub mod commands;
 mod contender;
 pub mod equal;
 pub mod external;

@@ -92,7 +92,9 @@ fn lifetime(works: &[CheckedTraffic<'_>]) -> Option<Nanos> {
 /// Returns the orders of preference among the services of a contender: none, each alone, and each pair. A typed
 /// preference is left unchanged.
 fn preferences(contender: &Contender, lifetime: Option<Nanos>) -> Vec<Vec<Service>> {
-    let is_listed = contender.transport.parts().is_empty() && contender.external.is_none();
+    let is_listed = contender.transport.parts().is_empty()
+        && contender.external.is_none()
+        && contender.commands.is_none();
     if !contender.prefers.is_empty() || !is_listed {
         return vec![contender.prefers.clone()];
     }
@@ -119,7 +121,9 @@ fn preferences(contender: &Contender, lifetime: Option<Nanos>) -> Vec<Vec<Servic
 fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Result<String, String> {
     let say = |error: Error| error.to_string();
     let contender = Contender::parse(typed).map_err(say)?;
-    let is_open = contender.transport.parts().is_empty() && contender.external.is_none();
+    let is_open = contender.transport.parts().is_empty()
+        && contender.external.is_none()
+        && contender.commands.is_none();
     let is_allowed = |service: &&Service| {
         !asked.traffic.has_to_arrive() || service.delivery == Delivery::Reliable
     };
@@ -223,6 +227,7 @@ pub fn simulated(typed: &str) -> Option<String> {
     let contender = Contender::parse(typed).ok()?;
     let transport = &contender.transport;
     if contender.external.is_some()
+        || contender.commands.is_some()
         || contender.via != Via::Direct
         || transport.info().real_time.is_some()
     {

@@ -72,6 +72,11 @@ struct Promise {
 /// Value for conditions that are unknown for external commands.
 const UNKNOWN: &str = "unknown between its commands";
 
+/// Returns true if commands move its bytes, of which is not known how.
+fn has_commands(contender: &Contender) -> bool {
+    contender.external.is_some() || contender.commands.is_some()
+}
+
 const PROMISES: &[Promise] = &[
     Promise {
         what: "terms",
@@ -126,7 +131,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "congestion",
         value: |contender| match contender.transport.info().guarantees.congestion {
-            _ if contender.external.is_some() => UNKNOWN.into(),
+            _ if has_commands(contender) => UNKNOWN.into(),
             Congestion::Controlled => "controlled".into(),
             Congestion::Backpressure => "back-pressure of the receiver".into(),
             Congestion::Uncontrolled => "none".into(),
@@ -137,7 +142,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "encryption",
         value: |contender| match contender.transport.info().guarantees.encrypted {
-            _ if contender.external.is_some() => UNKNOWN.into(),
+            _ if has_commands(contender) => UNKNOWN.into(),
             true => "encrypted".into(),
             false => "plain".into(),
         },
@@ -160,6 +165,15 @@ const PROMISES: &[Promise] = &[
                   the first of them, and what they do on the path is not seen",
     },
     Promise {
+        what: "work",
+        value: |contender| match contender.commands {
+            None => "done by ends that run before it begins, each on its CPU".into(),
+            Some(_) => "done by commands, from their start to their end, on any CPU".into(),
+        },
+        matters: "a command's time has in it what its program takes to start, to connect and to end, which the transfer of one \
+                  byte shows; the time of the others begins as they connect",
+    },
+    Promise {
         what: "far end",
         value: |contender| match contender.transport.info().peer {
             PeerKind::Process
@@ -169,7 +183,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Meter
             | PeerKind::DuplexMeter
             | PeerKind::Origin
-            | PeerKind::Responder => "a process".into(),
+            | PeerKind::Responder
+            | PeerKind::Command => "a process".into(),
             PeerKind::Kernel | PeerKind::Opener => "the kernel".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
@@ -187,7 +202,8 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Meter
             | PeerKind::DuplexMeter
             | PeerKind::Origin
-            | PeerKind::Responder => "one for each connection".into(),
+            | PeerKind::Responder
+            | PeerKind::Command => "one for each connection".into(),
         },
         matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
                   once for each receiver",

@@ -239,6 +239,7 @@ impl ImportCollection {
             overload: None,
             not_applicable: None,
             unlabelled: None,
+            commands: None,
             cell: None,
         });
         id

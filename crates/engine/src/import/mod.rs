@@ -49,7 +49,7 @@ mod sources;
 mod stamp;
 mod text;
 mod twice;
-pub mod unit;
+pub use crate::measurements::scale as unit;
 mod unpack;
 mod wget;
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
 use super::request::{CheckedRequest, Request};
-use super::{blast, files, plan};
+use super::{blast, commands, files, plan};
 use crate::analysis::sweep::is_load;
 use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
@@ -67,12 +67,13 @@ struct RunnableCell {
 /// [`Error::Usage`] if a factor has no meaning here or is given twice, if a level suits no contender, or if a
 /// contender cannot run at all.
 pub(super) fn check(request: &Request, race_path: &RacePath) -> Result<CheckedRequest> {
-    let (workload, factors) = factors(request)?;
+    let (mut workload, factors) = factors(request)?;
     let given: Vec<LabelledText> =
         request.contenders.iter().map(|typed| LabelledText::parse(typed)).collect::<Result<_>>()?;
     let contenders: Vec<Contender> =
         given.iter().map(|own| Contender::parse(&own.typed)).collect::<Result<_>>()?;
     let names = names(&contenders, given.into_iter().map(|own| own.label).collect())?;
+    commands::offer_figures(&mut workload, &contenders)?;
     let changes = factors
         .iter()
         .map(|factor| changes(factor, &workload, &contenders))
@@ -365,6 +366,7 @@ impl FactorGrid<'_> {
             }
         }
         let info = contender.transport.info();
+        commands::check(self.request, contender)?;
         if self.request.to.is_some() && contender.external.is_some() {
             return Err(Error::usage(external::unserved(&contender.spec.to_string())));
         }
@@ -465,6 +467,7 @@ fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<C
         failed: None,
         overload: None,
         not_applicable: None,
+        commands: None,
         cell,
     }
 }

@@ -44,6 +44,7 @@ mod blast;
 mod block;
 mod block_loop;
 mod cells;
+mod commands;
 pub mod context;
 mod cost;
 mod ends;

@@ -1,5 +1,6 @@
 //! Names of contenders in a race: labels that users gave, or else their specs.
 
+use super::commands;
 use crate::error::{Error, Result};
 use crate::transport::Contender;
 
@@ -29,7 +30,7 @@ pub(super) fn names(
     contenders: &[Contender],
     given: Vec<Option<String>>,
 ) -> Result<Vec<ContenderName>> {
-    let specs: Vec<String> = contenders.iter().map(|c| c.spec.to_string()).collect();
+    let specs = commands::names(contenders);
     let own = |(id, spec): (usize, &String)| match specs[..id]
         .iter()
         .filter(|other| *other == spec)

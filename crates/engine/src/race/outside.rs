@@ -149,14 +149,14 @@ mod tests {
     use crate::race::{replay, testing};
     use crate::result::outcome::Factor;
     use crate::spec::{Key, Reference};
-    use crate::transport::external;
+    use crate::transport::{commands, external};
 
     /// Values for keys that refer to something outside.
     const VALUES: [&str; 2] = ["no/such", "@no/such"];
 
     fn knobs() -> impl Iterator<Item = &'static Key> {
         let listed = ALL.iter().flat_map(|transport| transport.info().keys);
-        listed.chain(via::KEYS).chain(external::KEYS)
+        listed.chain(via::KEYS).chain(external::KEYS).chain(commands::COMMAND_KEYS)
     }
 
     fn refers(key: &Key) -> bool {

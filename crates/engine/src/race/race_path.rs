@@ -3,10 +3,10 @@
 use super::request::Request;
 use crate::error::Result;
 use crate::path::{Network, PathKind, PathSpec};
-use crate::transport::Place;
+use crate::transport::{Place, commands};
 use crate::trial::path::model_time;
 use crate::trial::sim::Simulation;
-use crate::workload::Setting;
+use crate::workload::{Ends, Setting};
 
 /// Path of a race as a value, with its consequences for the race.
 pub(super) struct RacePath {
@@ -33,11 +33,12 @@ impl Request {
     /// [`crate::error::Error::Usage`] if it cannot be parsed, or simulated.
     pub(super) fn race_path(&self) -> Result<RacePath> {
         if self.to.is_some() {
-            let setting = Setting { answers: self.answers()?, ..Setting::REMOTE };
+            let (answers, ends) = (self.answers()?, self.ends());
+            let setting = Setting { answers, ends, ..Setting::REMOTE };
             return Ok(RacePath { setting, simulation: None, network: None });
         }
         let path = self.parsed_path()?;
-        let setting = model_time::setting(&path);
+        let setting = Setting { ends: self.ends(), ..model_time::setting(&path) };
         let simulation = match &path {
             PathSpec::Simulated(network) => Some(self.simulated(network.clone())?),
             PathSpec::Loopback | PathSpec::Emulated(_) => None,
@@ -47,6 +48,12 @@ impl Request {
             PathSpec::Loopback => None,
         };
         Ok(RacePath { setting, simulation, network })
+    }
+
+    /// Returns the kind of ends that the contenders have.
+    fn ends(&self) -> Ends {
+        let is_program = self.contenders.iter().any(|typed| commands::is_one(typed));
+        if is_program { Ends::Programs } else { Ends::Connected }
     }
 
     /// Returns the place of the two ends, which decides the settings that affect a contender.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::enough::{SCREENING_BLOCKS, TimeLimit};
 use super::outside::RequestOrigin;
 use super::race_path::RacePath;
-use super::{cells, every};
+use super::{cells, commands, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
@@ -357,8 +357,10 @@ impl Request {
 
     /// Returns the workload with defaults filled in, except for what varies.
     pub(super) fn asked_workload(&self) -> String {
-        let parsed =
-            self.race_path().and_then(|on| workload::parse_on(&self.workload, &on.setting));
+        let typed = commands::with_figures(&self.workload, &self.contenders);
+        let parsed = typed.and_then(|typed| {
+            self.race_path().and_then(|on| workload::parse_on(&typed, &on.setting))
+        });
         let Ok(task) = parsed else { return self.workload.clone() };
         cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }

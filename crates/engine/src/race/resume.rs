@@ -3,7 +3,7 @@
 use super::enough::TimeLimit;
 use super::request::{Claims, Request};
 use super::run::claimed;
-use super::{cells, pilot, quiet, schedule};
+use super::{cells, commands, pilot, quiet, schedule};
 use crate::analysis::claims;
 use crate::analysis::notice::Notice;
 use crate::error::{Error, Result};
@@ -64,7 +64,9 @@ pub fn resume(
     };
     let checked = request.check()?;
     for (contender, entrant) in checked.contenders.iter().zip(&before.contenders) {
-        if contender.external.is_some() && contender.asked() != entrant.asked {
+        commands::check_unchanged(contender, entrant)?;
+        let names_commands = contender.external.is_some() || contender.commands.is_some();
+        if names_commands && contender.asked() != entrant.asked {
             return Err(Error::usage(format!(
                 "`{}` names other commands by now than those of the blocks that are done; restore its file, or race anew",
                 contender.spec

@@ -8,7 +8,7 @@ use super::block::TrialSettings;
 use super::cost::BlockCost;
 use super::plan::{self, FixedPlan};
 use super::request::{CheckedRequest, Request};
-use super::{pilot, quiet};
+use super::{commands, pilot, quiet};
 use crate::analysis::claims;
 use crate::error::{Error, Result};
 use crate::host::idle::ClaimKind;
@@ -62,6 +62,7 @@ impl Request {
                 return Err(error);
             }
         };
+        commands::describe(&mut context, &common, &checked.contenders, &mut entrants)?;
         let elapsed = context.clock.now() - began;
         let cost = BlockCost::expected(&common, &entrants, &pilot);
         let spent = (elapsed, cost);

@@ -19,6 +19,7 @@ pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
 use crate::transport::label::LabelledText;
 use crate::transport::{Contender, Effective};
+use crate::trial::between::commands::ProgramFile;
 use crate::trial::{PathFacts, Record};
 use deadheat_base::unset::is_unset;
 
@@ -252,8 +253,21 @@ pub struct Entrant {
     pub failed: Option<String>,
     /// Reason why it cannot carry this work, so that it never ran; absent if it can.
     pub not_applicable: Option<String>,
+    /// Facts of its commands, if it is a pair of them; absent before its first trial.
+    pub commands: Option<Box<EntrantCommands>>,
     /// Cell of the contender, in a race over conditions.
     pub cell: Option<Cell>,
+}
+
+/// Facts of the commands of a contender.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EntrantCommands {
+    /// Programs, and the files that their arguments name, with their digests.
+    pub files: Vec<ProgramFile>,
+    /// Time of a transfer of one byte, which is the time that its client takes to start, to connect and to end: the median of
+    /// a few before the first block. Absent if the work is none of bytes.
+    pub start_ns: Option<u64>,
 }
 
 /// Contender under one combination of conditions.

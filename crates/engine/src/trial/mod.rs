@@ -36,6 +36,7 @@ use crate::host::facts::HostFacts;
 use crate::host::idle::{ClaimKind, Idle};
 use crate::host::placement::{Load, Placement};
 use crate::host::quiet::{Disturbance, ProbePoint, SettlingOutcome};
+use between::commands::CommandReport;
 use explain::{EndNotes, Pass};
 pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
@@ -98,6 +99,10 @@ pub fn dealt(contender: &Contender, task: SharedTask) -> SharedTask {
 /// `None` if it can.
 pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
     let info = contender.transport.info();
+    if let Some(commands) = &contender.commands {
+        let work = &task.info().programs;
+        return work.misfit(info.peer).or_else(|| commands.pair.misfit(work));
+    }
     if contender.via.is_turn() && !contender.transport.info().is_over_udp {
         return Some(format!(
             "TURN relays UDP, and {} is not over UDP; via=relay relays TCP, too",
@@ -385,6 +390,12 @@ pub struct Record {
     /// Series of the load at its far end, by flow, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load_far_intervals: Vec<Series>,
+    /// Command that did the near end's work, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Box<CommandReport>>,
+    /// Command that did the far end's work, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far_command: Option<Box<CommandReport>>,
     /// Share of CPU time that the hypervisor took from the near host during the trial.
     pub steal_share: f64,
     /// Load average (1 minute) of the near host at the start.

@@ -27,6 +27,8 @@ pub(super) const AGENT: &str = "DEADHEAT_AGENT";
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Value of [`AGENT`] in a process that keeps a command.
 const KEEPER: &str = "keeper";
+/// Value of [`AGENT`] in a process that keeps a command in place of an agent.
+const COMMAND: &str = "command-keeper";
 /// Value of [`AGENT`] in an agent of a server that is behind a relay, and listens by itself.
 const BEHIND: &str = "behind";
 /// Descriptor of an agent's hand-over channel; the descriptor of its byte account follows below.
@@ -40,10 +42,14 @@ pub fn enter() {
     let Some(door) = std::env::var_os(AGENT) else { return };
     // SAFETY: the parent put one end of a socket pair on descriptor 0 and nothing else owns it.
     let control = unsafe { UnixStream::from_raw_fd(0) };
+    // A keeper ends its command first when the race is gone; it notices that at its control link.
     if door == KEEPER {
-        // A keeper ends its command first when the race is gone; it notices that at its control link.
         ignore_interrupts();
         std::process::exit(crate::trial::between::external::keep(control));
+    }
+    if door == COMMAND {
+        ignore_interrupts();
+        std::process::exit(crate::trial::between::commands::run(control));
     }
     // SAFETY: with the values for which this is called the parent left one at the descriptor.
     let left = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
@@ -118,7 +124,19 @@ pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
 /// # Errors
 /// Fails if the process cannot be started, or cannot enter the host.
 pub(super) fn keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
-    let mut command = command(KEEPER)?;
+    kept_by(KEEPER, host)
+}
+
+/// Starts a keeper of a command that takes the place of an agent, likewise.
+///
+/// # Errors
+/// As of [`keeper`].
+pub(super) fn command_keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
+    kept_by(COMMAND, host)
+}
+
+fn kept_by(kind: &str, host: Option<&Entry<'_>>) -> Result<AgentProcess> {
+    let mut command = command(kind)?;
     if let Some(host) = host {
         host.prepare(&mut command);
     }

@@ -6,7 +6,7 @@ mod head;
 mod trust;
 
 use super::document::{Block, Document, Line, Section, Tone};
-use super::{Colour, Style, answer, content, explain, factors, terminal, words};
+use super::{Colour, Style, answer, commands, content, explain, factors, terminal, words};
 use deadheat_engine::result::outcome::Outcome;
 
 pub(super) use figures::claimed;
@@ -118,7 +118,8 @@ impl CutCounts {
 
 /// Returns the last lines: trust, warnings, and the commands that show the rest.
 fn last(outcome: &Outcome, room: Limits, cut: &CutCounts) -> Vec<Line> {
-    let mut lines = trust::lines(outcome);
+    let mut lines = commands::lines(outcome);
+    lines.extend(trust::lines(outcome));
     let (warnings, others) = trust::warnings(outcome, room.warnings);
     lines.extend(warnings);
     let rest: Vec<String> = [

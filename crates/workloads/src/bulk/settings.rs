@@ -9,7 +9,7 @@ use crate::units::Bytes;
 
 use crate::workload::header;
 use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{ELSEWHERE, EndMemory, NamedFile, Purpose, Setting};
+use crate::workload::{ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting};
 
 /// Value of [`CONNECT`] that includes connection set-up in the span of the goodput.
 pub(super) const TIMED: &str = "timed";
@@ -55,7 +55,7 @@ pub(super) const KEYS: &[Key] = &[
     CONNECT.key(),
 ];
 
-const BYTES: Optional<Bytes> =
+pub(super) const BYTES: Optional<Bytes> =
     Optional::size("bytes", (1, 1 << 50), "how much each direction carries, all streams together");
 
 const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
@@ -206,7 +206,7 @@ impl Terms {
     ) -> Option<&'static str> {
         let is_up = self.directions == [Direction::Up];
         match peer {
-            PeerKind::Process | PeerKind::Group => None,
+            PeerKind::Process | PeerKind::Group | PeerKind::Command => None,
             PeerKind::Opener => Some(PeerKind::NOBODY_BEHIND),
             PeerKind::Kernel | PeerKind::Echo => {
                 Some("its far end only echoes, so nobody could receive or count bulk data")
@@ -234,6 +234,32 @@ impl Terms {
             | PeerKind::DuplexMeter
             | PeerKind::Origin
             | PeerKind::Responder => None,
+        }
+    }
+
+    /// Returns the part that programs of others can do.
+    pub(super) fn programs(&self) -> ProgramWork {
+        match (self.extent, self.one_way()) {
+            (Extent::Bytes(_) | Extent::WholeFile, _) if self.cargo.is_content() => {
+                ProgramWork::Refused(
+                    "its commands have files of their own; leave out file, sink, verify and alloc",
+                )
+            }
+            (Extent::Bytes(bytes), Some(direction)) if self.streams == 1 => match self.connect {
+                SetUp::Timed => ProgramWork::Transfer { bytes, direction },
+                SetUp::Apart => ProgramWork::Refused(
+                    "the time of a command begins with its start, before it connects; leave out connect=apart",
+                ),
+            },
+            (Extent::Bytes(_), Some(_)) => ProgramWork::Refused(
+                "its commands open as many connections as they like; leave out streams",
+            ),
+            (Extent::Bytes(_), None) => ProgramWork::Refused(
+                "its commands move bytes one way; give direction=up or direction=down",
+            ),
+            _ => ProgramWork::Refused(
+                "a command is timed until it has moved given bytes; give bytes, as in bulk:bytes=10MB",
+            ),
         }
     }
 

@@ -85,7 +85,8 @@ pub fn at_node(parts: &[Part], node: usize) -> Vec<bool> {
 }
 
 /// Forms of contenders that consist of others or of commands, with descriptions, for lists.
-pub const FORMS: &[(&str, &str)] = &[mix::FORM, preference::FORM, super::external::FORM];
+pub const FORMS: &[(&str, &str)] =
+    &[mix::FORM, preference::FORM, super::external::FORM, super::commands::FORM];
 
 /// Returns true if `typed` has the form of a contender that consists of others.
 pub(super) fn is_one(typed: &str) -> bool {

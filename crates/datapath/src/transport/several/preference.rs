@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::external;
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
     Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport,
 };
+use crate::transport::{commands, external};
 use crate::units::parse_span;
 
 const ID: &str = "preference";
@@ -76,7 +76,7 @@ fn silence(typed: &str) -> Result<Option<Nanos>> {
 
 /// Returns true if `typed` has the form of an order of preference, and not of a command with a pipe.
 pub(super) fn is_one(typed: &str) -> bool {
-    typed.contains(SIGN) && !external::is_one(typed)
+    typed.contains(SIGN) && !external::is_one(typed) && !commands::is_one(typed)
 }
 
 /// Reads an order of preference.

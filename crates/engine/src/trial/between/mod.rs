@@ -1,6 +1,8 @@
 //! Processes between or beside the two ends of a trial: the relay, the TURN client and server, and the keepers of
-//! external commands.
+//! commands of others.
 
+pub mod commands;
 pub(super) mod external;
+mod launched;
 pub(super) mod relay;
 pub mod turn;

@@ -45,6 +45,7 @@ use crate::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Address, Effective};
+use crate::trial::between::commands::CommandReport;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::units::BitRate;
 use crate::units::hex::{hex, unhex};
@@ -489,6 +490,9 @@ pub struct AgentReport {
     /// Notes of this end, in an instrumented trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Box<EndNotes>>,
+    /// Report on the command that did this end's work, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Box<CommandReport>>,
     /// Most bytes of a flow that a far end of others sent and did not count.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub uncounted: u64,

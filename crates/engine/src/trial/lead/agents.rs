@@ -305,8 +305,14 @@ impl Agents {
             *at = await_ready(&mut client, &plan, &self.stop, &mut self.on_queued)?;
             listening.relays.push(client);
         }
-        let mut near = self.agent("near agent", Side::Near)?;
-        near.send(&ToAgent::Open(Box::new(group.near(listening.at))))?;
+        let near = match (&group.contender.commands, listening.at.first()) {
+            (Some(_), Some(at)) => self.command(group, Side::Near, at)?,
+            _ => {
+                let mut near = self.agent("near agent", Side::Near)?;
+                near.send(&ToAgent::Open(Box::new(group.near(listening.at))))?;
+                near
+            }
+        };
         let stop = Arc::clone(&self.stop);
         let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
         nodes.near_share = group.near_share();

@@ -22,7 +22,7 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::path_mtu::PathMtu;
 use crate::transport::via::{self, Via};
-use crate::transport::{Address, Contender, equal, external};
+use crate::transport::{Address, Contender, commands, equal, external};
 use crate::workload::SharedTask;
 use crate::workload::load::Stint;
 
@@ -30,6 +30,7 @@ use super::load;
 use super::nodes::SLACK;
 use crate::host::placement::CpuAssignment;
 use crate::host::topology::Topology;
+use crate::trial::between::commands::{CommandOrder, NodePlan};
 use crate::trial::between::turn::way::RelayWay;
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::trial::control::{self, AgentPlan, ForwardPlan, GrantPlace, RelayPlan, Share};
@@ -136,6 +137,8 @@ impl Group {
             | PeerKind::Responder => 0,
             // A stand-in here, which speaks the control protocol of the far end.
             PeerKind::Meter | PeerKind::DuplexMeter => 1,
+            // A keeper of the server command.
+            PeerKind::Command => 1,
         };
         Ok(Group {
             contender,
@@ -169,6 +172,9 @@ impl Group {
     pub(super) fn served(mut self) -> Result<Group> {
         if self.contender.external.is_some() {
             return Err(Error::usage(external::unserved(&self.order.contender())));
+        }
+        if self.contender.commands.is_some() {
+            return Err(Error::usage(commands::unserved(&self.order.contender())));
         }
         self.is_served = true;
         match self.contender.via {
@@ -209,6 +215,21 @@ impl Group {
             share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
             ..self.plan(Side::Near, first)
         }
+    }
+
+    /// Returns the plan of the command of one side, with the server's at `server`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the contender has no commands, or the server no IP address.
+    pub(super) fn command(&self, side: Side, server: &Address) -> Result<NodePlan> {
+        let typed = self.order.contender();
+        let (Some(commands), Address::Ip(server)) = (&self.contender.commands, server) else {
+            return Err(Error::usage(format!(
+                "`{typed}`: a command needs an IP address, not `{server}`"
+            )));
+        };
+        let (pair, work) = (&*commands.pair, &self.task.info().programs);
+        Ok(CommandOrder { pair, work, server: *server, seed: self.order.seed }.plan(side))
     }
 
     /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.

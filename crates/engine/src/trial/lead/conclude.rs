@@ -76,6 +76,8 @@ pub(in crate::trial) fn conclude(
         far_intervals: far.map(|far| far.series.clone()).unwrap_or_default(),
         steal_share: near.steal_share,
         load: near.load,
+        command: near.command.clone(),
+        far_command: far.and_then(|far| far.command.clone()),
         ..Record::default()
     };
     (record, findings.content)

@@ -11,6 +11,7 @@ use crate::host::process_tree::cpu_ns;
 use crate::path::emulated::hosts::Namespaces;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
+use crate::trial::between::commands::{self, NodePlan};
 use crate::trial::control::patient::Patient;
 use crate::trial::control::stream::{ControlStream, Stream};
 use crate::trial::control::{self, FromAgent, FromServer, ToAgent, heartbeat};
@@ -30,6 +31,8 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 pub struct Link {
     who: String,
     line: LinkChannel,
+    /// True for a keeper of a command, which ends by itself once the link is closed: killed, it could not end the command.
+    ends_itself: bool,
     /// True while an agent runs for it: `Open` was sent, and no last message has arrived.
     is_running: bool,
 }
@@ -59,14 +62,29 @@ impl Link {
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {
         let line = LinkChannel::Process(process);
-        Ok(Link { who: who.to_owned(), line, is_running: false })
+        Ok(Link { who: who.to_owned(), line, ends_itself: false, is_running: false })
+    }
+
+    /// Creates a link to the keeper of a command, which gets its plan.
+    ///
+    /// # Errors
+    /// Fails if the keeper is gone.
+    pub(in crate::trial) fn to_command(
+        who: &str,
+        keeper: AgentProcess,
+        plan: &NodePlan,
+    ) -> Result<Link> {
+        commands::send_plan(keeper.control(), plan)?;
+        let mut link = Link::to(who, keeper)?;
+        link.ends_itself = true;
+        Ok(link)
     }
 
     /// Creates a link through a server, on its control connection, which lasts until `stop` is set.
     pub fn to_server(who: &str, control: &Arc<ControlStream>, stop: Arc<AtomicBool>) -> Link {
         let stream = Arc::clone(control);
         let line = LinkChannel::Server { stream, stop };
-        Link { who: who.to_owned(), line, is_running: false }
+        Link { who: who.to_owned(), line, ends_itself: false, is_running: false }
     }
 
     /// Sends a message to the agent.
@@ -233,7 +251,15 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let LinkChannel::Server { stream, .. } = &self.line else { return };
+        let stream = match &mut self.line {
+            LinkChannel::Process(keeper) if self.ends_itself => {
+                let _ = keeper.control().shutdown(std::net::Shutdown::Write);
+                keeper.ended(MESSAGE_TIMEOUT);
+                return;
+            }
+            LinkChannel::Process(_) => return,
+            LinkChannel::Server { stream, .. } => stream,
+        };
         if !self.is_running || stream.is_lost() {
             return;
         }

@@ -38,7 +38,34 @@ pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) ->
 /// Checks and completes the reports of a group.
 pub(super) fn complete_group(reports: BothReports, group: &Group) -> BothReports {
     let peer = group.contender.transport.info().peer;
+    if peer == PeerKind::Command {
+        return ended_well(reports, group.task.info());
+    }
     complete(reports.checked(&*group.task), peer, group.task.info())
+}
+
+/// Completes the far end's report of a transfer that commands made: the end of the client confirms all of it, in the time
+/// that the client took.
+fn ended_well(mut reports: BothReports, task: &TaskInfo) -> BothReports {
+    let half = |(flow, near): (usize, &EndpointReport)| match task.flows.get(flow) {
+        Some(Some(Direction::Up)) => EndpointReport {
+            received: near.sent,
+            receive_span: near.send_began_ns.zip(near.send_span_ns).map(|(first_ns, took)| {
+                ReceiveSpan { first_ns, last_ns: first_ns + took, first_bytes: 0, warmup_bytes: 0 }
+            }),
+            ..EndpointReport::default()
+        },
+        Some(Some(Direction::Down)) => EndpointReport {
+            sent: near.received,
+            send_began_ns: near.receive_span.map(|span| span.first_ns),
+            send_span_ns: near.receive_span.map(|span| span.last_ns.saturating_sub(span.first_ns)),
+            ..EndpointReport::default()
+        },
+        _ => EndpointReport::default(),
+    };
+    let halves: Vec<EndpointReport> = reports.near.halves.iter().enumerate().map(half).collect();
+    reports.far = reports.far.map(|far| AgentReport { halves, ..far });
+    reports
 }
 
 /// Completes the far end's report of work that `peer` did, unless that is a process of ours, whose report is complete.

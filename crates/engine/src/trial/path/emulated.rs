@@ -83,6 +83,14 @@ impl EmulatedPath {
         process::keeper(Some(&self.emulator.namespaces().entry(side)))
     }
 
+    /// Starts a keeper of a command that takes the place of an agent, likewise.
+    ///
+    /// # Errors
+    /// As of [`EmulatedPath::keeper`].
+    pub(in crate::trial) fn command_keeper(&self, side: Side) -> Result<AgentProcess> {
+        process::command_keeper(Some(&self.emulator.namespaces().entry(side)))
+    }
+
     /// Empties the path and restarts it with a seed: its own, or the trial's, which is the same for every contender of
     /// a block.
     ///

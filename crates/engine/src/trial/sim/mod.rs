@@ -181,7 +181,7 @@ impl Simulation {
     /// [`Error::Usage`] with an alternative if the contender is a kernel's, if the work uses files, or if its messages
     /// are too large for the path.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
-        if contender.external.is_some() {
+        if contender.external.is_some() || contender.commands.is_some() {
             return Err(Error::usage(format!(
                 "`{}`: no command runs in virtual time; leave out `sim:`, and the path is emulated",
                 contender.spec

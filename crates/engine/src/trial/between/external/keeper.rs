@@ -4,34 +4,27 @@
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, Read};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadheat_base::descriptor::ready;
 use deadheat_base::frame;
-use deadheat_base::ports::SocketTable;
-use deadheat_base::process::{die_with_parent, spawn};
+use deadheat_base::process::spawn;
 
 use super::{CommandPlan, FromKeeper, ToKeeper, UNTIL_LISTENING};
 use crate::error::{Error, Fault, Result};
-use crate::host::process_tree::{TreeTimes, below};
+use crate::host::process_tree::TreeTimes;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::external::Port;
+use crate::trial::between::launched::{LaunchedCommand, adopt_all, is_there};
 use crate::trial::between::relay::bind;
-use crate::trial::control::SECRET_VARIABLE;
-use crate::trial::process::AGENT;
 
 /// Time between two looks at whether the command listens, or has ended.
 const LOOK: Nanos = Nanos::from_millis(5);
-/// Time that a command has to end after SIGTERM.
-const GRACE: Nanos = Nanos::from_millis(500);
-/// Time to end the remaining processes after that.
-const LAST: Nanos = Nanos::from_secs(2);
 /// Longest time until all its output is read, once it has ended.
 const UNTIL_SAID: Duration = Duration::from_millis(500);
 /// Bytes of a command's output that are stored.
@@ -57,9 +50,7 @@ pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
 }
 
 fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
-    // A process whose parent ends first becomes this process's child, which then ends it.
-    // SAFETY: the call takes integers.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) };
+    adopt_all();
     let (mut command, at) = CommandProcess::start(plan)?;
     command.await_port(plan, at, control)?;
     send_message(control, &FromKeeper::Listens(at))?;
@@ -85,9 +76,7 @@ fn send_message(control: &mut UnixStream, word: &FromKeeper) -> Result<()> {
 
 /// Command that runs. Dropping it ends it and all processes that it has started.
 struct CommandProcess {
-    process: libc::pid_t,
-    /// Descriptor that is readable once the command has ended (pidfd_open(2)).
-    ended: OwnedFd,
+    launched: LaunchedCommand,
     said: Arc<Mutex<VecDeque<u8>>>,
     /// Receiver of a message once the command's output is complete.
     all_said: Receiver<()>,
@@ -107,33 +96,13 @@ impl CommandProcess {
         let (program, arguments) =
             words.split_first().ok_or_else(|| Error::usage("an empty command"))?;
         let mut command = Command::new(program);
-        command.args(arguments).env_remove(AGENT).env_remove(SECRET_VARIABLE);
+        command.args(arguments);
         let copy = writer.try_clone().map_err(|e| Error::setup("copy a pipe", e))?;
-        command.stdin(Stdio::null()).stdout(copy).stderr(writer).process_group(0);
-        // SAFETY: the closure only makes async-signal-safe calls, on integers.
-        unsafe { command.pre_exec(as_usual) };
-        let child = command.spawn().map_err(|error| {
-            let advice = match error.kind() {
-                io::ErrorKind::NotFound => {
-                    "there is no such program on this host; install it, or write its whole path"
-                }
-                _ => "the file has to be a program that this user may run",
-            };
-            Error::setup_advice(format!("start `{program}`"), error, advice)
-        })?;
-        let process = child.id().cast_signed();
-        let said = Arc::default();
-        let (sender, all_said) = channel();
+        command.stdout(copy).stderr(writer);
         // From here on a failure ends the command, too.
-        let kept = match pidfd(process) {
-            Ok(ended) => CommandProcess { process, ended, said, all_said },
-            Err(error) => {
-                end(process);
-                return Err(Error::setup("watch a process", error));
-            }
-        };
-        // This closes this process's copy of the writing end.
-        drop(command);
+        let launched = LaunchedCommand::start(command)?;
+        let (sender, all_said) = channel();
+        let kept = CommandProcess { launched, said: Arc::default(), all_said };
         kept.listen_to(reader, sender)?;
         Ok((kept, at))
     }
@@ -185,7 +154,7 @@ impl CommandProcess {
         control: &mut UnixStream,
         timeout: Option<Nanos>,
     ) -> Result<Option<ToKeeper>> {
-        let fds = [(control.as_fd(), libc::POLLIN), (self.ended.as_fd(), libc::POLLIN)];
+        let fds = [(control.as_fd(), libc::POLLIN), (self.launched.ended(), libc::POLLIN)];
         let ready = ready(fds, timeout).map_err(|e| Error::setup("wait for a command", e))?;
         // The race's message goes first: if it ends the command, that end was requested.
         if ready[0] {
@@ -203,7 +172,7 @@ impl CommandProcess {
         // The last output may still be in the pipe, for its reader to take; or never complete, if children still hold
         // the pipe.
         let _ = self.all_said.recv_timeout(UNTIL_SAID);
-        self.complaint(&format!("it ended by itself ({})", how_ended(self.process)))
+        self.complaint(&format!("it ended by itself ({})", self.launched.how_ended()))
     }
 
     fn complaint(&self, what: &str) -> Error {
@@ -214,78 +183,5 @@ impl CommandProcess {
             true => Error::peer("", format!("{what} and said nothing")),
             false => Error::peer("", format!("{what}; its last words: {text}")),
         }
-    }
-}
-
-/// Returns how a child ended; it is not reaped yet, so that its process id stays its own.
-fn how_ended(process: libc::pid_t) -> String {
-    // SAFETY: siginfo_t is plain integers, for which all-zero is a valid value.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `info` is a live siginfo_t.
-    let found = unsafe { libc::waitid(libc::P_PID, process.cast_unsigned(), &raw mut info, how) };
-    // SAFETY: waitid(2) fills in the fields of SIGCHLD.
-    let status = unsafe { info.si_status() };
-    match (found, info.si_code) {
-        (0, libc::CLD_EXITED) => format!("exit status {status}"),
-        (0, _) => format!("signal {status}"),
-        _ => "nobody knows how".to_owned(),
-    }
-}
-
-impl Drop for CommandProcess {
-    fn drop(&mut self) {
-        end(self.process);
-    }
-}
-
-/// Resets the command's signal handling to the default, and makes it end with its keeper.
-fn as_usual() -> io::Result<()> {
-    die_with_parent();
-    // SAFETY: the call takes integers.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-    Ok(())
-}
-
-fn pidfd(process: libc::pid_t) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes integers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
-}
-
-/// Ends the process group of a command, and all other processes that it has started: with SIGTERM first, then with
-/// SIGKILL.
-fn end(group: libc::pid_t) {
-    // SAFETY: the call takes integers; the group is that of a child of this process.
-    unsafe { libc::kill(-group, libc::SIGTERM) };
-    let (ask, give_up) = (Monotonic.now() + GRACE, Monotonic.now() + GRACE + LAST);
-    loop {
-        // SAFETY: a null pointer asks for no status.
-        while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
-        let left = below(std::process::id());
-        let now = Monotonic.now();
-        if left.is_empty() || now >= give_up {
-            return;
-        }
-        if now >= ask {
-            // SAFETY: the calls take integers; all processes below this one are its own to end.
-            left.iter().for_each(|pid| unsafe {
-                libc::kill(pid.cast_signed(), libc::SIGKILL);
-            });
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Returns true if a socket of this network namespace is bound to a local port, of any protocol for `None`.
-fn is_there(port: u16, protocol: Option<Port>) -> bool {
-    match protocol {
-        Some(Port::Tcp) => SocketTable::Tcp.has(Some(port)),
-        Some(Port::Udp) => SocketTable::Udp.has(Some(port)),
-        None => is_there(port, Some(Port::Tcp)) || is_there(port, Some(Port::Udp)),
     }
 }

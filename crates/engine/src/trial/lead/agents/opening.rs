@@ -79,6 +79,12 @@ impl Agents {
         node: u16,
         served: Option<&mut ServedCast>,
     ) -> Result<((Link, Address), Vec<RunningCommand>)> {
+        if group.contender.commands.is_some() {
+            let at = self.far.endpoint(&group.contender)?;
+            let mut link = self.command(group, Side::Far, &at)?;
+            let at = await_listening(&mut link, &self.stop, &mut self.on_queued, None)?;
+            return Ok(((link, at), Vec::new()));
+        }
         let (mut link, place) = match served {
             Some(served) => served.next(group, node, &mut self.far, &self.stop)?,
             None => {
@@ -104,6 +110,20 @@ impl Agents {
         };
         let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
         Ok(((link, Address::Ip(near)), commands.into()))
+    }
+
+    /// Starts the keeper of a command of one side, for a server at `at`.
+    pub(super) fn command(&self, group: &Group, side: Side, at: &Address) -> Result<Link> {
+        let plan = group.command(side, at)?;
+        let keeper = match &self.far {
+            Far::Emulated(path) => path.command_keeper(side),
+            _ => process::command_keeper(None),
+        };
+        let who = match side {
+            Side::Near => "near command",
+            Side::Far => "far command",
+        };
+        Link::to_command(who, keeper?, &plan)
     }
 
     /// Starts the relay at a third host for a far node of a group, and waits until it listens; returns it with the
@@ -173,9 +193,19 @@ pub(super) fn await_ready(
     stop: &AtomicBool,
     on_queued: &mut dyn FnMut(u32),
 ) -> Result<Address> {
+    link.send(open)?;
+    await_listening(link, stop, on_queued, Some(open))
+}
+
+/// Waits until an agent, a relay or a command listens. A server without room is asked again with `open`.
+fn await_listening(
+    link: &mut Link,
+    stop: &AtomicBool,
+    on_queued: &mut dyn FnMut(u32),
+    open: Option<&ToAgent>,
+) -> Result<Address> {
     let give_up = Monotonic.now() + QUEUE_TIMEOUT;
     let mut left = SLACK;
-    link.send(open)?;
     loop {
         if !link.has_message(left)? {
             link.lose();
@@ -199,7 +229,7 @@ pub(super) fn await_ready(
             LinkMessage::Server(FromServer::Full(_)) => {
                 on_queued(u32::MAX);
                 sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
-                link.send(open)?;
+                open.map_or(Ok(()), |open| link.send(open))?;
             }
             word => return Err(refusal(link, word)),
         }

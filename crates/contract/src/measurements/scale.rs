@@ -1,7 +1,7 @@
-//! Units of numbers from other tools: times become nanoseconds, rates bits per second.
+//! Units of numbers that programs print: times become nanoseconds, rates bits per second.
 
+use super::{Better, Unit};
 use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
 
 /// Scale that converts a number to nanoseconds or bits per second.
 #[derive(Debug, Clone, Copy, PartialEq)]

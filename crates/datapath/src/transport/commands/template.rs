@@ -1,0 +1,173 @@
+//! Commands with placeholders, which are filled in for each trial.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, unknown};
+use crate::time::Nanos;
+use crate::transport::command_line::{Piece, pieces, words};
+
+/// Placeholders that every command has, besides the variables of its file.
+pub(super) const PLACES: [&str; 7] = ["host", "port", "bytes", "seconds", "dir", "seed", "pair"];
+
+/// Program with its arguments, with placeholders.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandTemplate {
+    /// Text as written, before variables are filled in.
+    pub typed: String,
+    /// Line of the file at which it stands; absent if there is no file.
+    pub line: Option<usize>,
+    /// Words with the variables filled in.
+    words: Vec<String>,
+}
+
+/// Values of the placeholders in a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandValues {
+    /// Address at which the server command listens.
+    pub server: SocketAddr,
+    /// Number of bytes to move, if the work has one.
+    pub bytes: Option<u64>,
+    /// Time that the work asks for, if any.
+    pub time: Option<Nanos>,
+    /// Seed of the trial.
+    pub seed: u64,
+}
+
+impl CommandTemplate {
+    /// Reads a command, with the values of variables.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it is no command, or has a placeholder that has no value.
+    pub(super) fn new(
+        typed: &str,
+        line: Option<usize>,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<CommandTemplate> {
+        let raw = words(typed).filter(|words| words.first().is_some_and(|first| !first.is_empty()));
+        let raw = raw.ok_or_else(|| {
+            Error::usage(format!(
+                "`{typed}` is no command; write a program and its arguments, with ' or \" around those with spaces"
+            ))
+        })?;
+        let mut filled = Vec::with_capacity(raw.len());
+        for word in &raw {
+            let mut text = String::new();
+            for piece in pieces(word) {
+                match piece {
+                    Piece::Text(piece) => text.push_str(piece),
+                    Piece::Place(name) if PLACES.contains(&name) => {
+                        text.push_str(&format!("{{{name}}}"));
+                    }
+                    Piece::Place(name) => {
+                        let value = variables.get(name).ok_or_else(|| {
+                            let own = variables.keys().map(String::as_str);
+                            let all: Vec<&str> = PLACES.into_iter().chain(own).collect();
+                            unknown("placeholder", name, &all)
+                        })?;
+                        text.push_str(value);
+                    }
+                }
+            }
+            // A word that is one empty variable is left out, so that a file can have optional arguments.
+            if !(text.is_empty() && word.starts_with('{') && word.ends_with('}')) {
+                filled.push(text);
+            }
+        }
+        match filled.first().is_some_and(|program| !program.is_empty()) {
+            true => Ok(CommandTemplate { typed: typed.to_owned(), line, words: filled }),
+            false => Err(Error::usage(format!(
+                "`{typed}` names no program once its variables are filled in"
+            ))),
+        }
+    }
+
+    /// Returns the program, with `pair` as the folder of the file.
+    pub fn program(&self, pair: &Path) -> String {
+        self.words.first().map_or_else(String::new, |word| with_folder(word, pair))
+    }
+
+    /// Returns its words with `{pair}` alone filled in: which files they name does not change from trial to trial.
+    pub fn fixed_words(&self, pair: &Path) -> Vec<String> {
+        self.words.iter().map(|word| with_folder(word, pair)).collect()
+    }
+
+    /// Returns true if it has this placeholder.
+    pub fn names(&self, place: &str) -> bool {
+        let is_it = |piece: Piece<'_>| matches!(piece, Piece::Place(name) if name == place);
+        self.words.iter().any(|word| pieces(word).any(is_it))
+    }
+
+    /// Returns the words to run, in the folder `dir`, with `pair` as the folder of the file.
+    pub fn filled(&self, values: &CommandValues, dir: &Path, pair: &Path) -> Vec<String> {
+        let value = |name: &str| match name {
+            "host" => values.server.ip().to_string(),
+            "port" => values.server.port().to_string(),
+            "bytes" => values.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+            "seconds" => values.time.map(seconds).unwrap_or_default(),
+            "dir" => dir.display().to_string(),
+            "seed" => values.seed.to_string(),
+            "pair" => pair.display().to_string(),
+            _ => String::new(),
+        };
+        let fill = |piece: Piece<'_>| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Place(name) => value(name),
+        };
+        self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
+    }
+}
+
+fn with_folder(word: &str, pair: &Path) -> String {
+    word.replace("{pair}", &pair.display().to_string())
+}
+
+/// Returns a time in seconds, without a fraction where it has none: programs often take whole ones alone.
+fn seconds(time: Nanos) -> String {
+    match time.0 % 1_000_000_000 {
+        0 => (time.0 / 1_000_000_000).to_string(),
+        _ => time.as_secs_f64().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(typed: &str) -> Result<CommandTemplate> {
+        let variables = [("bin", "old/iperf3"), ("flags", ""), ("n", "a b")];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        CommandTemplate::new(typed, Some(3), &variables.into_iter().map(own).collect())
+    }
+
+    #[test]
+    fn placeholders_are_filled_in_after_the_words_are_split() {
+        let template =
+            template("{bin} {flags} -p {port} '{n} x' {dir}/out --t={seconds}s {pair}/x {json:1}")
+                .unwrap();
+        let values = CommandValues {
+            server: "127.0.0.1:7".parse().unwrap(),
+            bytes: Some(5),
+            time: Some(Nanos::from_millis(1_500)),
+            seed: 9,
+        };
+        let filled = template.filled(&values, Path::new("/tmp/d"), Path::new("/home/p"));
+        let expected =
+            ["old/iperf3", "-p", "7", "a b x", "/tmp/d/out", "--t=1.5s", "/home/p/x", "{json:1}"];
+        assert_eq!(filled, expected);
+        assert!(template.names("seconds") && !template.names("bytes"));
+        assert_eq!(seconds(Nanos::from_secs(2)), "2");
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_refused_with_all() {
+        let said = |typed: &str| template(typed).unwrap_err().to_string();
+        assert!(said("x {prot}").contains("did you mean"), "{}", said("x {prot}"));
+        assert!(said("x {prot}").contains("port") && said("x {prot}").contains("bin"));
+        assert!(said("x 'y").contains("no command"));
+        assert!(said("{flags}").contains("names no program"));
+    }
+}

@@ -1,0 +1,162 @@
+//! Commands as contenders of a race: their figures as settings of the work, their files, and what their start costs.
+
+use std::sync::Arc;
+
+use super::block::TrialSettings;
+use super::context::RaceContext;
+use super::request::{FinalStep, Request};
+use super::schedule;
+use crate::error::{Error, Result};
+use crate::result::outcome::{Entrant, EntrantCommands};
+use crate::spec::Spec;
+use crate::stats;
+use crate::transport::commands::CommandPair;
+use crate::transport::label::LabelledText;
+use crate::transport::{Contender, commands};
+use crate::trial::TrialOutcome;
+use crate::trial::between::commands::{ProgramFile, builds};
+use crate::workload::programs::FIGURES;
+use crate::workload::setting::set;
+use crate::workload::{self, ProgramWork, SharedTask};
+
+/// Number of transfers of one byte that tell what a start costs.
+const STARTS: u64 = 5;
+
+/// Returns the names of contenders for people: as typed, or that of a file of commands, with the variables in which it differs
+/// from another contender of that name.
+pub(super) fn names(contenders: &[Contender]) -> Vec<String> {
+    let pair =
+        |one: &'_ Contender| one.commands.as_ref().map(|commands| Arc::clone(&commands.pair));
+    let pairs: Vec<_> = contenders.iter().map(pair).collect();
+    let name = |(contender, own): (&Contender, &Option<Arc<CommandPair>>)| match own {
+        None => contender.spec.to_string(),
+        Some(own) => {
+            let mut others = pairs.iter().flatten().filter(|other| other.name == own.name);
+            let all: Vec<_> = others.by_ref().collect();
+            let differs = |(name, value): &(&String, &String)| {
+                all.iter().any(|other| other.variables.get(*name) != Some(value))
+            };
+            let told = own.variables.iter().filter(differs);
+            told.fold(own.name.clone(), |text, (name, value)| format!("{text} {name}={value}"))
+        }
+    };
+    contenders.iter().zip(&pairs).map(name).collect()
+}
+
+/// Gives the work the figures that all commands have, unless they are typed, or the work takes none.
+///
+/// # Errors
+/// [`Error::Usage`] if there is no such work.
+pub(super) fn offer_figures(work: &mut Spec, contenders: &[Contender]) -> Result<()> {
+    let takes = workload::keys(&work.name)?.iter().any(|key| key.name == FIGURES);
+    let mut pairs = contenders.iter().filter_map(|one| Some(&one.commands.as_ref()?.pair));
+    let (Some(first), true, false) = (pairs.next(), takes, is_given(work)) else { return Ok(()) };
+    let others: Vec<_> = pairs.collect();
+    let common = first.figures.iter().map(|own| &own.figure);
+    let common = common.filter(|figure| others.iter().all(|other| other.figure(figure).is_some()));
+    let common: Vec<String> = common.map(ToString::to_string).collect();
+    set(work, FIGURES, common.join("+"));
+    Ok(())
+}
+
+/// Returns the settings of the work with the figures of its commands, as results record it.
+///
+/// # Errors
+/// As of [`Contender::parse`].
+pub(super) fn with_figures(typed: &str, contenders: &[String]) -> Result<String> {
+    let mut work = Spec::parse(typed)?;
+    let pairs = contenders.iter().filter(|typed| commands::is_one(typed));
+    let pairs: Vec<Contender> = pairs
+        .map(|typed| Contender::parse(&LabelledText::without(typed)))
+        .collect::<Result<_>>()?;
+    offer_figures(&mut work, &pairs)?;
+    Ok(work.to_string())
+}
+
+fn is_given(work: &Spec) -> bool {
+    work.options.iter().any(|(key, _)| key == FIGURES)
+}
+
+/// Refuses a race that is not possible with commands.
+///
+/// # Errors
+/// [`Error::Usage`] with an alternative.
+pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
+    if contender.commands.is_none() {
+        return Ok(());
+    }
+    if request.to.is_some() {
+        return Err(Error::usage(commands::unserved(&contender.spec.to_string())));
+    }
+    if request.after == FinalStep::Explain {
+        return Err(Error::usage(format!(
+            "`{}`: --explain looks into ends of ours, and a command shows nothing of its inside; leave it out",
+            contender.spec
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses to go on with a race whose programs have changed since.
+///
+/// # Errors
+/// [`Error::Usage`] with the file.
+pub(super) fn check_unchanged(contender: &Contender, entrant: &Entrant) -> Result<()> {
+    let (Some(ours), Some(before)) = (&contender.commands, &entrant.commands) else {
+        return Ok(());
+    };
+    let now = builds(&ours.pair);
+    let changed = before.files.iter().find(|file| !now.contains(file));
+    changed.map_or(Ok(()), |file: &ProgramFile| {
+        Err(Error::usage(format!(
+            "`{}`: {} is another file by now than in the blocks that are done; restore it, or race anew",
+            contender.spec, file.path
+        )))
+    })
+}
+
+/// Notes the files of commands with their digests, and what their start costs where they move bytes: the median time of a
+/// transfer of one byte.
+///
+/// # Errors
+/// [`Error::Interrupted`] on Ctrl-C. A transfer that fails only leaves the cost unknown: a program may refuse one byte.
+pub(super) fn describe(
+    context: &mut RaceContext<'_>,
+    common: &TrialSettings,
+    contenders: &[Contender],
+    entrants: &mut [Entrant],
+) -> Result<()> {
+    for (entrant, contender) in entrants.iter_mut().zip(contenders) {
+        let Some(commands) = contender.commands.as_ref().filter(|_| entrant.is_racing()) else {
+            continue;
+        };
+        let start_ns = start_ns(context, common, entrant)?;
+        let files = builds(&commands.pair);
+        entrant.commands = Some(Box::new(EntrantCommands { files, start_ns }));
+    }
+    Ok(())
+}
+
+fn start_ns(
+    context: &mut RaceContext<'_>,
+    common: &TrialSettings,
+    entrant: &Entrant,
+) -> Result<Option<u64>> {
+    let mut took = Vec::new();
+    for number in 0..STARTS {
+        let mut order = common.order(entrant, schedule::pilot_seed(0, number))?;
+        let info = order.pairing.task.info();
+        if !matches!(info.programs, ProgramWork::Transfer { .. }) {
+            return Ok(None);
+        }
+        order.pairing.task = SharedTask::of(info.spec_of_bytes(1))?;
+        match context.runner.run(&order) {
+            TrialOutcome::Ran(record) => {
+                took.extend(record.command.and_then(|command| command.took_ns).map(|ns| ns as f64));
+            }
+            TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),
+            _ => break,
+        }
+    }
+    Ok(stats::quantile::median(&took).map(|ns| ns as u64))
+}

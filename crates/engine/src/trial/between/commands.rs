@@ -1,0 +1,243 @@
+//! Keepers of the commands of a pair: in place of the agents of a trial, and for the race like them.
+//!
+//! ```text
+//! race               keeper of the server                        keeper of the client
+//!   ── NodePlan ──────► starts it, waits until it is ready
+//!   ◄── Ready, Connected ──
+//!   ── NodePlan ─────────────────────────────────────────────────────►
+//!   ◄──────────────────────────────────────────────────── Connected ──
+//!   ── Start ─────────► its CPU time counts from now on
+//!   ── Start ────────────────────────────────────────────────────────► starts it, waits for its end, reads its output
+//!   ◄───────────────────────────────────────────────────── Finished ──
+//!   ── PeerFinished ──► ends it, and all that it started
+//!   ◄── Finished, Done ──                                ── PeerFinished ──►   ◄── Done ──
+//! ```
+//! A keeper also ends its command when the link to the race closes, for any reason. Only the process that runs the race sends
+//! a `NodePlan`: it is no message of the control protocol, and no server starts such a keeper.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use deadheat_base::frame;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::contract::{Direction, Side};
+use crate::error::{Error, Result};
+use crate::measurements::Cost;
+use crate::time::Nanos;
+use crate::transport::commands::{
+    CommandPair, CommandTemplate, CommandValues, FigureSource, FigureText, PairFigure, ReadySign,
+    StopSignal,
+};
+use crate::trial::control::{self, AgentReport, FromAgent};
+use crate::workload::ProgramWork;
+
+mod builds;
+mod client;
+mod folder;
+mod output;
+mod server;
+
+pub use builds::{ProgramFile, builds};
+
+/// Longest time until a server command is ready.
+const UNTIL_READY: Nanos = Nanos::from_secs(10);
+
+/// Plan of one command of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::trial) struct NodePlan {
+    /// Side whose command it is.
+    side: Side,
+    /// File and line of the command, for messages.
+    place: String,
+    /// Command.
+    command: CommandTemplate,
+    /// Values of its placeholders.
+    values: CommandValues,
+    /// Folder of the file.
+    folder: PathBuf,
+    /// Sign that a server is ready.
+    ready: ReadySign,
+    /// Signal that ends a server.
+    stop: StopSignal,
+    /// Longest time that a client may take.
+    timeout: Nanos,
+    /// Direction of a transfer, if that is the work.
+    transfer: Option<Direction>,
+    /// File in this command's folder to which it writes the bytes that arrive, if it writes one.
+    received: Option<String>,
+    /// Figures to read.
+    figures: Vec<FigurePlan>,
+}
+
+/// Figure to read from a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FigurePlan {
+    /// Name of its metric.
+    metric: String,
+    /// Name of its unit.
+    unit: String,
+    source: FigureSource,
+    text: FigureText,
+    /// File and line, for messages.
+    place: String,
+}
+
+/// Order of a trial, as far as a command needs it.
+pub(in crate::trial) struct CommandOrder<'a> {
+    pub(in crate::trial) pair: &'a CommandPair,
+    pub(in crate::trial) work: &'a ProgramWork,
+    /// Address at which the server listens; port 0 for any free port.
+    pub(in crate::trial) server: std::net::SocketAddr,
+    pub(in crate::trial) seed: u64,
+}
+
+impl CommandOrder<'_> {
+    /// Returns the plan of the command of one side.
+    pub(in crate::trial) fn plan(&self, side: Side) -> NodePlan {
+        let pair = self.pair;
+        let (command, receives) = match side {
+            Side::Far => (&pair.server, pair.direction == Direction::Up),
+            Side::Near => (&pair.client, pair.direction == Direction::Down),
+        };
+        let (bytes, time, transfer, figures) = match self.work {
+            ProgramWork::Transfer { bytes, direction } => {
+                (Some(*bytes), None, Some(*direction), Vec::new())
+            }
+            ProgramWork::Figures(asked) => {
+                let own = asked.figures.iter().filter_map(|figure| pair.figure(figure));
+                (asked.bytes, asked.time, None, own.map(|one| figure_plan(pair, one)).collect())
+            }
+            ProgramWork::None | ProgramWork::Refused(_) => (None, None, None, Vec::new()),
+        };
+        NodePlan {
+            side,
+            place: pair.place(command.line),
+            command: command.clone(),
+            values: CommandValues { server: self.server, bytes, time, seed: self.seed },
+            folder: pair.folder.clone(),
+            ready: pair.ready.clone(),
+            stop: pair.stop,
+            timeout: pair.timeout,
+            transfer,
+            received: pair.received.clone().filter(|_| receives),
+            figures,
+        }
+    }
+}
+
+fn figure_plan(pair: &CommandPair, figure: &PairFigure) -> FigurePlan {
+    FigurePlan {
+        metric: figure.figure.metric_name(),
+        unit: figure.figure.unit.name().to_owned(),
+        source: figure.source.clone(),
+        text: figure.text.clone(),
+        place: pair.place(figure.line),
+    }
+}
+
+impl NodePlan {
+    /// Returns `FILE:LINE: `server` or `client`, for messages.
+    fn who(&self) -> String {
+        let end = match self.side {
+            Side::Far => "server",
+            Side::Near => "client",
+        };
+        format!("{}: {end} = `{}`", self.place, self.command.typed)
+    }
+
+    /// Returns an error about the command.
+    fn wrong(&self, what: &str) -> Error {
+        Error::peer(self.who(), what)
+    }
+
+    /// Returns the error of a command that broke down, which is no consequence of another's.
+    fn broke(&self, what: &str) -> Error {
+        Error::broken(self.who(), what)
+    }
+}
+
+/// Report on one command of a trial, beside the figures.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CommandReport {
+    /// Time from the start of a client to its end, in nanoseconds; absent for a server.
+    pub took_ns: Option<u64>,
+    /// Bytes that it printed, standard output and error together.
+    pub printed_bytes: u64,
+    /// Received content, if the command writes it to a file.
+    pub received: Option<ReceivedContent>,
+}
+
+/// Content that a command received and wrote to a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceivedContent {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// SHA-256 (FIPS 180-4) of it in hexadecimal.
+    pub sha256: String,
+}
+
+/// Sends the plan of a command to its keeper, before any message.
+///
+/// # Errors
+/// Fails if the keeper is gone.
+pub(in crate::trial) fn send_plan(mut keeper: &UnixStream, plan: &NodePlan) -> Result<()> {
+    let sent = frame::write(&mut keeper, plan);
+    sent.map_err(|e| Error::broken(plan.who(), format!("its keeper is gone: {e}")))
+}
+
+/// Runs the keeper of a command on its link to the race; returns the process's exit code.
+pub(in crate::trial) fn run(mut control: UnixStream) -> i32 {
+    let plan: NodePlan = match frame::read(&mut control) {
+        Ok(plan) => plan,
+        Err(_) => return 1,
+    };
+    super::launched::adopt_all();
+    let done = match plan.side {
+        Side::Far => server::serve(&plan, &mut control),
+        Side::Near => client::run(&plan, &mut control),
+    };
+    let word = match done {
+        Ok(report) => FromAgent::Done(Box::new(report)),
+        Err(error) => FromAgent::Fault(error.to_fault()),
+    };
+    let is_fault = matches!(word, FromAgent::Fault(_));
+    let sent = control::write(&mut control, &word);
+    i32::from(is_fault || sent.is_err())
+}
+
+fn send(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
+    control::write(control, word).map_err(|e| Error::peer("control", e.to_string()))
+}
+
+fn receive(control: &mut UnixStream) -> Result<control::ToAgent> {
+    control::read(control).map_err(|e| Error::peer("control", e.to_string()))
+}
+
+/// Returns the report of a command.
+fn report(cost: Cost, command: CommandReport) -> AgentReport {
+    AgentReport { cost, command: Some(Box::new(command)), ..AgentReport::default() }
+}
+
+/// Adds the kernel's other counts to the CPU time of all commands that this process has started, once all have ended.
+fn with_usage(cost: Cost) -> Cost {
+    // SAFETY: rusage is plain integers, for which all-zero is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut own = usage;
+    // SAFETY: both are valid rusages to write to. The calls fail on bad arguments only.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut own);
+    }
+    let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
+    // Between fork and exec a command has this process's memory, and the kernel remembers the largest.
+    let peak = (usage.ru_maxrss > own.ru_maxrss).then(|| count(usage.ru_maxrss) * 1024);
+    Cost {
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        peak_memory_bytes: peak,
+        ..cost
+    }
+}

@@ -1,0 +1,210 @@
+//! Keeper of a server command: in place of the far agent.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use deadheat_base::descriptor::ready;
+
+use super::folder::OwnFolder;
+use super::output::CommandOutput;
+use super::{CommandReport, NodePlan, UNTIL_READY, client, receive, report, send, with_usage};
+use crate::error::{Error, Result};
+use crate::host::process_tree::TreeTimes;
+use crate::measurements::Tally;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::Address;
+use crate::transport::commands::{ReadySign, StopSignal, line_sign};
+use crate::transport::external::Port;
+use crate::trial::between::launched::{CommandEnd, LaunchedCommand, is_there};
+use crate::trial::between::relay::bind;
+use crate::trial::control::{AgentReport, FromAgent, ToAgent};
+
+/// Time between two looks at whether the command is ready.
+const LOOK: Nanos = Nanos::from_millis(1);
+/// Time that a server has to end after its signal.
+const GRACE: Nanos = Nanos::from_secs(1);
+/// Longest time until all its output is read, once it has ended.
+const UNTIL_SAID: Duration = Duration::from_millis(500);
+
+/// Runs a server command for a trial.
+///
+/// # Errors
+/// The fault of the command, with its file and line, its last output, and what would be right.
+pub(super) fn serve(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentReport> {
+    let mut server = RunningServer::start(plan)?;
+    server.await_ready(control)?;
+    send(control, &FromAgent::Ready { endpoint: Address::Ip(server.at) })?;
+    send(control, &FromAgent::Connected)?;
+    let began = server.see_through(control)?;
+    let cost = TreeTimes::read().since(&began);
+    server.stop()?;
+    let cost = with_usage(cost);
+    let received = client::received(plan, &server.folder)?;
+    let printed_bytes = server.output.bytes();
+    send(control, &FromAgent::Finished { sent: vec![Tally::default()] })?;
+    Ok(report(cost, CommandReport { took_ns: None, printed_bytes, received }))
+}
+
+/// Server command that runs.
+struct RunningServer<'a> {
+    plan: &'a NodePlan,
+    at: SocketAddr,
+    launched: LaunchedCommand,
+    output: CommandOutput,
+    /// True once it has ended by itself, as a server of one client does.
+    is_over: bool,
+    // Last, so that the folder outlives the command.
+    folder: OwnFolder,
+}
+
+impl<'a> RunningServer<'a> {
+    /// Starts it, to listen at a port that is free for TCP and UDP.
+    fn start(plan: &'a NodePlan) -> Result<RunningServer<'a>> {
+        let listen = plan.values.server;
+        let free = bind(listen).and_then(|(listener, _)| listener.local_addr());
+        let at =
+            free.map_err(|e| Error::setup(format!("find a free port of {}", listen.ip()), e))?;
+        let folder = OwnFolder::fresh()?;
+        let sign = match &plan.ready {
+            ReadySign::Line(regex) => Some(line_sign(regex)?),
+            ReadySign::Port(_) => None,
+        };
+        let (output, ends) = CommandOutput::new(sign.as_ref())?;
+        let mut values = plan.values.clone();
+        values.server = at;
+        let command = client::command(plan, &values, &folder, ends)?;
+        let launched = LaunchedCommand::start(command).map_err(|e| plan.broke(&e.to_string()))?;
+        Ok(RunningServer { plan, at, launched, output, is_over: false, folder })
+    }
+
+    fn await_ready(&mut self, control: &UnixStream) -> Result<()> {
+        let give_up = Monotonic.now() + self.patience();
+        while !self.is_ready() {
+            if Monotonic.now() >= give_up {
+                return Err(self.unready());
+            }
+            let watched = [(control.as_fd(), libc::POLLIN), (self.launched.ended(), libc::POLLIN)];
+            let ready =
+                ready(watched, Some(LOOK)).map_err(|e| Error::setup("wait for a command", e))?;
+            if ready[0] {
+                return Err(Error::Interrupted);
+            }
+            if ready[1] {
+                return Err(self.ended_early());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the longest time until it is ready.
+    fn patience(&self) -> Nanos {
+        self.plan.timeout.min(UNTIL_READY)
+    }
+
+    fn is_ready(&self) -> bool {
+        match &self.plan.ready {
+            ReadySign::Port(Some(Port::Tcp)) => is_there(self.at.port(), Some(Port::Tcp)),
+            ReadySign::Port(Some(Port::Udp)) => is_there(self.at.port(), Some(Port::Udp)),
+            ReadySign::Port(None) => is_there(self.at.port(), None),
+            ReadySign::Line(_) => self.output.has_matched(),
+        }
+    }
+
+    fn unready(&self) -> Error {
+        let patience = self.patience();
+        let words = self.output.last_words();
+        let what = match &self.plan.ready {
+            ReadySign::Port(port) => {
+                let over = match port {
+                    Some(Port::Tcp) => "TCP",
+                    Some(Port::Udp) => "UDP",
+                    None => "TCP or UDP",
+                };
+                format!(
+                    "it did not listen at port {} over {over} within {patience}{words}; it has to listen at {{port}}, or `ready` and \
+                     `ready-line` say otherwise",
+                    self.at.port()
+                )
+            }
+            ReadySign::Line(line) => {
+                format!(
+                    "it printed no line that matches ready-line = `{line}` within {UNTIL_READY}"
+                )
+            }
+        };
+        self.plan.broke(&what)
+    }
+
+    fn ended_early(&mut self) -> Error {
+        let left = self.launched.left_behind().len();
+        let end = self.launched.how_ended();
+        if left == 0 {
+            self.output.await_end(UNTIL_SAID);
+        }
+        let what = match (end, left) {
+            (CommandEnd::Exit(0), 1..) => format!(
+                "it went into the background ({left} of its processes still run); start it in the foreground, as servers do with an \
+                 option of their own"
+            ),
+            _ => format!("it ended before it was ready ({end}){}", self.output.last_words()),
+        };
+        self.plan.broke(&what)
+    }
+
+    /// Waits until the work is over; returns the CPU time at its start.
+    fn see_through(&mut self, control: &mut UnixStream) -> Result<TreeTimes> {
+        let mut began = TreeTimes::read();
+        loop {
+            let ended = if self.is_over { control.as_fd() } else { self.launched.ended() };
+            let watched = [(control.as_fd(), libc::POLLIN), (ended, libc::POLLIN)];
+            let ready = ready(watched, None).map_err(|e| Error::setup("wait for a command", e))?;
+            if !ready[0] {
+                self.note_end()?;
+                continue;
+            }
+            match receive(control)? {
+                ToAgent::Start => began = TreeTimes::read(),
+                ToAgent::PeerFinished { .. } | ToAgent::Stop => return Ok(began),
+                ToAgent::CallOff => return Err(Error::Interrupted),
+                _ => {
+                    return Err(Error::peer(
+                        "control",
+                        "a server command is told to start or to stop",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Notes that it has ended by itself, which a server of one client may do.
+    fn note_end(&mut self) -> Result<()> {
+        let end = self.launched.how_ended();
+        if end == CommandEnd::Exit(0) {
+            self.is_over = true;
+            return Ok(());
+        }
+        self.output.await_end(UNTIL_SAID);
+        let words = self.output.last_words();
+        Err(self.plan.broke(&format!("it ended in the middle of a trial ({end}){words}")))
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let signal = match self.plan.stop {
+            StopSignal::Term => libc::SIGTERM,
+            StopSignal::Int => libc::SIGINT,
+            StopSignal::Kill => libc::SIGKILL,
+        };
+        let is_willing = self.launched.stop(signal, GRACE);
+        self.output.await_end(UNTIL_SAID);
+        match is_willing {
+            true => Ok(()),
+            false => Err(self.plan.broke(&format!(
+                "it did not end within {GRACE} of {}, and was killed; make it end at that signal, or write stop = \"SIGINT\" or \
+                 \"SIGKILL\" into the file",
+                self.plan.stop.name()
+            ))),
+        }
+    }
+}

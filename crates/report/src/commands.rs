@@ -1,0 +1,145 @@
+//! Commands as contenders: their programs with digests, builds that are the same file, and what a start costs.
+
+use super::document::{Block, Line, Section, Tone};
+use super::words;
+use crate::measurements::Unit;
+use deadheat_engine::result::outcome::{Entrant, EntrantCommands, Outcome};
+
+/// Hexadecimal digits of a digest that lines show.
+const DIGITS: usize = 12;
+
+/// Returns what a reader has to know at once: builds that are the same, and what a start costs.
+pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
+    let mut all = same_builds(outcome);
+    let starts: Vec<String> = pairs(outcome)
+        .filter_map(|(entrant, commands)| {
+            Some(format!(
+                "{} {}",
+                entrant.label,
+                words::figure(commands.start_ns? as f64, Unit::Nanos)
+            ))
+        })
+        .collect();
+    if !starts.is_empty() {
+        let text = format!("to start, connect, move one byte and end takes: {}", starts.join(", "));
+        all.push(Line::new(text, Tone::Plain));
+    }
+    all
+}
+
+/// Returns the section with all files.
+pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+    let mut all = lines(outcome);
+    for (entrant, commands) in pairs(outcome) {
+        let of = |key: &str| entrant.asked.get(key).map_or("", String::as_str);
+        let text =
+            format!("{}: client `{}`, server `{}`", entrant.label, of("client"), of("server"));
+        all.push(Line::new(text, Tone::Plain));
+        let mut shown = Vec::new();
+        for file in &commands.files {
+            let digest = file.sha256.get(..DIGITS).unwrap_or(&file.sha256);
+            let text = format!(
+                "{}: {}, {} bytes, SHA-256 {digest}…",
+                entrant.label, file.path, file.bytes
+            );
+            if !shown.contains(&text) {
+                shown.push(text);
+            }
+        }
+        all.extend(shown.into_iter().map(|text| Line::new(text, Tone::Aside)));
+    }
+    Section::new("Commands", vec![Block::Sentences(all)])
+}
+
+fn pairs(outcome: &Outcome) -> impl Iterator<Item = (&Entrant, &EntrantCommands)> {
+    outcome.contenders.iter().filter_map(|entrant| Some((entrant, entrant.commands.as_deref()?)))
+}
+
+/// Returns a line for each two contenders of the same commands whose programs have other names and the same content.
+fn same_builds(outcome: &Outcome) -> Vec<Line> {
+    let all: Vec<_> = pairs(outcome).collect();
+    let twos = all
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
+    let same = twos.filter(|((one, ours), (other, theirs))| {
+        let is_other =
+            ["client", "server"].into_iter().any(|end| program(one, end) != program(other, end));
+        let paths = |commands: &EntrantCommands| -> Vec<String> {
+            commands.files.iter().map(|file| file.path.clone()).collect()
+        };
+        (is_other || paths(ours) != paths(theirs))
+            && digests(ours) == digests(theirs)
+            && !ours.files.is_empty()
+    });
+    same.map(|((one, _), (other, _))| {
+        let text = format!(
+            "{} and {} are the same build: all their files have the same SHA-256",
+            one.label, other.label
+        );
+        Line::new(text, Tone::Bad)
+    })
+    .collect()
+}
+
+fn digests(commands: &EntrantCommands) -> Vec<&str> {
+    commands.files.iter().map(|file| file.sha256.as_str()).collect()
+}
+
+/// Returns the program of a command, with the variables filled in.
+fn program(entrant: &Entrant, end: &str) -> String {
+    let command = entrant.asked.get(end).map_or("", String::as_str);
+    let first = command.split_whitespace().next().unwrap_or_default().to_owned();
+    let variables =
+        entrant.asked.iter().filter_map(|(key, value)| Some((key.strip_prefix("set.")?, value)));
+    variables.fold(first, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::contract::Side;
+    use deadheat_engine::race::testing;
+    use deadheat_engine::trial::between::commands::ProgramFile;
+
+    fn with(outcome: &mut Outcome, at: usize, bin: &str, sha256: &str) {
+        let entrant = &mut outcome.contenders[at];
+        entrant.label = format!("pair bin={bin}");
+        let asked = [("client", "{bin} -c"), ("server", "{bin} -s"), ("set.bin", bin)];
+        entrant.asked =
+            BTreeMap::from(asked.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let file = ProgramFile {
+            side: Side::Near,
+            path: bin.to_owned(),
+            bytes: 7,
+            sha256: sha256.repeat(64),
+        };
+        entrant.commands =
+            Some(Box::new(EntrantCommands { files: vec![file], start_ns: Some(2_500_000) }));
+    }
+
+    fn shown(outcome: &Outcome) -> String {
+        lines(outcome).into_iter().map(|line| line.text + "\n").collect()
+    }
+
+    #[test]
+    fn two_builds_that_are_one_file_are_named_and_a_start_has_its_cost() {
+        let mut outcome = testing::outcome(3);
+        assert_eq!(shown(&outcome), "");
+        with(&mut outcome, 0, "old", "a");
+        with(&mut outcome, 1, "new", "b");
+        let said = shown(&outcome);
+        assert!(!said.contains("same build"), "{said}");
+        assert!(said.contains("pair bin=old 2.50 ms, pair bin=new 2.50 ms"), "{said}");
+        with(&mut outcome, 1, "new", "a");
+        let said = shown(&outcome);
+        assert!(said.contains("pair bin=old and pair bin=new are the same build"), "{said}");
+        // The same program with another option is no copy.
+        let same = outcome.contenders[0].clone();
+        outcome.contenders[1].asked.clone_from(&same.asked);
+        outcome.contenders[1].commands = same.commands;
+        assert!(!shown(&outcome).contains("same build"));
+    }
+}

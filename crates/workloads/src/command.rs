@@ -1,0 +1,267 @@
+//! Commands of others, and any figures that they print: each end runs its command once, and a trial is as long as the near
+//! one takes.
+//!
+//! The figures and how they are read stand in the file of the commands. The race hands their names, units and better ends
+//! in with `figures`, so that a result is read without that file. Every pair has the figure `time`: from the start of the
+//! near command to its end.
+
+use crate::contract::{Action, Guarantees, Lane, PeerKind, Service};
+use crate::error::{Error, Result};
+use crate::measurements::{Better, Role};
+use crate::spec::typed::{Optional, Text};
+use crate::spec::{Key, Kind, Settings, Spec, plain};
+use crate::time::Nanos;
+use crate::units::Bytes;
+use crate::workload::programs::{FIGURE, FIGURES, FiguresAsked, TIME_TAKEN};
+use crate::workload::setting::{filled, spoken};
+use crate::workload::theory::{Conditions, Prediction};
+use crate::workload::{
+    Endpoint, EndpointReport, FlowEvent, Info, Measurements, Part, ProgramFigure, ProgramWork,
+    Reports, Setting, Standing, Task, TaskInfo, Workload,
+};
+
+/// The workload.
+pub(super) struct Command;
+
+static INFO: Info = Info {
+    id: "command",
+    label: "command",
+    summary: "commands of others as contenders (cmd:file=PATH), and any figure that they print",
+    keys: KEYS,
+};
+
+const KEYS: &[Key] = &[CLAIM.key(), ALL_FIGURES.key(), TIME.key(), BYTES.key()];
+
+const CLAIM: Text = Text::form(
+    FIGURE,
+    Kind::Own { form: "NAME", check: |_| Ok(()), refers: plain },
+    "figure that the claim is about; the first where it is not given",
+);
+
+const ALL_FIGURES: Text = Text::form(
+    FIGURES,
+    Kind::Own {
+        form: "NAME:UNIT:higher|lower[+…]",
+        check: |typed| all(typed).map(drop),
+        refers: plain,
+    },
+    "figures of the contenders, which a race fills in",
+)
+.or(TIME_TAKEN);
+
+const TIME: Optional<Nanos> =
+    Optional::span("time", (1_000_000, 86_400 * 1_000_000_000), "value of {seconds}");
+
+const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50), "value of {bytes}");
+
+/// Longest time that a trial may take; a file sets a shorter one.
+const LONGEST: Nanos = Nanos::from_secs(86_400);
+
+impl Workload for Command {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn task(&self, spec: &Spec, _: &Setting) -> Result<Box<dyn Task>> {
+        let settings = Settings::check(spec, KEYS)?;
+        let mut figures = all(settings.text_of(&ALL_FIGURES).unwrap_or(TIME_TAKEN))?;
+        if let Some(claim) = settings.text_of(&CLAIM) {
+            let at = figures.iter().position(|figure| figure.name == claim).ok_or_else(|| {
+                let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+                crate::error::unknown("figure", claim, &names)
+            })?;
+            figures[..=at].rotate_right(1);
+        }
+        let asked = FiguresAsked {
+            time: settings.find(&TIME),
+            bytes: settings.find(&BYTES).map(|bytes| bytes.0),
+            figures,
+        };
+        Ok(Box::new(CommandTask { info: facts(&settings, asked) }))
+    }
+}
+
+/// Reads a list of figures.
+fn all(typed: &str) -> Result<Vec<ProgramFigure>> {
+    let figures: Vec<ProgramFigure> =
+        typed.split('+').map(ProgramFigure::parse).collect::<Result<_>>()?;
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        Some((_, twice)) => Err(Error::usage(format!("two figures have the name `{twice}`"))),
+        None => Ok(figures),
+    }
+}
+
+fn facts(settings: &Settings, asked: FiguresAsked) -> TaskInfo {
+    let role = |at| if at == 0 { Role::Claim } else { Role::Descriptive };
+    let metrics = asked.figures.iter().enumerate().map(|(at, figure)| figure.metric(role(at)));
+    let metrics: Vec<_> = metrics.collect();
+    let claim = asked.figures.first();
+    let better = claim.map_or("", |figure| match figure.better {
+        Better::Higher => ", higher is better",
+        Better::Lower => "",
+    });
+    let what = metrics.first().map_or("", |metric| metric.label.as_str());
+    let length = asked.time.map(|time| format!(", {}", spoken(time))).unwrap_or_default();
+    let amount = asked.bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
+    TaskInfo {
+        headline: format!("commands, {what} of each run{length}{amount}{better}"),
+        spec: filled(INFO.id, settings, [] as [(&str, String); 0]),
+        flows: vec![None],
+        largest_message: 64,
+        longest: LONGEST,
+        metrics,
+        programs: ProgramWork::Figures(asked),
+        ..TaskInfo::default()
+    }
+}
+
+struct CommandTask {
+    info: TaskInfo,
+}
+
+impl Task for CommandTask {
+    fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    fn lanes(&self, promised: &Guarantees) -> Vec<Service> {
+        vec![promised.service]
+    }
+
+    fn misfit(&self, _: &Guarantees, peer: PeerKind) -> Option<String> {
+        self.info.programs.misfit(peer)
+    }
+
+    fn theory(&self, _: &Conditions<'_>) -> Vec<Prediction> {
+        Vec::new()
+    }
+
+    fn half(&self, _: Part) -> Box<dyn Endpoint> {
+        Box::new(NoEnd)
+    }
+
+    fn conclude(&self, reports: &Reports<'_>) -> Measurements {
+        let figures = reports.near.first().map(|half| half.figures.clone()).unwrap_or_default();
+        let lacking = self.info.metrics.iter().find(|metric| !figures.contains_key(&metric.name));
+        Measurements {
+            why_invalid: lacking.map(|metric| format!("no {} was reported", metric.label)),
+            metrics: figures,
+            ..Measurements::default()
+        }
+    }
+}
+
+/// End of work that no connection of ours carries: it only fails.
+struct NoEnd;
+
+impl Endpoint for NoEnd {
+    fn poll(&mut self, _: Nanos, _: &mut [u8]) -> Action {
+        Action::Fail
+    }
+
+    fn on_sent(&mut self, _: Nanos) {}
+
+    fn on_message(&mut self, _: Nanos, _: Lane, _: &[u8]) {}
+
+    fn on_event(&mut self, _: Nanos, _: FlowEvent) {}
+
+    fn failure(&mut self) -> Option<Error> {
+        Some(Error::usage("commands do this work, and no connection carries it"))
+    }
+
+    fn has_sent_all(&self) -> bool {
+        true
+    }
+
+    fn standing(&mut self, _: Nanos) -> Standing {
+        Standing::default()
+    }
+
+    fn report(&mut self, _: Nanos) -> EndpointReport {
+        EndpointReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::contract::Guarantees;
+    use crate::workload::Clocks;
+
+    use super::*;
+
+    fn task(typed: &str) -> Box<dyn Task> {
+        let spec = Spec::parse(typed).unwrap();
+        Command.task(&spec, &Setting::LOOPBACK).unwrap()
+    }
+
+    fn refusal(typed: &str) -> String {
+        let spec = Spec::parse(typed).unwrap();
+        match Command.task(&spec, &Setting::LOOPBACK) {
+            Ok(_) => panic!("{typed} must be refused"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_claim_is_about_the_first_figure_or_the_named_one() {
+        let names = |typed: &str| -> Vec<(String, Role)> {
+            let task = task(typed);
+            let metrics = &task.info().metrics;
+            metrics.iter().map(|metric| (metric.name.clone(), metric.role)).collect()
+        };
+        assert_eq!(names("command"), [("time_ns".to_owned(), Role::Claim)]);
+        let both = "figures=rate:Mbit/s:higher+time:s:lower";
+        assert_eq!(names(&format!("command:{both}"))[0], ("rate_bps".to_owned(), Role::Claim));
+        let named = names(&format!("command:figure=time,{both}"));
+        assert_eq!(named[0], ("time_ns".to_owned(), Role::Claim));
+        assert_eq!(named[1], ("rate_bps".to_owned(), Role::Descriptive));
+        assert!(refusal(&format!("command:figure=tim,{both}")).contains("did you mean `time`?"));
+        assert!(refusal("command:figures=a:s:lower+a:ms:lower").contains("two figures"));
+    }
+
+    #[test]
+    fn what_is_written_down_gives_the_same_work() {
+        for typed in
+            ["command", "command:figure=time,figures=rate:Mbit/s:higher+time:s:lower,time=2s"]
+        {
+            let first = task(typed);
+            let again = task(&first.info().spec.to_string());
+            assert_eq!(again.info().metrics, first.info().metrics);
+            assert_eq!(again.info().programs, first.info().programs);
+            assert_eq!(again.info().spec, first.info().spec);
+        }
+    }
+
+    #[test]
+    fn only_commands_do_it() {
+        let why = task("command").misfit(&Guarantees::BYTE_STREAM, PeerKind::Process).unwrap();
+        assert!(why.contains("cmd:file=PATH"), "{why}");
+        assert_eq!(task("command").misfit(&Guarantees::BYTE_STREAM, PeerKind::Command), None);
+    }
+
+    #[test]
+    fn a_figure_that_is_missing_makes_a_trial_invalid() {
+        let task = task("command:figures=rate:Mbit/s:higher");
+        let half = |figures: &[(&str, f64)]| EndpointReport {
+            figures: figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            ..EndpointReport::default()
+        };
+        let conclude = |near: &[EndpointReport]| {
+            task.conclude(&Reports {
+                near,
+                far: &[],
+                near_conns: &[],
+                far_conns: &[],
+                guarantees: &Guarantees::BYTE_STREAM,
+                clocks: Clocks::Shared,
+            })
+        };
+        let found = conclude(&[half(&[("rate_bps", 5.0)])]);
+        assert_eq!(found.metrics, BTreeMap::from([("rate_bps".to_owned(), 5.0)]));
+        assert_eq!(found.why_invalid, None);
+        assert_eq!(conclude(&[half(&[])]).why_invalid.unwrap(), "no rate was reported");
+    }
+}

@@ -1,0 +1,269 @@
+//! Commands as contenders: a server and a client of anyone's, on loopback and between namespaces, and everything that can be
+//! wrong with them. Most are tests/network/pair.py.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
+#![allow(clippy::print_stdout)] // A test that is skipped says why.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use deadheat::path::emulator::Emulator;
+use serde_json::Value;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/network/pair.py");
+
+fn deadheat(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
+    command.args(args).current_dir(folder).env("TMPDIR", folder).env_remove("DEADHEAT_HISTORY");
+    command.output().unwrap()
+}
+
+/// Writes the file of a pair into a folder.
+fn write(folder: &Path, name: &str, server: &str, client: &str, more: &str) {
+    let fill = |command: &str| command.replace("PAIR", &format!("python3 {SCRIPT}"));
+    let text =
+        format!("server = '''{}'''\nclient = '''{}'''\n{more}\n", fill(server), fill(client));
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+const SERVER: &str = "PAIR serve {host} {port} {dir}/got";
+const CLIENT: &str = "PAIR send {host} {port} {bytes}";
+/// SHA-256 of 300,000 zeros, by sha256sum(1).
+const ZEROS: &str = "886715e4051e827f4fe215df3053af3f85ad0d352db2c829c7487af6d78efe30";
+/// Server that ignores SIGTERM.
+const STUBBORN: &str = "python3 -c 'import signal, socket, time; signal.signal(15, signal.SIG_IGN); \
+                        s = socket.create_server((\"{host}\", {port})); time.sleep(60)'";
+const RECEIVED: &str = "received = 'got'";
+
+fn raced(folder: &Path, contenders: &[&str], rest: &[&str]) -> Value {
+    let fixed = ["--idle", "host", "--blocks", "1", "-o", "race.json"];
+    let output = deadheat(folder, &[&["race"], contenders, rest, &fixed].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = std::fs::read(folder.join("race.json")).unwrap_or_else(|_| panic!("{said}"));
+    std::fs::remove_file(folder.join("race.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Returns what a race that cannot be says, in one line.
+fn refused(folder: &Path, args: &[&str]) -> String {
+    let output = deadheat(folder, &[&["race", "--idle", "host", "--blocks", "1"], args].concat());
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn trials(result: &Value, contender: u64) -> Vec<Value> {
+    let all = result["trials"].as_array().unwrap();
+    all.iter().filter(|trial| trial["contender"] == contender).cloned().collect()
+}
+
+/// Returns the processes and folders that a race has left behind.
+fn left(folder: &Path) -> Vec<PathBuf> {
+    let mark = folder.to_str().unwrap();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| {
+        let read = |name| std::fs::read(path.join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&read("environ")).contains(mark)
+    };
+    let folders = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let folders = folders.filter(|path| path.to_string_lossy().contains("deadheat-command"));
+    all.filter(is_ours).chain(folders).collect()
+}
+
+fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+}
+
+#[test]
+fn commands_move_bytes_beside_tcp_on_loopback_and_between_namespaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "pair.toml", SERVER, CLIENT, RECEIVED);
+    let can = Emulator::possible().is_ok();
+    if !can {
+        println!("skipped between namespaces: {}", Emulator::possible().unwrap_err());
+    }
+    for (path, least_ms) in
+        [("loopback", 0), ("delay=10ms", 60)].into_iter().take(if can { 2 } else { 1 })
+    {
+        let result = raced(
+            folder,
+            &["cmd:file=pair.toml", "tcp"],
+            &["-w", "bulk:bytes=300kB", "--path", path],
+        );
+        let entrant = &result["contenders"][0];
+        assert_eq!(
+            (entrant["label"].as_str(), entrant["transport"].as_str()),
+            (Some("pair"), Some("cmd"))
+        );
+        let files = entrant["commands"]["files"].as_array().unwrap();
+        assert!(files.iter().any(|file| file["path"] == SCRIPT), "{files:?}");
+        assert!(files.iter().all(|file| file["sha256"].as_str().unwrap().len() == 64));
+        let start = count(&entrant["commands"]["start_ns"]);
+        assert!(start > 1_000_000 * least_ms, "three round trips: {start}");
+        let work = result["asked"]["workload"].as_str().unwrap();
+        assert!(work.contains("connect=timed"), "tcp is timed from its connection on: {work}");
+        for trial in trials(&result, 0) {
+            let took = count(&trial["command"]["took_ns"]);
+            assert!(took > 1_000_000 * least_ms, "{trial}");
+            // Confirmed by the end of the client.
+            let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
+            assert!((goodput * took as f64 / 8e9 - 300_000.0).abs() < 1.0, "{goodput} in {took}");
+            let received = &trial["far_command"]["received"];
+            assert_eq!(count(&received["bytes"]), 300_000);
+            assert_eq!(received["sha256"], ZEROS);
+            assert_eq!(trial["ledger"]["up"]["delivered"], 300_000);
+            assert!(count(&trial["cost"]["cpu_ns"]) > 0 && count(&trial["far_cost"]["cpu_ns"]) > 0);
+        }
+    }
+    assert_eq!(left(folder), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let figures = "[set]\nscript = '/no/such'\n\
+        [[figure]]\nname = 'seconds'\nunit = 's'\npointer = '/sum/seconds'\n\
+        [[figure]]\nname = 'wait'\nunit = 'ms'\nregex = '^took (?<wait>[0-9.]+) ms$'\nin = 'stderr'\n\
+        [[figure]]\nname = 'rate'\nof = 'goodput'";
+    let (server, client) =
+        ("python3 {script} serve {host} {port}", "python3 {script} send {host} {port} {bytes}");
+    write(folder, "pair.toml", server, client, figures);
+    let copies = ["old.py", "new.py"].map(|name| {
+        let copy = folder.join(name);
+        std::fs::copy(SCRIPT, &copy).unwrap();
+        format!("cmd:file=pair.toml,set=script={}", copy.display())
+    });
+    let both: Vec<&str> = copies.iter().map(String::as_str).collect();
+    let result = raced(folder, &both, &["-w", "command:bytes=10kB"]);
+    let metrics: Vec<&str> = result["metrics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|metric| metric["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(metrics, ["seconds_ns", "wait_ns", "rate_bps", "time_ns"]);
+    for trial in trials(&result, 1) {
+        let of = |name: &str| trial["metrics"][name].as_f64().unwrap();
+        assert!((of("seconds_ns") - of("wait_ns")).abs() < 1e6, "one time in two units: {trial}");
+        assert!(of("time_ns") > of("seconds_ns") && of("rate_bps") > 0.0, "{trial}");
+    }
+    let labels = [0, 1].map(|at| result["contenders"][at]["label"].as_str().unwrap().to_owned());
+    assert!(labels[0].starts_with("pair script=") && labels[0] != labels[1], "{labels:?}");
+    std::fs::write(folder.join("race.json"), result.to_string()).unwrap();
+    let report = deadheat(folder, &["report", "race.json"]);
+    let shown = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(
+        shown.split_whitespace().collect::<Vec<_>>().join(" ").contains("are the same build"),
+        "{shown}"
+    );
+    // A claim about another figure of the file.
+    let result = raced(folder, &both[..1], &["-w", "command:bytes=10kB,figure=rate"]);
+    assert_eq!(result["metrics"][0]["name"], "rate_bps");
+}
+
+const SERVES: &str = "PAIR serve {host} {port}";
+const POINTER: &str = "[[figure]]\nname = 'a'\nunit = 's'\npointer = '/sum/unit'";
+const PATTERN: &str = "[[figure]]\nname = 'a'\nunit = 's'\nregex = '(?<a>[0-9]+) parsecs'";
+
+/// Server, client, further lines of the file, and parts of what is said.
+const WRONG: &[(&str, &str, &str, &[&str])] = &[
+    (
+        "sleep {port}",
+        CLIENT,
+        "timeout = '200ms'",
+        &["pair.toml:1: server", "did not listen at port"],
+    ),
+    ("sh -c 'sleep 60 & exit 0' {port}", CLIENT, "", &["pair.toml:1:", "went into the background"]),
+    (SERVES, "sh -c 'kill -9 $$' {port} {bytes}", "", &["pair.toml:2: client", "signal 9"]),
+    (SERVES, CLIENT, POINTER, &["pair.toml:4: figure in stdout", "of the text \"s\""]),
+    (
+        "sh -c 'echo no such option >&2; exit 3' {port}",
+        CLIENT,
+        "",
+        &["exit status 3", "no such option"],
+    ),
+    (
+        "sleep {port}",
+        CLIENT,
+        "ready-line = '^up$'\ntimeout = '200ms'",
+        &["no line that matches ready-line"],
+    ),
+    (SERVES, "sh -c 'exit 7' {port} {bytes}", "", &["exit status 7", "printed nothing"]),
+    (
+        SERVES,
+        "sh -c 'sleep 60 & exit 0' {port} {bytes}",
+        "",
+        &["left 1 of its processes in the background"],
+    ),
+    (SERVES, "sleep 6{port}{bytes}", "timeout = '2s'", &["still ran after 2.00 s", "timeout ="]),
+    (SERVES, CLIENT, PATTERN, &["pair.toml:4: figure in stdout", "matches nothing there"]),
+    (
+        SERVES,
+        "sh -c 'head -c 100000000 /dev/zero' {port} {bytes}",
+        POINTER,
+        &["the first 1.05 MB are read"],
+    ),
+    (SERVES, CLIENT, RECEIVED, &["received = `got`", "{dir}/got"]),
+    (
+        STUBBORN,
+        "sh -c true {port} {bytes}",
+        "",
+        &["did not end within 1.00 s of SIGTERM", "stop ="],
+    ),
+];
+
+#[test]
+fn what_commands_do_wrong_is_named_with_file_and_line_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // The rest with `make soak`.
+    let most = if std::env::var_os("DEADHEAT_ALL_CELLS").is_some() { WRONG.len() } else { 4 };
+    for (server, client, more, expected) in &WRONG[..most] {
+        write(folder, "pair.toml", server, client, more);
+        let work = if more.contains("figure") { "command:bytes=10kB" } else { "bulk:bytes=10kB" };
+        let said = refused(folder, &["cmd:file=pair.toml", "-w", work]);
+        for part in *expected {
+            assert!(said.contains(part), "{server} / {client}: `{part}` is missing in: {said}");
+        }
+        assert_eq!(left(folder), Vec::<PathBuf>::new(), "{server} / {client}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // A command that runs leaves a file.
+    write(
+        folder,
+        "pair.toml",
+        "touch ran {port}",
+        "touch ran {port} {bytes}",
+        "direction = 'down'",
+    );
+    let pair = "cmd:file=pair.toml";
+    for (args, expected) in [
+        (&[pair, "-w", "ping"][..], "do work of their own"),
+        (&[pair, "-w", "bulk:time=1s"], "give bytes"),
+        (&[pair, "-w", "bulk:bytes=1MB"], "write direction=down"),
+        (&[pair, "-w", "bulk:bytes=1MB,direction=down,streams=2"], "leave out streams"),
+        (&[pair, "-w", "command"], "write bytes=10MB"),
+        (&[pair, "-w", "command:bytes=1MB,figure=goodput"], "unknown figure `goodput`"),
+        (&["tcp", "-w", "command"], "write cmd:file=PATH"),
+        (
+            &[pair, "-w", "command:bytes=1MB", "--to", "127.0.0.1"],
+            "runs no command that a client names",
+        ),
+        (&[pair, "-w", "command:bytes=1MB", "--explain"], "leave it out"),
+        (&[pair, "-w", "command:bytes=1MB", "--path", "sim:delay=5ms"], "virtual time"),
+        (&["cmd:file=pair.toml,set=bin=x", "-w", "command:bytes=1MB"], "unknown variable to set"),
+        (&["mix:a=cmd:file=pair.toml,b=tcp", "-w", "streams"], "`"),
+    ] {
+        let said = refused(folder, args);
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    assert!(!folder.join("ran").exists());
+    assert_eq!(left(folder), Vec::<PathBuf>::new());
+}
