@@ -8,7 +8,7 @@ use crate::content::entrant;
 use crate::document::{Cell, Column, Section, Table, Tone};
 use crate::markdown::{escape, render_section, render_table};
 use crate::results::Bound;
-use crate::{Report, ReportInput, Style, brief, evidence, words};
+use crate::{Report, ReportInput, Style, brief, commands, evidence, words};
 use deadheat_base::error::Result;
 use deadheat_contract::measurements::{Better, Metric};
 use deadheat_engine::analysis::against::{AgainstClaim, against};
@@ -303,14 +303,41 @@ fn differing(base: &Entrant, own: &Entrant) -> Vec<(String, String, String)> {
             (format!("{key}{end}"), of(olds), of(news))
         }));
     }
+    facts.extend(files(base, own));
     facts.retain(|(_, old, new)| old != new);
     facts
 }
 
+/// Returns the files of two contenders that are commands: name, length and digest of each, in the order of the commands.
+fn files(base: &Entrant, own: &Entrant) -> Vec<(String, String, String)> {
+    let of = |entrant: &Entrant| -> Vec<(String, String)> {
+        let files = entrant.commands.iter().flat_map(|commands| &commands.files);
+        let shown = files.map(|file| {
+            let name = file.path.rsplit('/').next().unwrap_or_default().to_owned();
+            (name, format!("{} bytes, SHA-256 {}", file.bytes, file.sha256))
+        });
+        let mut all: Vec<(String, String)> = shown.collect();
+        all.dedup();
+        all
+    };
+    let (olds, news) = (of(base), of(own));
+    let none = || words::NOTHING.to_owned();
+    (0..olds.len().max(news.len()))
+        .map(|at| {
+            let (old, new) = (olds.get(at), news.get(at));
+            let name = new.or(old).map_or_else(String::new, |(name, _)| name.clone());
+            let text =
+                |file: Option<&(String, String)>| file.map_or_else(none, |file| file.1.clone());
+            (format!("file {name}"), text(old), text(new))
+        })
+        .collect()
+}
+
 /// Returns the sections on which a judgement of a race rests.
 fn evidence_of(race: &Outcome) -> String {
-    let sections: [Option<Section>; 7] = [
+    let sections: [Option<Section>; 8] = [
         evidence::control(race),
+        commands::section(race),
         evidence::regimes(race),
         evidence::differences(race),
         evidence::warnings(race),
@@ -328,4 +355,34 @@ fn evidence_of(race: &Outcome) -> String {
 /// Folds text below a line that opens it. GitHub renders Markdown in it after an empty line.
 fn fold(summary: &str, text: &str) -> String {
     format!("<details><summary>{}</summary>\n\n{text}\n\n</details>", escape(summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deadheat_contract::contract::Side;
+    use deadheat_engine::race::testing;
+    use deadheat_engine::result::outcome::EntrantCommands;
+    use deadheat_engine::trial::between::commands::ProgramFile;
+
+    #[test]
+    fn builds_are_told_apart_by_their_digests() {
+        let mut race = testing::outcome(2);
+        for (at, digest) in ["a", "b"].into_iter().enumerate() {
+            let file = |name: &str, digest: &str| ProgramFile {
+                side: Side::Near,
+                path: format!("/tree-{at}/{name}"),
+                bytes: 7,
+                sha256: digest.repeat(8),
+            };
+            let files = vec![file("client", digest), file("key.pem", "c")];
+            race.contenders[at].commands =
+                Some(Box::new(EntrantCommands { files, start_ns: None }));
+        }
+        let text = render(&FirstJudgement::of(&[&race]));
+        let changed = "- file client: 7 bytes, SHA-256 aaaaaaaa → 7 bytes, SHA-256 bbbbbbbb";
+        assert!(text.contains(changed), "{text}");
+        assert!(!text.contains("file key.pem"), "{text}");
+        assert!(text.starts_with("<!-- deadheat verdict=doubtful -->\n"), "{text}");
+    }
 }
