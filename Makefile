@@ -74,6 +74,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked
 	scripts/iperf3-matrix.sh
+	scripts/pull-request.sh
 	DEADHEAT=target/release/deadheat scripts/pairs.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 

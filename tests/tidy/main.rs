@@ -2,6 +2,7 @@
 //! a test of its own, which shows that it finds something in a small bad input.
 #![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
+mod action;
 mod docs;
 mod examples;
 mod facts;
@@ -124,4 +125,9 @@ fn the_fuzzers_seeds_are_understood() {
 #[test]
 fn the_page_on_transports_of_ones_own_has_the_code_of_the_example() {
     examples::own_transport(root());
+}
+
+#[test]
+fn the_action_runs_scripts_and_puts_no_input_into_a_shell() {
+    hold("action.yml", action::check(root()));
 }

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# builds.sh: second step of action.yml. Checks the revision DEADHEAT_BASE out to $DEADHEAT_WORK/base and the revision that is there to
+# $DEADHEAT_WORK/head, and runs DEADHEAT_BUILD (make) in each. Both are fresh, and their names have the same length: a program's arguments and
+# environment lie on its stack, and move what lies below it.
+set -euo pipefail
+
+work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
+base="${DEADHEAT_BASE:?DEADHEAT_BASE: the branch or revision to compare with}"
+build="${DEADHEAT_BUILD:-make}"
+
+if ! revision="$(git rev-parse --verify --quiet --end-of-options "$base^{commit}")"; then
+  # A checkout of a job has one commit.
+  git fetch --quiet --no-tags --depth 1 origin -- "$base"
+  revision="$(git rev-parse --verify FETCH_HEAD)"
+fi
+mkdir -p "$work"
+for side in base head; do
+  [ "$side" = base ] || revision="$(git rev-parse --verify HEAD)"
+  rm -rf "${work:?}/$side"
+  git worktree prune
+  git worktree add --quiet --detach "$work/$side" "$revision"
+  echo "builds.sh: $side is $revision"
+  (cd "$work/$side" && bash -euo pipefail -c "$build")
+done

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# race.sh: third step of action.yml. Races the two builds in $DEADHEAT_WORK over each path of DEADHEAT_PATHS (one a line), all within
+# DEADHEAT_MINUTES, and judges the head against the base. Writes the comment to $DEADHEAT_WORK/comment.md, and to the summary and the
+# outputs of a job where there is one. Its exit code is that of the gate: 0 nothing is worse, 3 the races are not trusted, 5 worse.
+set -euo pipefail
+
+work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
+pair="${DEADHEAT_PAIR:?DEADHEAT_PAIR: the file with the two commands, in the repository}"
+workload="${DEADHEAT_WORKLOAD:-bulk:bytes=10MB}"
+margin="${DEADHEAT_MARGIN:-5%}"
+minutes="${DEADHEAT_MINUTES:-8}"
+deadheat="$work/bin/deadheat"
+
+paths=()
+while IFS= read -r path; do
+  path="${path#"${path%%[![:space:]]*}"}"
+  path="${path%"${path##*[![:space:]]}"}"
+  [ -z "$path" ] || paths+=("$path")
+done <<<"${DEADHEAT_PATHS:-loopback}"
+beside=()
+read -r -a beside <<<"${DEADHEAT_BESIDE:-}"
+if ! [[ "$minutes" =~ ^[1-9][0-9]{0,3}$ ]]; then
+  echo "race.sh: $minutes minutes; write a whole number, such as 8 (input: minutes)" >&2
+  exit 2
+fi
+budget=$((minutes * 60 / ${#paths[@]}))
+
+# Emulated paths take rights that some hosts give to root alone; a hosted runner gives them without a password.
+as=()
+if [ "$(id -u)" -ne 0 ] && [ "${DEADHEAT_SUDO:-yes}" = yes ] && sudo -n true 2>/dev/null; then
+  as=(sudo -n)
+fi
+
+# The file with the commands is that of the base, so that a change under test cannot change how it is measured; where the base has
+# none, that of the head.
+file="$work/base/$pair"
+[ -e "$file" ] || file="$work/head/$pair"
+if ! [ -e "$file" ]; then
+  echo "race.sh: neither revision has a file $pair with the two commands (input: pair)" >&2
+  exit 2
+fi
+
+rm -rf "${work:?}/results"
+mkdir -p "$work/results"
+number=0
+for path in "${paths[@]}"; do
+  number=$((number + 1))
+  result="$work/results/$(printf '%02d' "$number").json"
+  echo "race.sh: $path, at most $budget s"
+  code=0
+  "${as[@]}" "$deadheat" race \
+    "cmd:file=$file,set=tree=$work/base,label=base" "cmd:file=$file,set=tree=$work/head,label=head" "${beside[@]}" \
+    --workload "$workload" --path "$path" --margin "$margin" --budget "${budget}s" \
+    --gate first --gate-races "${#paths[@]}" --quiet --output "$result" || code=$?
+  case "$code" in
+  # The judgement of all races together follows; an exit code of one is not it.
+  0 | 3 | 4 | 5) ;;
+  *) exit "$code" ;;
+  esac
+done
+[ "${#as[@]}" -eq 0 ] || "${as[@]}" chown -R "$(id -u):$(id -g)" "$work/results"
+
+verdict=0
+"$deadheat" report "$work"/results/*.json --format comment --gate first --output "$work/comment.md" || verdict=$?
+case "$verdict" in
+0 | 3 | 5) ;;
+*) exit "$verdict" ;;
+esac
+mark="$(head -n 1 "$work/comment.md")"
+value() { sed -nE "s/^<!-- deadheat .*\\b$1=([a-z0-9.]+).*/\\1/p" <<<"$mark"; }
+if [ -n "${GITHUB_OUTPUT:-}" ]; then
+  {
+    echo "verdict=$(value verdict)"
+    echo "ratio=$(value ratio)"
+    echo "comment=$work/comment.md"
+    echo "results=$work/results"
+  } >>"$GITHUB_OUTPUT"
+fi
+[ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$work/comment.md" >>"$GITHUB_STEP_SUMMARY"
+exit "$verdict"
