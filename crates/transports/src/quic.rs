@@ -21,6 +21,9 @@ use crate::transport::{Conn, Dial, Info, identity, options};
 use crate::units::Bytes;
 use end::QuicEnd;
 use layer::Layer;
+use machine::QuicMachine;
+use quinn::QuinnMachine;
+use terms::Configuration;
 
 mod acknowledged;
 mod application;
@@ -29,9 +32,13 @@ mod end;
 mod frames;
 pub(super) mod lanes;
 pub(super) mod layer;
+pub(super) mod machine;
 mod qlog;
+mod quinn;
 mod setup;
+pub(super) mod shape;
 mod tap;
+pub(super) mod terms;
 
 #[cfg(feature = "quic-s2n")]
 pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
@@ -222,18 +229,22 @@ impl Userspace for QuicDatagram {
     }
 }
 
-/// Opens one end of a connection with `layer` between it and its lanes.
-pub(super) fn open(id: &str, layer: &Layer, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
-    Ok(Box::new(end_of(id, layer, opening, None)?))
+/// Opens one end of a connection of quinn, with `layer` between it and its lanes.
+pub(super) fn open(
+    id: &str,
+    layer: &Layer<quinn_proto::Connection>,
+    opening: &Opening<'_>,
+) -> Result<Box<dyn Protocol>> {
+    Ok(Box::new(end_of::<QuinnMachine>(id, layer, opening, None)?))
 }
 
-/// Opens one end of a connection, to a program of others if one is named.
-fn end_of(
+/// Opens one end of a connection of a library, to a program of others if one is named.
+pub(super) fn end_of<M: QuicMachine>(
     id: &str,
-    layer: &Layer,
+    layer: &Layer<M::Connection>,
     opening: &Opening<'_>,
     others: Option<&TrustedName>,
-) -> Result<QuicEnd> {
+) -> Result<QuicEnd<M>> {
     let payload = opening.mtu.saturating_sub(opening.headers());
     let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
         // The least that quinn guarantees of a packet (`Datagrams::max_size`).
@@ -253,10 +264,12 @@ fn end_of(
     let qlog = opening.knobs.text_of(&QLOG).map(|file| qlog::Qlog::create(file, opening));
     let qlog =
         qlog.transpose().map_err(|e| Error::setup(format!("write the qlog of `{id}`"), e))?;
-    let tap = qlog.as_ref().map(qlog::Qlog::tap);
-    let setup = setup::QuicSetup::new(layer, opening, [payload, least], others, tap);
-    let setup = setup.map_err(|e| {
+    let tap = qlog.as_ref().map(qlog::Qlog::tap).cloned();
+    let mut configuration = Configuration::new(&M::OWN, layer, opening, [payload, least], others);
+    configuration.tap = tap;
+    let machine = M::new(&configuration).map_err(|e| {
         Error::setup(format!("set up the encryption of `{id}`"), std::io::Error::other(e))
     })?;
-    Ok(QuicEnd::new(layer, opening, setup, qlog))
+    let facts = configuration.facts(M::control(opening.knobs), &M::OWN);
+    Ok(QuicEnd::new(layer, opening, machine, facts).logged(qlog))
 }

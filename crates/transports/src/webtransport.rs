@@ -44,7 +44,7 @@ static INFO: Info = Info {
 };
 
 /// HTTP/3 between QUIC and lanes.
-static LAYER: Layer = Layer {
+static LAYER: Layer<quinn_proto::Connection> = Layer {
     alpn: "h3",
     streams: session::OWN_STREAMS,
     heads: Heads { stream: session::STREAM_HEAD, datagram: session::DATAGRAM_HEAD },

@@ -4,11 +4,9 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Instant;
 
-use quinn_proto::crypto::rustls::HandshakeData;
-use quinn_proto::{Connection, Dir, StreamId, VarInt, WriteError};
-
-use super::lanes::read_chunks;
 use super::layer::Layer;
+use super::machine::{QuicConnection, StreamWays};
+use super::quinn::QuinnMachine;
 use super::{STREAM, end_of};
 use crate::contract::{Framing, Guarantees, Lane};
 use crate::error::{Error, Result};
@@ -26,7 +24,7 @@ static INFO: Info = Info {
 };
 
 /// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1), which other protocols take as any other.
-const CLOSED: VarInt = VarInt::from_u32(0x100);
+const CLOSED: u32 = 0x100;
 
 /// Alert of a far end that speaks none of the protocols inside: no_application_protocol (RFC 7301, 3.2), as the library
 /// writes it.
@@ -41,7 +39,7 @@ pub(super) fn dial(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn C
     let trusted = TrustedName::with_pin(&name, pin.as_deref(), protocols)?;
     let application = RefCell::new(Some(application));
     let make = |opening: &Opening<'_>| -> Result<Box<dyn Protocol>> {
-        let own = end_of(INFO.id, &Layer::NONE, opening, Some(&trusted))?;
+        let own = end_of::<QuinnMachine>(INFO.id, &Layer::NONE, opening, Some(&trusted))?;
         let Some(application) = application.borrow_mut().take() else { return Ok(Box::new(own)) };
         let tickets = opening.tickets.clone();
         Ok(Box::new(own.asking(Asking::new(name.clone(), application, tickets))))
@@ -92,12 +90,12 @@ impl Asking {
     }
 
     /// Begins on a connection that takes data.
-    pub(super) fn begin(&mut self, connection: &mut Connection) -> std::result::Result<(), String> {
-        let data = connection.crypto_session().handshake_data();
-        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
+    pub(super) fn begin(
+        &mut self,
+        connection: &mut impl QuicConnection,
+    ) -> std::result::Result<(), String> {
         // Early data is of the protocol of the connection before.
-        let protocol =
-            data.and_then(|data| data.protocol).or_else(|| self.tickets.noted_protocol());
+        let protocol = connection.protocol().or_else(|| self.tickets.noted_protocol());
         self.tickets.note_protocol(protocol.as_deref());
         self.has_begun = true;
         let begun = self.application.begin(protocol.as_deref(), &mut QuicStreams(connection));
@@ -105,7 +103,11 @@ impl Asking {
     }
 
     /// Takes a message of the work; returns its length, or 0 if there is no room for it.
-    pub(super) fn ask(&mut self, connection: &mut Connection, message: &[u8]) -> io::Result<usize> {
+    pub(super) fn ask(
+        &mut self,
+        connection: &mut impl QuicConnection,
+        message: &[u8],
+    ) -> io::Result<usize> {
         let taken = self.application.ask(message, &mut QuicStreams(connection));
         let taken = taken.map_err(|why| self.broken(&why))?;
         Ok(if taken { message.len() } else { 0 })
@@ -114,7 +116,7 @@ impl Asking {
     /// Hands over the messages, or the bytes, that the application makes of arrived bytes.
     pub(super) fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
         take: &mut dyn FnMut(Lane, &[u8]) -> usize,
     ) -> std::result::Result<(), String> {
         let read = self.application.read(&mut QuicStreams(connection), &mut |message| {
@@ -161,7 +163,7 @@ impl Asking {
     /// Lets the application act on arrivals.
     pub(super) fn attend(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
     ) -> std::result::Result<(), String> {
         if matches!(self.closing, Closing::Begun | Closing::Done) {
             return Ok(());
@@ -171,13 +173,17 @@ impl Asking {
     }
 
     /// Takes bulk data; returns how many of the bytes there was room for.
-    pub(super) fn give(&mut self, connection: &mut Connection, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn give(
+        &mut self,
+        connection: &mut impl QuicConnection,
+        bytes: &[u8],
+    ) -> io::Result<usize> {
         let given = self.application.give(bytes, &mut QuicStreams(connection));
         given.map_err(|why| self.broken(&why))
     }
 
     /// Ends what this end sends.
-    pub(super) fn finish(&mut self, connection: &mut Connection) {
+    pub(super) fn finish(&mut self, connection: &mut impl QuicConnection) {
         if self.closing == Closing::NotYet {
             self.application.finish(&mut QuicStreams(connection));
             self.closing = Closing::Wanted;
@@ -226,7 +232,7 @@ impl Asking {
     /// Lets the application act, if its time has come.
     pub(super) fn on_deadline(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
         now: Nanos,
     ) -> std::result::Result<(), String> {
         match self.next_deadline() {
@@ -239,54 +245,41 @@ impl Asking {
     }
 
     /// Closes the connection, so that the far end need not wait for its idle timeout.
-    pub(super) fn close(connection: &mut Connection, now: Instant) {
-        connection.close(now, CLOSED, bytes::Bytes::new());
+    pub(super) fn close(connection: &mut impl QuicConnection, now: Instant) {
+        connection.close(now, CLOSED);
     }
 }
 
 /// Streams of a connection.
-struct QuicStreams<'a>(&'a mut Connection);
+struct QuicStreams<'a, C>(&'a mut C);
 
-/// Returns the stream with this number.
-fn stream(number: u64) -> StreamId {
-    VarInt::from_u64(number).map_or(StreamId::from(VarInt::MAX), StreamId::from)
-}
-
-impl Streams for QuicStreams<'_> {
+impl<C: QuicConnection> Streams for QuicStreams<'_, C> {
     fn open(&mut self) -> Option<u64> {
-        self.0.streams().open(Dir::Bi).map(u64::from)
+        self.0.open(StreamWays::Both)
     }
 
     fn open_one_way(&mut self) -> Option<u64> {
-        self.0.streams().open(Dir::Uni).map(u64::from)
+        self.0.open(StreamWays::One)
     }
 
     fn accept_one_way(&mut self) -> Option<u64> {
-        self.0.streams().accept(Dir::Uni).map(u64::from)
+        self.0.accept(StreamWays::One)
     }
 
-    fn write(&mut self, number: u64, bytes: &[u8]) -> std::result::Result<usize, String> {
-        match self.0.send_stream(stream(number)).write(bytes) {
-            Ok(taken) => Ok(taken),
-            Err(WriteError::Blocked) => Ok(0),
-            Err(WriteError::Stopped(code)) => {
-                Err(format!("it stopped a request with the code {:#x}", code.into_inner()))
-            }
-            Err(error) => Err(error.to_string()),
-        }
+    fn write(&mut self, stream: u64, bytes: &[u8]) -> std::result::Result<usize, String> {
+        self.0.write(stream, bytes)
     }
 
-    fn finish(&mut self, number: u64) {
-        // It fails only for a stream that the peer no longer wants.
-        let _ = self.0.send_stream(stream(number)).finish();
+    fn finish(&mut self, stream: u64) {
+        self.0.finish(stream);
     }
 
     fn read(
         &mut self,
-        number: u64,
+        stream: u64,
         take: &mut dyn FnMut(&[u8]),
     ) -> std::result::Result<bool, String> {
-        read_chunks(self.0, stream(number), &mut |chunk| {
+        self.0.read(stream, &mut |chunk| {
             take(&chunk);
             true
         })
@@ -294,11 +287,11 @@ impl Streams for QuicStreams<'_> {
 
     fn acknowledged(&self) -> u64 {
         // Datagrams that bring acknowledgements, and nothing else while no data arrives.
-        self.0.stats().frame_rx.acks
+        self.0.acknowledgements()
     }
 
-    fn stop(&mut self, number: u64, code: u32) {
-        let _ = self.0.recv_stream(stream(number)).stop(VarInt::from_u32(code));
+    fn stop(&mut self, stream: u64, code: u32) {
+        self.0.stop(stream, code);
     }
 }
 
@@ -353,7 +346,7 @@ mod tests {
         }
     }
 
-    fn carry(from: &mut QuicEnd, to: &mut QuicEnd, at: Nanos) {
+    fn carry(from: &mut QuicEnd<QuinnMachine>, to: &mut QuicEnd<QuinnMachine>, at: Nanos) {
         let mut batch = Vec::new();
         while let Some(sent) = from.transmit(at, 1, &mut batch) {
             batch.chunks(sent.segment).for_each(|bytes| to.handle(Received::plain(at, bytes)));

@@ -1,8 +1,6 @@
 //! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
 //! peer's acknowledgements confirm the marks.
 
-use quinn_proto::EcnCodepoint;
-
 use crate::datapath::ecn::Codepoint;
 
 /// ECN of one end.
@@ -10,7 +8,7 @@ use crate::datapath::ecn::Codepoint;
 pub(super) enum Ecn {
     /// Off: marks nothing, and counts no marks for the peer.
     Off,
-    /// On, with the codepoint of the connection's last datagrams. quinn-proto stops marking for good once an
+    /// On, with the codepoint of the connection's last datagrams. The library stops marking for good once an
     /// acknowledgement does not confirm the marks.
     On(Codepoint),
 }
@@ -21,11 +19,16 @@ impl Ecn {
         if on == Some(true) { Ecn::On(Codepoint::NotEct) } else { Ecn::Off }
     }
 
-    /// Returns the codepoint of datagrams for which quinn-proto wants this one, and stores it.
-    pub(super) fn leaves(&mut self, wanted: Option<EcnCodepoint>) -> Codepoint {
+    /// Returns the codepoint of datagrams for which the library wants this one, and stores it.
+    pub(super) fn leaves(&mut self, wanted: Codepoint) -> Codepoint {
         let Ecn::On(last) = self else { return Codepoint::NotEct };
-        *last = wanted.map_or(Codepoint::NotEct, |wanted| Codepoint::of(wanted as u8));
-        *last
+        *last = wanted;
+        wanted
+    }
+
+    /// Returns the codepoint of a datagram that arrived, as far as the connection reads it.
+    pub(super) fn arrives(self, codepoint: Codepoint) -> Codepoint {
+        if self == Ecn::Off { Codepoint::NotEct } else { codepoint }
     }
 
     /// Describes the result, after a number of acknowledgements from the peer.
@@ -39,11 +42,6 @@ impl Ecn {
             Ecn::On(_) => "on, validated",
         }
     }
-}
-
-/// Converts a codepoint to quinn-proto's type.
-pub(super) fn arrived(codepoint: Codepoint) -> Option<EcnCodepoint> {
-    EcnCodepoint::from_bits(codepoint as u8)
 }
 
 #[cfg(test)]

@@ -1,25 +1,15 @@
 //! End of a QUIC connection, as a protocol in user space.
 
-use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::time::Instant;
-
-use bytes::BytesMut;
-use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, Incoming,
-    StreamEvent,
-};
 
 use super::ECN;
-use super::acknowledged::Acknowledged;
 use super::application::Asking;
-use super::ecn::{self, Ecn};
+use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
+use super::machine::{Arrival, MachineEvent, QuicConnection, QuicMachine, StreamWays};
 use super::qlog::{PacketDirection, Qlog};
-use super::setup::{OWN_STREAM_WINDOW, QuicSetup};
+use super::terms::EndTerms;
 use crate::contract::{Lane, Side};
 use crate::time::Nanos;
 use crate::transport::Effective;
@@ -32,9 +22,6 @@ use crate::transport::userspace::{
 
 mod facts;
 
-/// Address of the peer. The state machine never reads it; the socket below has the real one.
-const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);
-
 /// Most bytes passed to the library at once.
 pub(crate) const PIECE: usize = 64 * 1024;
 
@@ -45,33 +32,24 @@ pub(crate) const WINDOWS_KEPT: u64 = 2;
 /// Least packets that a congestion window counts for, as there (`TCP_INIT_CWND`).
 pub(crate) const LEAST_WINDOW: u64 = 10;
 
-/// End of a connection.
-pub(super) struct QuicEnd {
-    endpoint: Endpoint,
-    client: Option<ClientConfig>,
-    connection: Option<(ConnectionHandle, Connection)>,
+/// End of a connection of a library.
+pub(crate) struct QuicEnd<M: QuicMachine> {
+    machine: M,
+    /// True until a near end begins.
+    is_to_connect: bool,
     epoch: Epoch,
     state: State,
     lanes: Lanes,
     /// Session that must be agreed on before lanes open, if any.
-    session: Option<Box<dyn Session>>,
+    session: Option<Box<dyn Session<M::Connection>>>,
     /// Application protocol of a program of others, in place of lanes.
     asking: Option<Asking>,
-    /// Bytes of packets that a program of others has acknowledged.
-    acked: Option<Acknowledged>,
-    /// Answers of the endpoint outside of the connection.
-    answers: VecDeque<Vec<u8>>,
-    scratch: Vec<u8>,
     due: Option<Nanos>,
     room: usize,
     mtu: u32,
-    control: &'static str,
-    cipher: &'static str,
-    certificate: String,
-    window: Option<u64>,
+    terms: EndTerms,
     /// Bytes of headers in front of a datagram, if packets grow with the path MTU.
     headers: Option<u32>,
-    resume: Resume,
     ecn: Ecn,
     held: LimitTimes,
     /// True if the first data left with the handshake.
@@ -80,53 +58,46 @@ pub(super) struct QuicEnd {
     qlog: Option<Qlog>,
 }
 
-impl QuicEnd {
-    pub(super) fn new(
-        layer: &Layer,
+impl<M: QuicMachine> QuicEnd<M> {
+    pub(crate) fn new(
+        layer: &Layer<M::Connection>,
         opening: &Opening<'_>,
-        setup: QuicSetup,
-        qlog: Option<Qlog>,
-    ) -> QuicEnd {
-        let (client, server) = match opening.side {
-            Side::Near => (Some(setup.client), None),
-            Side::Far => (None, Some(Arc::new(setup.server))),
-        };
+        machine: M,
+        terms: EndTerms,
+    ) -> QuicEnd<M> {
         QuicEnd {
-            endpoint: Endpoint::new(Arc::new(setup.endpoint), server, false, None),
-            client,
-            connection: None,
+            machine,
+            is_to_connect: opening.side == Side::Near,
             epoch: Epoch::default(),
             state: State::Handshaking,
             lanes: Lanes::new(opening.lanes, layer.heads),
             session: (layer.session)(opening.side),
             asking: None,
-            acked: setup.acked,
-            answers: VecDeque::new(),
-            scratch: Vec::new(),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             room: PIECE.max(PREFIX + opening.largest_message),
             mtu: opening.mtu,
-            control: setup.control,
-            cipher: setup.cipher,
-            certificate: setup.certificate,
-            window: setup.window,
-            headers: (!setup.is_mtu_fixed).then(|| opening.headers()),
-            resume: setup.resume,
+            headers: (!terms.is_mtu_fixed).then(|| opening.headers()),
+            terms,
             ecn: Ecn::new(opening.knobs.find(&ECN)),
             held: LimitTimes::default(),
             is_early: false,
-            qlog,
+            qlog: None,
         }
     }
 
+    /// Returns the same end with a log.
+    pub(super) fn logged(self, qlog: Option<Qlog>) -> QuicEnd<M> {
+        QuicEnd { qlog, ..self }
+    }
+
     /// Makes the connection one to a program of others, with an application protocol in place of lanes.
-    pub(super) fn asking(self, asking: Asking) -> QuicEnd {
+    pub(super) fn asking(self, asking: Asking) -> QuicEnd<M> {
         QuicEnd { lanes: Lanes::new(&[], self.lanes.heads), asking: Some(asking), ..self }
     }
 
     /// Opens the lanes, or begins the application protocol.
     fn begin(&mut self) {
-        let Some((_, connection)) = &mut self.connection else { return };
+        let Some(connection) = self.machine.connection() else { return };
         self.state = State::Open;
         match &mut self.asking {
             None => self.lanes.open(connection),
@@ -138,57 +109,44 @@ impl QuicEnd {
         }
     }
 
-    /// Exchanges events between endpoint and connection, and handles the connection's events.
+    /// Handles the connection's events.
     fn attend(&mut self) {
-        let Some((handle, connection)) = &mut self.connection else { return };
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(*handle, event) {
-                connection.handle_event(event);
-            }
-        }
         // Until it is established, every event may concern the session.
         let mut concerns_session = self.state == State::Handshaking;
         let mut is_open = false;
-        while let Some(event) = connection.poll() {
+        while let Some(event) = self.machine.poll() {
             match event {
-                Event::Connected if self.state == State::Handshaking && self.session.is_none() => {
+                MachineEvent::Connected
+                    if self.state == State::Handshaking && self.session.is_none() =>
+                {
                     is_open = true;
                 }
                 // Streams were opened before, and continue on early data.
-                Event::Connected if self.is_early && !connection.accepted_0rtt() => {
+                MachineEvent::Connected if self.is_early && !self.took_early() => {
                     self.state = State::Closed("the far end refused early data".to_owned());
                 }
-                Event::ConnectionLost { reason } => {
-                    let reason = reason.to_string();
+                MachineEvent::Lost(reason) => {
                     self.state = match &self.asking {
                         Some(asking) => asking.lost(&reason),
                         None => State::Closed(reason),
                     };
                 }
-                Event::Stream(StreamEvent::Opened { dir: Dir::Uni })
+                MachineEvent::Opened(StreamWays::One)
                     if self.session.is_none() && self.asking.is_none() =>
                 {
-                    self.lanes.accept(connection);
+                    if let Some(connection) = self.machine.connection() {
+                        self.lanes.accept(connection);
+                    }
                 }
-                Event::Stream(StreamEvent::Opened { .. }) => concerns_session = true,
-                Event::Stream(StreamEvent::Readable { id }) => {
-                    concerns_session |= self.session.as_ref().is_some_and(|own| own.reads(id));
+                MachineEvent::Opened(_) => concerns_session = true,
+                MachineEvent::Readable(stream) => {
+                    concerns_session |= self.session.as_ref().is_some_and(|own| own.reads(stream));
                 }
-                _ => {}
+                MachineEvent::Connected => {}
             }
         }
-        if let Some(session) = &mut self.session
-            && concerns_session
-            && !matches!(self.state, State::Closed(_))
-        {
-            match session.attend(connection, &mut self.lanes) {
-                State::Open if self.state == State::Handshaking => {
-                    self.state = State::Open;
-                    self.lanes.open(connection);
-                }
-                State::Closed(why) => self.state = State::Closed(why),
-                State::Open | State::Handshaking => {}
-            }
+        if concerns_session {
+            self.attend_session();
         }
         if is_open && self.state == State::Handshaking {
             self.begin();
@@ -198,7 +156,7 @@ impl QuicEnd {
 
     /// Lets the application protocol of a program of others act on arrivals.
     fn attend_application(&mut self) {
-        let (Some(asking), Some((_, connection))) = (&mut self.asking, &mut self.connection) else {
+        let (Some(asking), Some(connection)) = (&mut self.asking, self.machine.connection()) else {
             return;
         };
         if self.state == State::Open
@@ -208,92 +166,85 @@ impl QuicEnd {
         }
     }
 
-    /// Limits the bytes that quinn stores by the current congestion window. Otherwise it would store a whole window of
-    /// flow control, which drains for minutes if losses have reduced the rate. Not with several lanes: quinn takes
+    /// Lets the session handle arrived bytes, and opens the lanes once it is agreed on.
+    fn attend_session(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        let Some(connection) = self.machine.connection() else { return };
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        match session.attend(connection, &mut self.lanes) {
+            State::Open if self.state == State::Handshaking => {
+                self.state = State::Open;
+                self.lanes.open(connection);
+            }
+            State::Closed(why) => self.state = State::Closed(why),
+            State::Open | State::Handshaking => {}
+        }
+    }
+
+    fn took_early(&mut self) -> bool {
+        self.machine.connection().is_some_and(|connection| connection.took_early())
+    }
+
+    /// Limits the bytes that the library stores by the current congestion window. Otherwise it would store a whole window
+    /// of flow control, which drains for minutes if losses have reduced the rate. Not with several lanes: the library takes
     /// turns among them, and bytes that wait outside would delay all lanes.
     fn bound_what_is_kept(&mut self) {
         let is_alone = self.asking.as_ref().map_or_else(|| self.lanes.is_single(), Asking::gives);
         if !is_alone {
             return;
         }
-        let (Some(window), Some((_, connection))) = (self.window, &mut self.connection) else {
-            return;
-        };
-        let least = LEAST_WINDOW * u64::from(connection.current_mtu());
-        let kept = WINDOWS_KEPT * connection.congestion_state().window().max(least);
-        connection.set_send_window(kept.min(window));
+        if let (Some(window), Some(connection)) = (self.terms.window, self.machine.connection()) {
+            connection.keep_at_most(WINDOWS_KEPT, LEAST_WINDOW, window);
+        }
     }
 
-    /// Logs datagrams, all of `size` bytes but the last, and the connection's statistics after them.
+    /// Logs datagrams, all of `size` bytes but the last, and the connection's state after them.
     fn note(&mut self, now: Nanos, way: PacketDirection, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
         qlog.datagrams(now, way, datagrams, size);
-        if let Some((_, connection)) = &self.connection {
-            qlog.stats(now, &connection.stats());
+        if let Some(look) = self.machine.look() {
+            qlog.look(now, &look);
         }
         qlog.write();
     }
 
-    /// Notes the reason why no more is sent at `now`. quinn-proto refuses bytes if its send window is full, or if the
+    /// Notes the reason why no more is sent at `now`. A library refuses bytes if its send window is full, or if the
     /// peer's flow control admits no more; a smaller congestion window is the limit before that.
     fn note_wait(&mut self, now: Nanos) {
-        let Some((_, connection)) = &self.connection else { return };
         let waits = match (self.lanes.want_room(), self.due) {
             (false, None) => SendLimit::Nothing,
             (false, Some(_)) => SendLimit::Path,
             (true, _) => {
-                let path = connection.stats().path;
-                let is_wider = path.cwnd >= self.window.unwrap_or(OWN_STREAM_WINDOW);
+                let Some(look) = self.machine.look() else { return };
+                let is_wider = look.cwnd >= self.terms.window.unwrap_or(self.terms.own_window);
                 let waits = if is_wider { SendLimit::Library } else { SendLimit::Path };
-                return self.held.note(now, waits, nanoseconds(path.rtt));
+                return self.held.note(now, waits, nanoseconds(look.rtt));
             }
         };
         self.held.note(now, waits, None);
     }
 
     /// Begins the handshake.
-    fn connect(&mut self, now: Nanos, client: ClientConfig) {
-        let now = self.epoch.instant(now);
+    fn connect(&mut self, at: Nanos) {
+        let now = self.epoch.instant(at);
         let name = self.asking.as_ref().map_or(NAME, |asking| &asking.name);
-        match self.endpoint.connect(now, client, PEER, name) {
-            Ok((handle, connection)) => {
-                self.is_early = connection.has_0rtt();
-                self.connection = Some((handle, connection));
+        match self.machine.connect(now, name) {
+            Ok(()) => {
+                self.is_early = self.machine.connection().is_some_and(|own| own.is_early());
                 if self.is_early {
                     self.begin();
                 }
             }
-            Err(error) => self.state = State::Closed(error.to_string()),
+            Err(why) => self.state = State::Closed(why),
         }
         self.plan();
     }
 
     /// Plans the next deadline.
     fn plan(&mut self) {
-        let due = self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
-        self.due = due.and_then(|due| self.epoch.nanos(due));
-    }
-
-    fn accept(&mut self, now: Instant, incoming: Incoming) {
-        if self.connection.is_some() {
-            return self.endpoint.ignore(incoming);
-        }
-        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
-            Ok((handle, mut connection)) => {
-                if self.resume == Resume::Early {
-                    // Answers to early data need not wait for the end of the handshake.
-                    self.state = State::Open;
-                    self.lanes.open(&mut connection);
-                }
-                self.connection = Some((handle, connection));
-            }
-            Err(error) => {
-                if let Some(answer) = error.response {
-                    self.answers.push_back(self.scratch[..answer.size].to_vec());
-                }
-                self.state = State::Closed(error.cause.to_string());
-            }
-        }
+        self.due = self.machine.deadline().and_then(|due| self.epoch.nanos(due));
     }
 }
 
@@ -301,27 +252,24 @@ fn nanoseconds(duration: std::time::Duration) -> Option<u64> {
     u64::try_from(duration.as_nanos()).ok()
 }
 
-impl Protocol for QuicEnd {
+impl<M: QuicMachine> Protocol for QuicEnd<M> {
     fn state(&self) -> State {
         self.state.clone()
     }
 
     fn handle(&mut self, Received { at, bytes: datagram, ecn }: Received<'_>) {
-        let codepoint = if self.ecn == Ecn::Off { None } else { ecn::arrived(ecn) };
         let now = self.epoch.instant(at);
-        self.scratch.clear();
-        let data = BytesMut::from(datagram);
-        match self.endpoint.handle(now, PEER, None, codepoint, data, &mut self.scratch) {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut self.connection {
-                    connection.handle_event(event);
+        match self.machine.handle(now, datagram, self.ecn.arrives(ecn)) {
+            Arrival::Taken => {}
+            // Answers to early data need not wait for the end of the handshake.
+            Arrival::Connected if self.terms.resume == Resume::Early => {
+                self.state = State::Open;
+                if let Some(connection) = self.machine.connection() {
+                    self.lanes.open(connection);
                 }
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
-            Some(DatagramEvent::Response(answer)) => {
-                self.answers.push_back(self.scratch[..answer.size].to_vec());
-            }
-            None => {}
+            Arrival::Connected => {}
+            Arrival::Refused(why) => self.state = State::Closed(why),
         }
         self.attend();
         self.bound_what_is_kept();
@@ -330,35 +278,25 @@ impl Protocol for QuicEnd {
     }
 
     fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(answer) = self.answers.pop_front() {
+        if let Some(answer) = self.machine.answer() {
             batch.extend_from_slice(&answer);
             self.note(at, PacketDirection::Sent, &answer, answer.len());
             return Some(Transmit::plain(answer.len()));
         }
         let now = self.epoch.instant(at);
         let start = batch.len();
-        let (_, connection) = self.connection.as_mut()?;
+        let connection = self.machine.connection()?;
         if let Err(error) = self.lanes.offer_the_rest(connection) {
             self.state = State::Closed(error.to_string());
         }
         if self.asking.as_mut().is_some_and(Asking::closes_now) {
             Asking::close(connection, now);
         }
-        // quinn writes from a buffer's start only.
-        let sent = if batch.is_empty() {
-            connection.poll_transmit(now, most, batch)
-        } else {
-            self.scratch.clear();
-            let sent = connection.poll_transmit(now, most, &mut self.scratch);
-            batch.extend_from_slice(&self.scratch[..sent.as_ref().map_or(0, |sent| sent.size)]);
-            sent
-        };
+        let sent = self.machine.transmit(now, most, batch);
         self.attend();
         self.plan();
-        let sent = sent.map(|sent| Transmit {
-            segment: sent.segment_size.unwrap_or(sent.size),
-            ecn: self.ecn.leaves(sent.ecn),
-        });
+        let sent =
+            sent.map(|sent| Transmit { segment: sent.segment, ecn: self.ecn.leaves(sent.ecn) });
         match sent {
             Some(sent) => self.note(at, PacketDirection::Sent, &batch[start..], sent.segment),
             None => {
@@ -375,17 +313,15 @@ impl Protocol for QuicEnd {
     }
 
     fn on_deadline(&mut self, at: Nanos) {
-        if let Some(client) = self.client.take() {
-            return self.connect(at, client);
+        if std::mem::take(&mut self.is_to_connect) {
+            return self.connect(at);
         }
         let now = self.epoch.instant(at);
-        if let Some((_, connection)) = &mut self.connection {
-            connection.handle_timeout(now);
-            if let Some(asking) = &mut self.asking
-                && let Err(why) = asking.on_deadline(connection, at)
-            {
-                self.state = State::Closed(why);
-            }
+        self.machine.on_timeout(now);
+        if let (Some(asking), Some(connection)) = (&mut self.asking, self.machine.connection())
+            && let Err(why) = asking.on_deadline(connection, at)
+        {
+            self.state = State::Closed(why);
         }
         self.attend();
         self.bound_what_is_kept();
@@ -399,7 +335,7 @@ impl Protocol for QuicEnd {
     }
 
     fn write(&mut self, _now: Nanos, lane: Lane, bytes: &[u8], rest: Rest) -> io::Result<usize> {
-        let Some((_, connection)) = &mut self.connection else { return Err(nowhere(lane)) };
+        let Some(connection) = self.machine.connection() else { return Err(nowhere(lane)) };
         if let Some(asking) = &mut self.asking {
             return match rest {
                 Rest::Kept => asking.ask(connection, bytes),
@@ -410,7 +346,7 @@ impl Protocol for QuicEnd {
     }
 
     fn read(&mut self, _now: Nanos, take: &mut dyn FnMut(Lane, &[u8]) -> usize) {
-        let Some((_, connection)) = &mut self.connection else { return };
+        let Some(connection) = self.machine.connection() else { return };
         let read = match &mut self.asking {
             Some(asking) => asking.read(connection, take),
             None => self.lanes.read(connection, take),
@@ -421,8 +357,8 @@ impl Protocol for QuicEnd {
     }
 
     fn finish(&mut self, _now: Nanos, lane: Lane) {
-        match (&mut self.asking, &mut self.connection) {
-            (Some(asking), Some((_, connection))) => asking.finish(connection),
+        match (&mut self.asking, self.machine.connection()) {
+            (Some(asking), Some(connection)) => asking.finish(connection),
             _ => self.lanes.finish(lane),
         }
     }

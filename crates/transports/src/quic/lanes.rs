@@ -6,9 +6,9 @@
 use std::io;
 
 use bytes::Bytes;
-use quinn_proto::{Connection, Dir, ReadError, SendDatagramError, StreamId, WriteError};
 
 use super::layer::Heads;
+use super::machine::{QuicConnection, StreamWays};
 use crate::contract::{Delivery, Lane, Ordering, Service};
 use crate::transport::userspace::{Rest, nowhere};
 
@@ -33,7 +33,7 @@ enum Carrier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamEnd {
     NotYet,
-    /// The stream ends after the bytes that wait for quinn.
+    /// The stream ends after the bytes that wait for the library.
     Soon,
     Now,
 }
@@ -53,22 +53,22 @@ pub(crate) struct Lanes {
 /// Lane of one end.
 struct QuicLane {
     carrier: Carrier,
-    outgoing: Option<StreamId>,
-    incoming: Option<StreamId>,
-    /// Accepted bytes that quinn had no room for, from the first that is still unsent.
+    outgoing: Option<u64>,
+    incoming: Option<u64>,
+    /// Accepted bytes that the library had no room for, from the first that is still unsent.
     unsent: Vec<u8>,
     unsent_from: usize,
-    /// True if quinn did not accept all bytes of the last offer.
+    /// True if the library did not accept all bytes of the last offer.
     was_refused: bool,
     ends: StreamEnd,
-    /// Bytes that were read from quinn and not yet consumed.
+    /// Bytes that were read from the library and not yet consumed.
     unread: Bytes,
     peer_ended: bool,
 }
 
 /// Message on a stream of its own.
 struct Message {
-    stream: StreamId,
+    stream: u64,
     bytes: Vec<u8>,
 }
 
@@ -83,10 +83,10 @@ impl Lanes {
     }
 
     /// Opens the streams of this direction, once the connection is established.
-    pub(super) fn open(&mut self, connection: &mut Connection) {
+    pub(super) fn open(&mut self, connection: &mut impl QuicConnection) {
         for n in &self.streams {
             let lane = &mut self.lanes[usize::from(*n)];
-            lane.outgoing = connection.streams().open(Dir::Uni);
+            lane.outgoing = connection.open(StreamWays::One);
             lane.unsent.extend_from_slice(self.heads.stream);
         }
         // An error here recurs with the next packet, and is returned then.
@@ -94,14 +94,15 @@ impl Lanes {
     }
 
     /// Accepts the streams that the peer opened.
-    pub(super) fn accept(&mut self, connection: &mut Connection) {
-        while let Some(stream) = connection.streams().accept(Dir::Uni) {
-            self.take(stream, stream.index() as usize);
+    pub(super) fn accept(&mut self, connection: &mut impl QuicConnection) {
+        while let Some(stream) = connection.accept(StreamWays::One) {
+            // The two lowest bits are the stream's type (RFC 9000, 2.1).
+            self.take(stream, (stream >> 2) as usize);
         }
     }
 
     /// Assigns a stream that the peer opened to the lane with this number among the lanes with streams.
-    pub(crate) fn take(&mut self, stream: StreamId, number: usize) {
+    pub(crate) fn take(&mut self, stream: u64, number: usize) {
         match self.streams.get(number) {
             Some(n) => self.lanes[usize::from(*n)].incoming = Some(stream),
             None => self.messages.push(Message { stream, bytes: Vec::new() }),
@@ -118,7 +119,7 @@ impl Lanes {
     /// caller.
     pub(super) fn write(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
         lane: Lane,
         bytes: &[u8],
         rest: Rest,
@@ -150,8 +151,11 @@ impl Lanes {
         Ok(bytes.len())
     }
 
-    /// Passes waiting bytes to quinn, and then the end of the stream.
-    pub(super) fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
+    /// Passes waiting bytes to the library, and then the end of the stream.
+    pub(super) fn offer_the_rest(
+        &mut self,
+        connection: &mut impl QuicConnection,
+    ) -> io::Result<()> {
         self.lanes.iter_mut().try_for_each(|lane| lane.offer_the_rest(connection))
     }
 
@@ -170,12 +174,12 @@ impl Lanes {
         lane.is_some_and(|lane| lane.peer_ended && lane.unread.is_empty())
     }
 
-    /// Returns true if any bytes have not been passed to quinn.
+    /// Returns true if any bytes have not been passed to the library.
     pub(super) fn wait(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.unsent.is_empty() || lane.ends == StreamEnd::Soon)
     }
 
-    /// Returns true if any bytes wait for room at quinn, here or in the caller.
+    /// Returns true if any bytes wait for room at the library, here or in the caller.
     pub(super) fn want_room(&self) -> bool {
         self.wait() || self.lanes.iter().any(|lane| lane.was_refused)
     }
@@ -193,7 +197,7 @@ impl Lanes {
     /// Delivers bytes that arrived; an error is the peer's.
     pub(super) fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
         take: Take<'_>,
     ) -> Result<(), String> {
         for n in &self.streams {
@@ -201,7 +205,7 @@ impl Lanes {
         }
         self.read_messages(connection, take)?;
         if let Some(first) = self.first(Carrier::Datagram) {
-            while let Some(datagram) = connection.datagrams().recv() {
+            while let Some(datagram) = connection.receive_datagram() {
                 if let Some(message) = datagram.strip_prefix(self.heads.datagram) {
                     self.give(Carrier::Datagram, first, message, take);
                 }
@@ -210,12 +214,16 @@ impl Lanes {
         Ok(())
     }
 
-    fn read_messages(&mut self, connection: &mut Connection, take: Take<'_>) -> Result<(), String> {
+    fn read_messages(
+        &mut self,
+        connection: &mut impl QuicConnection,
+        take: Take<'_>,
+    ) -> Result<(), String> {
         let Some(first) = self.first(Carrier::StreamEach) else { return Ok(()) };
         let mut at = 0;
         while at < self.messages.len() {
             let Message { stream, bytes } = &mut self.messages[at];
-            let is_whole = read_chunks(connection, *stream, &mut |chunk| {
+            let is_whole = connection.read(*stream, &mut |chunk| {
                 bytes.extend_from_slice(&chunk);
                 true
             })?;
@@ -268,27 +276,23 @@ impl QuicLane {
         }
     }
 
-    /// Offers bytes to quinn; returns how many it accepted: of a datagram all or none.
-    fn offer(&mut self, connection: &mut Connection, bytes: &[u8]) -> io::Result<usize> {
+    /// Offers bytes to the library; returns how many it accepted: of a datagram all or none.
+    fn offer(&mut self, connection: &mut impl QuicConnection, bytes: &[u8]) -> io::Result<usize> {
         if self.carrier == Carrier::Datagram {
-            return match connection.datagrams().send(Bytes::copy_from_slice(bytes), false) {
-                Ok(()) => Ok(bytes.len()),
-                Err(SendDatagramError::Blocked(_)) => Ok(0),
-                Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
-            };
+            let sent = connection.send_datagram(bytes)?;
+            return Ok(if sent { bytes.len() } else { 0 });
         }
         if self.outgoing.is_none() && self.carrier == Carrier::StreamEach {
-            self.outgoing = connection.streams().open(Dir::Uni);
+            self.outgoing = connection.open(StreamWays::One);
         }
         let Some(stream) = self.outgoing else { return Ok(0) };
-        match connection.send_stream(stream).write(bytes) {
-            Ok(taken) => Ok(taken),
-            Err(WriteError::Blocked) => Ok(0),
-            Err(error) => Err(io::Error::new(io::ErrorKind::BrokenPipe, error)),
-        }
+        connection.write(stream, bytes).map_err(|why| {
+            let why = format!("the peer takes no more bytes: {why}");
+            io::Error::new(io::ErrorKind::BrokenPipe, why)
+        })
     }
 
-    fn offer_the_rest(&mut self, connection: &mut Connection) -> io::Result<()> {
+    fn offer_the_rest(&mut self, connection: &mut impl QuicConnection) -> io::Result<()> {
         if self.unsent_from < self.unsent.len() {
             let unsent = std::mem::take(&mut self.unsent);
             let taken = self.offer(connection, &unsent[self.unsent_from..]);
@@ -302,14 +306,13 @@ impl QuicLane {
             if self.carrier == Carrier::StreamEach
                 && let Some(stream) = self.outgoing.take()
             {
-                // If the peer no longer wants the stream, it needs no end.
-                let _ = connection.send_stream(stream).finish();
+                connection.finish(stream);
             }
         }
         if self.ends == StreamEnd::Soon
             && let Some(stream) = self.outgoing
         {
-            let _ = connection.send_stream(stream).finish();
+            connection.finish(stream);
             self.ends = StreamEnd::Now;
         }
         Ok(())
@@ -317,7 +320,7 @@ impl QuicLane {
 
     fn read(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut impl QuicConnection,
         lane: Lane,
         take: Take<'_>,
     ) -> Result<(), String> {
@@ -326,39 +329,12 @@ impl QuicLane {
             return Ok(());
         }
         let unread = &mut self.unread;
-        self.peer_ended = read_chunks(connection, stream, &mut |chunk| {
+        self.peer_ended = connection.read(stream, &mut |chunk| {
             *unread = chunk;
             give(unread, lane, take)
         })?;
         Ok(())
     }
-}
-
-/// Reads a stream until `keep` wants no more or nothing is left; returns true if it has ended.
-pub(crate) fn read_chunks(
-    connection: &mut Connection,
-    stream: StreamId,
-    keep: &mut dyn FnMut(Bytes) -> bool,
-) -> Result<bool, String> {
-    let mut stream = connection.recv_stream(stream);
-    let Ok(mut chunks) = stream.read(true) else { return Ok(false) };
-    let ended = loop {
-        match chunks.next(usize::MAX) {
-            Ok(Some(chunk)) => {
-                if !keep(chunk.bytes) {
-                    break Ok(false);
-                }
-            }
-            Err(ReadError::Blocked) => break Ok(false),
-            Ok(None) => break Ok(true),
-            Err(ReadError::Reset(code)) => {
-                break Err(format!("the peer reset its stream with code {code}"));
-            }
-        }
-    };
-    // The freed window is announced with the next packet, which follows since something arrived.
-    let _ = chunks.finalize();
-    ended
 }
 
 /// Passes `bytes` to `take`; returns true if it took all.

@@ -1,15 +1,13 @@
 //! Layer between a QUIC connection and its lanes: nothing, or a session of a protocol such as HTTP/3, which has streams
 //! of its own and begins the streams of lanes with bytes of its own.
 
-use quinn_proto::{Connection, StreamId};
-
 use super::lanes::Lanes;
 use crate::contract::Side;
 use crate::transport::identity::NAME;
 use crate::transport::userspace::State;
 
-/// Protocol between QUIC and lanes.
-pub(crate) struct Layer {
+/// Protocol between the connections `C` of a library and lanes.
+pub(crate) struct Layer<C> {
     /// Name of the protocol in the handshake (RFC 7301).
     pub(crate) alpn: &'static str,
     /// Unidirectional streams that a peer may open beside the lanes' streams.
@@ -17,7 +15,7 @@ pub(crate) struct Layer {
     /// First bytes of the lanes' streams and datagrams.
     pub(crate) heads: Heads,
     /// Creates one end of its session; `None` if lanes open with the connection.
-    pub(crate) session: fn(Side) -> Option<Box<dyn Session>>,
+    pub(crate) session: fn(Side) -> Option<Box<dyn Session<C>>>,
 }
 
 /// Bytes in front of the lanes' content.
@@ -29,9 +27,9 @@ pub(crate) struct Heads {
     pub(crate) datagram: &'static [u8],
 }
 
-impl Layer {
+impl<C> Layer<C> {
     /// Lanes on QUIC itself.
-    pub(super) const NONE: Layer = Layer {
+    pub(crate) const NONE: Layer<C> = Layer {
         alpn: NAME,
         streams: 0,
         heads: Heads { stream: &[], datagram: &[] },
@@ -40,11 +38,11 @@ impl Layer {
 }
 
 /// End of a session on a connection.
-pub(crate) trait Session: Send {
+pub(crate) trait Session<C>: Send {
     /// Returns true if the session reads this stream: it is not a lane's, or not yet known to be.
-    fn reads(&self, stream: StreamId) -> bool;
+    fn reads(&self, stream: u64) -> bool;
 
     /// Reads the session's streams, assigns streams to `lanes`, and sends. Lanes open once it returns [`State::Open`];
     /// until then it is called after every event, and later for its streams.
-    fn attend(&mut self, connection: &mut Connection, lanes: &mut Lanes) -> State;
+    fn attend(&mut self, connection: &mut C, lanes: &mut Lanes) -> State;
 }

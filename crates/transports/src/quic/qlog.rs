@@ -12,8 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use quinn_proto::ConnectionStats;
-
+use super::machine::ConnectionLook;
 use super::tap::{PacketTap, TappedPacket};
 use crate::contract::Side;
 use crate::time::Nanos;
@@ -138,14 +137,13 @@ impl Qlog {
     }
 
     /// Logs changes of the state of recovery.
-    pub(super) fn stats(&mut self, now: Nanos, stats: &ConnectionStats) {
-        let path = &stats.path;
+    pub(super) fn look(&mut self, now: Nanos, look: &ConnectionLook) {
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let is = Metrics {
-            smoothed_rtt_ns: ns(path.rtt),
-            min_rtt_ns: ns(path.min_rtt),
-            window: path.cwnd,
-            lost: (path.lost_packets, path.lost_bytes),
+            smoothed_rtt_ns: ns(look.rtt),
+            min_rtt_ns: look.min_rtt.map_or(0, ns),
+            window: look.cwnd,
+            lost: (look.lost_packets, look.lost_bytes),
         };
         let was = std::mem::replace(&mut self.last, is);
         let changed = [

@@ -12,8 +12,9 @@ use web_transport_proto::{
 };
 
 use crate::contract::Side;
-use crate::quic::lanes::{Lanes, read_chunks};
+use crate::quic::lanes::Lanes;
 use crate::quic::layer::Session;
+use crate::quic::machine::QuicConnection;
 use crate::transport::identity::NAME;
 use crate::transport::userspace::State;
 
@@ -109,7 +110,7 @@ impl Http3 {
         self.read_settings(connection)?;
         self.dropped.retain(|stream| {
             // An unneeded stream may also be reset.
-            read_chunks(connection, *stream, &mut |_| true) == Ok(false)
+            connection.read((*stream).into(), &mut |_| true) == Ok(false)
         });
         self.read_message(connection)
     }
@@ -169,7 +170,7 @@ impl Http3 {
                     self.settings = PeerFrame::Bytes(head);
                 }
                 StreamType::OfSession => {
-                    lanes.take(stream, self.handed);
+                    lanes.take(stream.into(), self.handed);
                     self.handed += 1;
                 }
                 StreamType::Instructions => self.dropped.push(stream),
@@ -230,8 +231,9 @@ impl Http3 {
     }
 }
 
-impl Session for Http3 {
-    fn reads(&self, stream: StreamId) -> bool {
+impl Session<Connection> for Http3 {
+    fn reads(&self, stream: u64) -> bool {
+        let stream = VarInt::from_u64(stream).map_or(StreamId::from(VarInt::MAX), StreamId::from);
         self.control == Some(stream)
             || self.request == Some(stream)
             || self.unknown.iter().any(|unknown| unknown.stream == stream)
@@ -249,7 +251,7 @@ impl Session for Http3 {
 impl PeerFrame {
     /// Reads bytes that arrived. Streams with awaited content stay open as long as the session does.
     fn read(&mut self, connection: &mut Connection, stream: StreamId) -> Result<(), String> {
-        let has_ended = read_chunks(connection, stream, &mut |chunk| {
+        let has_ended = connection.read(stream.into(), &mut |chunk| {
             if let PeerFrame::Bytes(bytes) = self {
                 bytes.extend_from_slice(&chunk);
             }
