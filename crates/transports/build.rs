@@ -7,6 +7,7 @@ use std::{env, fs, io};
 const PROTOCOLS: &[&str] = &[
     "kcp",
     "laminar",
+    "noq-proto",
     "quinn-proto",
     "renet",
     "rustls",

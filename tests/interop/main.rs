@@ -7,7 +7,7 @@
 //! | `enet` | ENet in C, by pyenet | `python3-enet` |
 //! | `kcp` | kcp-go, in kcptun | `kcptun` |
 //! | `mptcp` | any program under mptcpize | `mptcpize` |
-//! | `quic`, `quic-datagram`, `quic-s2n` | aioquic | `python3-aioquic`, or PyPI's |
+//! | `quic`, `quic-datagram`, `quic-noq`, `quic-s2n` | aioquic | `python3-aioquic`, or PyPI's |
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
 //! | `utp` | libutp, by utp-native | npm's |

@@ -1,4 +1,4 @@
-//! `quic`, `quic-datagram` and `quic-s2n` with aioquic, in Python: each cipher that can be asked for, the trial's own certificate, and
+//! `quic`, `quic-datagram`, `quic-noq` and `quic-s2n` with aioquic, in Python: each cipher that can be asked for, the trial's own certificate, and
 //! content on streams, on a stream for each message, and in datagrams.
 
 use deadheat::contract::Service;
@@ -23,7 +23,8 @@ const MESSAGES: u32 = 20;
 
 /// Each contender on streams with its lanes, and each cipher.
 fn each() -> impl Iterator<Item = (&'static str, &'static [Service], &'static str, &'static str)> {
-    let contenders = [("quic", LANES.as_slice()), ("quic-s2n", STREAMS)];
+    let contenders =
+        [("quic", LANES.as_slice()), ("quic-noq", LANES.as_slice()), ("quic-s2n", STREAMS)];
     let with = |(contender, lanes)| CIPHERS.map(|(ours, theirs)| (contender, lanes, ours, theirs));
     contenders.into_iter().flat_map(with)
 }

@@ -21,6 +21,8 @@ mod optional;
 mod pending;
 mod pipe;
 mod quic;
+#[cfg(feature = "quic-noq")]
+mod quic_noq;
 #[cfg(feature = "quic-s2n")]
 mod quic_s2n;
 mod rbudp;
@@ -69,6 +71,8 @@ pub const ALL: &[&dyn Transport] = &[
     &pipe::Pipes,
     &quic::Quic,
     &quic::QuicDatagram,
+    #[cfg(feature = "quic-noq")]
+    &quic_noq::QuicNoq,
     #[cfg(feature = "quic-s2n")]
     &quic_s2n::QuicS2n,
     #[cfg(feature = "webtransport")]

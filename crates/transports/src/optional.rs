@@ -26,6 +26,11 @@ pub const ALL: &[&Optional] = &[
         presence: Presence::of(cfg!(feature = "datachannel")),
     },
     &Optional {
+        id: "quic-noq",
+        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by noq",
+        presence: Presence::of(cfg!(feature = "quic-noq")),
+    },
+    &Optional {
         id: "quic-s2n",
         summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by s2n-quic",
         presence: Presence::of(cfg!(feature = "quic-s2n")),

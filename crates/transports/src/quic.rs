@@ -42,6 +42,8 @@ pub(super) mod terms;
 
 #[cfg(feature = "quic-s2n")]
 pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
+#[cfg(feature = "quic-noq")]
+pub(super) use quinn::PEER;
 
 /// QUIC streams.
 #[derive(Clone, Copy)]

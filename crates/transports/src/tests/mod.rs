@@ -6,6 +6,8 @@ mod list;
 mod optional;
 mod preference;
 mod prefers;
+#[cfg(all(feature = "quic-noq", feature = "quic-s2n"))]
+mod quics;
 mod several;
 mod userspace;
 mod via;

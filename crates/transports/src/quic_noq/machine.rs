@@ -1,0 +1,249 @@
+//! noq-proto as a state machine: its endpoint with one connection of one path.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint,
+    EndpointConfig, FourTuple, Incoming, PathId, ServerConfig, TransportConfig, VarInt,
+};
+
+use super::{CONTROL, NoqControl};
+use crate::datapath::ecn::Codepoint;
+use crate::quic::PEER;
+use crate::quic::machine::{
+    Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
+};
+use crate::quic::shape::{conversions_of, streams_of};
+use crate::quic::terms::{Configuration, OwnSizes, initial_suite};
+use crate::spec::Settings;
+use crate::transport::identity::Failure;
+
+/// One end.
+pub(super) struct NoqMachine {
+    endpoint: Endpoint,
+    client: Option<ClientConfig>,
+    handle: ConnectionHandle,
+    /// In a cell, because asking the library for counters changes it.
+    connection: Option<RefCell<Connection>>,
+    /// Answers of the endpoint outside of the connection.
+    answers: VecDeque<Vec<u8>>,
+    scratch: Vec<u8>,
+}
+
+impl NoqMachine {
+    /// Exchanges events between endpoint and connection.
+    fn exchange(&mut self) {
+        let Some(connection) = self.connection.as_mut().map(RefCell::get_mut) else { return };
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
+                connection.handle_event(event);
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming) -> Arrival {
+        if self.connection.is_some() {
+            self.endpoint.ignore(incoming);
+            return Arrival::Taken;
+        }
+        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+            Ok((handle, connection)) => {
+                self.hold(handle, connection);
+                Arrival::Connected
+            }
+            Err(error) => {
+                if let Some(answer) = error.response {
+                    self.answers.push_back(self.scratch[..answer.size].to_vec());
+                }
+                Arrival::Refused(error.cause.to_string())
+            }
+        }
+    }
+
+    fn hold(&mut self, handle: ConnectionHandle, connection: Connection) {
+        self.handle = handle;
+        self.connection = Some(RefCell::new(connection));
+    }
+}
+
+/// Returns the configuration of connections.
+fn transport(configuration: &Configuration<'_>) -> Result<TransportConfig, Failure> {
+    let factory: Arc<dyn ControllerFactory + Send + Sync> =
+        match configuration.opening.knobs.get(&CONTROL) {
+            NoqControl::Cubic => Arc::new(CubicConfig::default()),
+            NoqControl::Reno => Arc::new(NewRenoConfig::default()),
+            NoqControl::Bbr => Arc::new(Bbr3Config::default()),
+        };
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_uni_streams(configuration.streams.into())
+        .initial_mtu(configuration.first)
+        .max_idle_timeout(None)
+        .congestion_controller_factory(factory);
+    if configuration.is_mtu_fixed {
+        transport.mtu_discovery_config(None);
+    }
+    if let Some(window) = configuration.window {
+        let room = VarInt::from_u64(window)?;
+        transport
+            .stream_receive_window(room)
+            .receive_window(room)
+            .send_window(window)
+            .datagram_receive_buffer_size(Some(window as usize))
+            .datagram_send_buffer_size(1 << 20);
+    }
+    Ok(transport)
+}
+
+conversions_of!(noq_proto);
+
+impl QuicMachine for NoqMachine {
+    type Connection = Connection;
+
+    const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1_472 };
+
+    fn control(knobs: &Settings) -> &'static str {
+        CONTROL.word(knobs.get(&CONTROL))
+    }
+
+    fn new(configuration: &Configuration<'_>) -> Result<NoqMachine, Failure> {
+        let transport = Arc::new(transport(configuration)?);
+        let mut endpoint = EndpointConfig::default();
+        endpoint.max_udp_payload_size(configuration.payload)?;
+        endpoint.rng_seed(Some(configuration.seed()));
+        let mut client = None;
+        if let Some(near) = configuration.client()? {
+            let near = QuicClientConfig::with_initial(near, initial_suite()?)?;
+            let mut config = ClientConfig::new(Arc::new(near));
+            config.transport_config(Arc::clone(&transport));
+            client = Some(config);
+        }
+        let mut server = None;
+        if let Some(far) = configuration.server()? {
+            let far = QuicServerConfig::with_initial(far, initial_suite()?)?;
+            let mut config = ServerConfig::with_crypto(Arc::new(far));
+            config.transport_config(transport).migration(false);
+            server = Some(Arc::new(config));
+        }
+        Ok(NoqMachine {
+            endpoint: Endpoint::new(Arc::new(endpoint), server, false),
+            client,
+            handle: ConnectionHandle(0),
+            connection: None,
+            answers: VecDeque::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn connect(&mut self, now: Instant, name: &str) -> Result<(), String> {
+        let Some(client) = self.client.take() else { return Ok(()) };
+        let connected = self.endpoint.connect(now, client, PEER, name);
+        let (handle, connection) = connected.map_err(|error| error.to_string())?;
+        self.hold(handle, connection);
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {
+        let ecn = EcnCodepoint::from_bits(ecn as u8);
+        self.scratch.clear();
+        let (path, data) = (FourTuple::from_remote(PEER), BytesMut::from(datagram));
+        match self.endpoint.handle(now, path, ecn, data, &mut self.scratch) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some(connection) = self.connection() {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => return self.accept(now, incoming),
+            Some(DatagramEvent::Response(answer)) => {
+                self.answers.push_back(self.scratch[..answer.size].to_vec());
+            }
+            None => {}
+        }
+        Arrival::Taken
+    }
+
+    fn answer(&mut self) -> Option<Vec<u8>> {
+        self.answers.pop_front()
+    }
+
+    fn transmit(&mut self, now: Instant, most: usize, batch: &mut Vec<u8>) -> Option<Outgoing> {
+        let connection = self.connection.as_mut()?.get_mut();
+        let most = NonZeroUsize::new(most)?;
+        // noq writes from a buffer's start only.
+        let sent = if batch.is_empty() {
+            connection.poll_transmit(now, most, batch)
+        } else {
+            self.scratch.clear();
+            let sent = connection.poll_transmit(now, most, &mut self.scratch);
+            batch.extend_from_slice(&self.scratch[..sent.as_ref().map_or(0, |sent| sent.size)]);
+            sent
+        };
+        sent.map(|sent| Outgoing {
+            segment: sent.segment_size.unwrap_or(sent.size),
+            ecn: sent.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::of(ecn as u8)),
+        })
+    }
+
+    fn poll(&mut self) -> Option<MachineEvent> {
+        self.exchange();
+        let connection = self.connection()?;
+        std::iter::from_fn(|| connection.poll()).find_map(event_for_ends)
+    }
+
+    fn deadline(&mut self) -> Option<Instant> {
+        self.connection()?.poll_timeout()
+    }
+
+    fn on_timeout(&mut self, now: Instant) {
+        if let Some(connection) = self.connection() {
+            connection.handle_timeout(now);
+        }
+    }
+
+    #[inline]
+    fn connection(&mut self) -> Option<&mut Connection> {
+        self.connection.as_mut().map(RefCell::get_mut)
+    }
+
+    fn look(&self) -> Option<ConnectionLook> {
+        let mut connection = self.connection.as_ref()?.borrow_mut();
+        let path = connection.path_stats(PathId::ZERO)?;
+        Some(ConnectionLook {
+            data_frames: path.frame_tx.stream + path.frame_tx.datagram,
+            acknowledgements: path.frame_rx.acks,
+            rtt: path.rtt,
+            min_rtt: None,
+            cwnd: path.cwnd,
+            packet: u64::from(path.current_mtu),
+            sent_packets: path.sent_packets,
+            lost_packets: path.lost_packets,
+            lost_bytes: path.lost_bytes,
+            congestion_events: Some(path.congestion_events),
+            bytes_acked: None,
+        })
+    }
+}
+
+impl QuicConnection for Connection {
+    streams_of!(noq_proto);
+
+    fn acknowledgements(&self) -> u64 {
+        0
+    }
+
+    fn keep_at_most(&mut self, windows: u64, least: u64, most: u64) {
+        let least = least * u64::from(self.current_mtu());
+        let Some(window) = self.congestion_state(PathId::ZERO).map(|state| state.window()) else {
+            return;
+        };
+        self.set_send_window((windows * window.max(least)).min(most));
+    }
+}
