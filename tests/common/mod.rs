@@ -750,6 +750,7 @@ fn contenders() -> Vec<Entrant> {
         transport: spec.split(':').next().unwrap_or(spec).into(),
         colour: colour.into(),
         implementation: implementation.into(),
+        protocol: None,
         asked: map(&[("nodelay", "on")]),
         effective: map(&[("nodelay", "on"), ("sndbuf", "2626560")]),
         far_effective: map(&[("nodelay", "on")]),

@@ -45,6 +45,7 @@ const RESULT: Format = Format {
         outcome.contenders[2].limited = Some("a trial may last 5 s".to_owned());
         outcome.contenders[3].overload = Some("62 % was lost".to_owned());
         with_commands(&mut outcome);
+        outcome.contenders[3].protocol = Some("QUIC".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
         over_a_way(&mut outcome);
         over_probed_paths(&mut outcome);

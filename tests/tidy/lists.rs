@@ -110,6 +110,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("plot", "the figures of a result, drawn"),
             ("explain", "the breakdown of time"),
             ("resolution", "the least difference that an answer shows"),
+            ("libraries", "on what the implementations of one protocol agree"),
             ("results", "the table of figures"),
             ("studies", "the results of several studies"),
             ("study", "a study that was run"),

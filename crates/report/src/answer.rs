@@ -5,7 +5,7 @@
 
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
-use super::{factors, imported, resolution, sweeps, words};
+use super::{factors, imported, libraries, resolution, sweeps, words};
 use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::stats;
@@ -57,6 +57,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
             line.tone = Tone::Open;
         }
     }
+    lines.extend(libraries::lines(outcome));
     lines.extend(resolution::lines(outcome));
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));

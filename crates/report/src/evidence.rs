@@ -9,7 +9,7 @@ use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::path::least_rtt;
 use super::totals::{Total, TrialSet};
 use super::words::{self, Scale};
-use super::{factors, imported};
+use super::{factors, imported, libraries};
 use crate::figures;
 use crate::measurements::Metric;
 use crate::stats;
@@ -346,10 +346,11 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
     for contender in &outcome.contenders {
         let row = contender.cell.as_ref().map(|cell| outcome.contender(cell.contender));
         let name = row.unwrap_or_else(|| contender.label.clone());
+        let by = libraries::implementation(contender);
         // What a label stands for.
         let ran = match contender.unlabelled {
-            Some(_) => format!("{} · {}", contender.spec, contender.implementation),
-            None => contender.implementation.clone(),
+            Some(_) => format!("{} · {by}", contender.spec),
+            None => by,
         };
         let fact = (name, ran);
         // A contender that never ran has no implementation; under several conditions it is listed once.

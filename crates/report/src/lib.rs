@@ -9,6 +9,7 @@
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
 //! | `content.rs` | content of a full report, in order: the one list of sections for people |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `libraries.rs` | on what the implementations of one protocol agree, and on what they do not |
 //! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
 //! | `results.rs` | the table of figures |
 //! | `boxes.rs` | box plots in text, over trials |
@@ -71,6 +72,7 @@ mod hlog;
 pub mod html;
 mod imported;
 mod json;
+mod libraries;
 pub mod line;
 pub mod map;
 pub mod markdown;

@@ -36,6 +36,11 @@ pub const ALL: &[&Optional] = &[
         presence: Presence::of(cfg!(feature = "quic-s2n")),
     },
     &Optional {
+        id: "quic-kernel",
+        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by the kernel",
+        presence: Presence::Nowhere(crate::quic::why_not_the_kernels),
+    },
+    &Optional {
         id: "misbehaving",
         summary: "arq that breaks down where it is told to: to see what a race does then",
         presence: Presence::of(cfg!(feature = "misbehaving")),

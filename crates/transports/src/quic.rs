@@ -30,6 +30,7 @@ mod application;
 mod ecn;
 mod end;
 mod frames;
+mod kernel;
 pub(super) mod lanes;
 pub(super) mod layer;
 pub(super) mod machine;
@@ -39,6 +40,8 @@ mod setup;
 pub(super) mod shape;
 mod tap;
 pub(super) mod terms;
+
+pub(super) use kernel::why_not as why_not_the_kernels;
 
 #[cfg(feature = "quic-s2n")]
 pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
@@ -71,10 +74,11 @@ pub(super) const LEAST_PAYLOAD: u32 = 1_200;
 
 pub(super) static STREAM: Info = Info {
     id: "quic",
-    label: "QUIC",
+    label: "QUIC (quinn)",
     colour: "#2f6fb7",
     implementation: env!("DEADHEAT_QUINN_PROTO"),
-    summary: "a reliable, encrypted byte stream over UDP (RFC 9000)",
+    protocol: Some("QUIC"),
+    summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by quinn",
     guarantees: Guarantees {
         encrypted: true,
         others: Offers::of(&[
@@ -93,9 +97,9 @@ pub(super) static STREAM: Info = Info {
 
 static DATAGRAM: Info = Info {
     id: "quic-datagram",
-    label: "QUIC datagrams",
+    label: "QUIC datagrams (quinn)",
     colour: "#7fa8d6",
-    summary: "unreliable, encrypted messages over UDP (RFC 9221), held back by congestion control",
+    summary: "unreliable, encrypted messages over UDP (RFC 9221), by quinn, held back by congestion control",
     guarantees: Guarantees {
         lanes: MOST_LANES,
         congestion: Congestion::Controlled,

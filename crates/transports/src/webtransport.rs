@@ -29,6 +29,7 @@ static INFO: Info = Info {
         ", ",
         env!("DEADHEAT_QUINN_PROTO")
     ),
+    protocol: None,
     summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
     keys: &[
         CONTROL.key(),

@@ -148,7 +148,7 @@ impl Contender {
         let spec = Spec::parse(typed)?;
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let Some(transport) = found else {
-            if let Some(optional) = optional::left_out().find(|known| known.id == spec.name) {
+            if let Some(optional) = optional::absent(&spec.name) {
                 return Err(optional.missing());
             }
             let ids = ALL.iter().map(|transport| transport.info().id);

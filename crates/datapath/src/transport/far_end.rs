@@ -419,6 +419,7 @@ fn info_of(inside: &Info, peer: PeerKind) -> Info {
         label: inside.label,
         colour: inside.colour,
         implementation: inside.implementation,
+        protocol: inside.protocol,
         summary: inside.summary,
         guarantees,
         peer,

@@ -77,6 +77,8 @@ pub struct Info {
     pub colour: &'static str,
     /// Implementer of the protocol, with a version if it is a library: `linux`.
     pub implementation: &'static str,
+    /// Protocol, if other transports here are implementations of it, too.
+    pub protocol: Option<&'static str>,
     /// Summary in one line, for lists.
     pub summary: &'static str,
     /// Guarantees that it makes.
@@ -113,6 +115,7 @@ impl Info {
         label: UNSAID,
         colour: UNSAID,
         implementation: "linux",
+        protocol: None,
         summary: UNSAID,
         guarantees: Guarantees::DATAGRAMS,
         peer: PeerKind::Process,

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::handed_in::HandedIn;
 
 /// Contender that a build may leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Optional {
     /// Name of the contender, and of its feature.
     pub id: &'static str,
@@ -17,12 +17,14 @@ pub struct Optional {
 }
 
 /// Presence of an optional contender in this build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Presence {
     /// Built with its feature.
     Built,
     /// Left out.
     LeftOut,
+    /// In no build; the function returns the reason on this host.
+    Nowhere(fn() -> String),
 }
 
 impl Presence {
@@ -36,6 +38,9 @@ impl Optional {
     /// Returns the error for racing it in a build without it, with the remedy.
     pub fn missing(&self) -> Error {
         let Optional { id, .. } = self;
+        if let Presence::Nowhere(why) = self.presence {
+            return Error::unsupported(*id, why());
+        }
         let lacks = format!(
             "this build of deadheat leaves it out; `cargo install --locked --path . --features {id}` builds \
              one that has it"
@@ -49,7 +54,13 @@ pub static ALL: HandedIn<Optional> = HandedIn::new();
 
 /// Returns the contenders that this build leaves out.
 pub fn left_out() -> impl Iterator<Item = &'static Optional> {
-    ALL.iter().copied().filter(|optional| optional.presence == Presence::LeftOut)
+    ALL.iter().copied().filter(|optional| matches!(optional.presence, Presence::LeftOut))
+}
+
+/// Returns the contender of this name if it is known, and not in this build.
+pub fn absent(id: &str) -> Option<&'static Optional> {
+    let absent = |known: &&Optional| known.id == id && !matches!(known.presence, Presence::Built);
+    ALL.iter().copied().find(absent)
 }
 
 /// Returns true if the contender of this name is behind a feature, whether this build has it or not.

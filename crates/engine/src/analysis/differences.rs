@@ -191,6 +191,23 @@ const PROMISES: &[Promise] = &[
                   see",
     },
     Promise {
+        what: "implementation",
+        value: |contender| {
+            let info = contender.transport.info();
+            match info.implementation {
+                _ if contender.external.is_some() => UNKNOWN.into(),
+                "linux" => "the kernel's".into(),
+                "deadheat" => "this program's own".into(),
+                library => match info.protocol {
+                    Some(protocol) => format!("{library}, one of several of {protocol}"),
+                    None => library.into(),
+                },
+            }
+        },
+        matters: "a figure is one of an implementation, and two of one protocol may differ by more than two protocols do; \
+                  what is seen of one library is not said of its protocol",
+    },
+    Promise {
         what: "recipients",
         value: |contender| match contender.transport.info().peer {
             PeerKind::Group => "all, of one connection".into(),
@@ -302,6 +319,19 @@ mod tests {
         assert_eq!(of("delivery"), Some(delivery));
         assert_eq!(of("encryption"), Some("plain"));
         assert_eq!(of("far end"), None);
+    }
+
+    #[test]
+    fn an_implementation_is_one_of_several_where_there_are_others() {
+        let found = between(&["tcp", "quic", "kcp"], |_| ());
+        let by = found.iter().find(|difference| difference.what == "implementation").unwrap();
+        assert_eq!(by.values["tcp"], "the kernel's");
+        let [of_quic, of_kcp] = ["quic", "kcp"].map(|label| by.values[label].as_str());
+        assert!(
+            of_quic.starts_with("quinn-proto ") && of_quic.ends_with(", one of several of QUIC")
+        );
+        assert!(of_kcp.starts_with("kcp ") && !of_kcp.contains("several"), "{of_kcp}");
+        assert!(!what(&between(&["tcp", "udp"], |_| ())).contains(&"implementation"));
     }
 
     #[test]

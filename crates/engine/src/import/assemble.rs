@@ -229,6 +229,7 @@ impl ImportCollection {
             transport: KIND.to_owned(),
             colour: COLOURS[id % COLOURS.len()].to_owned(),
             implementation: arm.implementation.clone(),
+            protocol: None,
             asked: BTreeMap::new(),
             effective: BTreeMap::new(),
             far_effective: BTreeMap::new(),

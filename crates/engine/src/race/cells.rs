@@ -458,6 +458,7 @@ fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<C
         transport: info.id.to_owned(),
         colour: info.colour.to_owned(),
         implementation: contender.implementation(None, &Effective::new()),
+        protocol: info.protocol.map(str::to_owned),
         asked: contender.asked(),
         effective: Effective::new(),
         far_effective: Effective::new(),

@@ -232,6 +232,9 @@ pub struct Entrant {
     pub colour: String,
     /// Implementation of the transport, as read back in its trials: `tcp/linux-6.18/cubic`.
     pub implementation: String,
+    /// Protocol, if the program has other implementations of it, too: `QUIC`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     /// Requested knobs, defaults included.
     pub asked: BTreeMap<String, String>,
     /// Options as read back at the near end.

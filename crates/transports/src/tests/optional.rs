@@ -14,6 +14,12 @@ fn what_is_left_out_says_how_to_get_it_and_what_is_built_is_listed() {
                 assert_eq!(listed.map(|t| t.info().summary), Some(optional.summary));
                 assert!(parsed.is_ok(), "{parsed:?}");
             }
+            Presence::Nowhere(_) => {
+                assert!(listed.is_none(), "{}", optional.id);
+                let said = parsed.unwrap_err();
+                assert!(said.starts_with(&format!("{}: ", optional.id)), "{said}");
+                assert!(said.contains("`quic` (quinn)"), "{said}");
+            }
             Presence::LeftOut => {
                 assert!(listed.is_none(), "{}", optional.id);
                 let said = parsed.unwrap_err();
