@@ -15,7 +15,7 @@ BENCH ?=
 PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/network/spread.rs has a map spread by.
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
-FUZZ_TARGETS := control hello result grammar study import far_end protocol protocol+address
+FUZZ_TARGETS := control hello result grammar study import far_end responder ndt7 protocol protocol+address
 
 .PHONY: race test test-build docs lint check bench fuzz soak help
 
