@@ -128,7 +128,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         what: "ECN",
         knob: "ecn",
-        values: &[ECN],
+        values: &[ECN, ""],
         value: "off in user space, the host's for TCP (`net.ipv4.tcp_ecn`)",
         why: "a queue that marks spares one side the losses of the other. TCP has no option for it: `tcp:ecn=` \
               sets emulated hosts, and what was agreed is read back, and told where contenders differ",

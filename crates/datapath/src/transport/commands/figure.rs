@@ -149,7 +149,7 @@ fn compiled(typed: &str) -> Result<Regex> {
 /// Compiles an expression for lines as programs print them, of any bytes.
 ///
 /// # Errors
-/// As [`compiled`].
+/// [`Error::Usage`] with the position of the mistake.
 pub fn line_sign(typed: &str) -> Result<regex::bytes::Regex> {
     let built = regex::bytes::RegexBuilder::new(typed).size_limit(LARGEST_EXPRESSION).build();
     built.map_err(|error| Error::usage(format!("`{typed}` is no regular expression: {error}")))
