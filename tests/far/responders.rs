@@ -5,7 +5,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadheat::server::{Config, ResponderSetup, ServedClients};
 use deadheat::transport::responder::ALL;
@@ -23,14 +23,18 @@ fn at(far: &Far, id: &str) -> SocketAddr {
     far.responders.iter().find(|(name, _)| *name == id).unwrap().1
 }
 
-/// A client of iperf3 that has sent its cookie, and the first byte that it gets.
-fn iperf3(far: &Far) -> (TcpStream, u8) {
+/// A client of iperf3 that has sent the cookie of `number`, and the first byte that it gets.
+fn iperf3(far: &Far, number: u32) -> (TcpStream, u8) {
     let mut near = TcpStream::connect(at(far, "iperf3")).unwrap();
     near.set_read_timeout(Some(PATIENCE)).unwrap();
-    near.write_all(&[b'c'; 37]).unwrap();
+    near.write_all(&cookie(number)).unwrap();
     let mut byte = [0];
     near.read_exact(&mut byte).unwrap();
     (near, byte[0])
+}
+
+fn cookie(number: u32) -> Vec<u8> {
+    format!("{number:036}\0").into_bytes()
 }
 
 const PARAM_EXCHANGE: u8 = 9;
@@ -42,11 +46,14 @@ fn a_test_and_a_trial_have_one_turn_after_the_other() {
     let mut client = far.client();
     client.say(&open(&plan()));
     client.ready();
-    assert_eq!(iperf3(&far).1, ACCESS_DENIED, "a trial runs");
+    assert_eq!(iperf3(&far, 0).1, ACCESS_DENIED, "a trial runs");
     client.finish_trial();
     far.line_with("trial 1 udp bulk:bytes=1MB done in");
-    let (near, first) = (0..500)
-        .map(|_| iperf3(&far))
+    // A client has a new cookie for each attempt: a second connection with the last one is a stream of its test.
+    let end = Instant::now() + PATIENCE;
+    let (near, first) = (1..)
+        .take_while(|_| Instant::now() < end)
+        .map(|attempt| iperf3(&far, attempt))
         .find(|(_, first)| *first != ACCESS_DENIED)
         .expect("the turn is free, or will be once it has rested");
     assert_eq!(first, PARAM_EXCHANGE);
@@ -64,12 +71,12 @@ fn a_server_for_one_client_ends_after_its_test() {
         all(config);
         config.clients = ServedClients::One;
     });
-    let (mut near, _) = iperf3(&far);
+    let (mut near, _) = iperf3(&far, 0);
     let parameters = br#"{"tcp": true, "time": 5}"#;
     near.write_all(&[&24_u32.to_be_bytes()[..], parameters].concat()).unwrap();
     near.read_exact(&mut [0]).unwrap();
     let mut stream = TcpStream::connect(at(&far, "iperf3")).unwrap();
-    stream.write_all(&[b'c'; 37]).unwrap();
+    stream.write_all(&cookie(0)).unwrap();
     near.read_exact(&mut [0; 2]).unwrap();
     drop((near, stream));
     far.line_with("TCP up, streams: 1, 5.00 s failed after");
