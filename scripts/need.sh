@@ -83,7 +83,9 @@ package() {
     sshd:apt-get | sshd:dnf) echo openssh-server ;;
     ssh-keygen:apt-get) echo openssh-client ;;
     sshd:* | ssh-keygen:*) echo openssh ;;
-    parallel:* | rsync:*) echo "$1" ;;
+    parallel:* | rsync:* | socat:* | xinetd:* | git:* | curl:*) echo "$1" ;;
+    go:apt-get) echo golang-go ;;
+    go:*) echo go ;;
     munged:*) echo munge ;;
     slurmctld:apt-get | slurmd:apt-get) echo "$1" ;;
     slurmctld:dnf | slurmd:dnf) echo "slurm-$1" ;;
@@ -99,7 +101,7 @@ package() {
 optional() {
   case $1 in
     sshd | ssh-keygen | parallel | rsync | munged | slurmctld | slurmd | sbatch) return 0 ;;
-    iperf3 | sockperf | irtt | linux.uml | chromium | nginx | python3-* | node-* | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
+    iperf3 | sockperf | irtt | linux.uml | chromium | nginx | python3-* | node-* | socat | xinetd | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
 }
@@ -159,6 +161,7 @@ at_rest() {
   case $1 in
     sshd) unit=ssh.service ;;
     munged) unit=munge.service ;;
+    xinetd) unit=xinetd.service ;;
     slurmctld | slurmd) unit=$1.service ;;
     turnserver) unit=coturn.service ;;
     *) return 0 ;;
@@ -211,6 +214,19 @@ from_npm() {
   mkdir -p "$PEERS" && cp "$PEERS/../../$names"/package*.json "$PEERS" || return 1
   npm ci --prefix "$PEERS" --ignore-scripts --no-audit --no-fund --silent >&2
 }
+
+# --known COMMAND…: installs nothing, and names each command that no package of Debian is known for.
+if [ "${1:-}" = --known ]; then
+  shift
+  in_suite() { echo "$1"; }
+  for command in "$@"; do
+    case $command in
+      cargo | cargo-fuzz | riperf3 | node-*) ;;
+      *) [ -n "$(package "$command" apt-get)" ] || echo "$command" ;;
+    esac
+  done
+  exit
+fi
 
 for command in "$@"; do
   is_there "$command" && continue

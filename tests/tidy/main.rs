@@ -12,6 +12,7 @@ mod idioms;
 mod layers;
 mod lists;
 mod names;
+mod needs;
 mod promises;
 mod seeds;
 mod sizes;
@@ -62,6 +63,11 @@ fn every_implementation_is_listed() {
     for folder in lists::FOLDERS {
         hold("one explicit list", lists::check(folder, &members()));
     }
+}
+
+#[test]
+fn each_command_that_is_needed_has_a_package() {
+    hold("scripts/need.sh knows a package of each command that it is asked for", needs::check(root()));
 }
 
 #[test]
