@@ -7,6 +7,8 @@ pub enum EndPlacement {
     Free,
     /// Pinned to CPUs.
     Pinned,
+    /// Commands, which nothing holds on CPUs.
+    Commands,
     /// No CPU: virtual time.
     Virtual,
 }
@@ -104,7 +106,10 @@ impl EndPlacement {
                  one by one"
             }
             EndPlacement::Pinned => {
-                "look at the trials one by one: what differs between the two groups, if not the CPUs?"
+                "look at the trials one by one for a difference between the two groups other than the CPUs"
+            }
+            EndPlacement::Commands => {
+                "look at the trials one by one: nothing holds commands on CPUs, unless their file does (taskset -c 0 …)"
             }
             EndPlacement::Virtual => {
                 "look at the trials one by one: in virtual time only the path and the contender make a difference"

@@ -323,7 +323,7 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
                 metric,
                 ratio: upper.centre / lower.centre,
                 share: upper.share,
-                ends: ends(outcome),
+                ends: ends(outcome, entrant),
             });
         }
     }
@@ -341,9 +341,10 @@ fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
     }
 }
 
-/// Returns the place of the ends of a race.
-fn ends(outcome: &Outcome) -> EndPlacement {
+/// Returns the place of the ends of a contender.
+fn ends(outcome: &Outcome, entrant: &Entrant) -> EndPlacement {
     match (outcome.path.kind, outcome.plan.placement.as_str()) {
+        _ if entrant.commands.is_some() => EndPlacement::Commands,
         (PathKind::Simulated, _) => EndPlacement::Virtual,
         (_, "host") => EndPlacement::Free,
         _ => EndPlacement::Pinned,

@@ -1,0 +1,184 @@
+//! Two builds of one program, as a maintainer would race them: a program against a copy of itself, against one with 10 %
+//! more work, and against one with 3 % more. Beside each verdict stands what the rules of other projects say of the
+//! same runs.
+//!
+//! `cargo bench --bench builds -- TWINS SLOWED` runs so many races; 100 and 10 where nothing is said. It needs cc.
+#![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+#[path = "builds/rules.rs"]
+mod rules;
+
+use rules::{RULES, Ruling, Times};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Work for a chunk of the program that all are compared with, in steps (`builds/pair.c`).
+const STEPS: u32 = 20_000;
+
+/// A series of races of the program against another build.
+struct Series {
+    title: &'static str,
+    /// Work of the other build.
+    steps: u32,
+    /// Options of each race.
+    options: &'static [&'static str],
+    /// Right verdicts, as the design asks for them.
+    goal: &'static str,
+}
+
+/// A twin is raced with the margin of the hardest series, where a false `ahead` is easiest.
+const TWINS: Series = Series {
+    title: "a copy",
+    steps: STEPS,
+    options: &["--margin", "1%", "--budget", "20s"],
+    goal: "ahead in at most 5 of 100",
+};
+
+const SLOWED: [Series; 2] = [
+    Series {
+        title: "10 % more work",
+        steps: STEPS * 110 / 100,
+        options: &["--budget", "60s"],
+        goal: "ahead in at least 9 of 10 within 60 s",
+    },
+    Series {
+        title: "3 % more work",
+        steps: STEPS * 103 / 100,
+        options: &["--margin", "1%", "--budget", "10m"],
+        goal: "ahead in at least 9 of 10 within 10 min",
+    },
+];
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.iter().any(|word| word == "--bench") {
+        println!("builds: races only under `cargo bench`");
+        return Ok(());
+    }
+    let mut numbers = words.iter().filter_map(|word| word.parse::<usize>().ok());
+    let (twins, slowed) = (numbers.next().unwrap_or(100), numbers.next().unwrap_or(10));
+    let directory = tempfile::tempdir()?;
+    let old = compile(directory.path(), "old", STEPS)?;
+    let mut cached = None;
+    let series = [(&TWINS, twins)].into_iter().chain(SLOWED.iter().map(|one| (one, slowed)));
+    for (series, races) in series.filter(|(_, races)| *races > 0) {
+        let new = compile(directory.path(), "new", series.steps)?;
+        println!("\nThe program beside {}; goal: {}\n", series.title, series.goal);
+        race_series(series, races, [&old, &new], &mut cached)?;
+    }
+    Ok(())
+}
+
+/// Compiles the program with so much work for a chunk.
+fn compile(directory: &Path, name: &str, steps: u32) -> Outcome<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds/pair.c");
+    let program = directory.join(name);
+    let steps = format!("-DSTEPS={steps}");
+    let ended = Command::new("cc").args(["-O2", &steps, "-o"]).arg(&program).arg(source).status()?;
+    if ended.success() { Ok(program) } else { Err("cc failed".into()) }
+}
+
+/// What one race gave.
+struct Race {
+    outcome: String,
+    /// Time of the old build over that of the new one: point, low, high.
+    ratio: [Option<f64>; 3],
+    trusted: bool,
+    seconds: f64,
+    times: Times,
+}
+
+fn race_series(
+    series: &Series,
+    races: usize,
+    builds: [&Path; 2],
+    cached: &mut Option<Times>,
+) -> Outcome<()> {
+    println!("| race | verdict | ratio | blocks | s | trusted |\n|---|---|---|---|---|---|");
+    let (mut ahead, mut doubted, mut said) = ([0; 2], 0, vec![[0; 3]; RULES.len()]);
+    for number in 1..=races {
+        let race = run(series, builds)?;
+        let [point, low, high] = race.ratio.map(|part| part.map_or("?".into(), |part| format!("{part:.4}")));
+        println!(
+            "| {number} | {} | {point} [{low}, {high}] | {} | {:.0} | {} |",
+            race.outcome,
+            race.times.old.len(),
+            race.seconds,
+            if race.trusted { "yes" } else { "no" },
+        );
+        for (count, outcome) in ahead.iter_mut().zip(["old ahead", "new ahead"]) {
+            *count += usize::from(race.outcome == outcome);
+        }
+        doubted += usize::from(!race.trusted);
+        for (rule, counts) in RULES.iter().zip(&mut said) {
+            counts[(rule.judge)(&race.times, cached.as_ref()) as usize] += 1;
+        }
+        *cached = Some(race.times);
+    }
+    println!("\n| rule | says slower | says faster | of races |\n|---|---|---|---|");
+    let [slower, faster] = ahead;
+    println!("| deadheat, `ahead` ({doubted} not trusted) | {slower} | {faster} | {races} |");
+    for (rule, counts) in RULES.iter().zip(said) {
+        let [slower, faster, same] =
+            [Ruling::Slower, Ruling::Faster, Ruling::Same].map(|one| counts[one as usize]);
+        println!("| {} | {slower} | {faster} | {} |", rule.name, slower + faster + same);
+    }
+    Ok(())
+}
+
+/// A race in a directory of its own, which goes with it.
+fn run(series: &Series, [old, new]: [&Path; 2]) -> Outcome<Race> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("race.json");
+    let pair = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds/pair.toml");
+    let contender = |build: &Path, label: &str| {
+        format!("cmd:file={},set=bin={},label={label}", pair.display(), build.display())
+    };
+    let began = Instant::now();
+    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
+        .args(["race", &contender(old, "old"), &contender(new, "new")])
+        .args(["-w", "command:bytes=16MB", "-q", "-o"])
+        .arg(&file)
+        .args(series.options)
+        .output()?;
+    let seconds = began.elapsed().as_secs_f64();
+    let read = std::fs::read(&file).map_err(|error| {
+        format!("{error}; the race said: {}", String::from_utf8_lossy(&ended.stderr))
+    })?;
+    let race: Value = serde_json::from_slice(&read)?;
+    let verdict = &race["verdicts"][0];
+    let outcome = match verdict["ahead"].as_u64() {
+        Some(0) => "old ahead",
+        Some(_) => "new ahead",
+        None => verdict["outcome"].as_str().unwrap_or("none"),
+    };
+    Ok(Race {
+        outcome: outcome.to_owned(),
+        ratio: ["point", "low", "high"].map(|part| verdict["ratio"][part].as_f64()),
+        trusted: ended.status.code() == Some(0),
+        seconds,
+        times: Times { old: times(&race, "old"), new: times(&race, "new") },
+    })
+}
+
+/// Times of the valid trials of a build in seconds, in their order: one of each block, as the control has another.
+fn times(race: &Value, label: &str) -> Vec<f64> {
+    let contenders = race["contenders"].as_array().into_iter().flatten();
+    let Some(number) = contenders.clone().position(|one| one["label"] == label) else {
+        return Vec::new();
+    };
+    let trials = race["trials"].as_array().into_iter().flatten();
+    let mut of_build: Vec<(u64, f64)> = trials
+        .filter(|trial| trial["contender"] == number && trial["valid"] == true)
+        .filter_map(|trial| Some((trial["block"].as_u64()?, trial["metrics"]["time_ns"].as_f64()?)))
+        .collect();
+    of_build.dedup_by_key(|(block, _)| *block);
+    of_build.into_iter().map(|(_, ns)| ns / 1e9).collect()
+}
