@@ -2,7 +2,8 @@
 //! more work, and against one with 3 % more. Beside each verdict stands what the rules of other projects say of the
 //! same runs.
 //!
-//! `cargo bench --bench builds -- TWINS SLOWED` runs so many races; 100 and 10 where nothing is said. It needs cc.
+//! `cargo bench --bench builds -- TWINS SLOWED` runs so many races; 100 and 10 where nothing is said. It needs cc. `-- start`
+//! measures what a race adds to the start of a command instead.
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 use std::error::Error;
@@ -62,6 +63,9 @@ fn main() -> Outcome<()> {
         println!("builds: races only under `cargo bench`");
         return Ok(());
     }
+    if words.iter().any(|word| word == "start") {
+        return starts();
+    }
     let mut numbers = words.iter().filter_map(|word| word.parse::<usize>().ok());
     let (twins, slowed) = (numbers.next().unwrap_or(100), numbers.next().unwrap_or(10));
     let directory = tempfile::tempdir()?;
@@ -76,12 +80,47 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
+/// Times of a command that ends at once, in ms: as the race of two equal pairs has them, and started here, in turns.
+fn starts() -> Outcome<()> {
+    let mut added = [Vec::new(), Vec::new()];
+    println!("| round | first pair, ms | second pair, ms | started here, ms |\n|---|---|---|---|");
+    for round in 1..=10 {
+        let race = race_file(
+            "start.toml",
+            ["first", "second"].map(|label| format!("label={label}")),
+            &["-w", "command", "--blocks", "20"],
+        )?
+        .0;
+        let here = median((0..40).map(|_| start_here()).collect::<Outcome<_>>()?);
+        let pairs = ["first", "second"].map(|label| 1e3 * median(times(&race, label)));
+        println!("| {round} | {:.2} | {:.2} | {here:.2} |", pairs[0], pairs[1]);
+        added.iter_mut().zip(pairs).for_each(|(all, pair)| all.push(pair - here));
+    }
+    let [first, second] = added.clone().map(median);
+    let apart = added[0].iter().zip(&added[1]).map(|(first, second)| first - second).collect();
+    println!("\nadded, median of 10 rounds: {first:.2} ms and {second:.2} ms; goal: at most 2 ms");
+    println!("first less second, median: {:+.3} ms", median(apart));
+    Ok(())
+}
+
+fn start_here() -> Outcome<f64> {
+    let began = Instant::now();
+    Command::new("true").status()?;
+    Ok(1e3 * began.elapsed().as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Compiles the program with so much work for a chunk.
 fn compile(directory: &Path, name: &str, steps: u32) -> Outcome<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds/pair.c");
     let program = directory.join(name);
     let steps = format!("-DSTEPS={steps}");
-    let ended = Command::new("cc").args(["-O2", &steps, "-o"]).arg(&program).arg(source).status()?;
+    let ended =
+        Command::new("cc").args(["-O2", &steps, "-o"]).arg(&program).arg(source).status()?;
     if ended.success() { Ok(program) } else { Err("cc failed".into()) }
 }
 
@@ -105,7 +144,8 @@ fn race_series(
     let (mut ahead, mut doubted, mut said) = ([0; 2], 0, vec![[0; 3]; RULES.len()]);
     for number in 1..=races {
         let race = run(series, builds)?;
-        let [point, low, high] = race.ratio.map(|part| part.map_or("?".into(), |part| format!("{part:.4}")));
+        let [point, low, high] =
+            race.ratio.map(|part| part.map_or("?".into(), |part| format!("{part:.4}")));
         println!(
             "| {number} | {} | {point} [{low}, {high}] | {} | {:.0} | {} |",
             race.outcome,
@@ -133,26 +173,35 @@ fn race_series(
     Ok(())
 }
 
-/// A race in a directory of its own, which goes with it.
-fn run(series: &Series, [old, new]: [&Path; 2]) -> Outcome<Race> {
+/// Races a file of `builds` twice, with these settings, in a directory that goes with the race.
+fn race_file(file: &str, settings: [String; 2], options: &[&str]) -> Outcome<(Value, Option<i32>)> {
     let directory = tempfile::tempdir()?;
-    let file = directory.path().join("race.json");
-    let pair = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds/pair.toml");
-    let contender = |build: &Path, label: &str| {
-        format!("cmd:file={},set=bin={},label={label}", pair.display(), build.display())
-    };
-    let began = Instant::now();
-    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .args(["race", &contender(old, "old"), &contender(new, "new")])
-        .args(["-w", "command:bytes=16MB", "-q", "-o"])
-        .arg(&file)
-        .args(series.options)
+    let result = directory.path().join("race.json");
+    let pair = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds").join(file);
+    let contenders = settings.map(|settings| format!("cmd:file={},{settings}", pair.display()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
+    let ended = command
+        .arg("race")
+        .args(contenders)
+        .args(options)
+        .args(["-q", "-o"])
+        .arg(&result)
         .output()?;
-    let seconds = began.elapsed().as_secs_f64();
-    let read = std::fs::read(&file).map_err(|error| {
+    let read = std::fs::read(&result).map_err(|error| {
         format!("{error}; the race said: {}", String::from_utf8_lossy(&ended.stderr))
     })?;
-    let race: Value = serde_json::from_slice(&read)?;
+    Ok((serde_json::from_slice(&read)?, ended.status.code()))
+}
+
+fn run(series: &Series, builds: [&Path; 2]) -> Outcome<Race> {
+    let mut labels = ["old", "new"].into_iter();
+    let settings = builds.map(|build| {
+        format!("set=bin={},label={}", build.display(), labels.next().unwrap_or_default())
+    });
+    let options = [&["-w", "command:bytes=16MB"], series.options].concat();
+    let began = Instant::now();
+    let (race, code) = race_file("pair.toml", settings, &options)?;
+    let seconds = began.elapsed().as_secs_f64();
     let verdict = &race["verdicts"][0];
     let outcome = match verdict["ahead"].as_u64() {
         Some(0) => "old ahead",
@@ -162,7 +211,7 @@ fn run(series: &Series, [old, new]: [&Path; 2]) -> Outcome<Race> {
     Ok(Race {
         outcome: outcome.to_owned(),
         ratio: ["point", "low", "high"].map(|part| verdict["ratio"][part].as_f64()),
-        trusted: ended.status.code() == Some(0),
+        trusted: code == Some(0),
         seconds,
         times: Times { old: times(&race, "old"), new: times(&race, "new") },
     })
