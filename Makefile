@@ -11,13 +11,14 @@ HOURS ?= 1
 RACES ?= 10
 TWINS ?= 100
 BENCH ?=
+ARCHES ?=
 # The other ends of tests/interop.
 PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/network/spread.rs has a map spread by.
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import far_end responder ndt7 protocol protocol+address
 
-.PHONY: race test test-build docs lint check bench fuzz soak help
+.PHONY: race test test-build docs lint check bench fuzz soak dist dist-test dist-twice help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
@@ -79,6 +80,17 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT=target/release/deadheat scripts/pairs.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
+dist: ## what a release has, in target/dist: static programs, .deb, .rpm, wheels, images, checksums (ARCHES="x86_64" for one)
+	scripts/need.sh cargo cc zig dpkg-deb rpmbuild xz file
+	scripts/dist/all.sh $(ARCHES)
+
+dist-test: ## installs each of them on a system with nothing else, and races there; as root
+	scripts/need.sh debootstrap busybox rpm skopeo umoci unshare ip qemu-aarch64-static ruby nix-instantiate
+	scripts/dist/test.sh
+
+dist-twice: ## builds them again in another folder, and compares the bytes
+	scripts/dist/twice.sh $(ARCHES)
+
 help: ## this list
 	@echo "deadheat, the referee for network transports"
-	@sed -nE 's/^([a-z]+): ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -nE 's/^([a-z-]+): ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -35,6 +35,13 @@ why() {
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
     asciinema | npx) echo "the demo is recorded with it and made a picture" ;;
     chromium) echo "tests open pages in it" ;;
+    zig) echo "make dist compiles and links static programs with it" ;;
+    dpkg-deb | rpmbuild | rpm) echo "make dist writes packages with it, and its test installs them" ;;
+    debootstrap | busybox) echo "make dist-test makes bare systems with it" ;;
+    skopeo | umoci) echo "make dist-test reads the container image with it" ;;
+    qemu-aarch64-static) echo "make dist-test runs the program for aarch64 with it" ;;
+    file | xz | zstd) echo "packages are packed or checked with it" ;;
+    ruby | nix-instantiate) echo "the formula or the flake is checked with it" ;;
     linux.uml) echo "tests of netem run in it: a kernel in user mode, which has netem" ;;
     *) echo "asked for" ;;
   esac
@@ -91,6 +98,17 @@ package() {
     slurmctld:dnf | slurmd:dnf) echo "slurm-$1" ;;
     sbatch:apt-get) echo slurm-client ;;
     sbatch:dnf) echo slurm ;;
+    dpkg-deb:*) echo dpkg ;;
+    rpmbuild:apt-get | rpm:*) echo rpm ;;
+    rpmbuild:*) echo rpm-build ;;
+    debootstrap:* | skopeo:* | umoci:* | file:* | zstd:* | ruby:*) echo "$1" ;;
+    busybox:apt-get) echo busybox-static ;;
+    busybox:*) echo busybox ;;
+    qemu-aarch64-static:apt-get) echo qemu-user-static ;;
+    qemu-aarch64-static:dnf) echo qemu-user-static-aarch64 ;;
+    xz:apt-get) echo xz-utils ;;
+    xz:*) echo xz ;;
+    nix-instantiate:apt-get) echo nix-bin ;;
     asciinema:*) echo asciinema ;;
     npx:*) echo npm ;;
   esac
@@ -101,6 +119,7 @@ package() {
 optional() {
   case $1 in
     sshd | ssh-keygen | parallel | rsync | munged | slurmctld | slurmd | sbatch) return 0 ;;
+    skopeo | umoci | qemu-aarch64-static | ruby | nix-instantiate) return 0 ;;
     iperf3 | sockperf | irtt | linux.uml | chromium | nginx | python3-* | node-* | socat | xinetd | openssl | mptcpize | kcptun-server | turnserver | usrsctp.h) return 0 ;;
     *) return 1 ;;
   esac
@@ -108,6 +127,9 @@ optional() {
 
 # The Python and the modules of Node.js of the other ends that no package has.
 PEERS="$(cd "$(dirname "$0")/.." && pwd)/target/peers"
+
+# Zig and what lets cargo link with it, in a folder of their own.
+DIST_TOOLS="${PEERS%/peers}/dist-tools"
 
 # Whether a command is there or, for python3-MODULE and node-MODULE, one of ours has the module or, for NAME.h, the compiler
 # the header.
@@ -117,6 +139,7 @@ is_there() {
       /usr/bin/python3 -c "import ${1#python3-}" 2>/dev/null \
         || { [ -x "$PEERS/bin/python3" ] && "$PEERS/bin/python3" -c "import ${1#python3-}" 2>/dev/null; } ;;
     node-*) NODE_PATH="$PEERS/node_modules" node -e "require('${1#node-}')" 2>/dev/null ;;
+    zig) [ -x "$DIST_TOOLS/bin/cargo-zigbuild" ] ;;
     *.h) cc -E -include "$1" -xc /dev/null >/dev/null 2>&1 ;;
     *) command -v "$1" >/dev/null ;;
   esac
@@ -184,6 +207,13 @@ need_cargo_fuzz() {
   cargo install --locked cargo-fuzz >&2 || fail "cargo install --locked cargo-fuzz failed; its own words are above"
 }
 
+# From PyPI on each system, so that each links with the same; each file is held to its hash.
+need_zig() {
+  say "zig is not there ($(why zig)): pip installs what scripts/dist/tools.txt names into $DIST_TOOLS"
+  [ -x /usr/bin/python3 ] || add "$(manager)" python3 || fail "zig takes Python"
+  into_venv "$DIST_TOOLS" "$(dirname "$0")/dist/tools.txt" || fail "pip could not install zig; its own words are above"
+}
+
 # A second program with iperf3's protocol, in a folder of its own.
 need_riperf3() {
   [ -x "$PEERS/bin/riperf3" ] && return
@@ -197,11 +227,15 @@ from_pypi() {
   files="$(dirname "$0")/../tests/interop/${1#python3-}.txt"
   [ -x /usr/bin/python3 ] || return 1
   say "$1 is not there ($(why "$1")), and no package has it: pip installs what ${files##*/../} names into $PEERS"
+  into_venv "$PEERS" "$files"
+}
+
+into_venv() { # into_venv FOLDER FILE: makes a Python of its own there, with what the file names.
   if ! /usr/bin/python3 -c 'import ensurepip' 2>/dev/null && [ "$(manager)" = apt-get ]; then
     add apt-get python3-venv || return 1
   fi
-  /usr/bin/python3 -m venv "$PEERS" >&2 || return 1
-  "$PEERS/bin/python3" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r "$files" >&2
+  /usr/bin/python3 -m venv "$1" >&2 || return 1
+  "$1/bin/python3" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r "$2" >&2
 }
 
 # What npm alone has, in a folder of its own; each file is held to its hash, and no script of theirs runs.
@@ -221,7 +255,7 @@ if [ "${1:-}" = --known ]; then
   in_suite() { echo "$1"; }
   for command in "$@"; do
     case $command in
-      cargo | cargo-fuzz | riperf3 | node-*) ;;
+      cargo | cargo-fuzz | riperf3 | zig | node-*) ;;
       *) [ -n "$(package "$command" apt-get)" ] || echo "$command" ;;
     esac
   done
@@ -234,6 +268,7 @@ for command in "$@"; do
     cargo) need_cargo ;;
     cargo-fuzz) need_cargo_fuzz; continue ;;
     riperf3) need_riperf3; continue ;;
+    zig) need_zig; continue ;;
   esac
   with=$(manager)
   packages=

@@ -1,10 +1,12 @@
 //! The service file and the container file of `packaging/` start the program with options that it has, and
-//! shut in what they say they do.
+//! shut in what they say they do. What `make dist` packs is called what others fetch, and packed as they unpack it.
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::path::PathBuf;
 use std::process::Command;
+
+use sha2::Digest;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat");
 
@@ -66,6 +68,115 @@ fn the_container_starts_the_program_with_options_that_it_has() {
             assert!(path.exists(), "COPY {name}: not in this repository");
         }
     }
+}
+
+/// The image that `make dist` writes without a daemon is the one of the container file.
+#[test]
+fn both_images_start_the_program_alike() {
+    let (container, image) = (file("packaging/Containerfile"), file("scripts/dist/image.py"));
+    let line = |word: &str| {
+        let found = container.lines().filter_map(|line| line.strip_prefix(word)).last();
+        found.unwrap().trim().to_owned()
+    };
+    let ports: Vec<String> =
+        line("EXPOSE").split(' ').map(|port| format!("\"{port}\": {{}}")).collect();
+    for entry in [
+        format!("\"User\": \"{}\"", line("USER")),
+        format!("\"Entrypoint\": {}", line("ENTRYPOINT")),
+        format!("\"Cmd\": {}", line("CMD")),
+        format!("\"StopSignal\": \"{}\"", line("STOPSIGNAL")),
+        format!("\"ExposedPorts\": {{{}}}", ports.join(", ")),
+    ] {
+        assert!(image.contains(&entry), "scripts/dist/image.py lacks {entry}");
+    }
+}
+
+/// `cargo binstall`, the formula, the release and the manual of installing name one file.
+#[test]
+fn a_release_is_fetched_by_the_name_that_it_is_packed_under() {
+    let manifest: toml::Table = file("Cargo.toml").parse().unwrap();
+    let binstall = &manifest["package"]["metadata"]["binstall"];
+    let version = env!("CARGO_PKG_VERSION");
+    for target in ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"] {
+        let filled = |key: &str| {
+            let text = binstall[key].as_str().unwrap();
+            [("name", "deadheat"), ("version", version), ("target", target), ("bin", "deadheat")]
+                .iter()
+                .fold(text.to_owned(), |text, (key, value)| {
+                    text.replace(&format!("{{ {key} }}"), value)
+                })
+        };
+        let folder = format!("deadheat-{version}-{target}");
+        let at = format!("/releases/download/v{version}/{folder}.tar.gz");
+        assert_eq!(filled("pkg-url"), format!("{{ repo }}{at}"));
+        assert_eq!(filled("bin-dir"), format!("{folder}/deadheat"));
+        let formula = file("packaging/homebrew/deadheat.rb.in").replace("@VERSION@", version);
+        assert!(formula.contains(&at), "the formula lacks {at}");
+        assert!(file("docs/install.md").contains(&at), "docs/install.md lacks {at}");
+    }
+    let tarball = file("scripts/dist/tarball.sh");
+    assert!(tarball.contains("name=deadheat-$VERSION-$(target \"$arch\")"));
+    assert!(
+        file("scripts/dist/common.sh").contains("target() { echo \"$1-unknown-linux-musl\"; }")
+    );
+    let release = file(".github/workflows/release.yml");
+    for target in ["make dist\n", "make dist-test\n"] {
+        assert!(release.contains(target), "the release does not run {target}");
+    }
+}
+
+/// The first step of the action takes the program out of what `scripts/dist/tarball.sh` packs, and nothing else.
+#[test]
+fn the_action_unpacks_a_release() {
+    let dir = tempfile::tempdir().unwrap();
+    let packed = dir.path().join("deadheat-1-x86_64-unknown-linux-musl");
+    std::fs::create_dir_all(packed.join("completions")).unwrap();
+    let script = "#!/bin/sh\necho deadheat 1\n";
+    for (name, text) in
+        [("deadheat", script), ("deadheat.service", "[Unit]"), ("completions/deadheat.bash", "#")]
+    {
+        std::fs::write(packed.join(name), text).unwrap();
+    }
+    let archive = dir.path().join("deadheat.tar.gz");
+    let ran = |command: &mut Command| command.output().unwrap();
+    let made = ran(Command::new("tar")
+        .arg("-czf")
+        .arg(&archive)
+        .arg("-C")
+        .args([dir.path().as_os_str(), packed.file_name().unwrap()]));
+    assert!(made.status.success(), "{made:?}");
+    let digest = deadheat::units::hex::hex(&sha2::Sha256::digest(std::fs::read(&archive).unwrap()));
+    let step = |digest: &str| {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/action/program.sh");
+        ran(Command::new("bash")
+            .arg(script)
+            .env("DEADHEAT_WORK", dir.path().join("work"))
+            .env("DEADHEAT_URL", format!("file://{}", archive.display()))
+            .env("DEADHEAT_DIGEST", digest))
+    };
+    let done = step(&digest);
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "deadheat 1\n", "{done:?}");
+    let bin: Vec<_> = std::fs::read_dir(dir.path().join("work/bin")).unwrap().collect();
+    assert_eq!(bin.len(), 1, "{bin:?}");
+    let refused = step(&"0".repeat(64));
+    assert_eq!(refused.status.code(), Some(1), "another file than the one that was meant");
+}
+
+/// The module of the wheel runs the program and reads what it saves.
+#[test]
+fn python_runs_a_race_and_reads_it() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("packaging/python");
+    let ran = Command::new("python3")
+        .args(["-B", "check.py", "simulated"])
+        .current_dir(folder)
+        .env("DEADHEAT", PROGRAM)
+        .output();
+    let Ok(ran) = ran else {
+        println!("skipped: no python3 here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.starts_with("python: "), "{said}{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 /// What the service may do is held against systemd's own list.

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# all.sh [ARCH…]: builds the static programs (x86_64 and aarch64 unless named) and puts all that a release has into target/dist, with
+# SHA256SUMS. scripts/need.sh has what it takes.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+arches=("$@")
+[ $# != 0 ] || arches=(x86_64 aarch64)
+# The program that runs here prints the manual of both.
+[[ " ${arches[*]} " = *" $(uname -m) "* ]] || fail "this host's own processor, $(uname -m), has to be among those named"
+
+rm -rf "$DIST"
+mkdir -p "$DIST" "$STAGE"
+export DIST
+for arch in "${arches[@]}"; do scripts/dist/program.sh "$arch"; done
+/usr/bin/python3 scripts/dist/contents.py
+for arch in "${arches[@]}"; do
+  scripts/dist/tarball.sh "$arch"
+  scripts/dist/deb.sh "$arch"
+  scripts/dist/rpm.sh "$arch"
+  /usr/bin/python3 scripts/dist/image.py "$arch"
+  /usr/bin/python3 scripts/dist/wheel.py "$arch"
+done
+if [ ${#arches[@]} = 2 ]; then
+  formula=$(sed "s/@VERSION@/$VERSION/" packaging/homebrew/deadheat.rb.in)
+  for arch in "${arches[@]}"; do
+    sum=$(sha256sum "$DIST/deadheat-$VERSION-$(target "$arch").tar.gz" | cut -d ' ' -f 1)
+    formula=${formula//@$arch@/$sum}
+  done
+  echo "$formula" >"$DIST/deadheat.rb"
+fi
+(cd "$DIST" && sha256sum -- * >"$STAGE/SHA256SUMS" && mv "$STAGE/SHA256SUMS" .)
+(cd "$DIST" && stat -c '%s %n' -- * | awk '{ printf "%8.2f MB  %s\n", $1 / 1e6, $2 }')
