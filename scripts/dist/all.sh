@@ -2,6 +2,7 @@
 # all.sh [ARCH…]: builds the static programs (x86_64 and aarch64 unless named) and puts all that a release has into target/dist, with
 # SHA256SUMS. scripts/need.sh has what it takes.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arches=("$@")
 [ $# != 0 ] || arches=(x86_64 aarch64)

@@ -2,7 +2,7 @@
 # Names and times that all scripts of this folder share; each reads it first. Whatever a package contains has the time of the
 # last commit, so that the same sources make the same bytes.
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
-cd "$root"
+cd "$root" || exit
 
 # Rooms that only these scripts use: tools, programs before they are packed, and the packages.
 TOOLS="$root/target/dist-tools"
@@ -11,7 +11,7 @@ DIST="${DIST:-$root/target/dist}"
 
 VERSION="$(sed -nE '/^\[workspace.package\]/,/^\[/s/^version = "(.*)"/\1/p' Cargo.toml)"
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
-export SOURCE_DATE_EPOCH VERSION
+export TOOLS STAGE SOURCE_DATE_EPOCH VERSION
 export TZ=UTC LC_ALL=C
 umask 022
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deb.sh ARCH: writes the package for Debian and its kin. The program is static, so it depends on nothing.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=$1
 case $arch in x86_64) name=amd64 ;; aarch64) name=arm64 ;; *) name=$arch ;; esac

@@ -2,6 +2,7 @@
 # program.sh ARCH: builds the static program for x86_64 or aarch64, with musl, as target/dist-stage/ARCH/deadheat. Zig compiles the
 # little C that there is, and links, so that nothing but the standard library depends on the host.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=${1:?ARCH: x86_64 or aarch64}
 target=$(target "$arch")
@@ -36,8 +37,8 @@ END
 }
 
 std=()
-if [ ! -e "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-  # DIST_STD=source: builds the standard library, whatever rustup has.
+# DIST_STD=source builds it, whatever there is.
+if [ "${DIST_STD:-}" = source ] || [ ! -e "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
   if [ "${DIST_STD:-}" != source ] && command -v rustup >/dev/null && timeout 120 rustup target add "$target" >&2; then
     say "rustup added the standard library for $target"
   else
@@ -45,7 +46,7 @@ if [ ! -e "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
     say "builds the standard library for $target from its source, $(rust_source)"
     # A build of the standard library is no stable feature of cargo yet.
     export RUSTC_BOOTSTRAP=1
-    std=(-Zbuild-std=std,panic_unwind)
+    std=('-Zbuild-std=std,panic_unwind')
   fi
 fi
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # rpm.sh ARCH: writes the package for Fedora, openSUSE and their kin.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=$1
 

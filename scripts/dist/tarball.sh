@@ -2,6 +2,7 @@
 # tarball.sh ARCH: packs the program with its manual, its completions and the licences. action.yml, `cargo binstall` and the
 # formula fetch this file by its name.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=$1
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tree.sh ARCH FOLDER: lays out below the folder what a package installs: program, manual, completions, service, setting, licences.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=$1 into=$2
 # The program that runs here prints the manual and the completions of both.

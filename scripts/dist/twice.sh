@@ -2,6 +2,7 @@
 # twice.sh [ARCH…]: makes all packages again in a clone in another folder, and compares them byte by byte with those of
 # target/dist. It takes as long as `make dist`.
 set -euo pipefail
+# shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 
 [ -e "$DIST/SHA256SUMS" ] || fail "nothing is in $DIST yet: make dist"

@@ -55,6 +55,8 @@ def main():
         layer = gzip.decompress(blobs.blob(descriptor, "layer.v1.tar+gzip"))
         expect("sha256:" + hashlib.sha256(layer).hexdigest() == digest, f"a layer is not {digest}")
         with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+            # As the layer has it, whatever this version of Python holds for safe: its digest was checked.
+            files.extraction_filter = lambda entry, _: entry
             files.extractall(sys.argv[2])
     expect(not blobs.files, f"nothing names {', '.join(blobs.files)}")
 
