@@ -67,7 +67,10 @@ fn every_implementation_is_listed() {
 
 #[test]
 fn each_command_that_is_needed_has_a_package() {
-    hold("scripts/need.sh knows a package of each command that it is asked for", needs::check(root()));
+    hold(
+        "scripts/need.sh knows a package of each command that it is asked for",
+        needs::check(root()),
+    );
 }
 
 #[test]

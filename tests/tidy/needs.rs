@@ -9,7 +9,8 @@ use std::process::Command;
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let mut files = vec![root.join("Makefile")];
     let scripts = fs::read_dir(root.join("scripts")).unwrap().map(|entry| entry.unwrap().path());
-    files.extend(scripts.filter(|path| path.extension().is_some_and(|extension| extension == "sh")));
+    files
+        .extend(scripts.filter(|path| path.extension().is_some_and(|extension| extension == "sh")));
     let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
     let needed: BTreeSet<String> = texts.flat_map(|text| needed(&text)).collect();
     assert!(needed.len() > 30, "{needed:?}");
