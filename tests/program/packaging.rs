@@ -75,7 +75,7 @@ fn the_container_starts_the_program_with_options_that_it_has() {
 fn both_images_start_the_program_alike() {
     let (container, image) = (file("packaging/Containerfile"), file("scripts/dist/image.py"));
     let line = |word: &str| {
-        let found = container.lines().filter_map(|line| line.strip_prefix(word)).last();
+        let found = container.lines().filter_map(|line| line.strip_prefix(word)).next_back();
         found.unwrap().trim().to_owned()
     };
     let ports: Vec<String> =
