@@ -23,6 +23,8 @@ use deadheat::trial::control::{
 mod attacks;
 #[path = "far/clocks.rs"]
 mod clocks;
+#[path = "far/commands.rs"]
+mod commands;
 #[path = "far/encrypted.rs"]
 mod encrypted;
 mod far;

@@ -15,8 +15,8 @@ use crate::host::facts::HostFacts;
 use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
-    Allowance, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Log as _, RelayTo,
-    Secret, ServedClients, Server, ServerKey, Stop, parse_also,
+    Allowance, AllowedPairs, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption,
+    Log as _, RelayTo, Secret, ServedClients, Server, ServerKey, Stop, parse_also,
 };
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::trial::control::private_file;
@@ -95,6 +95,16 @@ pub(super) struct ServeArgs {
     /// that it has the trial's far end, and its traffic counts among this server's limits.
     #[arg(long, value_name = "ADDR[/BITS],...", hide_short_help = true)]
     pub relay_to: Option<String>,
+    /// Run the server command of this pair for clients that race it with --to (cmd:file=FILE) [default: none]
+    ///
+    /// With ,set=NAME=VALUE for each variable of the file, and once for each pair. A client names the pair and the bytes, the time
+    /// and the seed of a trial; what runs is the command of this file, in the turn of a trial and within its time. It runs with the
+    /// rights of this server, its port is open to everyone while it runs, and neither --max-rate nor a number of bytes binds it.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub command: Vec<String>,
+    /// Choose the ports of server commands from these: 5300, or 5300-5309 [default: any free port]
+    #[arg(long, value_name = "PORT[-PORT]", hide_short_help = true)]
+    pub command_ports: Option<String>,
     /// Responders to the clients of other programs.
     #[command(flatten)]
     pub responders: ResponderArgs,
@@ -122,6 +132,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let limits = config.limits;
     let also = config.also.join(", ");
     let relays = args.relay_to.clone().filter(|_| config.relay_to.is_any());
+    let commands: Vec<String> = config.pairs.sentences().collect();
     let quiet = args.quiet;
     let backlog = Backlog::new(Box::new(move |line: &str| {
         if !quiet {
@@ -142,6 +153,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(relays) = relays {
         log(&format!("relays for its clients to far ends at {relays}"));
     }
+    commands.iter().for_each(|sentence| log(sentence));
     server.responders().for_each(|sentence| log(&sentence));
     if !is_open && server.responders().next().is_some() {
         log(
@@ -185,10 +197,12 @@ impl ServeArgs {
             None => Bind::Any(port),
             Some(typed) => self.bind_at(typed, port)?,
         };
+        let (limits, allowance) = (self.limits()?, self.allowance()?);
         Ok(Config {
             bind,
-            limits: self.limits()?,
-            allowance: self.allowance()?,
+            limits,
+            allowance,
+            pairs: self.pairs(limits.concurrent)?,
             secret: self.secret(variable)?,
             encryption: self.encryption()?,
             clients: if self.once { ServedClients::One } else { ServedClients::Any },
@@ -257,6 +271,20 @@ impl ServeArgs {
             total: bytes("--max-total", &self.max_total)?,
             per_client: bytes("--max-per-client", &self.max_per_client)?,
         })
+    }
+
+    /// Returns the pairs of commands that it runs, with a port for each of so many trials at once.
+    fn pairs(&self, trials: u32) -> Result<AllowedPairs> {
+        let pairs = AllowedPairs::parse(&self.command, self.command_ports.as_deref())?;
+        pairs.check_ports(trials)?;
+        let totals = [("--max-total", &self.max_total), ("--max-per-client", &self.max_per_client)];
+        match totals.iter().find(|(_, typed)| typed.is_some() && pairs.is_any()) {
+            Some((name, _)) => Err(Error::usage(format!(
+                "{name} and --command: nobody counts the bytes of a command, so no sum of bytes would hold; leave one of them out, or \
+                 run two servers"
+            ))),
+            None => Ok(pairs),
+        }
     }
 
     fn encryption(&self) -> Result<Encryption> {
@@ -360,6 +388,18 @@ mod tests {
         assert!(say(two).contains("name two ports"));
         let none = ServeArgs { trials: Some(0), ..ServeArgs::default() };
         assert!(say(none).contains("`--trials 0`"));
+        let command = vec!["/nonexistent/pair.toml".to_owned()];
+        assert!(
+            say(ServeArgs { command, ..ServeArgs::default() }).contains("/nonexistent/pair.toml")
+        );
+        let ports = ServeArgs { command_ports: Some("5300".into()), ..ServeArgs::default() };
+        assert!(say(ports).contains("without --command"));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pair.toml");
+        std::fs::write(&file, "server = 'sh {port}'\nclient = 'sh {port}'").unwrap();
+        let (command, max_total) = (vec![file.display().to_string()], Some("1TB".into()));
+        let counted = ServeArgs { command, max_total, ..ServeArgs::default() };
+        assert!(say(counted).contains("--max-total and --command"));
         let missing =
             ServeArgs { secret_file: Some("/nonexistent/secret".into()), ..ServeArgs::default() };
         assert!(say(missing).contains("read the secret from /nonexistent/secret"));

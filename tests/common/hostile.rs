@@ -72,6 +72,7 @@ fn a_server_cannot_write_on_the_terminal() {
         nonce: None,
         limits,
         relays: false,
+        commands: false,
         echoes: false,
         answers_probes: false,
     };

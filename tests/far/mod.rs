@@ -56,6 +56,8 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) enum Seen {
     Plan(Box<AgentPlan>),
+    /// Plan of the keeper of a server command.
+    Command(Box<serde_json::Value>),
     /// The CPUs that the server lets it run on, if it chooses them.
     Held(Vec<usize>),
     Relay(RelayPlan),
@@ -77,18 +79,32 @@ struct FakeAgent {
     seen: Sender<Seen>,
 }
 
-impl AgentStarter for Starter {
-    fn start(&self, door: Option<HandOver>, account: &Account) -> deadheat::Result<Box<dyn Agent>> {
-        // What it sends beyond what its work has: repairs, headers.
-        account.add(SENDS);
+impl Starter {
+    /// Starts a thread that lives as an agent.
+    fn agent(
+        &self,
+        live: impl FnOnce(Manner, UnixStream, &Sender<Seen>) + Send + 'static,
+    ) -> Box<dyn Agent> {
         let (control, inside) = UnixStream::pair().unwrap();
         let (manner, seen) = (self.manner, self.seen.clone());
         let (life, lives) = channel();
         std::thread::spawn(move || {
-            live(manner, inside, door, &seen);
+            live(manner, inside, &seen);
             drop(life);
         });
-        Ok(Box::new(FakeAgent { control, lives, seen: self.seen.clone() }))
+        Box::new(FakeAgent { control, lives, seen: self.seen.clone() })
+    }
+}
+
+impl AgentStarter for Starter {
+    fn start(&self, door: Option<HandOver>, account: &Account) -> deadheat::Result<Box<dyn Agent>> {
+        // What it sends beyond what its work has: repairs, headers.
+        account.add(SENDS);
+        Ok(self.agent(move |manner, inside, seen| live(manner, inside, door, seen)))
+    }
+
+    fn start_keeper(&self) -> deadheat::Result<Box<dyn Agent>> {
+        Ok(self.agent(keep))
     }
 }
 
@@ -151,6 +167,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
                 listens(&mut control)
             }
             ToAgent::Probe { .. } => panic!("the server answers probes itself"),
+            ToAgent::Command(_) | ToAgent::Pairs { .. } => panic!("these are for the server"),
             ToAgent::Onward => control::write(&mut control, &FromAgent::Connected).is_err(),
             ToAgent::CallOff => panic!("the server ends agents itself"),
             ToAgent::Echo { .. } => panic!("the server answers echoes itself"),
@@ -159,6 +176,22 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
             return;
         }
     }
+}
+
+/// Where the command of a fake keeper listens, as it knows it.
+pub(crate) const KEPT: &str = "10.255.0.9:5300";
+
+/// Lives as the keeper of a server command.
+fn keep(manner: Manner, mut control: UnixStream, seen: &Sender<Seen>) {
+    let Ok(plan) = control::read::<serde_json::Value>(&mut control) else { return };
+    seen.send(Seen::Command(Box::new(plan))).unwrap();
+    if manner == Manner::Right {
+        let endpoint = Address::Ip(KEPT.parse().unwrap());
+        for word in [FromAgent::Ready { endpoint }, FromAgent::Connected] {
+            control::write(&mut control, &word).unwrap();
+        }
+    }
+    live(manner, control, None, seen);
 }
 
 /// Where the agent behind a relay listens.

@@ -25,6 +25,7 @@ fn serve(mut client: TcpStream, body: &str) {
         echoes: false,
         answers_probes: false,
         relays: false,
+        commands: false,
     };
     write(&mut client, &welcome).unwrap();
     write(&mut client, &FromServer::Facts(Box::new(HostFacts::gather()))).unwrap();

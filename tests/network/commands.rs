@@ -10,6 +10,9 @@ use std::process::{Command, Output};
 use deadheat::path::emulator::Emulator;
 use serde_json::Value;
 
+use crate::net::{check_schema, outcome};
+use crate::path::{DEADHEAT, can};
+
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/network/pair.py");
 
 fn deadheat(folder: &Path, args: &[&str]) -> Output {
@@ -163,6 +166,87 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
     assert_eq!(result["metrics"][0]["name"], "rate_bps");
 }
 
+/// Races to a server that allows three of the pairs; then one whose process is killed amid its first trial.
+const SERVED: &str = r#"
+race() { "$DEADHEAT" race --idle host --blocks 1 --to 198.18.0.2 "$@" 2>> said; echo "$1 $?"; }
+race cmd:file=up.toml tcp -w bulk:bytes=300kB -q -o up.json
+race cmd:file=down.toml tcp -w bulk:bytes=300kB,direction=down -q -o down.json
+race cmd:file=unlike.toml tcp -w bulk:bytes=300kB
+race cmd:file=other.toml tcp -w bulk:bytes=300kB -q -o other.json
+"$DEADHEAT" race --idle host cmd:file=slow.toml -w bulk:bytes=1kB --to 198.18.0.2 2>> said & slow=$!
+until test -s slow.pid; do sleep 0.02; done
+kill -KILL $slow
+for i in $(seq 500); do
+    if kill -0 $(cat slow.pid) || ls -d deadheat-command-*; then sleep 0.02; else echo "nothing is left"; exit; fi
+done > ended 2>&1
+"#;
+
+#[test]
+fn a_server_runs_the_commands_of_its_operators_files_and_leaves_nothing_behind() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write(folder, "up.toml", SERVER, CLIENT, RECEIVED);
+    write(folder, "other.toml", SERVER, CLIENT, RECEIVED);
+    write(folder, "unlike.toml", SERVER, CLIENT, "received = 'got'\nname = 'up'\nstop = 'SIGINT'");
+    let down = ["PAIR give {host} {port} {bytes}", "PAIR take {host} {port} {dir}/got"];
+    write(folder, "down.toml", down[0], down[1], "received = 'got'\ndirection = 'down'");
+    // A process of its own beside the server, whose number a test can look at.
+    let beside = format!("sleep 60 & echo $! > {}/slow.pid; exec \"$@\"", folder.display());
+    let server = format!("sh -c '{beside}' sh PAIR serve {{host}} {{port}}");
+    write(folder, "slow.toml", &server, "sleep 6{port}{bytes}", "");
+    let serve = format!(
+        "exec {DEADHEAT} serve --command up.toml --command down.toml --command slow.toml --command-ports 5300-5303 2> log"
+    );
+    std::fs::write(folder.join("races.sh"), SERVED).unwrap();
+    let output = Command::new(DEADHEAT)
+        .args(["path", "run", "-q", "delay=1ms", "--far", &serve, "--far-ready", "5210", "--"])
+        .args(["bash", "races.sh"])
+        .current_dir(folder)
+        .env("TMPDIR", folder)
+        .env("DEADHEAT", DEADHEAT)
+        .env_remove("DEADHEAT_HISTORY")
+        .output()
+        .unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let (ended, said, log) = (read("ended"), read("said"), read("log"));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(ended.ends_with("nothing is left\n"), "{ended}\n{output:?}\n{said}\n{log}");
+    assert!(said.contains("its up has stop = `SIGTERM`, and here it is `SIGINT`"), "{said}\n{log}");
+    for way in ["up", "down"] {
+        let result = outcome(&folder.join(format!("{way}.json")));
+        check_schema(&result);
+        let files = result["contenders"][0]["commands"]["files"].as_array().unwrap();
+        for side in ["near", "far"] {
+            let is_script = |file: &&Value| file["side"] == side && file["path"] == SCRIPT;
+            assert!(files.iter().any(|file| is_script(&file)), "{way} {side}: {files:?}");
+        }
+        assert!(count(&result["contenders"][0]["commands"]["start_ns"]) > 4_000_000, "round trips");
+        for trial in trials(&result, 0) {
+            let (receives, other) = match way {
+                "up" => ("far_command", "command"),
+                _ => ("command", "far_command"),
+            };
+            assert_eq!(trial[receives]["received"]["sha256"], ZEROS, "{trial}\n{log}");
+            assert_eq!(trial[other]["received"], Value::Null);
+            assert_eq!(trial["ledger"][way]["delivered"], 300_000);
+            assert!(count(&trial["cost"]["cpu_ns"]) > 0 && count(&trial["far_cost"]["cpu_ns"]) > 0);
+        }
+        assert!(
+            trials(&result, 1).iter().all(|trial| trial["ledger"][way]["delivered"] == 300_000)
+        );
+    }
+    let other = outcome(&folder.join("other.json"));
+    let why = other["contenders"][0]["limited"].as_str().unwrap();
+    assert!(why.contains("runs no command of this name, and has down, slow, up"), "{why}");
+    assert!(log.contains(" command up 300 kB done in"), "{log}");
+    assert!(log.contains(" command slow 1.00 kB abandoned after"), "{log}");
+    let counted = log.lines().find(|line| line.contains(" command ") && line.contains(" sent"));
+    assert_eq!(counted, None, "nobody counts the bytes of a command");
+}
+
 const SERVES: &str = "PAIR serve {host} {port}";
 const POINTER: &str = "[[figure]]\nname = 'a'\nunit = 's'\npointer = '/sum/unit'";
 const PATTERN: &str = "[[figure]]\nname = 'a'\nunit = 's'\nregex = '(?<a>[0-9]+) parsecs'";
@@ -253,8 +337,12 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         (&[pair, "-w", "command:bytes=1MB,figure=goodput"], "unknown figure `goodput`"),
         (&["tcp", "-w", "command"], "write cmd:file=PATH"),
         (
-            &[pair, "-w", "command:bytes=1MB", "--to", "127.0.0.1"],
-            "runs no command that a client names",
+            &[pair, "-w", "command:bytes=1MB", "--to", "iperf3://127.0.0.1"],
+            "no far end of others runs its server command",
+        ),
+        (
+            &[pair, "-w", "command:bytes=1MB", "--to", "127.0.0.1", "--source", "127.0.0.1"],
+            "which --source does not bind",
         ),
         (&[pair, "-w", "command:bytes=1MB", "--explain"], "leave it out"),
         (&[pair, "-w", "command:bytes=1MB", "--path", "sim:delay=5ms"], "virtual time"),

@@ -1,5 +1,6 @@
 """Two commands that move bytes over TCP: `serve HOST PORT [FILE]` answers each connection with the number of bytes that arrived,
-and `send HOST PORT BYTES` prints figures of its transfer. Each does one more thing where its last argument asks for it."""
+and `send HOST PORT BYTES` prints figures of its transfer; `give HOST PORT BYTES` answers each connection with as many bytes, and
+`take HOST PORT FILE` stores them."""
 
 import json
 import os
@@ -32,4 +33,18 @@ def send(host, port, count):
     print(f"took {1000 * took:.3f} ms", file=sys.stderr)
 
 
-{"serve": serve, "send": send}[sys.argv[1]](*sys.argv[2:])
+def give(host, port, count):
+    listener = socket.create_server((host, int(port)))
+    while True:
+        connection, _ = listener.accept()
+        connection.sendall(bytes(int(count)))
+        connection.close()
+
+
+def take(host, port, name):
+    with socket.create_connection((host, int(port))) as connection, open(name, "wb") as file:
+        while piece := connection.recv(1 << 16):
+            file.write(piece)
+
+
+{"serve": serve, "send": send, "give": give, "take": take}[sys.argv[1]](*sys.argv[2:])

@@ -15,7 +15,7 @@ use super::options::Meaning;
 use super::prefers;
 use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
-use crate::contract::{Guarantees, Service};
+use crate::contract::{Guarantees, Service, Side};
 use crate::error::{Error, Result};
 use crate::spec::outside::Named;
 use crate::spec::{Kind, Reference, Settings, Spec};
@@ -277,7 +277,11 @@ impl Contender {
     /// # Errors
     /// As for [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
     pub fn check_at(&self, place: Place) -> Result<()> {
-        self.transport.check()?;
+        match &self.commands {
+            // The server runs on another host, which looks for its program itself.
+            Some(commands) if place == Place::Remote => commands.pair.check(Side::Near)?,
+            _ => self.transport.check()?,
+        }
         self.via.check()?;
         self.transport.parts().iter().try_for_each(|part| part.contender.check_at(place))?;
         if let Some(file) = self.knobs.text_of(&CERTIFICATE) {

@@ -372,7 +372,8 @@ impl FactorGrid<'_> {
         }
         let far = self.request.to.as_ref().map(|far| far.names());
         contender.via.check_to(&contender.spec, far)?;
-        if self.request.to.is_some() && info.reach == Reach::Path {
+        let is_command = contender.commands.is_some();
+        if self.request.to.is_some() && info.reach == Reach::Path && !is_command {
             return Err(Error::usage(unserved(info.id)));
         }
         reaches(contender, self.request.elsewhere().as_deref())

@@ -6,7 +6,9 @@ use super::block::TrialSettings;
 use super::context::RaceContext;
 use super::request::{FinalStep, Request};
 use super::schedule;
+use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, EntrantCommands};
 use crate::spec::Spec;
 use crate::stats;
@@ -85,8 +87,13 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
     if contender.commands.is_none() {
         return Ok(());
     }
-    if request.to.is_some() {
-        return Err(Error::usage(commands::unserved(&contender.spec.to_string())));
+    let binds = [("--source", &request.source), ("--device", &request.device)];
+    if let Some((option, _)) = binds.iter().find(|(_, value)| value.is_some()) {
+        return Err(Error::usage(format!(
+            "`{}`: a command opens its own connections, which {option} does not bind; leave it out, or write it into the client \
+             command",
+            contender.spec
+        )));
     }
     if request.after == FinalStep::Explain {
         return Err(Error::usage(format!(
@@ -97,15 +104,31 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
     Ok(())
 }
 
+/// Returns the files that both commands of a pair run, the ones of the client first. At a server they are its own, and its
+/// file has to say the same as the one here.
+///
+/// # Errors
+/// As of [`crate::trial::Runner::far_files`].
+fn files(context: &mut RaceContext<'_>, pair: &Arc<CommandPair>) -> Result<Vec<ProgramFile>> {
+    Ok(match context.runner.far_files(pair)? {
+        Some(far) => [builds(pair, &[Side::Near]), far].concat(),
+        None => builds(pair, &[Side::Near, Side::Far]),
+    })
+}
+
 /// Refuses to go on with a race whose programs have changed since.
 ///
 /// # Errors
-/// [`Error::Usage`] with the file.
-pub(super) fn check_unchanged(contender: &Contender, entrant: &Entrant) -> Result<()> {
+/// [`Error::Usage`] with the file; as of [`crate::trial::Runner::far_files`].
+pub(super) fn check_unchanged(
+    context: &mut RaceContext<'_>,
+    contender: &Contender,
+    entrant: &Entrant,
+) -> Result<()> {
     let (Some(ours), Some(before)) = (&contender.commands, &entrant.commands) else {
         return Ok(());
     };
-    let now = builds(&ours.pair);
+    let now = files(context, &ours.pair)?;
     let changed = before.files.iter().find(|file| !now.contains(file));
     changed.map_or(Ok(()), |file: &ProgramFile| {
         Err(Error::usage(format!(
@@ -115,14 +138,13 @@ pub(super) fn check_unchanged(contender: &Contender, entrant: &Entrant) -> Resul
     })
 }
 
-/// Notes the files of commands with their digests, and what their start costs where they move bytes: the median time of a
-/// transfer of one byte.
+/// Notes the files of commands with their digests, before any trial. A contender whose server command the operator of the far
+/// end does not allow drops out.
 ///
 /// # Errors
-/// [`Error::Interrupted`] on Ctrl-C. A transfer that fails only leaves the cost unknown: a program may refuse one byte.
-pub(super) fn describe(
+/// [`Error::Peer`] if the operator's file says something else of the server than the file here.
+pub(super) fn meet(
     context: &mut RaceContext<'_>,
-    common: &TrialSettings,
     contenders: &[Contender],
     entrants: &mut [Entrant],
 ) -> Result<()> {
@@ -130,9 +152,35 @@ pub(super) fn describe(
         let Some(commands) = contender.commands.as_ref().filter(|_| entrant.is_racing()) else {
             continue;
         };
+        match files(context, &commands.pair) {
+            Ok(files) => {
+                entrant.commands = Some(Box::new(EntrantCommands { files, start_ns: None }));
+            }
+            Err(Error::Limited { what }) => entrant.drop_out(DropReason::Limited(what)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Notes what the start of commands costs where they move bytes: the median time of a transfer of one byte. To another host it
+/// has the path's round trips in it.
+///
+/// # Errors
+/// [`Error::Interrupted`] on Ctrl-C. A transfer that fails only leaves the cost unknown: a program may refuse one byte.
+pub(super) fn describe(
+    context: &mut RaceContext<'_>,
+    common: &TrialSettings,
+    entrants: &mut [Entrant],
+) -> Result<()> {
+    for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing()) {
+        if entrant.commands.is_none() {
+            continue;
+        }
         let start_ns = start_ns(context, common, entrant)?;
-        let files = builds(&commands.pair);
-        entrant.commands = Some(Box::new(EntrantCommands { files, start_ns }));
+        if let Some(commands) = &mut entrant.commands {
+            commands.start_ns = start_ns;
+        }
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ pub fn resume(
     };
     let checked = request.check()?;
     for (contender, entrant) in checked.contenders.iter().zip(&before.contenders) {
-        commands::check_unchanged(contender, entrant)?;
+        commands::check_unchanged(&mut context, contender, entrant)?;
         let names_commands = contender.external.is_some() || contender.commands.is_some();
         if names_commands && contender.asked() != entrant.asked {
             return Err(Error::usage(format!(

@@ -55,6 +55,7 @@ impl Request {
         let mut common = self.common(checked.pairings.clone(), placement.0);
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut context, checked.load)?;
+        commands::meet(&mut context, &checked.contenders, &mut entrants)?;
         let pilot = match pilot::run(self, &mut context, &common, &mut entrants, seed) {
             Ok(pilot) => pilot,
             Err(error) => {
@@ -62,7 +63,7 @@ impl Request {
                 return Err(error);
             }
         };
-        commands::describe(&mut context, &common, &checked.contenders, &mut entrants)?;
+        commands::describe(&mut context, &common, &mut entrants)?;
         let elapsed = context.clock.now() - began;
         let cost = BlockCost::expected(&common, &entrants, &pilot);
         let spent = (elapsed, cost);

@@ -330,6 +330,22 @@ impl Demand {
         }
     }
 
+    /// Returns the demand of a server command that moves so many bytes, or works for so long, as far as it is asked to.
+    pub(super) fn of_command(bytes: Option<u64>, time: Option<Nanos>) -> Demand {
+        Demand {
+            transport: "a command",
+            reach: Reach::Network,
+            planned: time.unwrap_or_default(),
+            most_bytes: bytes,
+            rate: None,
+            flows: 1,
+            connections: 1,
+            spinning: 0,
+            largest_message: 0,
+            cpu: None,
+        }
+    }
+
     /// Returns the demand of these far ends and another one together.
     pub(super) fn beside(&self, other: &Demand) -> Demand {
         let rates = [self.rate, other.rate].into_iter().flatten();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use deadheat_base::clocks::ClockMap;
 
 use super::own_ports::Also;
+use super::pairs::AllowedPairs;
 use super::relay_to::RelayTo;
 use super::responders::ResponderSetup;
 use crate::error::{Error, Result};
@@ -53,6 +54,8 @@ pub struct Config {
     pub also: Also,
     /// Far hosts to which it relays for its clients.
     pub relay_to: RelayTo,
+    /// Pairs of commands whose server command it runs for its clients.
+    pub pairs: AllowedPairs,
     /// Responders to the clients of other programs.
     pub responders: Vec<ResponderSetup>,
     /// Clock of the far ends, as a map from this host's: for tests of clocks that are apart.
@@ -72,6 +75,7 @@ impl Default for Config {
             clients: ServedClients::Any,
             also: Also::new(),
             relay_to: RelayTo::default(),
+            pairs: AllowedPairs::default(),
             responders: Vec::new(),
             clock: ClockMap::SAME,
         }

@@ -41,7 +41,6 @@ pub(super) struct Grant {
     pub(super) end: Stop,
     share: AllowanceShare,
     turn: Turn,
-    began: Nanos,
     state: Mutex<GrantState>,
 }
 
@@ -52,6 +51,9 @@ struct GrantState {
     demand: Demand,
     /// Longest duration of any of them, once begun.
     span: Nanos,
+    /// Time from which its client is waited for: the begin of the turn, or, with a command, the time at which that is ready or
+    /// has to be.
+    waits_from: Nanos,
     /// Deadline for the trial's end, once any far end has begun.
     deadline: Option<Nanos>,
 }
@@ -74,6 +76,26 @@ impl TrialPhase {
     }
 }
 
+/// Size of a far end, as its grant counts it.
+#[derive(Debug, Clone)]
+pub(super) struct FarEndSize {
+    pub(super) demand: Demand,
+    /// Longest duration, once started.
+    pub(super) span: Nanos,
+    /// Place among the trial's far ends here, if there are several.
+    pub(super) place: Option<GrantPlace>,
+    /// Longest time until it is ready, before a client can begin: of a command, which starts by itself.
+    pub(super) until_ready: Nanos,
+}
+
+impl AdmittedTrial {
+    /// Returns the size of its far end.
+    pub(super) fn size(&self) -> FarEndSize {
+        let (demand, until_ready) = (self.demand.clone(), Nanos::ZERO);
+        FarEndSize { demand, span: self.span, place: self.place, until_ready }
+    }
+}
+
 /// Terms under which a server makes a grant.
 pub(super) struct GrantTerms {
     pub(super) client: IpAddr,
@@ -86,24 +108,21 @@ pub(super) struct GrantTerms {
 
 impl Grants {
     /// Makes the grant for the first far end of a trial; the error is the reason why there is none.
-    pub(super) fn make(
-        &self,
-        terms: GrantTerms,
-        admitted: &AdmittedTrial,
-    ) -> Result<Arc<Grant>, String> {
+    pub(super) fn make(&self, terms: GrantTerms, size: FarEndSize) -> Result<Arc<Grant>, String> {
         let GrantTerms { client, number, limits, turn, share, now } = terms;
-        enough(admitted.demand.most_bytes, share.bytes)?;
+        let FarEndSize { demand, span, place, until_ready } = size;
+        enough(demand.most_bytes, share.bytes)?;
         let end = Stop::new().map_err(|e| e.to_string())?;
-        let place = admitted.place;
         let state = GrantState {
             joined: vec![place.map_or(0, |place| place.node)],
-            demand: admitted.demand.clone(),
-            span: admitted.span,
+            demand,
+            span,
+            waits_from: now + until_ready,
             deadline: None,
         };
         let nodes = place.map_or(1, |place| place.nodes);
         let (client, state) = (client.to_canonical(), Mutex::new(state));
-        let grant = Grant { client, nodes, limits, number, end, share, turn, began: now, state };
+        let grant = Grant { client, nodes, limits, number, end, share, turn, state };
         let grant = Arc::new(grant);
         if let Some(place) = place {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +142,7 @@ impl Grants {
         &self,
         client: IpAddr,
         place: GrantPlace,
-        admitted: &AdmittedTrial,
+        size: &FarEndSize,
         cpus: &[usize],
     ) -> Result<Arc<Grant>, String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,18 +153,13 @@ impl Grants {
              been ended",
         )?;
         drop(all);
-        grant.join(place, admitted, cpus)?;
+        grant.join(place, size, cpus)?;
         Ok(grant)
     }
 }
 
 impl Grant {
-    fn join(
-        &self,
-        place: GrantPlace,
-        admitted: &AdmittedTrial,
-        cpus: &[usize],
-    ) -> Result<(), String> {
+    fn join(&self, place: GrantPlace, size: &FarEndSize, cpus: &[usize]) -> Result<(), String> {
         let mut state = self.lock();
         if place.nodes != self.nodes || place.node >= self.nodes {
             return Err(format!(
@@ -159,10 +173,10 @@ impl Grant {
         if self.end.is_pulled() || state.deadline.is_some() {
             return Err("this trial has begun or ended; no far end joins it any more".into());
         }
-        let sum = state.demand.beside(&admitted.demand);
+        let sum = state.demand.beside(&size.demand);
         sum.check(&self.limits, cpus).map_err(|e| format!("with all its far ends here, {e}"))?;
         enough(sum.most_bytes, self.share.bytes)?;
-        (state.demand, state.span) = (sum, state.span.max(admitted.span));
+        (state.demand, state.span) = (sum, state.span.max(size.span));
         state.joined.push(place.node);
         Ok(())
     }
@@ -203,15 +217,22 @@ impl Grant {
         grace + Nanos(TO_JOIN.0 * u64::from(self.nodes - 1))
     }
 
-    /// Returns the time at which the turn began.
-    pub(super) fn began(&self) -> Nanos {
-        self.began
+    /// Returns the time from which its client is waited for.
+    pub(super) fn waits_from(&self) -> Nanos {
+        self.lock().waits_from
+    }
+
+    /// Marks that a command is ready at `now`, so that its client can begin.
+    pub(super) fn be_ready(&self, now: Nanos) {
+        let mut state = self.lock();
+        state.waits_from = state.waits_from.min(now);
     }
 
     /// Returns the phase of the trial.
     pub(super) fn phase(&self, patience: &Patience) -> TrialPhase {
-        let connects = TrialPhase::Connects(self.began + self.to_begin(patience.grace));
-        self.lock().deadline.map_or(connects, TrialPhase::Runs)
+        let state = self.lock();
+        let connects = TrialPhase::Connects(state.waits_from + self.to_begin(patience.grace));
+        state.deadline.map_or(connects, TrialPhase::Runs)
     }
 
     /// Marks that a far end was started at `now`: the first of them sets the deadline of all.

@@ -73,6 +73,7 @@ impl LetIn {
             echoes: true,
             answers_probes: true,
             relays: true,
+            commands: true,
         };
         Ok(GreetingAnswer { welcome, nonce, client: greeting.client })
     }

@@ -16,6 +16,8 @@
 //! - `session` runs the trials of an admitted client, one after the other.
 //! - `admit` checks a plan against the limits; `queue` assigns the turns; `relay` carries frames between client and
 //!   agent until the trial ends in any way.
+//! - `pairs` are the pairs of commands that the operator allows (`--command`): a keeper runs the server command of one in place
+//!   of an agent, for the client's turn.
 //! - `responders` answer the clients of other programs: `beside` limits what passes beside trials, and `test_turn` is a
 //!   turn of such a client.
 //! - `own_ports` is the same port number of other protocols, where the operator opens it (`--also`).
@@ -62,6 +64,7 @@ mod let_in;
 mod log;
 mod own_ports;
 mod paid;
+mod pairs;
 mod pre_auth;
 mod probing;
 pub mod processes;
@@ -86,6 +89,7 @@ pub use config::{
 };
 pub use log::{Backlog, Log};
 pub use own_ports::{Also, parse_also};
+pub use pairs::AllowedPairs;
 pub use relay_to::RelayTo;
 pub use responders::ResponderSetup;
 pub use stop::Stop;
@@ -100,6 +104,7 @@ use grants::Grants;
 use log::Scribe;
 use own_ports::OpenPorts;
 use paid::ByteAccount;
+use pairs::PairOffers;
 use queue::Queue;
 use responders::OpenResponders;
 use socket::Sockets;
@@ -119,7 +124,7 @@ pub trait Agent: Send {
     /// Fails if it has ended, or if this host does not allow the CPUs.
     fn hold_on(&mut self, cpus: &[usize]) -> Result<()>;
 
-    /// Kills it and all its children, at once. Does nothing if it has ended already.
+    /// Kills it and all its children, at once; a keeper ends its command first. Does nothing if it has ended already.
     fn kill(&mut self);
 
     /// Returns its last output on standard error, for crash messages.
@@ -134,6 +139,13 @@ pub trait AgentStarter: Send + Sync {
     /// # Errors
     /// Fails with the failed operation on this host.
     fn start(&self, door: Option<HandOver>, account: &Account) -> Result<Box<dyn Agent>>;
+
+    /// Starts the keeper of a server command in place of a far end. Its first message is the
+    /// [`crate::trial::between::commands::ServedCommand`].
+    ///
+    /// # Errors
+    /// Fails with the failed operation on this host.
+    fn start_keeper(&self) -> Result<Box<dyn Agent>>;
 }
 
 /// Far end as a service, bound to its port and not yet running.
@@ -156,6 +168,7 @@ struct Shared {
     connections: Arc<ConnectionLimits>,
     paid: Arc<ByteAccount>,
     beside: Beside,
+    pairs: PairOffers,
     trials: AtomicU64,
     cpu_shares: CpuShares,
     /// True once a trial of a client has begun.
@@ -192,6 +205,7 @@ impl Server {
             grants: Grants::default(),
             beside: Beside::new(config.limits.rate_bps, Arc::clone(&paid)),
             paid,
+            pairs: PairOffers::new(&config.pairs)?,
             scribe: Scribe::new(log),
             trials: AtomicU64::new(0),
             has_served: AtomicBool::new(false),

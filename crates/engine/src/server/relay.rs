@@ -68,6 +68,15 @@ impl TrialEnd {
     }
 }
 
+/// Port at which a client reaches the far end of its trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FarPort {
+    /// Port of the server, which hands connections over.
+    Servers,
+    /// Port of its own, as a command has.
+    Own,
+}
+
 /// Control connections of one trial, to the client and to the agent.
 pub(super) struct FrameRelay<'a> {
     pub(super) client: &'a mut FramedStream<ControlStream>,
@@ -81,6 +90,8 @@ pub(super) struct FrameRelay<'a> {
     /// Address of the client, and the address of this host that the client must dial.
     pub(super) peer: SocketAddr,
     pub(super) here: SocketAddr,
+    /// Port at which the far end listens.
+    pub(super) port: FarPort,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
     /// Echoes from the client.
@@ -116,7 +127,7 @@ impl FrameRelay<'_> {
         if let TrialPhase::Connects(_) = phase {
             // Others need not wait for a trial whose near end no longer tries to connect.
             let start = self.grant.to_begin(self.patience.start);
-            let soon = self.grant.began() + start;
+            let soon = self.grant.waits_from() + start;
             let is_waited_for = now >= soon && self.queue.is_waited_for(self.peer.ip());
             if is_waited_for {
                 return Err(TrialEnd::Late(self.late(phase, start)));
@@ -184,8 +195,16 @@ impl FrameRelay<'_> {
             _ => return Err(TrialEnd::Astray("it stopped in the middle of a message".into())),
         };
         match control::parse(&frame) {
-            Ok(FromAgent::Ready { .. }) => {
-                let endpoint = Address::Ip(self.here);
+            Ok(FromAgent::Ready { endpoint }) => {
+                let mut here = self.here;
+                if self.port == FarPort::Own {
+                    let Address::Ip(own) = endpoint else {
+                        return Err(TrialEnd::Astray("its command has no port".into()));
+                    };
+                    here.set_port(own.port());
+                    self.grant.be_ready(Monotonic.now());
+                }
+                let endpoint = Address::Ip(here);
                 self.send_to_client(|client, until| {
                     client.send(&FromAgent::Ready { endpoint }, until)
                 })
@@ -263,7 +282,13 @@ impl FrameRelay<'_> {
                 | ToAgent::Echo { .. },
             ) => {}
             Ok(ToAgent::CallOff) => return Err(TrialEnd::CalledOff),
-            Ok(ToAgent::Open(_) | ToAgent::Relay(_) | ToAgent::Probe { .. }) => {
+            Ok(
+                ToAgent::Open(_)
+                | ToAgent::Command(_)
+                | ToAgent::Pairs { .. }
+                | ToAgent::Relay(_)
+                | ToAgent::Probe { .. },
+            ) => {
                 return Err(TrialEnd::Nonsense("a new trial before the last one ended".into()));
             }
             Err(e) => return Err(TrialEnd::Nonsense(e.to_string())),

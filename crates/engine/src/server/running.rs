@@ -6,6 +6,8 @@
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
+use serde::Serialize;
+
 use super::echo::opened;
 use super::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use super::grants::Grant;
@@ -14,11 +16,12 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic};
 use crate::transport::Address;
 use crate::transport::handover::HandOver;
+use crate::trial::between::commands::ServedCommand;
 use crate::trial::control::{
     self, AgentPlan, ForwardPlan, FromAgent, LARGEST, OnwardPlan, RelayPlan, ToAgent,
 };
 
-/// Running agent; ended when dropped, in any case.
+/// Running agent, or keeper of a command; ended when dropped, in any case.
 pub(super) struct RunningAgent {
     pub(super) agent: Box<dyn Agent>,
     pub(super) line: Option<FramedStream<UnixStream>>,
@@ -91,9 +94,21 @@ impl AgentSetting<'_> {
         self.start(Some(door), &ToAgent::Relay(RelayPlan::Onward(onward)))
     }
 
+    /// Starts the keeper of a server command.
+    ///
+    /// # Errors
+    /// Fails with the failed operation on this host.
+    pub(super) fn command(self, command: &ServedCommand) -> Result<RunningAgent> {
+        self.lead(self.shared.starter.start_keeper()?, command)
+    }
+
     /// Starts an agent, and sends it its first message.
     fn start(self, door: Option<HandOver>, first: &ToAgent) -> Result<RunningAgent> {
-        let agent = self.shared.starter.start(door, self.grant.account())?;
+        self.lead(self.shared.starter.start(door, self.grant.account())?, first)
+    }
+
+    /// Holds a new agent on the CPUs of its turn, and sends it its first message.
+    fn lead(self, agent: Box<dyn Agent>, first: &impl Serialize) -> Result<RunningAgent> {
         let mut running = RunningAgent { agent, line: None, relay: None };
         if let Some(cpus) = self.shared.cpu_shares.of_place(self.grant.place()) {
             running.agent.hold_on(cpus)?;

@@ -3,24 +3,21 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::admit::{AdmittedTrial, OperatorTerms, ServerPart, admit};
 use super::echo::{Echoes, MOST_ECHOES, answer};
-use super::ended_trial::{EndedTrial, numbered};
-use super::grants::{Grant, GrantTerms};
+use super::ended_trial::numbered;
+use super::grants::{FarEndSize, Grant, GrantTerms};
 use super::probing::ProbeSession;
 use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
-use super::relay::{FrameRelay, TrialEnd};
+use super::relay::{FarPort, FrameRelay, TrialEnd};
 use super::running::{AgentSetting, RunningAgent};
 use super::stop::Stop;
 use super::token_table::TrialDoor;
-use super::wait::until;
 use super::{Client, Shared};
 use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault, FaultKind};
-use crate::foreign;
 use crate::host::facts::HostFacts;
 use crate::server::framed_stream::{FrameEvent, FramedStream, SendBounds};
 use crate::server::pre_auth::{close_with, refuse};
@@ -32,8 +29,10 @@ use crate::trial::control::heartbeat;
 use crate::trial::control::stream::ControlStream;
 use crate::trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Share, ToAgent};
 
-/// Time that an agent that has reported may take to end, unless the client goes on before.
-const FAREWELL: Nanos = Nanos::from_secs(2);
+mod commands;
+mod ending;
+
+use ending::{ByteCount, RanTrial};
 
 /// Number of messages of an ended trial that may still arrive before the next one is opened: a failing trial and the
 /// client's start message can cross.
@@ -52,6 +51,8 @@ struct ClientSession<'a> {
     client: FramedStream<ControlStream>,
     /// Time of the last request to probe the path.
     probed: Option<Nanos>,
+    /// Number of requests for pairs of commands.
+    listed: u32,
 }
 
 /// Serves one client until it leaves or must leave.
@@ -64,7 +65,7 @@ pub(super) fn run(shared: &Shared, stop: &Stop, client: Client) {
         }
     };
     let client = FramedStream::new(stream, LARGEST as usize);
-    let mut session = ClientSession { shared, stop, peer, here, client, probed: None };
+    let mut session = ClientSession { shared, stop, peer, here, client, probed: None, listed: 0 };
     let (reached_at, seen_as) = (Some(here.ip()), Some(canonical(peer).ip()));
     let facts = HostFacts { reached_at, seen_as, ..shared.facts.clone() };
     if session.send(&FromServer::Facts(Box::new(facts))).is_ok() {
@@ -86,6 +87,8 @@ impl ClientSession<'_> {
             let frame = self.receive(self.shared.config.patience.idle)?;
             match control::parse::<ToAgent>(&frame) {
                 Ok(ToAgent::Open(plan)) => return self.open(*plan),
+                Ok(ToAgent::Command(ask)) => return self.open_command(&ask),
+                Ok(ToAgent::Pairs { name }) => return self.list_pairs(&name),
                 Ok(ToAgent::Probe { token }) => return self.answer_probes(token),
                 // A message of the trial before.
                 Ok(_) => {}
@@ -128,14 +131,14 @@ impl ClientSession<'_> {
         let grant = match admitted.place {
             Some(place) if place.node > 0 => {
                 let grants = &self.shared.grants;
-                grants.join(self.peer.ip(), place, &admitted, cpus)
+                grants.join(self.peer.ip(), place, &admitted.size(), cpus)
             }
             _ => {
                 let number = self.shared.next_trial();
                 let Some(turn) = self.queue(&format!("trial {number} {title}"))? else {
                     return Ok(());
                 };
-                self.grant(number, turn, &admitted)
+                self.grant(number, turn, admitted.size())
             }
         };
         match grant {
@@ -145,17 +148,12 @@ impl ClientSession<'_> {
     }
 
     /// Makes the grant of a trial: takes its share of the remaining allowance, at most a trial's limit.
-    fn grant(
-        &self,
-        number: u64,
-        turn: Turn,
-        admitted: &AdmittedTrial,
-    ) -> Result<Arc<Grant>, String> {
+    fn grant(&self, number: u64, turn: Turn, size: FarEndSize) -> Result<Arc<Grant>, String> {
         let (limits, client) = (self.shared.config.limits, self.peer.ip());
         let now = Monotonic.now();
         let share = self.shared.paid.share(client, limits.bytes)?;
         let terms = GrantTerms { client, number, limits, turn, share, now };
-        self.shared.grants.make(terms, admitted)
+        self.shared.grants.make(terms, size)
     }
 
     /// Waits for a turn and sends the client its place; `None` if the queue is full.
@@ -234,32 +232,13 @@ impl ClientSession<'_> {
         };
         self.log(&format!("{title} started"));
         let end = match running.line.take() {
-            Some(agent) => self.relay(agent, &grant).run(),
+            Some(agent) => self.relay(agent, &grant, FarPort::Servers).run(),
             None => TrialEnd::Astray("it has no control line".into()),
         };
         let dropped = registered.dropped();
         drop(registered);
-        // A connection that takes no options any more is gone, which the next message shows.
-        drop(heartbeat::beat(self.client.stream().tcp()));
-        if end.is_for_all() {
-            grant.end.pull();
-        }
-        if matches!(end, TrialEnd::Stopped) {
-            // Before its data ends, which the client would take for a failure of the contender.
-            close_with(self.client.stream(), &FromServer::Stopped(stopping()));
-        }
-        if matches!(end, TrialEnd::Done | TrialEnd::Fault(_) | TrialEnd::Crashed(_)) {
-            self.see_off(&mut running);
-        }
-        running.agent.kill();
-        if grant.has_begun() {
-            self.shared.has_served.store(true, Ordering::Relaxed);
-        }
-        // The remaining messages need no turn.
-        let carried = Grant::leave(grant);
-        let took = Monotonic.now() - began;
-        let ended = EndedTrial { title, took, carried, dropped };
-        self.conclude(&ended, running, end)
+        let ran = RanTrial { title, began, grant, dropped, count: ByteCount::Known };
+        self.end(ran, running, end)
     }
 
     fn start(
@@ -284,6 +263,7 @@ impl ClientSession<'_> {
         &'b mut self,
         agent: FramedStream<std::os::unix::net::UnixStream>,
         grant: &'b Grant,
+        port: FarPort,
     ) -> FrameRelay<'b> {
         FrameRelay {
             client: &mut self.client,
@@ -294,73 +274,12 @@ impl ClientSession<'_> {
             grant,
             peer: self.peer,
             here: self.here,
+            port,
             messages: 0,
             echoes: Echoes::new(&self.shared.config.clock),
             has_begun: false,
             pulse: Pulse::new(grant.account(), Monotonic.now()),
         }
-    }
-
-    /// Writes the log line of a trial that has ended, and informs the client if it does not know yet.
-    fn conclude(
-        &mut self,
-        ended: &EndedTrial<'_>,
-        mut running: RunningAgent,
-        end: TrialEnd,
-    ) -> Result<(), SessionEnd> {
-        match end {
-            TrialEnd::Done => {
-                self.log(&ended.line("done in", ""));
-                Ok(())
-            }
-            TrialEnd::Fault(fault) => {
-                self.log(&ended.line("failed after", &fault.to_string()));
-                Ok(())
-            }
-            TrialEnd::Crashed(how) => {
-                let words = running.agent.last_words();
-                let words = words.map_or_else(String::new, |w| format!("; its last words: {w}"));
-                self.fail_trial(ended, format!("the agent crashed: {how}{words}"))
-            }
-            TrialEnd::Astray(how) => {
-                self.fail_trial(ended, format!("the agent went astray: {how}"))
-            }
-            TrialEnd::Late(what) => self.fail_trial(ended, what),
-            TrialEnd::CalledOff => self.fail_trial(ended, "the client called it off".into()),
-            TrialEnd::Ended => {
-                let what = "another far end of the trial ended it for all of them";
-                self.fail_trial(ended, what.into())
-            }
-            TrialEnd::Vanished(how) => {
-                self.log(&ended.line("abandoned after", &format!("the client {how}")));
-                Err(SessionEnd)
-            }
-            TrialEnd::Nonsense(what) => {
-                self.log(&ended.line("abandoned after", ""));
-                Err(self.close(&Error::peer("server", format!("you sent {what}"))))
-            }
-            TrialEnd::Stopped => {
-                self.log(&ended.line("abandoned after", "told to stop"));
-                Err(SessionEnd)
-            }
-        }
-    }
-
-    /// Lets an agent that has sent its last message end. An agent with a protocol in user space stays to answer its
-    /// peer, and is not needed any more once the client goes on.
-    fn see_off(&self, running: &mut RunningAgent) {
-        let fds =
-            [running.agent.control().as_fd(), self.client.stream().as_fd(), self.stop.as_fd()];
-        let ready = until(&fds, Some(Monotonic.now() + FAREWELL));
-        if ready.is_ok_and(|ready| ready[0]) {
-            running.agent.ended(FAREWELL);
-        }
-    }
-
-    fn fail_trial(&mut self, ended: &EndedTrial<'_>, what: String) -> Result<(), SessionEnd> {
-        self.log(&ended.line("failed after", &what));
-        let fault = Error::peer("far end", foreign::short(&what)).to_fault();
-        self.send(&FromAgent::Fault(fault))
     }
 
     /// Reports that there is no capacity for a trial now; the client may ask again.

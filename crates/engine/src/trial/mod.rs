@@ -4,6 +4,7 @@
 //! [`Runner`] is the seam to `race`: the real one is [`lead::agents::Agents`], the fake is [`sim::fake::Fake`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -18,6 +19,7 @@ use crate::measurements::{
 };
 use crate::path::PathKind;
 use crate::time::Nanos;
+use crate::transport::commands::CommandPair;
 use crate::transport::far_end::FarEndFacts;
 use crate::transport::{Contender, Effective, several};
 use crate::workload::{self, EndpointReport, LanesApart, SharedTask, Task};
@@ -36,7 +38,7 @@ use crate::host::facts::HostFacts;
 use crate::host::idle::{ClaimKind, Idle};
 use crate::host::placement::{Load, Placement};
 use crate::host::quiet::{Disturbance, ProbePoint, SettlingOutcome};
-use between::commands::CommandReport;
+use between::commands::{CommandReport, ProgramFile};
 use explain::{EndNotes, Pass};
 pub use lead::pairing::Pairing;
 pub use path::emulated::EmulatedPath;
@@ -258,6 +260,15 @@ pub trait Runner {
     /// Takes one short measurement of this host, without any contender; `None` if there is nothing to measure.
     fn probe(&mut self) -> Option<ProbePoint> {
         None
+    }
+
+    /// Returns the files that the server command of a pair runs at a server, which says the same of the pair as the file here;
+    /// `None` if it runs on this machine.
+    ///
+    /// # Errors
+    /// [`Error::Limited`] if the server's operator does not allow it; [`Error::Peer`] with what its file says otherwise.
+    fn far_files(&mut self, _pair: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>> {
+        Ok(None)
     }
 
     /// Returns the observations of both ends in the last trial, if that trial was run to be explained.

@@ -31,6 +31,8 @@ const KEEPER: &str = "keeper";
 const COMMAND: &str = "command-keeper";
 /// Value of [`AGENT`] in an agent of a server that is behind a relay, and listens by itself.
 const BEHIND: &str = "behind";
+/// Beginning of the names of this program's variables.
+const OWN_VARIABLES: &[u8] = b"DEADHEAT_";
 /// Descriptor of an agent's hand-over channel; the descriptor of its byte account follows below.
 const DOOR_FD: RawFd = 3;
 const ACCOUNT_FD: RawFd = 4;
@@ -140,6 +142,21 @@ fn kept_by(kind: &str, host: Option<&Entry<'_>>) -> Result<AgentProcess> {
     if let Some(host) = host {
         host.prepare(&mut command);
     }
+    AgentProcess::start("a keeper", command)
+}
+
+/// Starts the keeper of a server command for a remote client. Its environment is the server's, which its operator has set,
+/// without the variables of this program: secrets are among them.
+///
+/// # Errors
+/// Fails if the process cannot be started.
+pub fn served_keeper() -> Result<AgentProcess> {
+    let mut command = command(COMMAND)?;
+    let own = std::env::vars_os().map(|(name, _)| name);
+    let own = own.filter(|name| name.as_encoded_bytes().starts_with(OWN_VARIABLES));
+    own.filter(|name| name != AGENT).for_each(|name| {
+        command.env_remove(name);
+    });
     AgentProcess::start("a keeper", command)
 }
 

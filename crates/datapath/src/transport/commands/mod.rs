@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::command_line::found;
 use super::external::Port;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport};
-use crate::contract::{Direction, Guarantees, PeerKind, Reach};
+use crate::contract::{Direction, Guarantees, PeerKind, Reach, Side};
 use crate::error::{Error, Result};
 use crate::spec::outside::{Named, Outside};
 use crate::spec::typed::Text;
@@ -29,10 +29,12 @@ use crate::workload::{ProgramFigure, ProgramWork};
 mod figure;
 mod file;
 mod template;
+mod terms;
 
 pub use figure::{FigureSource, FigureText, line_sign};
 use file::{FIGURE_KEYS, PairCheck, Said, WrittenPair};
 pub use template::{CommandTemplate, CommandValues};
+pub use terms::PairTerms;
 
 const ID: &str = "cmd";
 
@@ -153,6 +155,37 @@ impl CommandPair {
     /// Returns `FILE:LINE`, for messages about one of its commands.
     pub fn place(&self, line: Option<usize>) -> String {
         line.map_or_else(|| self.file.clone(), |line| format!("{}:{line}", self.file))
+    }
+
+    /// Returns the command of a side.
+    pub fn command(&self, side: Side) -> &CommandTemplate {
+        match side {
+            Side::Near => &self.client,
+            Side::Far => &self.server,
+        }
+    }
+
+    /// Checks that this host has the program of one side's command.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with the file, the line, and a remedy.
+    pub fn check(&self, side: Side) -> Result<()> {
+        let command = self.command(side);
+        let program = command.program(&self.folder);
+        // A program in the folder of a trial, or one that a variable of a trial names, is found when it runs.
+        if program.contains('{') || found(&program).is_some() {
+            return Ok(());
+        }
+        let key = match side {
+            Side::Near => "client",
+            Side::Far => "server",
+        };
+        Err(Error::unsupported(
+            format!("{}: {key} = `{}`", self.place(command.line), command.typed),
+            format!(
+                "there is no program `{program}` on this host; install it, or write its whole path"
+            ),
+        ))
     }
 
     /// Returns the reason why the pair cannot do this part of a task; `None` if it can.
@@ -326,12 +359,24 @@ fn info() -> Info {
     }
 }
 
-/// Returns the reason why such a contender cannot be raced to a server, and an alternative.
+/// Returns the reason why such a contender cannot be raced to a far end of others, and an alternative.
 pub fn unserved(typed: &str) -> String {
     format!(
-        "`{typed}`: a server runs no command that a client names, and `deadheat serve` has no option yet to allow those of a \
-         file; race it on loopback or with --path, without --to"
+        "`{typed}`: no far end of others runs its server command; race it to a `deadheat serve --command FILE`, on loopback or \
+         with --path"
     )
+}
+
+/// Reads a pair that an operator allows: its file, with `,set=NAME=VALUE` for each variable that is set.
+///
+/// # Errors
+/// As of [`Contender::parse`]; [`Error::Unsupported`] if this host lacks the program of its server command.
+pub fn allowed(typed: &str) -> Result<Arc<CommandPair>> {
+    let spec = format!("{ID}:{}={typed}", FILE.name());
+    let pair = parse(&spec)?.commands.map(|commands| Arc::clone(&commands.pair));
+    let pair = pair.ok_or_else(|| Error::usage(format!("`{typed}` is no pair of commands")))?;
+    pair.check(Side::Far)?;
+    Ok(pair)
 }
 
 /// Transport of a pair: it has no connection of ours.
@@ -346,17 +391,7 @@ impl Transport for Commands {
     }
 
     fn check(&self) -> Result<()> {
-        [("server", &self.pair.server), ("client", &self.pair.client)].into_iter().try_for_each(|(key, command)| {
-            let program = command.program(&self.pair.folder);
-            // A program in the folder of a trial, or one that a variable of a trial names, is found when it runs.
-            if program.contains('{') || found(&program).is_some() {
-                return Ok(());
-            }
-            Err(Error::unsupported(
-                format!("{}: {key} = `{}`", self.pair.place(command.line), command.typed),
-                format!("there is no program `{program}` on this host; install it, or write its whole path"),
-            ))
-        })
+        [Side::Far, Side::Near].into_iter().try_for_each(|side| self.pair.check(side))
     }
 
     fn dial(&self, _: &Dial<'_>) -> Result<Box<dyn Conn>> {

@@ -101,6 +101,11 @@ impl CommandTemplate {
         self.words.iter().any(|word| pieces(word).any(is_it))
     }
 
+    /// Returns true if it is written with this placeholder, which may be a variable.
+    pub(super) fn is_written_with(&self, place: &str) -> bool {
+        pieces(&self.typed).any(|piece| matches!(piece, Piece::Place(name) if name == place))
+    }
+
     /// Returns the words to run, in the folder `dir`, with `pair` as the folder of the file.
     pub fn filled(&self, values: &CommandValues, dir: &Path, pair: &Path) -> Vec<String> {
         let value = |name: &str| match name {

@@ -12,8 +12,9 @@
 //!   ── PeerFinished ──► ends it, and all that it started
 //!   ◄── Finished, Done ──                                ── PeerFinished ──►   ◄── Done ──
 //! ```
-//! A keeper also ends its command when the link to the race closes, for any reason. Only the process that runs the race sends
-//! a `NodePlan`: it is no message of the control protocol, and no server starts such a keeper.
+//! A keeper also ends its command when the link to the race closes, for any reason. Only its parent sends a `NodePlan`, which
+//! is no message of the control protocol: the process that runs the race, or a server whose operator allows the pair
+//! (`served`). Then the plan is made of the operator's own file.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -37,12 +38,19 @@ mod builds;
 mod client;
 mod folder;
 mod output;
+mod served;
 mod server;
 
-pub use builds::{ProgramFile, builds};
+pub use builds::{FileStamps, ProgramFile, builds};
+pub use served::{CommandAsk, PairList, PairOffer, ServedCommand, ServedTerms};
 
 /// Longest time until a server command is ready.
 const UNTIL_READY: Nanos = Nanos::from_secs(10);
+
+/// Returns the longest time that the server command of a pair may take until it is ready.
+pub fn until_ready(pair: &CommandPair) -> Nanos {
+    pair.timeout.min(UNTIL_READY)
+}
 
 /// Plan of one command of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,6 +77,12 @@ pub(in crate::trial) struct NodePlan {
     received: Option<String>,
     /// Figures to read.
     figures: Vec<FigurePlan>,
+    /// Ports from which the server's is chosen, in the order in which they are tried; empty for any free port.
+    #[serde(default)]
+    ports: Vec<u16>,
+    /// Largest file that the command may write, in bytes; absent if there is no limit.
+    #[serde(default)]
+    largest_file: Option<u64>,
 }
 
 /// Figure to read from a run.
@@ -97,9 +111,10 @@ impl CommandOrder<'_> {
     /// Returns the plan of the command of one side.
     pub(in crate::trial) fn plan(&self, side: Side) -> NodePlan {
         let pair = self.pair;
-        let (command, receives) = match side {
-            Side::Far => (&pair.server, pair.direction == Direction::Up),
-            Side::Near => (&pair.client, pair.direction == Direction::Down),
+        let command = pair.command(side);
+        let receives = match side {
+            Side::Far => pair.direction == Direction::Up,
+            Side::Near => pair.direction == Direction::Down,
         };
         let (bytes, time, transfer, figures) = match self.work {
             ProgramWork::Transfer { bytes, direction } => {
@@ -123,6 +138,8 @@ impl CommandOrder<'_> {
             transfer,
             received: pair.received.clone().filter(|_| receives),
             figures,
+            ports: Vec::new(),
+            largest_file: None,
         }
     }
 }
@@ -177,6 +194,11 @@ pub struct ReceivedContent {
     pub bytes: u64,
     /// SHA-256 (FIPS 180-4) of it in hexadecimal.
     pub sha256: String,
+}
+
+/// Returns true if a text is a SHA-256 in hexadecimal.
+pub(in crate::trial) fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Sends the plan of a command to its keeper, before any message.

@@ -20,6 +20,9 @@
 //!  | PeerFinished ----------------------------------------------->| and near --->|
 //!  |<------------------------------------------------------ Done, Done           |
 //! ```
+//! A server whose operator allows pairs of commands starts the keeper of one in place of the far agent: `Pairs` asks which,
+//! and `Command` takes the place of `Open` (`trial::between::commands::served`).
+//!
 //! An agent ends after `Done` or `Fault`; a server waits for the next `Open`. Where a trial has several far ends at one
 //! server, each has a control connection of its own: the first `Open` waits for a turn and makes a grant, which the
 //! others name ([`GrantPlace`]).
@@ -45,7 +48,7 @@ use crate::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
 use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::{Address, Effective};
-use crate::trial::between::commands::CommandReport;
+use crate::trial::between::commands::{CommandAsk, CommandReport, PairList};
 use crate::trial::between::turn::{CoturnPlan, TurnPlan};
 use crate::units::BitRate;
 use crate::units::hex::{hex, unhex};
@@ -127,6 +130,9 @@ pub enum FromServer {
         /// True if it knows relays between its port and another server; servers of older versions do not.
         #[serde(default)]
         relays: bool,
+        /// True if it knows commands as far ends ([`ToAgent::Command`]), whether its operator allows any or not.
+        #[serde(default)]
+        commands: bool,
     },
     /// Facts of the server's host, once the client is admitted.
     Facts(Box<HostFacts>),
@@ -139,6 +145,8 @@ pub enum FromServer {
         /// True if a hello of the client arrived over UDP.
         arrived: bool,
     },
+    /// Pairs of commands with the name that was asked for.
+    Pairs(Box<PairList>),
     /// The trial waits for others to end.
     Queued {
         /// Number of trials ahead of it.
@@ -158,8 +166,8 @@ impl FromServer {
         let space = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'{';
         let start = body.iter().position(|byte| !space(byte)).unwrap_or(body.len());
         let words = [
-            "welcome", "facts", "echoed", "probing", "probed", "queued", "full", "refused",
-            "stopped",
+            "welcome", "facts", "echoed", "probing", "probed", "pairs", "queued", "full",
+            "refused", "stopped",
         ];
         words.iter().any(|word| body[start..].starts_with(format!("\"{word}\"").as_bytes()))
     }
@@ -192,6 +200,13 @@ pub struct Limits {
 pub enum ToAgent {
     /// Prepare: listen (far) or dial (near).
     Open(Box<AgentPlan>),
+    /// Start the server command of a pair that the operator allows, in place of an agent; only servers do.
+    Command(Box<CommandAsk>),
+    /// Answer which pairs of commands with this name the operator allows; only servers do.
+    Pairs {
+        /// Name of the pair.
+        name: String,
+    },
     /// Relay between two ends: listen, and forward to the far end's address. It ends with its link.
     Relay(RelayPlan),
     /// Connect to the far end that the relay's plan names, at another server, which is listening now.
@@ -640,6 +655,7 @@ mod tests {
             echoes: true,
             answers_probes: true,
             relays: true,
+            commands: true,
         };
         let (near_sent_ns, received_ns, sent_ns) = (Nanos(1), Nanos(2), Nanos(3));
         let echoed = EchoAnswer { near_sent_ns, received_ns, sent_ns, host };
@@ -650,6 +666,7 @@ mod tests {
             FromServer::Queued { ahead: 1 },
             FromServer::Probing,
             FromServer::Probed { arrived: true },
+            FromServer::Pairs(Box::default()),
             FromServer::Full(fault()),
             FromServer::Refused(fault()),
             FromServer::Stopped(fault()),
@@ -663,6 +680,7 @@ mod tests {
                 | FromServer::Queued { .. }
                 | FromServer::Probing
                 | FromServer::Probed { .. }
+                | FromServer::Pairs(_)
                 | FromServer::Full(_)
                 | FromServer::Refused(_)
                 | FromServer::Stopped(_) => {}

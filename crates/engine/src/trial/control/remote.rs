@@ -106,6 +106,8 @@ pub struct SpokenProtocol {
     pub answers_probes: bool,
     /// True if the server knows relays between its port and another server.
     pub relays: bool,
+    /// True if the server knows commands as far ends.
+    pub commands: bool,
 }
 
 /// Name and credentials by which a server is reached.
@@ -416,8 +418,16 @@ impl ServerExchange<'_> {
                 echoes,
                 relays,
                 answers_probes,
+                commands,
             } => {
-                let spoken = SpokenProtocol { protocol, version, echoes, relays, answers_probes };
+                let spoken = SpokenProtocol {
+                    protocol,
+                    version,
+                    echoes,
+                    relays,
+                    answers_probes,
+                    commands,
+                };
                 Ok((nonce, limits, spoken))
             }
             other => Err(self.unexpected(other)),
@@ -577,6 +587,7 @@ mod tests {
                 echoes: false,
                 answers_probes: false,
                 relays: false,
+                commands: false,
             };
             control::write(&mut stream, &welcome).unwrap();
             control::write(&mut stream, &FromServer::Facts(Box::default())).unwrap();

@@ -8,6 +8,7 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
+use crate::transport::commands::CommandPair;
 use crate::transport::via::Via;
 use crate::workload::{NamedFile, SharedTask};
 
@@ -22,6 +23,7 @@ use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK};
 use super::path_probe::PathProbes;
 use super::served::ServedCast;
+use super::served_pair::ServedPairs;
 use super::{load, others, stints::Stints};
 use crate::host::block_probe::HostProbe;
 use crate::host::facts::HostFacts;
@@ -30,6 +32,7 @@ use crate::host::placement::{Ends, Load, Placement, choose};
 use crate::host::quiet::{self, Disturbance, ProbePoint, SettlingOutcome};
 use crate::host::topology::Topology;
 use crate::trial::agent::means::NO_FILES;
+use crate::trial::between::commands::ProgramFile;
 use crate::trial::between::turn::way::RelayWay;
 use crate::trial::control::remote::ServerWait;
 use crate::trial::control::{RelayPlan, ToAgent, patient::sleep};
@@ -67,6 +70,8 @@ pub struct Agents {
     changes: Vec<String>,
     /// Clocks of the far hosts, if they have clocks of their own.
     far_clocks: FarClocks,
+    /// Pairs of commands that a server offers.
+    pairs: ServedPairs,
 }
 
 /// Reports of all groups of a trial.
@@ -100,6 +105,7 @@ impl Agents {
             blast: None,
             changes: Vec::new(),
             far_clocks: FarClocks::default(),
+            pairs: ServedPairs::default(),
         }
     }
 
@@ -409,6 +415,13 @@ impl Runner for Agents {
 
     fn noted(&mut self) -> Option<Observations> {
         self.noted.take()
+    }
+
+    fn far_files(&mut self, pair: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>> {
+        if self.far.first_server().is_none() {
+            return Ok(None);
+        }
+        self.pairs.offer(&self.far, pair, &self.stop).map(|offer| Some(offer.files.clone()))
     }
 
     fn path(&self) -> PathFacts {

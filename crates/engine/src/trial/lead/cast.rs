@@ -22,7 +22,7 @@ use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::path_mtu::PathMtu;
 use crate::transport::via::{self, Via};
-use crate::transport::{Address, Contender, commands, equal, external};
+use crate::transport::{Address, Contender, equal, external};
 use crate::workload::SharedTask;
 use crate::workload::load::Stint;
 
@@ -168,13 +168,10 @@ impl Group {
     /// Makes a server start the group's far nodes.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a command or a TURN server is asked for, which a server does not start.
+    /// [`Error::Usage`] if a command that carries a contender or a TURN server is asked for, which a server does not start.
     pub(super) fn served(mut self) -> Result<Group> {
         if self.contender.external.is_some() {
             return Err(Error::usage(external::unserved(&self.order.contender())));
-        }
-        if self.contender.commands.is_some() {
-            return Err(Error::usage(commands::unserved(&self.order.contender())));
         }
         self.is_served = true;
         match self.contender.via {

@@ -20,6 +20,7 @@ use crate::measurements::series::Series;
 use crate::measurements::{ConnStats, Distribution, Quantile, Tally, Unit, total};
 use crate::time::Nanos;
 use crate::trial::agent::intervals::MOST_POINTS;
+use crate::trial::between::commands::is_digest;
 use crate::trial::control::AgentReport;
 use crate::units::Bytes;
 use crate::workload::{EndpointReport, ReceiveSpan, Task};
@@ -246,6 +247,47 @@ impl TrialFacts<'_> {
     }
 }
 
+/// Facts of a trial of commands that this end knows by itself.
+pub(super) struct CommandFacts {
+    /// True if the server command writes what it receives to a file.
+    pub(super) receives: bool,
+    /// Bytes of the transfer, if the work is one.
+    pub(super) moves: Option<u64>,
+}
+
+impl CommandFacts {
+    /// Checks what a server reports of its command.
+    ///
+    /// # Errors
+    /// Returns the first claim that cannot be true, with the reason.
+    pub(super) fn check(&self, far: &AgentReport) -> Checked {
+        check_size("its cost", &far.cost)?;
+        let Some(command) = &far.command else {
+            return Err("it says nothing of its command".to_owned());
+        };
+        check_size("a figure of its command", command)?;
+        let received = match (&command.received, self.receives) {
+            (Some(received), true) => received,
+            (None, false) => return Ok(()),
+            (None, true) => return Err("its command wrote nothing of what it received".to_owned()),
+            (Some(_), false) => {
+                return Err("its command wrote a file that the pair has not".to_owned());
+            }
+        };
+        if !is_digest(&received.sha256) {
+            return Err("its SHA-256 is none".to_owned());
+        }
+        match self.moves.filter(|moved| *moved != received.bytes) {
+            Some(moved) => Err(format!(
+                "its command received {} of {} that were moved",
+                Bytes(received.bytes),
+                Bytes(moved)
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Checks that no more arrived than was sent.
 fn check_counts(near: &EndpointReport, far: &EndpointReport) -> Checked {
     let ways = [
@@ -267,12 +309,10 @@ fn check_counts(near: &EndpointReport, far: &EndpointReport) -> Checked {
         return Err("more bytes came before it counted than came in all".to_owned());
     }
     if let Some(content) = &far.content {
-        let is_hash =
-            |hash: &String| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
         if content.arrived > near.sent.bytes || content.checked > content.arrived {
             return Err(format!("it has {} of the content", Bytes(content.arrived)));
         }
-        if !content.sha256.as_ref().is_none_or(is_hash) {
+        if !content.sha256.as_ref().is_none_or(|hash| is_digest(hash)) {
             return Err("its SHA-256 is none".to_owned());
         }
     }
@@ -339,6 +379,7 @@ fn largest(value: &Value) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::measurements::{Cost, Headers, Pacing};
+    use crate::trial::between::commands::{CommandReport, ReceivedContent};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -503,5 +544,30 @@ mod tests {
         }
         let late = doubt(|far| far.series = vec![series(&[1, 9 * SECOND])]).unwrap();
         assert!(late.contains("kept a series of 9.00 s"), "{late}");
+    }
+
+    #[test]
+    fn a_lie_about_a_command_is_named() {
+        let report = |bytes, sha256: &str| {
+            let received = Some(ReceivedContent { bytes, sha256: sha256.to_owned() });
+            let command = CommandReport { received, ..CommandReport::default() };
+            AgentReport { command: Some(Box::new(command)), ..AgentReport::default() }
+        };
+        let facts = CommandFacts { receives: true, moves: Some(7) };
+        let hash = "0".repeat(64);
+        facts.check(&report(7, &hash)).unwrap();
+        let none = AgentReport { command: Some(Box::default()), ..AgentReport::default() };
+        let costly = Cost { cpu_ns: 1 << 60, ..Cost::default() };
+        for (far, why) in [
+            (report(8, &hash), "received 8 B of 7 B"),
+            (report(7, "\u{1b}"), "SHA-256 is none"),
+            (none.clone(), "wrote nothing"),
+            (AgentReport::default(), "nothing of its command"),
+            (AgentReport { cost: costly, ..report(7, &hash) }, "its cost is"),
+        ] {
+            let said = facts.check(&far).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+        CommandFacts { receives: false, moves: None }.check(&none).unwrap();
     }
 }

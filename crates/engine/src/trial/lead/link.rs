@@ -33,7 +33,7 @@ pub struct Link {
     line: LinkChannel,
     /// True for a keeper of a command, which ends by itself once the link is closed: killed, it could not end the command.
     ends_itself: bool,
-    /// True while an agent runs for it: `Open` was sent, and no last message has arrived.
+    /// True while an agent runs for it: `Open` or `Command` was sent, and no last message has arrived.
     is_running: bool,
 }
 
@@ -96,7 +96,8 @@ impl Link {
             LinkChannel::Process(process) => control::write(&mut process.control(), message),
             LinkChannel::Server { stream, .. } => control::write(&mut &**stream, message),
         };
-        self.is_running |= done.is_ok() && matches!(message, ToAgent::Open(_));
+        self.is_running |=
+            done.is_ok() && matches!(message, ToAgent::Open(_) | ToAgent::Command(_));
         done.map_err(|e| self.last_message().unwrap_or_else(|| self.gone(e)))
     }
 

@@ -8,12 +8,14 @@ use crate::contract::{Direction, PeerKind};
 use crate::error::{Error, Result};
 use crate::measurements::{ConnStats, Tally};
 use crate::time::Nanos;
+use crate::transport::commands::CommandPair;
 use crate::trial::Order;
 use crate::trial::control::AgentReport;
-use crate::workload::{EndpointReport, ReceiveSpan, TaskInfo};
+use crate::workload::{EndpointReport, ProgramWork, ReceiveSpan, TaskInfo};
 
 use super::both_reports::BothReports;
 use super::cast::Group;
+use super::credible::CommandFacts;
 
 /// Number of attempts to connect to a far end that counts before a contender counts as blocked.
 const DIALS: u32 = 4;
@@ -38,10 +40,30 @@ pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) ->
 /// Checks and completes the reports of a group.
 pub(super) fn complete_group(reports: BothReports, group: &Group) -> BothReports {
     let peer = group.contender.transport.info().peer;
-    if peer == PeerKind::Command {
-        return ended_well(reports, group.task.info());
+    if let Some(commands) = &group.contender.commands {
+        return ended_well(checked(reports, &commands.pair, group), group.task.info());
     }
     complete(reports.checked(&*group.task), peer, group.task.info())
+}
+
+/// Drops what a server says of its command if that cannot be true.
+fn checked(mut reports: BothReports, pair: &CommandPair, group: &Group) -> BothReports {
+    // A keeper on this machine is a process of ours.
+    if !group.is_served {
+        return reports;
+    }
+    let facts = CommandFacts {
+        receives: pair.received.is_some() && pair.direction == Direction::Up,
+        moves: match group.task.info().programs {
+            ProgramWork::Transfer { bytes, .. } => Some(bytes),
+            _ => None,
+        },
+    };
+    reports.doubt = reports.far.as_ref().and_then(|far| facts.check(far).err());
+    if reports.doubt.is_some() {
+        reports.far = None;
+    }
+    reports
 }
 
 /// Completes the far end's report of a transfer that commands made: the end of the client confirms all of it, in the time
@@ -64,7 +86,13 @@ fn ended_well(mut reports: BothReports, task: &TaskInfo) -> BothReports {
         _ => EndpointReport::default(),
     };
     let halves: Vec<EndpointReport> = reports.near.halves.iter().enumerate().map(half).collect();
-    reports.far = reports.far.map(|far| AgentReport { halves, ..far });
+    // A keeper reports nothing else.
+    reports.far = reports.far.map(|far| AgentReport {
+        halves,
+        cost: far.cost,
+        command: far.command,
+        ..AgentReport::default()
+    });
     reports
 }
 

@@ -1,6 +1,7 @@
 //! Files of a pair of commands that decide what runs, with their digests: programs, and scripts that arguments name.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
 use serde::{Deserialize, Serialize};
@@ -26,24 +27,41 @@ pub struct ProgramFile {
     pub sha256: String,
 }
 
-/// Returns the files of both commands, each with its digest, the files of the client first. A file that cannot be read is left
-/// out: the commands may read it none the less.
-pub fn builds(pair: &CommandPair) -> Vec<ProgramFile> {
+/// Returns the files of the commands of these sides, each with its digest, in the order of the sides. A file that cannot be
+/// read is left out: the commands may read it none the less.
+pub fn builds(pair: &CommandPair, sides: &[Side]) -> Vec<ProgramFile> {
     let mut known = BTreeMap::new();
-    let sides = [(Side::Near, &pair.client), (Side::Far, &pair.server)];
-    let of = |(side, words): (Side, Vec<String>)| {
-        files(words, pair).into_iter().map(move |path| (side, path))
-    };
-    let all = sides
-        .map(|(side, command)| (side, command.fixed_words(&pair.folder)))
-        .into_iter()
-        .flat_map(of);
+    let of = |side: Side| files_of(pair, side).into_iter().map(move |path| (side, path));
+    let all = sides.iter().copied().flat_map(of);
     all.filter_map(|(side, path)| {
-        let content = known.entry(path.clone()).or_insert_with(|| digest(&path).ok()).clone()?;
+        let whole = || digest(&path, &|| true).ok();
+        let content = known.entry(path.clone()).or_insert_with(whole).clone()?;
         let path = path.display().to_string();
         Some(ProgramFile { side, path, bytes: content.bytes, sha256: content.sha256 })
     })
     .collect()
+}
+
+/// Stamps of the files of one side's command: they change with the files, and cost no reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamps(Vec<(PathBuf, Option<[i128; 5]>)>);
+
+impl FileStamps {
+    /// Reads the current stamps.
+    pub fn of(pair: &CommandPair, side: Side) -> FileStamps {
+        let stamp = |path: &Path| {
+            let file = path.metadata().ok()?;
+            let [device, inode, bytes] = [file.dev(), file.ino(), file.len()].map(i128::from);
+            let changed = [file.mtime(), file.mtime_nsec()].map(i128::from);
+            Some([device, inode, bytes, changed[0], changed[1]])
+        };
+        let all = files_of(pair, side).into_iter();
+        FileStamps(all.map(|path| (path.clone(), stamp(&path))).collect())
+    }
+}
+
+fn files_of(pair: &CommandPair, side: Side) -> Vec<PathBuf> {
+    files(pair.command(side).fixed_words(&pair.folder), pair)
 }
 
 /// Returns the program of a command, and the files that its arguments, or variables in them, name by a path.

@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use deadheat_base::descriptor::ready;
+use deadheat_base::process::is_hung_up;
 
 use super::folder::OwnFolder;
 use super::output::{CommandOutput, STORED};
@@ -52,7 +53,7 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     check_end(plan, &launched, &mut output)?;
     launched.stop(libc::SIGTERM, Nanos::ZERO);
     let cost = with_usage(TreeTimes::read().since(&before));
-    let received = received(plan, &folder)?;
+    let received = received(plan, &folder, control)?;
     let figures = figures(plan, took, &output, &folder)?;
     let half = half(plan, began, took, figures);
     send(control, &FromAgent::Finished { sent: vec![half.sent] })?;
@@ -135,9 +136,13 @@ fn check_end(
 ///
 /// # Errors
 /// [`Error::Peer`] if there is no such file, or if it is of another length than the work.
-pub(super) fn received(plan: &NodePlan, folder: &OwnFolder) -> Result<Option<ReceivedContent>> {
+pub(super) fn received(
+    plan: &NodePlan,
+    folder: &OwnFolder,
+    control: &UnixStream,
+) -> Result<Option<ReceivedContent>> {
     let Some(name) = &plan.received else { return Ok(None) };
-    let content = folder.content(name).map_err(|error| {
+    let content = folder.content(name, &|| !is_hung_up(control)).map_err(|error| {
         plan.broke(&format!(
             "received = `{name}`: {error}; the command has to write it to {{dir}}/{name}"
         ))

@@ -33,12 +33,16 @@ impl OwnFolder {
         &self.0
     }
 
-    /// Returns length and digest of a file in it.
+    /// Returns length and digest of a file in it, unless `goes_on` becomes false meanwhile.
     ///
     /// # Errors
     /// The failed operation.
-    pub(super) fn content(&self, name: &str) -> io::Result<ReceivedContent> {
-        digest(&self.0.join(name))
+    pub(super) fn content(
+        &self,
+        name: &str,
+        goes_on: &dyn Fn() -> bool,
+    ) -> io::Result<ReceivedContent> {
+        digest(&self.0.join(name), goes_on)
     }
 
     /// Returns the first `most` bytes of a file in it.
@@ -66,14 +70,17 @@ fn regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Returns length and digest of a file.
+/// Returns length and digest of a file, unless `goes_on` becomes false meanwhile: a long file takes a while.
 ///
 /// # Errors
 /// The failed operation.
-pub(super) fn digest(path: &Path) -> io::Result<ReceivedContent> {
+pub(super) fn digest(path: &Path, goes_on: &dyn Fn() -> bool) -> io::Result<ReceivedContent> {
     let mut file = regular(path)?;
-    let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; 1 << 16]);
+    let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; 1 << 18]);
     loop {
+        if !goes_on() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match file.read(&mut chunk)? {
             0 => break,
             count => {
@@ -95,11 +102,12 @@ mod tests {
         let path = folder.path().to_owned();
         assert_ne!(path, OwnFolder::fresh().unwrap().path());
         fs::write(path.join("a"), "abc").unwrap();
-        let content = folder.content("a").unwrap();
+        let content = folder.content("a", &|| true).unwrap();
         assert_eq!(content.bytes, 3);
         assert!(content.sha256.starts_with("ba7816bf8f01cfea"), "FIPS 180-4, abc");
         assert_eq!(folder.text("a", 2).unwrap(), b"ab");
-        assert!(folder.content("b").is_err() && folder.text(".", 2).is_err());
+        assert!(folder.content("b", &|| true).is_err() && folder.text(".", 2).is_err());
+        assert!(folder.content("a", &|| false).is_err(), "it is not wanted any more");
         drop(folder);
         assert!(!path.exists());
     }

@@ -1,5 +1,6 @@
 //! Keeper of a server command: in place of the far agent.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -33,6 +34,9 @@ const UNTIL_SAID: Duration = Duration::from_millis(500);
 /// # Errors
 /// The fault of the command, with its file and line, its last output, and what would be right.
 pub(super) fn serve(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentReport> {
+    if let Some(bytes) = plan.largest_file {
+        limit_files(bytes)?;
+    }
     let mut server = RunningServer::start(plan)?;
     server.await_ready(control)?;
     send(control, &FromAgent::Ready { endpoint: Address::Ip(server.at) })?;
@@ -41,10 +45,24 @@ pub(super) fn serve(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRe
     let cost = TreeTimes::read().since(&began);
     server.stop()?;
     let cost = with_usage(cost);
-    let received = client::received(plan, &server.folder)?;
+    let received = client::received(plan, &server.folder, control)?;
     let printed_bytes = server.output.bytes();
     send(control, &FromAgent::Finished { sent: vec![Tally::default()] })?;
     Ok(report(cost, CommandReport { took_ns: None, printed_bytes, received }))
+}
+
+/// Limits the size of each file that this process, which writes none, and all that it starts may write.
+fn limit_files(bytes: u64) -> Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the pointer is to one live rlimit.
+    match unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) } {
+        0 => Ok(()),
+        _ => Err(Error::setup_advice(
+            "limit the size of files that a command writes (setrlimit)",
+            io::Error::last_os_error(),
+            "a filter of system calls, as a service has one, has to allow prlimit64 and setrlimit",
+        )),
+    }
 }
 
 /// Server command that runs.
@@ -59,13 +77,33 @@ struct RunningServer<'a> {
     folder: OwnFolder,
 }
 
+/// Returns an address at which nothing listens over TCP and UDP: at the first free one of the plan's ports, if it names any.
+fn free_port(plan: &NodePlan) -> Result<SocketAddr> {
+    let listen = plan.values.server;
+    let free = |port| {
+        bind(SocketAddr::new(listen.ip(), port)).and_then(|(listener, _)| listener.local_addr())
+    };
+    let any = [listen.port()];
+    let ports = if plan.ports.is_empty() { &any[..] } else { &plan.ports };
+    let mut last = None;
+    for port in ports {
+        match free(*port) {
+            Ok(at) => return Ok(at),
+            Err(error) => last = Some(error),
+        }
+    }
+    let of = match plan.ports.iter().min().zip(plan.ports.iter().max()) {
+        Some((first, last)) => format!(" among {first} to {last} (--command-ports)"),
+        None => String::new(),
+    };
+    let why = last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
+    Err(Error::setup(format!("find a free port of {}{of}", listen.ip()), why))
+}
+
 impl<'a> RunningServer<'a> {
     /// Starts it, to listen at a port that is free for TCP and UDP.
     fn start(plan: &'a NodePlan) -> Result<RunningServer<'a>> {
-        let listen = plan.values.server;
-        let free = bind(listen).and_then(|(listener, _)| listener.local_addr());
-        let at =
-            free.map_err(|e| Error::setup(format!("find a free port of {}", listen.ip()), e))?;
+        let at = free_port(plan)?;
         let folder = OwnFolder::fresh()?;
         let sign = match &plan.ready {
             ReadySign::Line(regex) => Some(line_sign(regex)?),

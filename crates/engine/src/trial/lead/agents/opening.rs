@@ -14,6 +14,7 @@ use crate::trial::lead::cast::Group;
 use crate::trial::lead::link::{Link, LinkMessage};
 use crate::trial::lead::nodes::{SLACK, refusal};
 use crate::trial::lead::served::{NodeRole, OpeningStep, ServedCast, ServedNode};
+use crate::trial::lead::served_pair::reached_at;
 use crate::trial::process;
 
 use super::{Agents, Far};
@@ -80,10 +81,7 @@ impl Agents {
         served: Option<&mut ServedCast>,
     ) -> Result<((Link, Address), Vec<RunningCommand>)> {
         if group.contender.commands.is_some() {
-            let at = self.far.endpoint(&group.contender)?;
-            let mut link = self.command(group, Side::Far, &at)?;
-            let at = await_listening(&mut link, &self.stop, &mut self.on_queued, None)?;
-            return Ok(((link, at), Vec::new()));
+            return Ok((self.open_command(group, node, served)?, Vec::new()));
         }
         let (mut link, place) = match served {
             Some(served) => served.next(group, node, &mut self.far, &self.stop)?,
@@ -110,6 +108,25 @@ impl Agents {
         };
         let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
         Ok(((link, Address::Ip(near)), commands.into()))
+    }
+
+    /// Starts the server command of a group, here or at a server, and waits until it is ready; returns its keeper with the
+    /// address at which it listens.
+    fn open_command(
+        &mut self,
+        group: &Group,
+        node: u16,
+        served: Option<&mut ServedCast>,
+    ) -> Result<(Link, Address)> {
+        let Some(served) = served else {
+            let at = self.far.endpoint(&group.contender)?;
+            let mut link = self.command(group, Side::Far, &at)?;
+            let at = await_listening(&mut link, &self.stop, &mut self.on_queued, None)?;
+            return Ok((link, at));
+        };
+        let (mut link, open) = self.pairs.open(group, served, &mut self.far, &self.stop)?;
+        let listens = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+        Ok((link, reached_at(self.far.address_of(group, node), listens)))
     }
 
     /// Starts the keeper of a command of one side, for a server at `at`.

@@ -1,6 +1,5 @@
 //! Exchange with a server about probes of the path to it, between two trials.
 
-use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use crate::datapath::datagram::Binding;
@@ -10,22 +9,16 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::{Hello, Token};
 use crate::transport::path_mtu::{self, LARGEST, PathMtu, SearchLimits};
 use crate::transport::udp_handshake::{self, UDP};
-use crate::trial::control::patient::Patient;
 use crate::trial::control::remote::RemoteServer;
-use crate::trial::control::{self, FromServer, ToAgent};
+use crate::trial::control::{FromServer, ToAgent};
+use crate::trial::lead::exchange::{answer, say, who};
 use crate::trial::path::probed::UnknownMtu;
-
-/// Longest time for an answer of the server over control.
-const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// Longest time for a welcome over UDP.
 const WELCOME_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Longest time for a search.
 const SEARCH_TIMEOUT: Nanos = Nanos::from_secs(20);
-
-/// Largest number of unread messages of an ended trial.
-const MOST_STRAYS: u32 = 16;
 
 /// Result of probing a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,16 +69,16 @@ pub(super) fn probe(server: &RemoteServer, stop: &AtomicBool) -> PathFinding {
 
 fn exchange(server: &RemoteServer, stop: &AtomicBool) -> Result<PathFinding> {
     let token = Token::fresh()?;
-    say(server, &ToAgent::Probe { token })?;
+    say(server, &ToAgent::Probe { token }, "probes")?;
     match answer(server, stop)? {
         FromServer::Probing => {}
         FromServer::Refused(_) => return Ok(PathFinding::Unknown(UnknownMtu::Refused)),
-        _ => return Err(Error::peer(who(server.address), "it answered no request for probes")),
+        _ => return Err(Error::peer(who(server), "it answered no request for probes")),
     }
     let found = search(server, Hello { token, flow: 0 }, stop);
-    say(server, &ToAgent::Stop)?;
+    say(server, &ToAgent::Stop, "probes")?;
     let FromServer::Probed { arrived } = answer(server, stop)? else {
-        return Err(Error::peer(who(server.address), "it did not end the probes"));
+        return Err(Error::peer(who(server), "it did not end the probes"));
     };
     Ok(match found {
         Ok(Some(mtu)) => PathFinding::Through(mtu),
@@ -104,27 +97,4 @@ fn search(server: &RemoteServer, hello: Hello, stop: &AtomicBool) -> Result<Opti
     let limits = SearchLimits { deadline: now + SEARCH_TIMEOUT, round_trip: now - began, stop };
     path_mtu::find(flow.socket, hello, limits)
         .map_err(|e| Error::setup(format!("probe the path to {to}"), e))
-}
-
-fn who(server: SocketAddr) -> String {
-    format!("server {server}")
-}
-
-fn say(server: &RemoteServer, message: &ToAgent) -> Result<()> {
-    control::write(&mut &*server.control, message)
-        .map_err(|e| Error::setup(format!("ask server {} for probes", server.address), e))
-}
-
-/// Returns the server's next message; messages of an ended trial's agent are skipped.
-fn answer(server: &RemoteServer, stop: &AtomicBool) -> Result<FromServer> {
-    let failed = |e| Error::setup(format!("hear from server {}", server.address), e);
-    let deadline = Monotonic.now() + ANSWER_TIMEOUT;
-    for _ in 0..MOST_STRAYS {
-        let mut stream = Patient { stream: &*server.control, deadline, stop };
-        let frame = control::read_frame(&mut stream).map_err(failed)?;
-        if FromServer::is_meant(&frame) {
-            return control::parse(&frame).map_err(failed);
-        }
-    }
-    Err(Error::peer(who(server.address), "it sends messages of an ended trial"))
 }
