@@ -40,6 +40,7 @@ mod line;
 mod list;
 mod map;
 mod merge;
+mod next_step;
 mod pages;
 mod path;
 mod progress;
@@ -51,6 +52,7 @@ mod secret;
 mod serve;
 mod staging;
 mod study;
+mod welcome;
 
 /// Races network transports on equal terms, and knows when it is a tie.
 #[derive(Debug, Parser)]
@@ -63,21 +65,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Race contenders under one workload on one path; try it alone
+    /// Race transports for the same work on the same path; try it alone
     Race(Box<race::RaceArgs>),
-    /// Map who is ahead where, over keys of a path
+    /// Show who is ahead at each delay, loss or other key of a path
     Map(Box<map::MapArgs>),
     /// Join the parts of a map that several runs made
     Merge(merge::MergeArgs),
-    /// Say what a line to another host is worth, in a minute
+    /// Measure a line to another host in a minute, idle and under load
     Line(line::LineArgs),
-    /// Be the far end for races from other hosts
+    /// Answer races from other hosts, as their far end
     Serve(serve::ServeArgs),
     /// Show a saved race again, in any format
     Report(report::ReportArgs),
     /// Compare saved races, old and new: did anything change?
     Compare(compare::CompareArgs),
-    /// Apply the same statistics to what other tools measured
+    /// Read results of other tools, and apply the same statistics
     Import(Box<import::ImportArgs>),
     /// Show the races of a folder over time: when did anything change?
     History(history::HistoryArgs),
@@ -85,7 +87,7 @@ enum Command {
     List(list::ListArgs),
     /// Run programs on an emulated network
     Path(path::PathArgs),
-    /// Examine how far this machine can be trusted
+    /// Measure how small a difference this machine can show
     Doctor(doctor::DoctorArgs),
     /// Run published experiments again and compare the figures
     Study(study::StudyArgs),
@@ -119,6 +121,9 @@ enum Verdict {
 pub fn run() -> ExitCode {
     if let Some(code) = path::enter() {
         return code;
+    }
+    if welcome::is_due() {
+        return welcome::show();
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| habits::refuse(&error));
     let done = match cli.command {

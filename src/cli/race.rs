@@ -21,7 +21,7 @@ use super::gate::Gate;
 use super::habits;
 use super::report::samples_of;
 use super::staging::{Choice, Intervals, Staging, with_stage};
-use super::{Verdict, deliver, pages};
+use super::{Verdict, deliver, next_step, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
 const FIXED: [&str; 19] = [
@@ -48,61 +48,62 @@ const FIXED: [&str; 19] = [
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`deadheat list` shows what there is; --help has every option and examples.",
+    after_help = "`deadheat list` shows all names; --help has every option and examples.",
     after_long_help = "\
-Contenders are NAME or NAME:key=value,…, workloads likewise; `deadheat list` shows them all.
+Contenders are NAME or NAME:key=value,…, and so are workloads; `deadheat list` shows all names.
   deadheat race tcp tcp:cc=bbr -w bulk:time=2s
-  deadheat race udp udp --quick                 two identical ones: a dead heat, or do not trust it
+  deadheat race udp udp --quick                 two identical ones: anything but a dead heat is an alarm
   deadheat race tcp udp --path delay=25ms,loss=1%
   deadheat race tcp udp --to host.example       against `deadheat serve` on that host
 
 Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted,
-4 with --decided, a claim is undecided, 5 with --gate, a contender got worse."
+4 a claim is undecided (with --decided), 5 a contender got worse (with --gate)."
 )]
 pub(super) struct RaceArgs {
-    /// What to race [default: tcp and udp, with icmp as the floor]
+    /// Transports [default: tcp and udp, with icmp as the floor]
     ///
     /// Each is NAME or NAME:key=value,…
     #[arg(value_name = "CONTENDER")]
-    contenders: Vec<String>,
-    /// What to ask of each contender [default: ping]
+    pub(super) contenders: Vec<String>,
+    /// Work of each contender [default: ping]
     #[arg(short, long, value_name = "WORKLOAD")]
-    workload: Option<String>,
-    /// A network like delay=25ms [default: loopback]
+    pub(super) workload: Option<String>,
+    /// Network: lte, delay=25ms, … [default: loopback]
     ///
-    /// `deadheat list paths` shows what there is.
+    /// It is emulated on this machine. `deadheat list paths` has all keys and profiles.
     #[arg(long, value_name = "PATH")]
-    path: Option<String>,
+    pub(super) path: Option<String>,
     /// Race against `deadheat serve` on another host
     ///
-    /// Its port is 5210 unless given. With a name in front it is a program of others that runs there: iperf3://HOST,
-    /// https://HOST/PATH, echo://HOST; `deadheat list far-ends` shows all, and what each carries. Given again, it is one more host: the receivers of a fanout are dealt over them.
+    /// Its port is 5210 unless given. A name in front stands for another program that runs there: iperf3://HOST,
+    /// https://HOST/PATH, echo://HOST; `deadheat list far-ends` has all of them. Given again, it names one more host: the
+    /// receivers of a fanout are shared among the hosts.
     #[arg(long, value_name = "HOST", conflicts_with = "path")]
-    to: Vec<String>,
+    pub(super) to: Vec<String>,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6", hide_short_help = true)]
     v4: bool,
     /// Use IPv6 only
     #[arg(short = '6', hide_short_help = true)]
     v6: bool,
-    /// Leave from this address of this host, with --to: 192.0.2.7, fe80::1%eth0
+    /// Send from this address of this host, with --to: 192.0.2.7, fe80::1%eth0
     ///
     /// Control and all data sockets of the near end are bound to it.
     #[arg(long, value_name = "ADDR", hide_short_help = true)]
     source: Option<String>,
-    /// Leave by this interface of this host, with --to: eth0
+    /// Send through this interface of this host, with --to: eth0
     ///
     /// Control and all data sockets of the near end are bound to it (SO_BINDTODEVICE).
     #[arg(long, value_name = "IFACE", hide_short_help = true)]
     device: Option<String>,
-    /// Blocks at most; without --budget, time is then no limit
+    /// Maximum number of blocks; without --budget, time is then no limit
     #[arg(long, value_name = "N", hide_short_help = true)]
     blocks: Option<u64>,
-    /// Time at most [default: 50s]
+    /// Maximum time [default: 50s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// At least this time from the start of one block to that of the next, such as 10m; no verdict then
-    /// ends the race early
+    /// Minimum time from the start of one block to the start of the next, such as 10m; no verdict then ends the race
+    /// early
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     every: Option<String>,
     /// Differences up to this do not matter [default: 5%]
@@ -112,22 +113,22 @@ pub(super) struct RaceArgs {
     margin: Option<String>,
     #[command(flatten)]
     deciding: DecisionOptions,
-    /// How sure the race as a whole has to be [default: 95%]
+    /// Confidence of all verdicts together [default: 95%]
     #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
-    /// Fixes the order of trials and all other random choices
+    /// Seed of the order of trials and of all other random choices
     #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
-    /// Where the ends run: same-core, cross-core, busy, host, or CPUs as A,B
+    /// CPUs of both ends: same-core, cross-core, busy, host, or their numbers as A,B
     #[arg(long, value_name = "PLACEMENT", hide_short_help = true)]
     placement: Option<String>,
     /// Run every contender under each level of a condition: placement, a key of the workload or a
     /// knob; may be given again for another, and then every combination runs
     #[arg(long, value_name = "NAME=A|B|…", hide_short_help = true)]
     vary: Vec<String>,
-    /// A screening: 20 blocks at most, in 20 s where trials are short
+    /// First look: at most 20 blocks, and about 20 s
     ///
-    /// Where trials are long it takes as many blocks as a verdict needs at least, and says beforehand how long that is.
+    /// If trials are long, it takes the fewest blocks with a verdict, and prints first how long that is.
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
@@ -142,7 +143,7 @@ pub(super) struct RaceArgs {
     label: Vec<String>,
     /// Take each implementation's own defaults, and say how they differ, instead of making them equal
     ///
-    /// What is typed stays. For one contender alone: tcp:terms=deployed.
+    /// Options that are typed stay. For one contender alone: tcp:terms=deployed.
     #[arg(long, hide_short_help = true)]
     as_deployed: bool,
     /// The result's file [default: by date and time]
@@ -162,7 +163,7 @@ pub(super) struct RaceArgs {
     #[arg(long, hide_short_help = true)]
     force: bool,
     #[command(flatten)]
-    form: Form,
+    pub(super) form: Form,
     /// Also write a page with figures to this file, at the end
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     html: Option<PathBuf>,
@@ -176,29 +177,29 @@ pub(super) struct RaceArgs {
     /// With --gate first: this race is one of N that are judged together, such as one for each path
     #[arg(long, value_name = "N", requires = "gate", conflicts_with_all = ["resume", "replay"], hide_short_help = true)]
     gate_races: Option<u64>,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
-    quiet: bool,
+    pub(super) quiet: bool,
     /// Keep raw samples beside the result, in a file that ends in .samples
     ///
     /// Without this they are kept only where --html or --format needs them.
     #[arg(long, conflicts_with = "resume", hide_short_help = true)]
     samples: bool,
-    /// Go on with a race that was broken off
+    /// Continue a race that was interrupted
     #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with_all = ["replay", "output", "title", "label"], hide_short_help = true)]
-    resume: Option<PathBuf>,
+    pub(super) resume: Option<PathBuf>,
     /// Run the race of a result file again, with its plan and seed
     #[arg(long, value_name = "FILE", conflicts_with_all = FIXED, conflicts_with = "budget", hide_short_help = true)]
-    replay: Option<PathBuf>,
+    pub(super) replay: Option<PathBuf>,
     #[command(flatten)]
     allow: Allow,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
-    /// Encrypt control, and talk only to the server whose key this is (or that in DEADHEAT_PIN)
+    /// Encrypt control, and accept only the server with this key (or the key in DEADHEAT_PIN)
     ///
-    /// `deadheat serve` prints its pin when it starts. The data that is raced is as its contender sends it. Of a far end of
-    /// others that shows a certificate it is the key in that, whoever vouches for it.
+    /// `deadheat serve` prints its pin when it starts. The data that is raced is as its contender sends it. For
+    /// another program that shows a certificate, it is the key in that certificate, whatever authority signed it.
     #[arg(long, value_name = "sha256:HEX", hide_short_help = true)]
     pin: Option<String>,
     /// Afterwards, show where the time goes
@@ -250,6 +251,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         judged.print();
     }
     rendered?;
+    next_step::offer(&args, &outcome, &file);
     if let Some(failure) = failure(&outcome) {
         return Err(failure);
     }

@@ -395,6 +395,16 @@ fn a_race_without_contenders_is_of_tcp_and_udp_over_the_floor() {
 }
 
 #[test]
+fn a_command_line_without_a_word_gets_the_first_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = deadheat(&[], dir.path());
+    assert_eq!(output.status.code(), Some(2), "it is not complete");
+    assert!(output.stdout.is_empty());
+    let said = words(&output.stderr);
+    assert!(said.contains("deadheat race --path lte") && said.contains("deadheat help"), "{said}");
+}
+
+#[test]
 fn a_list_and_a_study_are_found_by_a_part_of_their_names() {
     let dir = tempfile::tempdir().unwrap();
     let say = |args: &[&str]| {
@@ -404,10 +414,12 @@ fn a_list_and_a_study_are_found_by_a_part_of_their_names() {
     };
     let udp = say(&["list", "udp"]);
     assert!(udp.starts_with("TRANSPORTS\n") && udp.contains("\n  udp "), "{udp}");
-    assert!(!udp.contains("WORKLOADS"), "{udp}");
+    assert!(!udp.contains("WORKLOADS") && !udp.contains("udplite "), "{udp}");
     let lte = say(&["list", "lte"]);
     assert!(lte.starts_with("PATHS\n") && lte.contains("\n    lte "), "{lte}");
-    assert!(say(&["list", "workloads"]).starts_with("WORKLOADS\n"));
+    assert!(say(&["list", "workloads"]).starts_with("WORKLOADS: "));
+    assert!(say(&["list", "workloads", "--all"]).starts_with("WORKLOADS\n"));
+    assert!(say(&["list"]).lines().count() <= 40 && say(&["list", "--all"]).lines().count() > 1000);
     assert!(say(&["study", "show", "perlten"]).starts_with("perlten-1gb: "));
 }
 

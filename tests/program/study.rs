@@ -188,7 +188,7 @@ fn every_bundled_study_is_listed_and_can_be_shown() {
     let dir = tempfile::tempdir().unwrap();
     let listed = words(&deadheat(&["study", "list"], dir.path()).stdout);
     assert!(listed.starts_with("STUDIES\n"), "{listed}");
-    assert_eq!(words(&deadheat(&["list", "studies"], dir.path()).stdout), listed);
+    assert_eq!(words(&deadheat(&["list", "studies", "--all"], dir.path()).stdout), listed);
     for name in bundled::names() {
         assert!(listed.contains(&format!("\n  {name}")), "{listed}");
         let shown = deadheat(&["study", "show", name], dir.path());

@@ -1,10 +1,9 @@
-//! `deadheat list`: everything that exists, whether it works on this host, and if not, the reason.
+//! Things that exist, in full: each with its keys, their values and defaults, and sources.
 
 use std::fmt::Write;
 
 use crate::advise::bundled as apps;
 use crate::contract::Reach;
-use crate::error::{Result, unknown};
 use crate::figures::list;
 use crate::foreign::visible;
 use crate::path::{grammar, profile};
@@ -19,80 +18,38 @@ use crate::transport::via;
 use crate::transport::{self, Place, Transport, equal, header, label, optional, prefers, several};
 use crate::workload::{self, load};
 
-use super::{print, stdout_style};
-
-#[derive(Debug, clap::Args)]
-pub(super) struct ListArgs {
-    /// Only transports, workloads, paths, far-ends, studies or applications; or what has this in its name, such as udp
-    #[arg(value_name = "KIND|WORD")]
-    what: Option<String>,
+/// Entries to list.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum NamePick<'a> {
+    All,
+    /// Entries of exactly this name.
+    Name(&'a str),
+    /// Entries with this in their name, or with a key of this name.
+    Part(&'a str),
 }
 
-/// Function that returns a part of the list: the entries with a name that matches.
-type Section = fn(&Selection<'_>) -> String;
-
-const SECTIONS: [(&str, Section); 6] = [
-    ("transports", transports),
-    ("workloads", workloads),
-    ("paths", paths),
-    ("far-ends", far_ends),
-    ("studies", studies),
-    ("applications", applications),
-];
-
 /// Selection of entries, and the width of lines.
-struct Selection<'a> {
-    /// Part of the names to list; `None` lists everything.
-    word: Option<&'a str>,
-    width: usize,
+pub(super) struct Selection<'a> {
+    pub(super) pick: NamePick<'a>,
+    pub(super) width: usize,
 }
 
 impl Selection<'_> {
     fn has(&self, name: &str) -> bool {
-        self.word.is_none_or(|word| name.contains(word))
+        match self.pick {
+            NamePick::All => true,
+            NamePick::Name(word) => name == word,
+            NamePick::Part(word) => name.contains(word),
+        }
     }
 
     /// Returns true if a key is selected by its own name.
     fn has_key(&self, keys: &[Key]) -> bool {
-        keys.iter().any(|key| self.word == Some(key.name))
+        matches!(self.pick, NamePick::Part(word) if keys.iter().any(|key| key.name == word))
     }
 }
 
-pub(super) fn run(args: ListArgs) -> Result<()> {
-    let width = stdout_style().width;
-    let typed = args.what.as_deref().map(str::to_lowercase);
-    let kind = SECTIONS.iter().find(|(kind, _)| Some(*kind) == typed.as_deref());
-    let wanted = Selection { word: typed.as_deref().filter(|_| kind.is_none()), width };
-    let texts = match (kind, wanted.word) {
-        (Some((_, section)), _) => vec![section(&wanted)],
-        (None, word) => {
-            let texts: Vec<String> = SECTIONS.iter().map(|(_, section)| section(&wanted)).collect();
-            // A heading alone has no entries.
-            let has_entries = |text: &String| text.lines().count() > 1;
-            let texts: Vec<String> = texts.into_iter().filter(has_entries).collect();
-            if let (true, Some(word)) = (texts.is_empty(), word) {
-                return Err(unknown("name", word, &names()));
-            }
-            texts
-        }
-    };
-    print(&texts.join("\n"))
-}
-
-/// Returns every name in the list.
-fn names() -> Vec<&'static str> {
-    let transports = transport::ALL.iter().map(|transport| transport.info().id);
-    let left_out = optional::left_out().map(|optional| optional.id);
-    let workloads = workload::ALL.iter().map(|workload| workload.info().id);
-    let profiles = profile::ALL.iter().map(|profile| profile.name);
-    let kinds = SECTIONS.iter().map(|(kind, _)| *kind);
-    let files = bundled::names().chain(apps::names());
-    let far_ends = far_end::ALL.iter().map(|end| end.info().id);
-    let files = files.chain(far_ends);
-    kinds.chain(transports).chain(left_out).chain(workloads).chain(profiles).chain(files).collect()
-}
-
-fn transports(wanted: &Selection<'_>) -> String {
+pub(super) fn transports(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("TRANSPORTS\n");
     for transport in transport::ALL.iter() {
@@ -116,7 +73,7 @@ fn transports(wanted: &Selection<'_>) -> String {
         put(&mut out, 2, (form, 12), what, width);
     }
     if wanted.has(BETWEEN) || wanted.has_key(via::KEYS) {
-        let what = "with any transport over IP that a process answers: what stands in between";
+        let what = "with any transport over IP that a process answers: relays in between";
         put(&mut out, 2, (BETWEEN, 12), what, width);
         put_keys(&mut out, via::KEYS, width, &|_| None);
     }
@@ -126,7 +83,7 @@ fn transports(wanted: &Selection<'_>) -> String {
         put_keys(&mut out, header::KEYS, width, &|_| None);
     }
     if wanted.has(TERMS) || wanted.has_key(equal::KEYS) {
-        put(&mut out, 2, (TERMS, 12), "with any: what is not typed", width);
+        put(&mut out, 2, (TERMS, 12), "with any: options that are not typed", width);
         put_keys(&mut out, equal::KEYS, width, &|_| None);
     }
     if wanted.has(LANES) || wanted.has_key(prefers::KEYS) {
@@ -154,7 +111,7 @@ fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     Some(broken.fold(first, |all, next| format!("{all}; {next}")))
 }
 
-fn workloads(wanted: &Selection<'_>) -> String {
+pub(super) fn workloads(wanted: &Selection<'_>) -> String {
     let mut out = String::from("WORKLOADS\n");
     for workload in workload::ALL.iter() {
         let info = workload.info();
@@ -189,21 +146,10 @@ const BETWEEN: &str = "…:via=";
 /// Heading of the keys for the IP header.
 const HEADER: &str = "…:dscp=";
 
-/// Kinds of paths, in one line each.
-const PATHS: [(&str, &str); 4] = [
-    ("loopback", "the far end is another process on this machine (-4 or -6 for the IP version)"),
-    (
-        "--to HOST",
-        "the far end is `deadheat serve` on another host; with a name in front one of others, such as iperf3://HOST",
-    ),
-    ("LINK + LINK", "a network of its own, emulated; each link is [PROFILE,]key=value,…"),
-    ("sim:LINK", "the same in virtual time, without a kernel, for protocols in user space"),
-];
-
-fn paths(wanted: &Selection<'_>) -> String {
+pub(super) fn paths(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("PATHS\n");
-    for (name, what) in PATHS.iter().filter(|(name, _)| wanted.has(name)) {
+    for (name, what) in super::entries::PATHS.iter().filter(|(name, _)| wanted.has(name)) {
         put(&mut out, 2, (name, 15), what, width);
     }
     for (keys, what) in [
@@ -232,7 +178,7 @@ fn paths(wanted: &Selection<'_>) -> String {
     out
 }
 
-fn far_ends(wanted: &Selection<'_>) -> String {
+pub(super) fn far_ends(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("FAR ENDS\n");
     for end in far_end::ALL.iter().filter(|end| wanted.has(end.info().id)) {
@@ -256,12 +202,7 @@ fn far_ends(wanted: &Selection<'_>) -> String {
     out
 }
 
-/// Returns each study with its question.
-pub(super) fn all_studies(width: usize) -> String {
-    studies(&Selection { word: None, width })
-}
-
-fn studies(wanted: &Selection<'_>) -> String {
+pub(super) fn studies(wanted: &Selection<'_>) -> String {
     let mut out = String::from("STUDIES\n");
     for name in bundled::names().filter(|name| wanted.has(name)) {
         let says = |study: &Study| format!("{} ({})", study.question, at_most(study));
@@ -273,7 +214,7 @@ fn studies(wanted: &Selection<'_>) -> String {
 }
 
 /// Returns each application that `deadheat advise` knows by its name.
-fn applications(wanted: &Selection<'_>) -> String {
+pub(super) fn applications(wanted: &Selection<'_>) -> String {
     let mut out = String::from("APPLICATIONS\n");
     for name in apps::names().filter(|name| wanted.has(name)) {
         let says = apps::app(name).map(|app| app.about).unwrap_or_else(|error| error.to_string());
@@ -283,7 +224,7 @@ fn applications(wanted: &Selection<'_>) -> String {
 }
 
 /// Formats the maximum duration of a study, at both settings.
-pub(super) fn at_most(study: &Study) -> String {
+pub(in crate::cli) fn at_most(study: &Study) -> String {
     let [quick, full] =
         [Setting::Quick, Setting::Full].map(|setting| match study.at_most(setting) {
             None => "as long as its blocks".to_owned(),
