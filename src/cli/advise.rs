@@ -24,17 +24,17 @@ use super::{Verdict, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-`deadheat list applications` shows those in the program; docs/advise.md says
-how to write one.
+`deadheat list applications` shows the applications in the program; docs/advise.md
+says how to write your own.
   deadheat advise vr-meeting --path delay=25ms,loss=1%,rate=20mbit
   deadheat advise mine.toml --path lte --budget 5m")]
 pub(super) struct AdviseArgs {
     /// An application of the program by its name, or a file of your own
     #[arg(value_name = "NAME|APP.toml")]
     app: String,
-    /// A network like delay=25ms, or loopback [default: the application's]
+    /// Network, such as lte or delay=25ms [default: the application's]
     ///
-    /// sim: in front of a link runs everything in virtual time.
+    /// With sim: in front of it, everything runs in virtual time.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Time for all races together [default: 2m]
@@ -47,7 +47,7 @@ pub(super) struct AdviseArgs {
     /// It is advise-NAME-DATE unless given.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Fixes the order of trials and all other random choices
+    /// Seed of the order of trials and of all other random choices
     #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// Format of the answer: terminal, markdown or json
@@ -56,7 +56,7 @@ pub(super) struct AdviseArgs {
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]
     json: bool,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]

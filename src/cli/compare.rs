@@ -14,7 +14,7 @@ use super::{Verdict, deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Runs of the same thing differ, too. How much, several runs of the old one tell:
+Runs of the same thing differ, too. Several runs of the old one show by how much:
   deadheat compare base-1.json base-2.json base-3.json new.json
   deadheat compare base/ new/    each result in a folder is a run
 
@@ -37,7 +37,7 @@ pub(super) struct CompareArgs {
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]
     json: bool,
-    /// Show all there is to say, and not only the answer
+    /// Show everything, and not only the answer
     #[arg(long)]
     details: bool,
     /// Write to a file instead of standard output

@@ -12,15 +12,15 @@ use super::Verdict;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DecisionOptions {
-    /// Run until a difference of 2%, say, would be found
+    /// Run until a difference of SHARE would be found
     ///
-    /// It says beforehand how long that will take. The margin stays as it is.
+    /// Such as 2%. It prints first how long that takes. The margin stays as it is.
     #[arg(long, value_name = "SHARE")]
     resolve: Option<String>,
-    /// Claim something about the floor, too, which the far kernel answers
+    /// Judge the floor, too, which the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
     claims: Option<ClaimScope>,
-    /// Keep idle CPUs awake while trials run, or let them sleep as the host does
+    /// Keep idle CPUs awake while trials run, or let them sleep as usual on this host
     ///
     /// Awake is the default where both ends are on this machine and the kernel allows it, as root, by
     /// /dev/cpu_dma_latency; but for bulk data over loopback, which gets less that way. How long a CPU takes to wake up is the same for every transport, and on

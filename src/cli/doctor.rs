@@ -9,7 +9,7 @@ use crate::time::Nanos;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArgs {
-    /// How to show what was found
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: DoctorFormat,
 }
@@ -82,7 +82,7 @@ fn host_rows(doctor: &Doctor) -> Vec<(&'static str, String)> {
         ("host", format!("{}, {}, {}", host.hostname, host.kernel, host.arch)),
         ("cpu", host.cpu_model.clone()),
         ("cpus", format!("{} on {} cores", ids.join(" "), doctor.cores)),
-        ("machine", or(&host.virtualisation, "bare metal, as far as can be told")),
+        ("machine", or(&host.virtualisation, "bare metal, as far as it shows")),
         ("governor", or(&host.governor, "none visible")),
         ("idle driver", or(&host.idle_driver, "none visible")),
         ("mitigations", if mitigated.is_empty() { "none".to_owned() } else { mitigated.join(" ") }),

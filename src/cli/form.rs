@@ -10,14 +10,14 @@ pub(super) struct Form {
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]
     json: bool,
-    /// Show all there is to say, and not only the answer
+    /// Show everything, and not only the answer
     #[arg(long)]
     details: bool,
 }
 
 fn help() -> String {
     let ids: Vec<&str> = report::ids().collect();
-    format!("How to show it: {} [default: terminal]", words::list(&ids))
+    format!("Format of the answer: {} [default: terminal]", words::list(&ids))
 }
 
 impl Form {

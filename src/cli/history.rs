@@ -14,10 +14,10 @@ pub(super) struct HistoryArgs {
     /// The folder with results; folders in it are searched too
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The metric to follow, such as rtt_p99_ns [default: those claimed]
+    /// The metric to follow, such as rtt_p99_ns [default: the claimed metrics]
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// Races in which one false change is accepted, over all series of a kind; 365 are a year of nightly ones
+    /// Number of races in which one false change is accepted, over all series of a kind; 365 are a year of nightly races
     #[arg(long, value_name = "RACES", default_value_t = FALSE_ALARM_IN, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     false_alarm_in: u64,
     #[arg(long, default_value = report::history::FORMATS[0], value_parser = report::history::FORMATS.to_vec(), hide_possible_values = true,

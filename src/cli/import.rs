@@ -17,7 +17,7 @@ use super::{deliver, stdout_style};
     after_help = "The format is detected from the content; --help has examples.",
     after_long_help = "\
 Each file is a contender; files of the same --label are trials of one, and so are the files of a folder or an
-archive (tar) among several. A folder alone stands for what is in it, and - for standard input. The format is
+archive (tar) among several. A folder alone stands for the files in it, and - for standard input. The format is
 detected from the content, whatever the name: docs/import.md lists what is read. Files may be packed by gzip,
 bzip2 or zstd.
   deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
@@ -37,15 +37,15 @@ pub(super) struct ImportArgs {
     /// One of ns us ms s, bit/s kbit/s Mbit/s Gbit/s, B/s kB/s MB/s GB/s MiB/s.
     #[arg(long, value_name = "UNIT")]
     unit: Option<String>,
-    /// What a plain number is [default: sample]
+    /// Meaning of a plain number [default: sample]
     ///
-    /// A sample of one trial, or a trial.
+    /// It is one sample of a trial, or the figure of a whole trial.
     #[arg(long, value_name = "sample|trial")]
     each: Option<String>,
     /// Compare runs in pairs, by block, as in a race
     ///
     /// Blocks follow from the column of --block, or from the order of the runs: block after block with each contender
-    /// once (a b a b, or a b b a), or all of one and then all of the other. What makes no pairs is refused.
+    /// once (a b a b, or a b b a), or all of one and then all of the other. Runs that make no pairs are refused.
     #[arg(long)]
     paired: bool,
     /// The column of a table that names its blocks
@@ -65,7 +65,7 @@ pub(super) struct ImportArgs {
     /// Differences up to this do not matter [default: 5%]
     #[arg(long, value_name = "SHARE")]
     margin: Option<String>,
-    /// How sure all verdicts together have to be [default: 95%]
+    /// Confidence of all verdicts together [default: 95%]
     #[arg(long, value_name = "SHARE", hide_short_help = true)]
     confidence: Option<String>,
     /// A title for the result

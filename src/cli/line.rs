@@ -29,7 +29,7 @@ pub(super) struct LineArgs {
     /// The host that runs `deadheat serve`
     #[arg(value_name = "HOST", required_unless_present = "path", conflicts_with = "path")]
     host: Option<String>,
-    /// An emulated network instead of a host
+    /// Emulated network instead of a host
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Use IPv4 only
@@ -38,19 +38,19 @@ pub(super) struct LineArgs {
     /// Use IPv6 only
     #[arg(short = '6', hide_short_help = true)]
     v6: bool,
-    /// Leave from this address of this host: 192.0.2.7, fe80::1%eth0
+    /// Send from this address of this host: 192.0.2.7, fe80::1%eth0
     #[arg(long, value_name = "ADDR", conflicts_with = "path", hide_short_help = true)]
     source: Option<String>,
-    /// Leave by this interface of this host: eth0
+    /// Send through this interface of this host: eth0
     #[arg(long, value_name = "IFACE", conflicts_with = "path", hide_short_help = true)]
     device: Option<String>,
     /// Time of the survey, or of all with --every [default: 55s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Survey again and again, this time from start to start
+    /// Repeat the survey at this interval, from start to start
     #[arg(long, value_name = "TIME", requires = "budget")]
     every: Option<String>,
-    /// Fixes the order of trials
+    /// Seed of the order of trials
     #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// The file of the result [default: by date and time]
@@ -62,19 +62,22 @@ pub(super) struct LineArgs {
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]
     json: bool,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
     quiet: bool,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
-    /// Encrypt control, and talk only to the server whose key this is (or that in DEADHEAT_PIN)
+    /// Encrypt control, and accept only the server with this key (or the key in DEADHEAT_PIN)
     #[arg(long, value_name = "sha256:HEX", hide_short_help = true)]
     pin: Option<String>,
 }
 
 fn help() -> String {
-    format!("How to show it: {} [default: terminal]", report::words::list(report::line::FORMATS))
+    format!(
+        "Format of the answer: {} [default: terminal]",
+        report::words::list(report::line::FORMATS)
+    )
 }
 
 /// Transports that are tried. Small messages go over the first, or over the second if the first does not get through.

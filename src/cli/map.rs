@@ -42,20 +42,20 @@ otherwise. A|B|C is a list. A key is one of the path (`deadheat list paths`), or
 load; w.KEY is the workload's where both have it. `deadheat merge` joins shards. One contender has its figure
 at each point.
 
-Exit: 0 it ran, 1 it failed or was broken off, 2 the command line is wrong.")]
+Exit: 0 it ran, 1 it failed or was interrupted, 2 the command line is wrong.")]
 pub(super) struct MapArgs {
-    /// Contenders to race at each point
+    /// Transports to race at each point
     #[arg(value_name = "CONTENDER", required = true)]
     contenders: Vec<String>,
-    /// Workload to ask of each contender
+    /// Work of each contender
     ///
-    /// The map is of its claim: `claim=` chooses among several.
+    /// The map shows the metric that this work claims; `claim=` chooses among several.
     #[arg(short, long, value_name = "WORKLOAD")]
     workload: String,
     /// The other keys of the path: sim:rate=20mbit, sim:
     ///
-    /// With sim: all of it is in virtual time, without it is emulated. Unless given, the keys of the grid are
-    /// the path.
+    /// With sim: everything runs in virtual time; without it the path is emulated. Without this option the keys of the
+    /// grid are the path.
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
     /// Levels of a key, such as 'delay=1ms..300ms/12'
@@ -95,14 +95,14 @@ pub(super) struct MapArgs {
     /// It is deadheat-map-DATE-TIME.json unless given, and saved as points are done, once a second at most.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on with the map in the file of -o
+    /// Continue the map in the file of -o
     ///
-    /// Where there is none yet, it begins.
+    /// If there is no such file yet, the map begins.
     #[arg(long, requires = "output")]
     resume: bool,
     #[command(flatten)]
     shape: Shape,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
     quiet: bool,
 }

@@ -32,13 +32,13 @@ pub(super) struct ReportArgs {
     /// Write to a file instead of standard output; for a folder, the folder that its pages go to
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
-    /// The raw samples beside the result instead, as CSV
+    /// Show the raw samples beside the result instead, as CSV
     #[arg(long, conflicts_with_all = SHOWN)]
     samples: bool,
-    /// How each trial went over time instead, as CSV: a row for each interval, flow and end
+    /// Show each trial over time instead, as CSV: a row for each interval, flow and end
     #[arg(long, conflicts_with_all = SHOWN, conflicts_with = "samples")]
     intervals: bool,
-    /// One figure of the page instead, as an SVG file; `list` names them
+    /// Draw one figure of the page instead, as SVG; `list` names them
     #[arg(long, value_name = "ID", conflicts_with_all = SHOWN, conflicts_with_all = ["samples", "intervals"])]
     figure: Option<String>,
     /// Judge the second contender of all results against the first, and exit with 5 if it is worse by more than the

@@ -55,29 +55,29 @@ pub(super) struct ServeArgs {
     /// Highest rate per direction, of all trials that run at once [default: 10gbit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
-    /// Most bytes of a trial, as IP packets, per direction [default: 100GB]
+    /// Maximum bytes of a trial, as IP packets, per direction [default: 100GB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_bytes: Option<String>,
-    /// Most bytes of all trials together, as IP packets, per direction [default: no limit]
+    /// Maximum bytes of all trials together, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_total: Option<String>,
-    /// Most bytes of one client's trials, as IP packets, per direction [default: no limit]
+    /// Maximum bytes of one client's trials, as IP packets, per direction [default: no limit]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub max_per_client: Option<String>,
     /// Trials that run at once, each on CPUs of its own where there are enough; others wait [default: 1]
     #[arg(long, value_name = "N", alias = "max-trials")]
     pub trials: Option<u32>,
-    /// End after one client has had its race and left
+    /// End after the race of one client
     #[arg(short = '1', long)]
     pub once: bool,
-    /// Admit only those who know the secret in this file
+    /// Admit only clients with the secret in this file
     ///
     /// The variable DEADHEAT_SECRET may hold it instead.
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
     /// Keep the key that control is encrypted with in this file, so that its pin stays the same
     ///
-    /// It is made where it is not there. Without this the key is a new one at each start.
+    /// The file is created if it does not exist. Without this option each start has a new key.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
     /// Refuse clients that do not encrypt control (see `race --pin`)

@@ -1,8 +1,9 @@
-//! Doc comments are in plain English: they name their subject, and things neither tell nor hear.
+//! Doc comments, and with them the help of the command line, are in plain English: they name their subject, and things
+//! neither tell nor hear.
 //!
 //! The check finds phrases that readers had to translate. It is no judge of style: good English passes.
 
-use crate::source::{Doc, Source, closing};
+use crate::source::Source;
 
 /// Folders held to this rule.
 pub(crate) const FOLDERS: &[&str] = &[
@@ -75,11 +76,9 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
 }
 
 fn found(source: &Source) -> Vec<String> {
-    let help = help(&source.all_code);
-    let is_help = |doc: &Doc| help.iter().any(|item| item.contains(&doc.at));
     let mut findings = Vec::new();
     let mut is_example = false;
-    for doc in source.docs.iter().filter(|doc| !is_help(doc)) {
+    for doc in &source.docs {
         is_example &= !doc.is_first;
         if doc.text.trim_start().starts_with("```") {
             is_example = !is_example;
@@ -88,15 +87,6 @@ fn found(source: &Source) -> Vec<String> {
         }
     }
     findings
-}
-
-/// Returns the items with doc comments that are the help of the command line, which is for users.
-fn help(code: &str) -> Vec<std::ops::Range<usize>> {
-    let derives = code.match_indices("#[derive(").filter(|(at, _)| {
-        let list = code[*at..].split(']').next().unwrap_or_default();
-        ["Args", "Parser", "Subcommand", "ValueEnum"].iter().any(|name| list.contains(name))
-    });
-    derives.filter_map(|(at, _)| Some(at..closing(code, at + code[at..].find('{')?))).collect()
 }
 
 /// Returns the phrase in a line that is not plain.
@@ -186,9 +176,15 @@ fn good_english_passes() {
 }
 
 #[test]
-fn help_examples_tests_and_ordinary_comments_are_left_alone() {
-    let text = "#[derive(Debug, clap::Args)]\nstruct A {\n    /// What to race\n    a: u8,\n}\n\
-        /// A thing.\n///\n/// ```\n/// // what is left\n/// ```\nfn f() {}\n// What is left.\n\
+fn help_is_held_to_it_too() {
+    let found =
+        findings("#[derive(Debug, clap::Args)]\nstruct A {\n    /// What to race\n    a: u8,\n}\n");
+    assert_eq!(found, ["src/x.rs:3: \"what\" in: What to race"]);
+}
+
+#[test]
+fn examples_tests_and_ordinary_comments_are_left_alone() {
+    let text = "/// A thing.\n///\n/// ```\n/// // what is left\n/// ```\nfn f() {}\n// What is left.\n\
         #[cfg(test)]\nmod tests {\n    /// What is left.\n    fn g() {}\n}\n";
     assert_eq!(findings(text), [""; 0]);
     assert_eq!(check(&[Source::new("tests/x.rs", "/// What is left.")]), [""; 0]);

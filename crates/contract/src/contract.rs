@@ -170,7 +170,7 @@ pub enum PeerKind {
 impl PeerKind {
     /// Reason why work that wants answers on a connection has none from an [`PeerKind::Opener`].
     pub const NOBODY_BEHIND: &str =
-        "nobody answers on connections there: the far kernel accepts or refuses them";
+        "no program answers on connections there: the far kernel accepts or refuses them";
 
     /// Returns true if processes of ours run the far half of the work.
     pub fn runs_the_work(self) -> bool {

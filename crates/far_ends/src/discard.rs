@@ -20,7 +20,7 @@ pub(super) struct Discard;
 static INFO: FarEndInfo = FarEndInfo {
     id: "discard",
     label: "a discard port",
-    summary: "RFC 863: inetd, xinetd; takes what it gets, and counts nothing",
+    summary: "a discard port (RFC 863), as of inetd and xinetd; drops what it receives, and counts nothing",
     port: 9,
     carries: &[
         Carried { over: PlainProtocol::Tcp, peer: PeerKind::Sink },

@@ -26,7 +26,7 @@ pub(super) struct Echo;
 static INFO: FarEndInfo = FarEndInfo {
     id: "echo",
     label: "an echo port",
-    summary: "RFC 862: inetd, xinetd, socat; sends back what it gets",
+    summary: "an echo port (RFC 862), as of inetd, xinetd and socat; sends back what it receives",
     port: 7,
     carries: &[
         Carried { over: PlainProtocol::Tcp, peer: PeerKind::Echo },

@@ -19,7 +19,7 @@ pub(super) struct Host;
 static INFO: FarEndInfo = FarEndInfo {
     id: "host",
     label: "a host alone",
-    summary: "any host: what its kernel answers by itself, echoes as for ping and TCP's handshakes as for mtr -T",
+    summary: "any host: its kernel answers pings and TCP handshakes, as for ping and mtr -T",
     // A port that most firewalls let through.
     port: 443,
     carries: &[Carried { over: PlainProtocol::Tcp, peer: PeerKind::Opener }],

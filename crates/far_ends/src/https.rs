@@ -45,7 +45,7 @@ pub(super) struct Https;
 static INFO: FarEndInfo = FarEndInfo {
     id: "https",
     label: "a web server",
-    summary: "any site, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document there",
+    summary: "a web server, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document",
     port: 443,
     carries: &[
         Carried { over: PlainProtocol::Tls, peer: PeerKind::Origin },

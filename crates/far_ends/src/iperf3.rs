@@ -52,7 +52,7 @@ pub(super) struct Iperf3;
 static INFO: FarEndInfo = FarEndInfo {
     id: "iperf3",
     label: "an iperf3 server",
-    summary: "iperf3 -s, from 3.1 on; one test at a time, of one protocol",
+    summary: "an iperf3 server, from 3.1 on; one test at a time, of one protocol",
     port: 5201,
     carries: &[
         Carried { over: PlainProtocol::Tcp, peer: PeerKind::DuplexMeter },

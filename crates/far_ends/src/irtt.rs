@@ -40,7 +40,7 @@ pub(super) struct Irtt;
 static INFO: FarEndInfo = FarEndInfo {
     id: "irtt",
     label: "an irtt server",
-    summary: "irtt server, 0.9; sends messages back with its times, at 10ms or slower unless its operator allows more",
+    summary: "an irtt server, 0.9; sends messages back with its times, one each 10ms at most unless its operator allows more",
     port: 2112,
     carries: &[Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo }],
     counts: Some(

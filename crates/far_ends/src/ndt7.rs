@@ -32,7 +32,7 @@ pub(super) struct Ndt7;
 static INFO: FarEndInfo = FarEndInfo {
     id: "ndt7",
     label: "an ndt7 server",
-    summary: "M-Lab's speed test, ndt-server; one direction and one connection at a time, for ten seconds at most",
+    summary: "a server of M-Lab's speed test; one direction and one connection at a time, for ten seconds at most",
     port: 443,
     carries: &[Carried { over: PlainProtocol::Wss, peer: PeerKind::Responder }],
     counts: Some(

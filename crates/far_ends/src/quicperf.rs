@@ -32,7 +32,7 @@ pub(super) struct QuicPerf;
 static INFO: FarEndInfo = FarEndInfo {
     id: "quicperf",
     label: "a QUIC perf server",
-    summary: "ALPN perf: quic-go, msquic, picoquic, s2n-quic; takes and sends as many bytes as it is asked for",
+    summary: "a QUIC perf server (ALPN perf: quic-go, msquic, picoquic, s2n-quic); takes and sends as many bytes as the client asks for",
     port: 443,
     carries: &[Carried { over: PlainProtocol::Quic, peer: PeerKind::Responder }],
     counts: None,

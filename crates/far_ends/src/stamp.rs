@@ -31,7 +31,7 @@ pub(super) struct Stamp;
 static INFO: FarEndInfo = FarEndInfo {
     id: "stamp",
     label: "a STAMP reflector",
-    summary: "RFC 8762, and TWAMP Light: routers and probes; sends messages back with its times",
+    summary: "a STAMP or TWAMP Light reflector (RFC 8762), as in routers and probes; sends messages back with its times",
     port: 862,
     carries: &[Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo }],
     counts: Some(

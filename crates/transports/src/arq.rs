@@ -32,7 +32,7 @@ static INFO: Info = Info {
     id: "arq",
     label: "ARQ",
     colour: "#3f8f8a",
-    summary: "a reliable byte stream in user space, over UDP: a model to learn from",
+    summary: "a reliable byte stream over UDP: a model to learn from",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
     options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
@@ -51,7 +51,7 @@ const CONTROL: Preset<ArqControl> = Optional::choice(
 const WINDOW: Preset<Bytes> = Optional::size(
     "window",
     (4_096, 1 << 30),
-    "the most bytes under way, and the room for what arrives early",
+    "maximum bytes under way, and of data that arrives early",
 )
 .or("256kB");
 

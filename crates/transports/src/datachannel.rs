@@ -52,7 +52,7 @@ static INFO: Info = Info {
     label: "WebRTC data channel",
     colour: "#5b8c3e",
     implementation: env!("DEADHEAT_STR0M"),
-    summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
+    summary: "WebRTC's messages, as in browsers: SCTP in DTLS over UDP",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
     options: &[options::CC, options::WINDOW, options::MTU],
     keys: &[WINDOW.key(), MTU.key()],

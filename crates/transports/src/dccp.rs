@@ -58,7 +58,7 @@ static INFO: Info = Info {
     id: DCCP.id,
     label: "DCCP",
     colour: "#5f7f3f",
-    summary: "datagrams in a connection with congestion control: no order, no repair",
+    summary: "datagrams with congestion control: no order, no repair",
     guarantees: Guarantees {
         congestion: Congestion::Controlled,
         largest_message: Some(LARGEST),

@@ -70,7 +70,7 @@ static INFO: Info = Info {
     label: "ENet",
     colour: "#4d9a94",
     implementation: env!("DEADHEAT_RUSTY_ENET"),
-    summary: "messages over UDP as games have them, on up to 255 channels, without congestion control",
+    summary: "messages over UDP for games, on up to 255 channels",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::of(&[Offer {

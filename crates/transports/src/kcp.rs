@@ -54,7 +54,7 @@ static INFO: Info = Info {
     label: "KCP",
     colour: "#b5417c",
     implementation: env!("DEADHEAT_KCP"),
-    summary: "reliable messages over UDP, tuned for latency, without congestion control unless asked",
+    summary: "reliable messages over UDP, tuned for latency",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::NONE,
@@ -144,9 +144,11 @@ const WINDOW: Preset<u64> = Optional::count(
 )
 .or("128");
 
-const FLUSH: Preset<bool> =
-    Optional::switch("flush", "on: what is written leaves at once; off: at the next interval")
-        .or("on");
+const FLUSH: Preset<bool> = Optional::switch(
+    "flush",
+    "on: data leaves as soon as it is written; off: at the next interval",
+)
+.or("on");
 
 const FEC: Preset<Option<Shape>> = Optional::form(
     "fec",

@@ -78,7 +78,7 @@ static INFO: Info = Info {
     label: "laminar",
     colour: "#a0785a",
     implementation: env!("DEADHEAT_LAMINAR"),
-    summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
+    summary: "messages over UDP for games; last release 2021",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::of(&[Offer {

@@ -20,7 +20,7 @@ static INFO: Info = Info {
     id: "misbehaving",
     label: "Misbehaving",
     colour: "#6b6b6b",
-    summary: "arq that breaks down where it is told to: to see what a race does then",
+    summary: "arq that fails on purpose, to show what a race does then",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: crate::transport::frame::PREFIX,
     options: &[HOW, AT, AFTER, options::CC, options::WINDOW, options::MIN_RTO, options::MTU],

@@ -30,7 +30,7 @@ static INFO: Info = Info {
     id: "mptcp",
     label: "MPTCP",
     colour: "#7a4fa3",
-    summary: "the kernel's multipath TCP: one reliable byte stream over every link that both hosts have",
+    summary: "the kernel's multipath TCP: one byte stream over all links",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: frame::PREFIX,
     options: &[

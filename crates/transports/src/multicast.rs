@@ -61,7 +61,7 @@ static INFO: Info = Info {
     id: "multicast",
     label: "Multicast",
     colour: "#9a5fa8",
-    summary: "UDP multicast with NACK repair in user space: each packet leaves once for all receivers",
+    summary: "UDP multicast with repair: one packet for all receivers",
     guarantees: Guarantees::BYTE_STREAM,
     peer: PeerKind::Group,
     reach: Reach::Path,

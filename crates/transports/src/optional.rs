@@ -7,42 +7,42 @@ use crate::transport::optional::{Optional, Presence};
 pub const ALL: &[&Optional] = &[
     &Optional {
         id: "renet",
-        summary: "messages over UDP as games have them, sent again every 300 ms until they are acknowledged",
+        summary: "messages over UDP for games, sent again every 300 ms",
         presence: Presence::of(cfg!(feature = "renet")),
     },
     &Optional {
         id: "laminar",
-        summary: "messages over UDP as games have them, acknowledged by what travels the other way only; last release 2021",
+        summary: "messages over UDP for games; last release 2021",
         presence: Presence::of(cfg!(feature = "laminar")),
     },
     &Optional {
         id: "webtransport",
-        summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
+        summary: "WebTransport over HTTP/3, as in browsers: byte streams",
         presence: Presence::of(cfg!(feature = "webtransport")),
     },
     &Optional {
         id: "datachannel",
-        summary: "reliable, encrypted messages with congestion control, SCTP in DTLS over UDP, as browsers have it",
+        summary: "WebRTC's messages, as in browsers: SCTP in DTLS over UDP",
         presence: Presence::of(cfg!(feature = "datachannel")),
     },
     &Optional {
         id: "quic-noq",
-        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by noq",
+        summary: "QUIC by noq: encrypted byte streams over UDP (RFC 9000)",
         presence: Presence::of(cfg!(feature = "quic-noq")),
     },
     &Optional {
         id: "quic-s2n",
-        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by s2n-quic",
+        summary: "QUIC by s2n-quic: encrypted byte streams over UDP (RFC 9000)",
         presence: Presence::of(cfg!(feature = "quic-s2n")),
     },
     &Optional {
         id: "quic-kernel",
-        summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by the kernel",
+        summary: "QUIC by the kernel: encrypted byte streams over UDP (RFC 9000)",
         presence: Presence::Nowhere(crate::quic::why_not_the_kernels),
     },
     &Optional {
         id: "misbehaving",
-        summary: "arq that breaks down where it is told to: to see what a race does then",
+        summary: "arq that fails on purpose, to show what a race does then",
         presence: Presence::of(cfg!(feature = "misbehaving")),
     },
 ];

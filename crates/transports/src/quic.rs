@@ -78,7 +78,7 @@ pub(super) static STREAM: Info = Info {
     colour: "#2f6fb7",
     implementation: env!("DEADHEAT_QUINN_PROTO"),
     protocol: Some("QUIC"),
-    summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by quinn",
+    summary: "QUIC by quinn: encrypted byte streams over UDP (RFC 9000)",
     guarantees: Guarantees {
         encrypted: true,
         others: Offers::of(&[
@@ -99,7 +99,7 @@ static DATAGRAM: Info = Info {
     id: "quic-datagram",
     label: "QUIC datagrams (quinn)",
     colour: "#7fa8d6",
-    summary: "unreliable, encrypted messages over UDP (RFC 9221), by quinn, held back by congestion control",
+    summary: "QUIC datagrams by quinn: encrypted, not repaired (RFC 9221)",
     guarantees: Guarantees {
         lanes: MOST_LANES,
         congestion: Congestion::Controlled,

@@ -29,7 +29,7 @@ static INFO: Info = Info {
     label: "QUIC (noq)",
     colour: "#5b86e5",
     implementation: env!("DEADHEAT_NOQ_PROTO"),
-    summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by noq",
+    summary: "QUIC by noq: encrypted byte streams over UDP (RFC 9000)",
     keys: &[
         CONTROL.key(),
         identity::CIPHER.key(),

@@ -51,7 +51,7 @@ static INFO: Info = Info {
     label: "QUIC (s2n)",
     colour: "#2a9fb0",
     implementation: env!("DEADHEAT_S2N_QUIC"),
-    summary: "a reliable, encrypted byte stream over UDP (RFC 9000), by s2n-quic",
+    summary: "QUIC by s2n-quic: encrypted byte streams over UDP (RFC 9000)",
     guarantees: Guarantees { encrypted: true, lanes: MOST_LANES, ..Guarantees::BYTE_STREAM },
     options: &[
         options::CC,

@@ -57,7 +57,7 @@ static INFO: Info = Info {
     id: "rbudp",
     label: "RBUDP",
     colour: "#b0662f",
-    summary: "a byte stream in blasts over UDP, at a rate that is given or probed for, without congestion control",
+    summary: "a byte stream over UDP in blasts, at a given or probed rate",
     guarantees: Guarantees { congestion: Congestion::Uncontrolled, ..Guarantees::BYTE_STREAM },
     framing_bytes: PREFIX,
     options: &[options::CC, options::RATE, options::WINDOW, options::MTU],

@@ -63,7 +63,7 @@ const HEADER: u64 = 10;
 
 const TICK: Meaning = Meaning::always(
     "tick",
-    "it bounds how much leaves at a time, and how soon what came is acknowledged",
+    "it bounds how much leaves at a time, and how soon data is acknowledged",
 );
 
 const AGAIN: Meaning = Meaning::always(
@@ -76,7 +76,7 @@ static INFO: Info = Info {
     label: "renet",
     colour: "#5f7fbf",
     implementation: env!("DEADHEAT_RENET"),
-    summary: "messages over UDP as games have them, sent again every 300 ms until they are acknowledged",
+    summary: "messages over UDP for games, sent again every 300 ms",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::of(&[
@@ -118,15 +118,14 @@ const WINDOW: Preset<units::Bytes> = Optional::size(
 const TICK_KEY: Preset<Nanos> = Optional::span(
     TICK.name,
     (1_000_000, 1_000_000_000),
-    "the time after which what arrived is acknowledged, and what had no room leaves: \
-     60,000 bytes at a time",
+    "the time after which data is acknowledged, and waiting data leaves: 60,000 bytes at a time",
 )
 .or("1ms");
 
 const AGAIN_KEY: Preset<Nanos> = Optional::span(
     AGAIN.name,
     (1_000_000, 60_000_000_000),
-    "the time after which what was not acknowledged is sent again; the library's own is \
+    "the time after which unacknowledged data is sent again; the library's own is \
      300ms",
 )
 .or("300ms");

@@ -66,7 +66,7 @@ static INFO: Info = Info {
     id: SCTP.id,
     label: "SCTP",
     colour: "#a0522d",
-    summary: "the kernel's SCTP: reliable messages in many streams, with congestion control",
+    summary: "the kernel's SCTP: reliable messages in many streams",
     guarantees: PROMISED,
     reach: Reach::OwnPort,
     options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],

@@ -75,7 +75,7 @@ static INFO: Info = Info {
     label: "SCTP over UDP",
     colour: "#8c6d1f",
     implementation: env!("DEADHEAT_SCTP_PROTO"),
-    summary: "reliable messages with congestion control, SCTP in UDP datagrams (RFC 6951)",
+    summary: "SCTP in UDP datagrams (RFC 6951): reliable messages",
     guarantees: PROMISED,
     options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[WINDOW.key(), MIN_RTO.key(), MTU.key()],

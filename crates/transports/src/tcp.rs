@@ -52,7 +52,7 @@ static INFO: Info = Info {
     id: "tcp",
     label: "TCP",
     colour: "#0072b2",
-    summary: "the kernel's TCP: one reliable, ordered, congestion-controlled byte stream",
+    summary: "the kernel's TCP: one reliable, ordered byte stream",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: frame::PREFIX,
     options: OPTIONS,

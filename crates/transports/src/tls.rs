@@ -74,7 +74,7 @@ static INFO: Info = Info {
     label: "TLS",
     colour: "#3b8f5a",
     implementation: env!("DEADHEAT_RUSTLS"),
-    summary: "TLS 1.3 over the kernel's TCP: one reliable, encrypted byte stream",
+    summary: "TLS 1.3 over the kernel's TCP: one encrypted byte stream",
     guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
     framing_bytes: frame::PREFIX + RECORD,
     options: OPTIONS,

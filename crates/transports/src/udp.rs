@@ -60,7 +60,7 @@ static INFO: Info = Info {
     id: "udp",
     label: "UDP",
     colour: "#e6762e",
-    summary: "datagrams, nothing added: no order, no repair, no congestion control",
+    summary: "plain datagrams: no order, no repair, no congestion control",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     options: OPTIONS,
     keys: KEYS,

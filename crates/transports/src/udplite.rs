@@ -24,7 +24,7 @@ static INFO: Info = Info {
     id: UDP_LITE.id,
     label: UDP_LITE.label,
     colour: "#c9a227",
-    summary: "datagrams whose checksum covers as much of them as you say; without offloads",
+    summary: "datagrams with a checksum over a part that you choose",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     reach: Reach::OwnPort,
     options: &[options::COVERAGE],

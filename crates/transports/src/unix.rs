@@ -25,7 +25,7 @@ static INFO: Info = Info {
     id: "unix",
     label: "Unix stream",
     colour: "#009e73",
-    summary: "Unix stream socket: a byte stream inside one machine, no network protocol at all",
+    summary: "Unix stream socket: a byte stream inside one machine",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::NONE,
@@ -66,7 +66,7 @@ static INFO: Info = Info {
 pub(super) const SNDBUF: Optional<Bytes> = Optional::size(
     "sndbuf",
     (2048, 1 << 30),
-    "send buffer (SO_SNDBUF, which Linux doubles); it bounds what is under way",
+    "send buffer (SO_SNDBUF, which Linux doubles); it bounds the bytes under way",
 );
 
 /// Receive buffer of Unix sockets, streams and datagrams alike.
@@ -189,7 +189,7 @@ pub(super) fn unreached(dial: &Dial<'_>, error: io::Error) -> Error {
         io::ErrorKind::ConnectionRefused => Error::setup_advice(
             format!("connect to {}", dial.to),
             error,
-            "nobody listens under this name in this network namespace; has the far end ended?",
+            "no process listens under this name in this network namespace; has the far end ended?",
         ),
         io::ErrorKind::WouldBlock => {
             Error::blocked(format!("the queue of {} had no room for {}", dial.to, dial.timeout))

@@ -48,7 +48,7 @@ static INFO: Info = Info {
     id: "unixgram",
     label: "Unix datagram",
     colour: "#56b4e9",
-    summary: "Unix datagram socket: whole messages inside one machine, reliable and in order",
+    summary: "Unix datagram socket: reliable messages inside one machine",
     guarantees: Guarantees {
         service: Service::ORDERED,
         others: Offers::NONE,

@@ -53,7 +53,7 @@ static INFO: Info = Info {
     id: "utp",
     label: "uTP",
     colour: "#4f7d3a",
-    summary: "a byte stream over UDP that yields to others: LEDBAT, congestion control by queueing delay",
+    summary: "a byte stream over UDP that yields to others (LEDBAT)",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
     options: &[options::CC, options::TARGET, options::WINDOW, options::MIN_RTO, options::MTU],

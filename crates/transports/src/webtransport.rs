@@ -30,7 +30,7 @@ static INFO: Info = Info {
         env!("DEADHEAT_QUINN_PROTO")
     ),
     protocol: None,
-    summary: "a reliable, encrypted byte stream in a session over HTTP/3, as browsers have it",
+    summary: "WebTransport over HTTP/3, as in browsers: byte streams",
     keys: &[
         CONTROL.key(),
         identity::CIPHER.key(),

@@ -49,7 +49,7 @@ pub(super) struct Bulk;
 static INFO: Info = Info {
     id: "bulk",
     label: "bulk transfer",
-    summary: "as many bytes as the transport moves, or a file, counted where they arrive",
+    summary: "as many bytes as possible, or a file: the rate of arrival",
     keys: KEYS,
 };
 

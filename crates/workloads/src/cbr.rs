@@ -81,7 +81,7 @@ const FLOWS: Preset<u64> = Optional::count(
 static INFO: Info = Info {
     id: "cbr",
     label: "constant rate",
-    summary: "a constant offered rate, paced to the message; what could not be sent on time is counted",
+    summary: "messages at a constant rate: how many arrive, and how evenly",
     keys: KEYS,
 };
 
@@ -334,7 +334,7 @@ impl Task for CbrTask {
         let why = match peer {
             PeerKind::Opener => PeerKind::NOBODY_BEHIND,
             PeerKind::Kernel | PeerKind::Echo => {
-                "its far end only echoes, so nobody could receive or count what is offered"
+                "its far end only echoes, so no end could receive or count the offered data"
             }
             PeerKind::Sink => "its far end counts nothing",
             PeerKind::Responder => "its far end takes and sends bytes as fast as it can; bulk fits",

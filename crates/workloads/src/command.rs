@@ -26,7 +26,7 @@ pub(super) struct Command;
 static INFO: Info = Info {
     id: "command",
     label: "command",
-    summary: "commands of others as contenders (cmd:file=PATH), and any figure that they print",
+    summary: "your own programs (cmd:file=PATH): any figure that they print",
     keys: KEYS,
 };
 

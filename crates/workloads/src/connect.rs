@@ -81,7 +81,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
 static INFO: Info = Info {
     id: "connect",
     label: "connections",
-    summary: "connections one after the other: how long until the first byte of an answer is there",
+    summary: "connections one by one: the time to the first byte of an answer",
     keys: KEYS,
 };
 

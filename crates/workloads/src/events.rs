@@ -98,7 +98,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
 static INFO: Info = Info {
     id: "events",
     label: "events",
-    summary: "events that must arrive, beside a stream of state on one connection: how soon they are there",
+    summary: "events that must arrive, beside state: how soon each does",
     keys: KEYS,
 };
 

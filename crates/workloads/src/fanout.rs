@@ -47,7 +47,7 @@ const CALL: Preset<Bytes> = Optional::size(
 static INFO: Info = Info {
     id: "fanout",
     label: "fan-out",
-    summary: "one sender and several receivers of the same data: how much the slowest has",
+    summary: "one sender, several receivers: the rate of the slowest",
     keys: KEYS,
 };
 

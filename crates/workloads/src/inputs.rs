@@ -56,7 +56,7 @@ const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",
     &["own", "unreliable", "reliable"],
     &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "what is asked of the transport: its own usual service, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
+    "service that the transport is asked for: its own usual one, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
 )
 .or("own");
 
@@ -84,7 +84,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
 static INFO: Info = Info {
     id: "inputs",
     label: "lockstep inputs",
-    summary: "inputs of two players in lockstep, repeated until acknowledged where they may be lost: when the game stops",
+    summary: "a lockstep game of two players: how often it waits for an input",
     keys: KEYS,
 };
 

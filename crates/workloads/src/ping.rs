@@ -106,7 +106,7 @@ const CLAIM: Preset<Percentile> = Optional::choice(
 static INFO: Info = Info {
     id: "ping",
     label: "round trips",
-    summary: "a message there and back, on an absolute schedule or with a window",
+    summary: "a message and its answer: the round-trip time",
     keys: KEYS,
 };
 

@@ -124,7 +124,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
 static INFO: Info = Info {
     id: "rpc",
     label: "requests and responses",
-    summary: "requests at a rate and responses of different sizes over one connection: how long each takes",
+    summary: "requests and responses of several sizes: the time that each takes",
     keys: KEYS,
 };
 

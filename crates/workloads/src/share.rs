@@ -130,7 +130,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
 static INFO: Info = Info {
     id: "share",
     label: "shared session",
-    summary: "a picture and a live pen over it, voice and head pose together: each part's metric at once",
+    summary: "a picture, a pen, a voice and a head pose in one session",
     keys: KEYS,
 };
 

@@ -66,7 +66,7 @@ const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",
     &["own", "latest", "reliable"],
     &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "what is asked of the transport: its own usual service, messages that may be lost in any order, or every message in order",
+    "service that the transport is asked for: its own usual one, messages that may be lost in any order, or every message in order",
 )
 .or("own");
 
@@ -74,7 +74,7 @@ const MOTION: Preset<Motion> = Optional::choice(
     "motion",
     &["sine", "step", "bounce", "linear", "hand"],
     &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand],
-    "what the state does, for the error of what is shown: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
+    "motion of the state, for the error of the shown state: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
 )
 .or("sine");
 
@@ -82,7 +82,7 @@ const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::
     "display",
     &["hold", "extrapolate", "interpolate"],
     &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate],
-    "what is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
+    "state that is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
 )
 .or("hold");
 
@@ -133,7 +133,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
 static INFO: Info = Info {
     id: "state",
     label: "state updates",
-    summary: "a state told at a fixed rate, as in games: how old what the receiver has is, and how wrong",
+    summary: "game state at a fixed rate: how old the receiver's copy is",
     keys: KEYS,
 };
 

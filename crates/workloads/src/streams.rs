@@ -94,7 +94,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
 static INFO: Info = Info {
     id: "streams",
     label: "streams",
-    summary: "messages of several streams: what losses of one hold back of the others (head-of-line blocking)",
+    summary: "several streams: the delay that a loss in one causes in others",
     keys: KEYS,
 };
 

@@ -89,7 +89,7 @@ const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Op
     "service",
     &["own", "reliable", "unreliable", "lifetime"],
     &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring],
-    "what is asked of the transport: its own usual service, every message in order, messages that may be lost, or messages that are given up at the deadline",
+    "service that the transport is asked for: its own usual one, every message in order, messages that may be lost, or messages that are given up at the deadline",
 )
 .or("own");
 
@@ -106,7 +106,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
     "claim",
     &["missed", "latency"],
     &["missed_share", "latency_mean_ns"],
-    "the figure that verdicts are given for: frames that are not there in time, or the mean latency of those that are there at all",
+    "the figure that verdicts are about: frames that do not arrive in time, or the mean latency of the frames that arrive at all",
 )
 .or("missed");
 
@@ -118,7 +118,7 @@ fn expiring(deadline: Nanos) -> Option<Service> {
 static INFO: Info = Info {
     id: "video",
     label: "live video",
-    summary: "frames of a moving picture with a deadline: which are there in time, and which can be shown",
+    summary: "live video: how many frames arrive in time and can be shown",
     keys: KEYS,
 };
 

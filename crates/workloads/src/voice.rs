@@ -73,7 +73,7 @@ const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to
 static INFO: Info = Info {
     id: "voice",
     label: "voice",
-    summary: "a voice in frames with a jitter buffer, rated by the E-model (ITU-T G.107)",
+    summary: "a voice call with a jitter buffer: its rating by ITU-T G.107",
     keys: KEYS,
 };
 

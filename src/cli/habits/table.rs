@@ -165,12 +165,12 @@ pub(super) const RACE: &[Habit] = &[
     ),
     habit(
         &["-O", "--omit"],
-        "what is left out at the start is part of the workload",
+        "the part that is left out at the start belongs to the workload",
         &[with(Value::Seconds, "1", "-w bulk:warmup={}")],
     ),
     habit(
         &["--warmup"],
-        "what is left out at the start is part of the workload",
+        "the part that is left out at the start belongs to the workload",
         &[
             with(Value::Number, "20", "-w ping:warmup={}"),
             with(Value::Seconds, "1s", "-w bulk:warmup={}"),
@@ -194,7 +194,7 @@ pub(super) const RACE: &[Habit] = &[
     habit(&["-T"], "it is written out", &[with(Value::Text, "NAME", "--title {}")]),
     habit(
         &["--logfile"],
-        "the result has a file; redirect what is printed",
+        "the result has a file; redirect the output",
         &[with(Value::Text, "run.json", "-o {}")],
     ),
     habit(&["--sctp"], "name the contender instead", &[plain("deadheat race sctp")]),

@@ -29,7 +29,7 @@ on the machine and is not judged. Exit code 3: something is outside its limits."
 pub(super) struct CheckArgs {
     /// The path, as for `race --path` [default: four simple ones, one after another]
     path: Option<String>,
-    /// How to show what was found
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t)]
     format: CheckFormat,
 }
@@ -220,8 +220,7 @@ fn conclusion(checks: &[PathCheck]) -> String {
         "Everything that is judged is within its limits.\n".to_owned()
     } else {
         format!(
-            "Outside its limits: {}. Other work on this machine shows here; `deadheat doctor` tells \
-             how well it keeps time.\n",
+            "Outside its limits: {}. Other work on this machine shows here; `deadheat doctor` shows how well it keeps time.\n",
             outside.join("; ")
         )
     }

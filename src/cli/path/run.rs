@@ -35,7 +35,7 @@ pub(super) struct PathRunArgs {
     /// Say nothing about the network
     #[arg(short, long)]
     quiet: bool,
-    /// What to run on the near host; its exit status is passed on
+    /// Command to run on the near host; its exit status is passed on
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -30,11 +30,11 @@ pub(super) struct StudyArgs {
 enum StudyCommand {
     /// List the studies that are in the program
     List,
-    /// Show what a study asks, measures and sets beside it
+    /// Show the question of a study, its races as commands, and its claims
     Show(StudyShowArgs),
-    /// Run studies, each into a directory of its own
+    /// Run studies; each has a directory of its own
     Run(run::StudyRunArgs),
-    /// Show a study that was run again, in any format, or what came of all in a directory
+    /// Show the outcome of a study that ran, in any format, or of all in a directory
     Report(StudyReportArgs),
 }
 
@@ -43,7 +43,7 @@ struct StudyShowArgs {
     /// A study of the program by its name or a part of it, or a file of your own
     #[arg(value_name = "NAME|FILE.toml")]
     study: String,
-    /// The file itself
+    /// Show the file itself
     #[arg(long)]
     toml: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ struct StudyShowArgs {
 
 #[derive(Debug, clap::Args)]
 struct StudyReportArgs {
-    /// The directory that it was run into, or its study.json; or one with several of them in it
+    /// Directory of the run, or its study.json; or a directory with several of them
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
@@ -65,7 +65,7 @@ struct StudyReportArgs {
 /// Options for the form in which outcomes of studies are shown.
 #[derive(Debug, clap::Args)]
 struct StudyForm {
-    /// How to show it: terminal, markdown or json; `study report` makes html, too
+    /// Format: terminal, markdown or json; `study report` makes html, too
     #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true)]
     format: String,
     /// The same as --format json

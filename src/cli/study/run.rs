@@ -26,7 +26,7 @@ pub(super) struct StudyRunArgs {
     /// Studies of the program, or files of your own
     #[arg(value_name = "NAME|FILE.toml", required_unless_present = "all")]
     studies: Vec<String>,
-    /// Every study of the program
+    /// Run every study of the program
     #[arg(long, conflicts_with = "studies")]
     all: bool,
     /// Fewer and shorter trials, as each study says
@@ -46,11 +46,11 @@ pub(super) struct StudyRunArgs {
     /// The directory for results [default: by name and date]
     ///
     /// It is deadheat-study-NAME-DATE unless given.
-    /// Several studies get a directory each in it. The same command again goes on with a study that was
-    /// broken off.
+    /// Several studies get a directory each in it. The same command again continues a study that was
+    /// interrupted.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Fixes the order of trials and all other random choices
+    /// Seed of the order of trials and of all other random choices
     #[arg(long, value_name = "N", hide_short_help = true)]
     seed: Option<u64>,
     /// A label for the results; may be given again
@@ -61,7 +61,7 @@ pub(super) struct StudyRunArgs {
     html: Option<PathBuf>,
     #[command(flatten)]
     form: StudyForm,
-    /// No progress
+    /// Show no progress
     #[arg(short, long)]
     quiet: bool,
     /// Keep raw samples beside the results

@@ -184,7 +184,7 @@ const TERMS: Preset<Terms> = Optional::choice(
     "terms",
     &["equal", "deployed"],
     &[Terms::Equal, Terms::Deployed],
-    "what is not typed: equal: as every contender of a race has it; deployed: as the implementation has it by itself",
+    "values of options that are not typed: equal: the same for every contender of a race; deployed: the implementation's own",
 )
 .or("equal");
 

@@ -28,8 +28,7 @@ const ID: &str = "external";
 /// Form as typed, and its description.
 pub const FORM: (&str, &str) = (
     "external:file=PATH",
-    "a pair of commands that forward a TCP or UDP port, such as kcptun: the TOML file names them (near, far) and what \
-     goes through them (carries); external:near=COMMAND,far=COMMAND,carries=CONTENDER where they have no comma",
+    "a pair of commands that forward a TCP or UDP port, such as kcptun: the TOML file names them (near, far) and the contender that goes through them (carries); external:near=COMMAND,far=COMMAND,carries=CONTENDER where they have no comma",
 );
 
 /// Keys of an external contender.

@@ -30,8 +30,7 @@ pub const DSCP: Optional<Dscp> = Optional::form(
     },
     Dscp::parse,
     Dscp::DEFAULT,
-    "DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. The \
-     result says what arrived at the other end; not set: the host's default, CS0",
+    "DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. The result has the value that arrived at the other end; not set: the host's default, CS0",
 );
 
 /// TTL of IPv4 (RFC 791), hop limit of IPv6 (RFC 8200).

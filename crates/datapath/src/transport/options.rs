@@ -77,10 +77,8 @@ pub const QUICKACK: Meaning = Meaning::where_asked(
     "a delayed acknowledgement saves a packet and may hold the sender back",
 );
 /// Meaning of the option `notsent_lowat`.
-pub const NOTSENT_LOWAT: Meaning = Meaning::where_asked(
-    "notsent_lowat",
-    "what waits unsent in the socket delays what is sent after it",
-);
+pub const NOTSENT_LOWAT: Meaning =
+    Meaning::where_asked("notsent_lowat", "data that waits unsent in the socket delays later data");
 /// Meaning of the option `fastopen`.
 pub const FASTOPEN: Meaning = Meaning::always(
     "fastopen",
@@ -173,15 +171,15 @@ pub const SUBFLOWS: Meaning = Meaning::where_asked(
 /// Meaning of the option `target`.
 pub const TARGET: Meaning = Meaning::always(
     "target",
-    "a sender that aims at a longer queue holds its share of a link longer, and delays whoever shares it",
+    "a sender that aims at a longer queue holds its share of a link longer, and delays others on the link",
 );
 /// Meaning of the option `window`.
 pub const WINDOW: Meaning =
-    Meaning::always("window", "it bounds what is under way, and so throughput over a long path");
+    Meaning::always("window", "it bounds the bytes under way, and so throughput over a long path");
 /// Meaning of the option `repair`.
 pub const REPAIR: Meaning = Meaning::always(
     "repair",
-    "what leaves again after a loss decides how much of the path repairs take",
+    "the data that is sent again after a loss decides how much of the path repairs take",
 );
 /// Meaning of the option `cipher`.
 pub const CIPHER: Meaning =

@@ -63,7 +63,7 @@ impl ConnectionEnd {
     pub(super) fn on_option(self, effective: &str) -> &'static str {
         match self {
             _ if effective.contains(" (") => {
-                "mend what stands in brackets, or type the value in force"
+                "correct the setting in brackets, or type the value in force"
             }
             ConnectionEnd::Near => {
                 "load the kernel module or allow the setting, or ask for what the host has"

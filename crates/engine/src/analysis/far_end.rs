@@ -117,7 +117,7 @@ impl FarEndNotice {
                 "blocks before and after are of two far ends; run the race anew if that matters"
             }
             FarEndNotice::Remark(remark) => remark.advice,
-            FarEndNotice::Others(_) => "`deadheat serve` at the far host tells all of this",
+            FarEndNotice::Others(_) => "`deadheat serve` at the far host reports all of this",
             FarEndNotice::Lost { .. } => {
                 "start `deadheat serve` there again, or mend the line; then `deadheat race --resume FILE` goes on"
             }

@@ -608,7 +608,7 @@ mod tests {
         );
         assert!(gave_way.contains("not its default, gso"), "{gave_way}");
         assert!(
-            gave_way.ends_with("mend what stands in brackets, or type the value in force"),
+            gave_way.ends_with("correct the setting in brackets, or type the value in force"),
             "{gave_way}"
         );
         let another = found("tcp:io=gso", "gso", "gso, send");

@@ -174,7 +174,7 @@ impl Placement {
             return Ok(cpu);
         }
         Err(Error::usage(format!(
-            "placement {self}: CPU {cpu} is not one that this process may use (valid: {})",
+            "placement {self}: this process may not use CPU {cpu} (valid: {})",
             listed(&ids)
         )))
     }

@@ -333,7 +333,7 @@ mod tests {
             ("tcp", "ping", "sends no message back"),
             ("tcp", "bulk:direction=both,bytes=1MB", "sends until it is stopped"),
             ("tcp", "bulk:direction=down,bytes=1MB", "sends until it is stopped"),
-            ("tcp", "bulk:verify=on", "neither keeps nor checks"),
+            ("tcp", "bulk:verify=on", "neither stores nor checks"),
             ("udp", "bulk:direction=both", "would flood the line with datagrams"),
             ("udp", "cbr:size=12", "takes 16 bytes of each datagram"),
             ("udp", "bulk", "--blast allows the flood"),

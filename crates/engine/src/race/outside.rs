@@ -135,8 +135,7 @@ pub fn check(file: &str, mut all: Vec<Named>, allowed: &[Outside]) -> Result<()>
     kinds.dedup();
     let shown: Vec<String> = all.iter().map(ToString::to_string).collect();
     Err(Error::usage(format!(
-        "{file} names {}; what is written in a file runs no command and opens no other file unasked. If all of that is \
-         meant, add --allow {}",
+        "{file} names {}; a file runs no command and opens no other file unasked. If you mean all of that, add --allow {}",
         shown.join(", "),
         kinds.join(",")
     )))

@@ -96,7 +96,7 @@ pub(super) const BURST: Key = Key {
         refers: plain,
     },
     default: "",
-    doc: "loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whoever sends",
+    doc: "loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whatever is sent",
 };
 
 pub(super) const GE: Key = Key {
@@ -148,14 +148,14 @@ pub(super) const REORDER: Optional<f64> = Optional::share(
 pub(super) const REORDER_DEPTH: Preset<u64> = Optional::count(
     "reorder-depth",
     (1, 10_000),
-    "how many pass one that is held back (RFC 4737's extent); from 3 on TCP takes it for lost",
+    "number of packets that pass a packet that is held back (RFC 4737's extent); from 3 on TCP takes it for lost",
 )
 .or("3");
 
 pub(super) const REORDER_PATIENCE: Preset<Nanos> = Optional::span(
     "reorder-patience",
     (1_000, HOUR),
-    "after this time one that is held back goes anyway",
+    "a packet that is held back goes on after this time anyway",
 )
 .or("50ms");
 

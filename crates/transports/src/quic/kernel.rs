@@ -11,7 +11,7 @@ pub(crate) fn why_not() -> String {
     match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::from(IPPROTO_QUIC))) {
         Err(error) => format!(
             "kernel has no QUIC (socket with IPPROTO_QUIC, {IPPROTO_QUIC}: {error}); `quic` (quinn) is QUIC in user space, and \
-             `deadheat list contenders` has the other implementations"
+             `deadheat list transports` has the other implementations"
         ),
         Ok(_) => format!(
             "this kernel has QUIC (IPPROTO_QUIC, {IPPROTO_QUIC}), and deadheat does not race it: it was never tested on one \

@@ -83,7 +83,7 @@ const FILE: Text = Text::path(
 
 const SINK: Text = Text::path(
     "sink",
-    "write what arrives to this file, and check all of it afterwards; takes `file` or `bytes`",
+    "write the received data to this file, and check all of it afterwards; takes `file` or `bytes`",
 );
 
 const VERIFY: Preset<bool> = Optional::switch(
@@ -209,14 +209,14 @@ impl Terms {
             PeerKind::Process | PeerKind::Group | PeerKind::Command => None,
             PeerKind::Opener => Some(PeerKind::NOBODY_BEHIND),
             PeerKind::Kernel | PeerKind::Echo => {
-                Some("its far end only echoes, so nobody could receive or count bulk data")
+                Some("its far end only echoes, so no end could receive or count bulk data")
             }
             _ if self.cargo.is_content() => {
-                Some("its far end neither keeps nor checks what arrives")
+                Some("its far end neither stores nor checks the received data")
             }
             PeerKind::Sink if !is_up => Some("its far end sends nothing; direction=up fits"),
             PeerKind::Sink if framing == Framing::Messages => {
-                Some("its far end counts nothing, and nobody acknowledges messages of this kind")
+                Some("its far end counts nothing, and no end acknowledges messages of this kind")
             }
             PeerKind::Meter if self.directions.len() > 1 => {
                 Some("its far end is driven one way at a time; give direction=up or direction=down")

@@ -265,7 +265,7 @@ impl<W: Work> Task for Paced<W> {
 
     fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
         (!peer.runs_the_work()).then(|| {
-            "its far end only echoes or counts, so nobody could measure what is sent".to_owned()
+            "its far end only echoes or counts, so no end could measure the data".to_owned()
         })
     }
 

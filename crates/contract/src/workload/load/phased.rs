@@ -66,8 +66,7 @@ pub(super) fn in_phases(
     };
     let Some(whole) = info.planned else {
         return Err(Error::usage(format!(
-            "{work}: nobody knows how long it will take, and a load that begins at {} needs to; give it a time \
-             instead of a count",
+            "{work}: its length is not known beforehand, and a load that begins at {} needs it; give it a time instead of a count",
             phases.stint.from
         )));
     };

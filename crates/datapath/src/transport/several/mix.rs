@@ -159,8 +159,7 @@ impl Mix {
         let typed = &self.typed;
         if names.len() < 2 {
             return Err(Error::usage(format!(
-                "`{typed}` shares out the lanes of the work, and this work has one; a mix needs several, as \
-                 those of -w events"
+                "`{typed}` shares out the lanes of the work, and this work has one; a mix needs several, as -w events has them"
             )));
         }
         let known: Vec<&str> = names.iter().map(String::as_str).chain([OTHERS]).collect();
@@ -174,7 +173,7 @@ impl Mix {
         let carriers = names.iter().map(|name| {
             of(name).or(others).ok_or_else(|| {
                 Error::usage(format!(
-                    "`{typed}` has nobody for the lane `{name}`; add {name}=CONTENDER, or {OTHERS}=CONTENDER \
+                    "`{typed}` has no contender for the lane `{name}`; add {name}=CONTENDER, or {OTHERS}=CONTENDER \
                      for all that are not named (lanes: {})",
                     names.join(", ")
                 ))
