@@ -18,7 +18,7 @@ PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import far_end responder ndt7 protocol protocol+address
 
-.PHONY: race test test-build docs lint check bench fuzz soak dist dist-test dist-twice help
+.PHONY: race test test-build docs book lint check bench fuzz soak dist dist-test dist-twice help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
@@ -37,6 +37,10 @@ test-build:
 docs: ## the documentation of the code, without a warning
 	scripts/need.sh cargo cc
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --features all-contenders --no-deps
+
+book: ## the book of docs/ as pages, in target/book
+	scripts/need.sh cargo cc mdbook
+	PATH="$$PATH:$${CARGO_HOME:-$$HOME/.cargo}/bin" scripts/book.sh
 
 lint:
 	scripts/need.sh cargo cc

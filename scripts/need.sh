@@ -214,6 +214,13 @@ need_zig() {
   into_venv "$DIST_TOOLS" "$(dirname "$0")/dist/tools.txt" || fail "pip could not install zig; its own words are above"
 }
 
+# Without its server and its watch for changes, which are most of it.
+need_mdbook() {
+  say "mdbook is not there (it makes pages of docs/): cargo install --locked mdbook"
+  cargo install --locked --version 0.5.4 --no-default-features --features search mdbook >&2 \
+    || fail "cargo install mdbook failed; its own words are above"
+}
+
 # A second program with iperf3's protocol, in a folder of its own.
 need_riperf3() {
   [ -x "$PEERS/bin/riperf3" ] && return
@@ -255,7 +262,7 @@ if [ "${1:-}" = --known ]; then
   in_suite() { echo "$1"; }
   for command in "$@"; do
     case $command in
-      cargo | cargo-fuzz | riperf3 | zig | node-*) ;;
+      cargo | cargo-fuzz | mdbook | riperf3 | zig | node-*) ;;
       *) [ -n "$(package "$command" apt-get)" ] || echo "$command" ;;
     esac
   done
@@ -267,6 +274,7 @@ for command in "$@"; do
   case $command in
     cargo) need_cargo ;;
     cargo-fuzz) need_cargo_fuzz; continue ;;
+    mdbook) need_mdbook; continue ;;
     riperf3) need_riperf3; continue ;;
     zig) need_zig; continue ;;
   esac

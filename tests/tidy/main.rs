@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
 mod action;
+mod book;
 mod docs;
 mod examples;
 mod facts;
@@ -119,6 +120,11 @@ fn the_table_of_contenders_is_what_the_program_knows() {
 #[test]
 fn commands_in_the_documentation_parse() {
     hold("commands in the documentation parse", docs::commands(root()));
+}
+
+#[test]
+fn every_page_is_in_the_book_and_its_links_lead_somewhere() {
+    hold("the book", book::check(root()));
 }
 
 #[test]
