@@ -2,30 +2,30 @@
 //! whose own runs are not; the cached ones are those of the race before.
 
 /// Times of both builds in one race, in seconds and in their order.
-pub struct Times {
-    pub old: Vec<f64>,
-    pub new: Vec<f64>,
+pub(crate) struct Times {
+    pub(crate) old: Vec<f64>,
+    pub(crate) new: Vec<f64>,
 }
 
 /// Judgement of a new build.
 #[derive(Clone, Copy)]
-pub enum Ruling {
+pub(crate) enum Ruling {
     Slower,
     Faster,
     Same,
 }
 
 /// Rule with its source.
-pub struct Rule {
-    pub name: &'static str,
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
     /// Judges the runs of a race; the second argument is the race before, if there is one.
-    pub judge: fn(&Times, Option<&Times>) -> Ruling,
+    pub(crate) judge: fn(&Times, Option<&Times>) -> Ruling,
 }
 
 /// Number of runs of a build that hyperfine and Criterion get here; hyperfine makes 10 unless told otherwise.
 const RUNS: usize = 10;
 
-pub const RULES: [Rule; 5] = [
+pub(crate) const RULES: [Rule; 5] = [
     Rule {
         name: "one run, 5 % from the run before (msquic PR 990)",
         judge: |now, before| beyond(first(&now.new), first(cached(now, before)), 0.05),
