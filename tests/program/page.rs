@@ -95,6 +95,11 @@ fn a_page_answers_first_and_shows_what_that_stands_on() {
     let Some((mut browser, _dir)) = opened(&page_of(&outcome)) else { return };
     assert_eq!(browser.text("document.title"), "Echo between two cores");
     assert_eq!(browser.text("document.querySelector('h1').textContent"), "Echo between two cores");
+    let first = browser.text("document.querySelector('h1 + .opening .headline').innerText");
+    assert!(
+        first.contains("No single winner: udp is ahead of tcp and unix on this path."),
+        "{first}"
+    );
     let answer = browser.text("document.querySelector('main .answer').textContent");
     assert!(answer.contains("RTT p50: udp is ahead of tcp and unix."), "{answer}");
     let headings =
@@ -102,7 +107,7 @@ fn a_page_answers_first_and_shows_what_that_stands_on() {
     let headings: Vec<&str> =
         headings.as_array().unwrap().iter().filter_map(|h| h.as_str()).collect();
     assert_eq!(headings[0], "Claimed figures");
-    assert_eq!(headings[headings.len() - 1], "Run it again");
+    assert_eq!(headings[headings.len() - 2..], ["Run it again", "Words on this page"]);
     let at = |heading: &str| {
         headings
             .iter()
@@ -141,6 +146,10 @@ fn the_first_part_is_the_answer_and_the_rest_is_folded() {
     let cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.checkVisibility() \
                && e.scrollWidth > e.clientWidth).length";
     assert_eq!(browser.count(cut), 0, "nothing is cut off at 1280");
+    // A term of the first screen leads to its meaning.
+    let meaning = "(() => { const it = document.querySelector('.trust a[href=\"#words-control\"]'); it.click(); \
+                   const to = document.querySelector(it.hash); return to.closest('details').open && to.textContent; })()";
+    assert!(browser.text(meaning).contains("shows how much noise there is here"));
     // The link of the bar unfolds what it leads to.
     let link = "(() => { const all = [...document.querySelectorAll('.bar nav a')]; \
                 const it = all.find((a) => a.textContent === 'Not equal'); it.click(); \
@@ -549,7 +558,7 @@ fn a_folder_has_an_index_that_leads_to_each_page() {
 }
 
 #[test]
-fn several_results_are_one_page_with_an_overview() {
+fn several_results_are_one_page_with_contents() {
     let dir = tempfile::tempdir().unwrap();
     save(&common::full(), dir.path().join("before.json"));
     save(&common::minimal(), dir.path().join("after.json"));
@@ -562,9 +571,14 @@ fn several_results_are_one_page_with_an_overview() {
     let parts = browser
         .eval("[...document.querySelectorAll('article.part > h2')].map((h) => h.textContent)");
     assert_eq!(parts, json!(["before", "after"]));
-    let links = browser
-        .eval("[...document.querySelectorAll('tbody th a')].map((a) => a.getAttribute('href'))");
+    let links = browser.eval(
+        "[...document.querySelectorAll('.contents .entry a')].map((a) => a.getAttribute('href'))",
+    );
     assert_eq!(links, json!(["#p1", "#p2"]));
+    let said = browser
+        .eval("[...document.querySelectorAll('.contents .said')].map((s) => s.textContent.trim())");
+    let first = said[0].as_str().unwrap();
+    assert!(first.starts_with("No single winner: udp is ahead of tcp and unix"), "{said}");
     assert_calm(&browser);
 }
 

@@ -147,6 +147,7 @@ fn a_map_is_as_its_golden_files() {
         page.contains("<h2 id=\"points\">Points</h2>") && page.contains("id=\"m-map\""),
         "{page}"
     );
+    assert!(page.contains(" at 1 of 12 points, and no other "), "{page}");
     assert!(!page.contains("<i>nobody</i>"), "the words of others are escaped");
     let error = map::render(&map, "hlog", &Style::default()).unwrap_err();
     assert!(error.to_string().contains("valid: terminal, markdown, csv, json, html"), "{error}");

@@ -214,11 +214,11 @@ pub(super) fn best_first(outcome: &Outcome, metric: &Metric) -> Vec<usize> {
 
 /// Places of the contenders under one claimed metric, as the pairwise verdicts allow.
 pub(super) struct Standing<'a> {
-    outcome: &'a Outcome,
-    metric: &'a Metric,
-    verdicts: Vec<&'a Verdict>,
+    pub outcome: &'a Outcome,
+    pub metric: &'a Metric,
+    pub verdicts: Vec<&'a Verdict>,
     /// Contenders that have a verdict, best estimate first.
-    ids: Vec<usize>,
+    pub ids: Vec<usize>,
 }
 
 impl<'a> Standing<'a> {
@@ -258,7 +258,7 @@ impl<'a> Standing<'a> {
         })
     }
 
-    fn between(&self, a: usize, b: usize) -> Option<&'a Verdict> {
+    pub(super) fn between(&self, a: usize, b: usize) -> Option<&'a Verdict> {
         self.verdicts.iter().find(|v| (v.a, v.b) == (a, b) || (v.a, v.b) == (b, a)).copied()
     }
 
@@ -285,7 +285,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Groups contenders so that each pair in a group is a dead heat, best estimate first.
-    fn groups(&self) -> Vec<Vec<usize>> {
+    pub(super) fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for id in &self.ids {
             let tied = |other: &usize| self.between(*id, *other).is_some_and(is_tie);
@@ -298,7 +298,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns true if each of `group` is ahead of each contender of `others`.
-    fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
+    pub(super) fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
         let is_ahead = |id: usize, other: usize| {
             self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
         };
@@ -346,7 +346,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Groups contenders that are ahead of the same others, with these others, best estimate first.
-    fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
+    pub(super) fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
         let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for id in &self.ids {
             let beaten = |other: &&usize| {
@@ -387,11 +387,16 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// Returns the undecided verdicts.
+    pub(super) fn open(&self) -> Vec<&'a Verdict> {
+        let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
+        self.verdicts.iter().filter(is_open).copied().collect()
+    }
+
     /// Describes open pairs:
     /// `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would tell).`
     fn open_in_words(&self) -> Option<String> {
-        let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
-        let mut open: Vec<&Verdict> = self.verdicts.iter().filter(is_open).copied().collect();
+        let mut open = self.open();
         let more = outlook(&open);
         let mut parts = Vec::new();
         // The contender with most open pairs is named once, with all its opponents in these pairs.
@@ -413,11 +418,11 @@ impl<'a> Standing<'a> {
         (!parts.is_empty()).then(|| format!("Undecided: {}{more}.", parts.join("; ")))
     }
 
-    fn margin(&self) -> String {
+    pub(super) fn margin(&self) -> String {
         self.verdicts.first().map_or_else(String::new, |verdict| words::verdict_margin(verdict))
     }
 
-    fn labels(&self, ids: &[usize]) -> Vec<String> {
+    pub(super) fn labels(&self, ids: &[usize]) -> Vec<String> {
         let mut ids = ids.to_vec();
         // In the order asked for: an order by estimate would suggest a winner where there is none.
         ids.sort_by_key(|id| entrant(self.outcome, *id).map(|contender| contender.id));
@@ -426,7 +431,7 @@ impl<'a> Standing<'a> {
 }
 
 /// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
-fn outlook(open: &[&Verdict]) -> String {
+pub(super) fn outlook(open: &[&Verdict]) -> String {
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
     let time = most(|verdict| verdict.more_ns).map(|ns| figures::wait(Nanos(ns)));
     let blocks = most(|verdict| verdict.more_blocks);

@@ -41,7 +41,7 @@ pub(super) enum Block {
 }
 
 /// A line of text with its meaning.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Line {
     /// Text of the line.
     pub text: String,

@@ -23,19 +23,24 @@ pub(super) fn vary(outcome: &Outcome) -> bool {
 
 /// Returns the answer: the factor that matters most, then the leader under how many combinations.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
-    let claimed = || outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
-    let mut lines: Vec<Line> = claimed().filter_map(|metric| accounts(outcome, metric)).collect();
+    let claimed = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    let mut lines: Vec<Line> = claimed.filter_map(|metric| accounts(outcome, metric)).collect();
     if lines.is_empty() {
         let text = "Too few trials to say what accounts for the variation.";
         lines.push(Line::new(text, Tone::Open));
     }
-    let rows = outcome.asked.contenders.len();
-    for metric in claimed() {
-        for a in 0..rows {
-            lines.extend((a + 1..rows).filter_map(|b| under(outcome, metric, a, b)));
-        }
-    }
+    lines.extend(leads(outcome));
     lines
+}
+
+/// Returns the sentences on who leads under how many combinations, one for each claim and pair.
+pub(super) fn leads(outcome: &Outcome) -> Vec<Line> {
+    let rows = outcome.asked.contenders.len();
+    let pairs = || (0..rows).flat_map(move |a| (a + 1..rows).map(move |b| (a, b)));
+    let claimed = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    claimed
+        .flat_map(|metric| pairs().filter_map(move |(a, b)| under(outcome, metric, a, b)))
+        .collect()
 }
 
 /// Returns a line such as

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
 //! | `content.rs` | content of a full report, in order: the one list of sections for people |
+//! | `opening/` | the first screen of a page, in plain words |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
 //! | `libraries.rs` | on what the implementations of one protocol agree, and on what they do not |
 //! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
@@ -77,6 +78,7 @@ pub mod line;
 pub mod map;
 pub mod markdown;
 mod needs;
+mod opening;
 mod outages;
 pub mod over_time;
 mod path;

@@ -2,6 +2,7 @@
 //! loss, and the transports that get through; over days, the hours, too.
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
+use super::opening::{Opening, OpeningFigure};
 use super::words::{self, Scale};
 use super::{Style, html, markdown, terminal};
 use crate::contract::Direction;
@@ -29,7 +30,7 @@ pub fn render(line: &LineOutcome, format: &str, style: &Style) -> Result<String>
         "json" => layout::text(line)
             .map(|text| text + "\n")
             .map_err(|e| Error::data("line", format!("cannot be written as JSON: {e}"))),
-        html::ID => Ok(html::of_document(&document(line, Extent::Whole))),
+        html::ID => Ok(html::of_document(&document(line, Extent::Whole), &opening(line))),
         other => Err(unknown("format", other, FORMATS)),
     }
 }
@@ -79,6 +80,39 @@ fn document(line: &LineOutcome, extent: Extent) -> Document {
         subtitle: subtitle(line),
         sections: sections.into_iter().flatten().collect(),
     }
+}
+
+/// Returns the first screen of a page: the answer of the last survey, its idle round trip, and its rounds.
+fn opening(line: &LineOutcome) -> Opening {
+    let Some(survey) = line.last() else {
+        let headlines = vec![Line::new("No survey yet.", Tone::Open)];
+        return Opening { headlines, ..Opening::default() };
+    };
+    let (doubts, said): (Vec<Line>, Vec<Line>) =
+        answer(survey).into_iter().partition(|line| line.tone != Tone::Plain);
+    let figure = survey.figure(&figures::rtt(LinePart::Idle)).map(|idle| OpeningFigure {
+        value: amount(idle),
+        interval: match idle.rounds {
+            1 => String::new(),
+            n => format!(
+                "{} to {}, {n} rounds",
+                words::figure(idle.low, idle.unit),
+                words::figure(idle.high, idle.unit)
+            ),
+        },
+        about: "typical round trip of a small message on the idle line".to_owned(),
+    });
+    let mut trust: Vec<Line> = doubts
+        .into_iter()
+        .map(|line| if line.tone == Tone::Aside { Line::new(line.text, Tone::Open) } else { line })
+        .collect();
+    if trust.is_empty() {
+        trust.push(Line::new(
+            "The survey is whole, and none of its trials was left out.",
+            Tone::Good,
+        ));
+    }
+    Opening { headlines: said, figure, trust }
 }
 
 fn title(line: &LineOutcome) -> String {

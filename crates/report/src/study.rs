@@ -15,6 +15,7 @@ use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, Source, Variant};
 use deadheat_engine::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, RaceRun, Ruling, StudyRun,
+    TestAnswer,
 };
 use deadheat_engine::study::sentence::short;
 
@@ -176,6 +177,14 @@ fn document(run: &StudyRun, results: &Results<'_>) -> Document {
 fn answer(run: &StudyRun) -> Vec<Line> {
     let mut lines = vec![Line::new(run.study.question.clone(), Tone::Aside)];
     lines.push(Line::new(format!("{}.", tally(std::slice::from_ref(run))), Tone::Plain));
+    lines.extend(doubts(run));
+    lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
+    lines
+}
+
+/// Returns the sentences on races that did not run, and on races that are not trusted.
+pub(super) fn doubts(run: &StudyRun) -> Vec<Line> {
+    let mut lines = Vec::new();
     let without = run.races.iter().filter(|race| race.file.is_none()).count();
     if without > 0 {
         let all = words::count(run.races.len() as u64, "race");
@@ -189,8 +198,12 @@ fn answer(run: &StudyRun) -> Vec<Line> {
         let text = if doubtful.len() > 1 { text.replace("settles", "settle") } else { text };
         lines.push(Line::new(text, Tone::Bad));
     }
-    lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
     lines
+}
+
+/// Returns the figure of a test's answer with its interval; `None` without a measurement.
+pub(super) fn shown(answer: &TestAnswer) -> Option<String> {
+    short(answer, unit(&answer.test.metric))
 }
 
 pub(super) fn is_doubtful(race: &&RaceRun) -> bool {
@@ -244,7 +257,7 @@ fn figure(ruling: &ClaimRuling) -> String {
     let first = |wanted: &[AnswerKind]| {
         let found =
             ruling.answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
-        found.and_then(|answer| short(answer, unit(&answer.test.metric)))
+        found.and_then(shown)
     };
     let yes = match ruling.ruling {
         Ruling::Exceeds => first(&[AnswerKind::More]),

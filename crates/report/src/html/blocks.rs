@@ -78,7 +78,7 @@ pub(super) fn facts(html: &mut Markup, facts: &[(String, String)]) {
 fn long_facts(html: &mut Markup, name: &str, facts: &[(String, String)]) {
     html.open(
         "div",
-        &[("class", "scrolls"), ("tabindex", "0"), ("role", "region"), ("aria-label", name)],
+        &[("class", "scrolls"), ("tabindex", "0"), ("role", "group"), ("aria-label", name)],
     );
     self::facts(html, facts);
     html.close("div");
@@ -111,7 +111,11 @@ pub(super) fn table(html: &mut Markup, name: &str, table: &Table) {
     html.open("table", &[]).open("thead", &[]).open("tr", &[]);
     for column in &table.columns {
         let class = if has_numbers(column) { "num" } else { "" };
-        html.leaf("th", &with_class(&[("scope", "col")], class), &column.heading);
+        // A heading without a word is none.
+        match column.heading.is_empty() {
+            true => html.open("td", &[]).close("td"),
+            false => html.leaf("th", &with_class(&[("scope", "col")], class), &column.heading),
+        };
     }
     html.close("tr").close("thead").open("tbody", &[]);
     let numbers: Vec<Vec<String>> = table.columns.iter().map(numbers).collect();
@@ -133,13 +137,15 @@ pub(super) fn table(html: &mut Markup, name: &str, table: &Table) {
 pub(super) fn begin_scroll(html: &mut Markup, name: &str) {
     html.open(
         "div",
-        &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", name)],
+        &[("class", "scroll"), ("tabindex", "0"), ("role", "group"), ("aria-label", name)],
     );
 }
 
 fn cell(html: &mut Markup, at: usize, cell: Option<&Cell>, number: &str) {
-    let element = if at == 0 { "th" } else { "td" };
-    let scope: Attributes<'_> = if at == 0 { &[("scope", "row")] } else { &[] };
+    let is_heading =
+        at == 0 && cell.is_some_and(|cell| !cell.number.is_empty() || !cell.rest.is_empty());
+    let element = if is_heading { "th" } else { "td" };
+    let scope: Attributes<'_> = if is_heading { &[("scope", "row")] } else { &[] };
     let Some(cell) = cell else {
         html.open(element, scope).close(element);
         return;

@@ -1,9 +1,9 @@
 //! A page over the results of a folder, with a link to the page of each.
 
 use super::markup::Markup;
-use super::{answer, blocks, day, shell, study};
+use super::{blocks, day, shell, study};
 use crate::document::{Line, Tone};
-use crate::{content, words};
+use crate::{content, opening, words};
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_engine::study::outcome::StudyRun;
 
@@ -109,7 +109,7 @@ fn race(html: &mut Markup, file: &str, outcome: &Outcome, page: &str) {
         file.to_owned(),
     ];
     let title = content::title(outcome);
-    card(html, Card { title: &title, page, facts, lines: answer::sentences(outcome) });
+    card(html, Card { title: &title, page, facts, lines: vec![opening::headline(outcome)] });
 }
 
 fn study_card(html: &mut Markup, file: &str, run: &StudyRun, page: &str) {

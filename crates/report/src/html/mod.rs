@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `markup.rs` | elements, and the one place where text is escaped |
 //! | `shell.rs` | head, policy, bar and end of every page |
+//! | `opening.rs` | the first screen: the answer in plain words |
+//! | `glossary.rs` | meanings of words, at the end |
 //! | `part.rs` | one result: the answer, the figures, and their basis |
 //! | `blocks.rs` | sentences, tables and lists |
 //! | `figure.rs` | a drawing with its caption and its numbers |
@@ -12,17 +14,20 @@
 //! | `index.rs` | a page over many pages |
 //! | `page.css` `page.js` | style; behaviour if scripts run |
 
-use super::document::{Block, Document};
+use super::document::{Block, Document, Line, Tone};
 use super::figure::Figure;
+use super::opening::{self as first_screen, Opening};
 use super::plot::palette::Tint;
-use super::{Report, ReportInput, Samples, Style, answer, content};
+use super::{Report, ReportInput, Samples, Style, brief, content};
 use crate::error::Result;
 use deadheat_engine::study::outcome::StudyRun;
 
 mod blocks;
 mod figure;
+mod glossary;
 mod index;
 mod markup;
+mod opening;
 mod part;
 mod shell;
 mod study;
@@ -73,26 +78,40 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the page of a document that is not a race: its answer, tables and facts.
-pub(super) fn of_document(document: &Document) -> String {
-    with_drawing(document, None, "")
+/// Returns the page of a document that is not a race: its first screen, answer, tables and facts.
+pub(super) fn of_document(document: &Document, opening: &Opening) -> String {
+    with_drawing(document, opening, None, "")
 }
 
-/// Returns the page of a map: its document, and its drawing behind the answer.
-pub(super) fn of_map(document: &Document, drawing: &Figure, tints: &[Tint]) -> String {
+/// Returns the page of a map: its first screen, its document, and its drawing behind the answer.
+pub(super) fn of_map(
+    document: &Document,
+    opening: &Opening,
+    drawing: &Figure,
+    tints: &[Tint],
+) -> String {
     let colours = figure::rules() + &figure::of_tints(MAP, tints);
-    with_drawing(document, Some(drawing), &colours)
+    with_drawing(document, opening, Some(drawing), &colours)
 }
 
 /// Element of a map's drawing.
 const MAP: &str = "m";
 
-fn with_drawing(document: &Document, drawing: Option<&Figure>, colours: &str) -> String {
+fn with_drawing(
+    document: &Document,
+    opening: &Opening,
+    drawing: Option<&Figure>,
+    colours: &str,
+) -> String {
     let mut html = Markup::default();
     html.open("article", &[]);
     html.leaf("h1", &[], &document.title);
+    opening::write(&mut html, opening);
     html.leaf("p", &[("class", "subtitle")], &document.subtitle);
-    for (at, section) in document.sections.iter().enumerate() {
+    // Drawings of letters are left out: a page has others.
+    let is_shown = |block: &Block| !matches!(block, Block::Boxes(_) | Block::Fixed(_));
+    let shown = document.sections.iter().filter(|section| section.blocks.iter().any(is_shown));
+    for (at, section) in shown.enumerate() {
         if !section.heading.is_empty() {
             html.leaf("h2", &[("id", &slug(&section.heading))], &section.heading);
         }
@@ -130,9 +149,11 @@ pub fn page(page: &Page<'_>) -> String {
     if let Some(run) = page.study {
         let results = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
         links.extend(study::top(&mut html, run, &results.collect()));
+        contents(&mut html, "Races", &page.parts);
     } else if !is_alone {
         html.leaf("h1", &[], &page.title);
-        overview(&mut html, &page.parts);
+        opening::write(&mut html, &of_several(&page.parts));
+        contents(&mut html, "Contents", &page.parts);
     }
     for (at, one) in page.parts.iter().enumerate() {
         let id = format!("p{}", at + 1);
@@ -149,25 +170,43 @@ pub fn page(page: &Page<'_>) -> String {
     shell::page(&page.title, &colours, &links, &html.into_string())
 }
 
-/// Writes an overview of several results.
-fn overview(html: &mut Markup, parts: &[Part<'_>]) {
-    html.leaf("h2", &[("id", "overview")], "At a glance");
-    blocks::begin_scroll(html, "At a glance");
-    html.open("table", &[]).open("thead", &[]).open("tr", &[]);
-    for heading in ["result", "started", "path", "answer"] {
-        html.leaf("th", &[("scope", "col")], heading);
+/// Returns the first screen of several results: how many of them can be trusted.
+fn of_several(parts: &[Part<'_>]) -> Opening {
+    let all = parts.len();
+    let trusted = parts.iter().filter(|part| part.shown.outcome.trusted()).count();
+    let (text, tone) = match (all - trusted, trusted) {
+        (0, _) => ("No check of them failed.".to_owned(), Tone::Good),
+        (_, 0) => ("None of them can be trusted.".to_owned(), Tone::Bad),
+        (bad, _) => (format!("{bad} of them cannot be trusted."), Tone::Open),
+    };
+    Opening { headlines: vec![Line::new(text, tone)], ..Opening::default() }
+}
+
+/// Writes a list of results, each with its answer in a sentence and a link to its part.
+fn contents(html: &mut Markup, heading: &str, parts: &[Part<'_>]) {
+    if parts.is_empty() {
+        return;
     }
-    html.close("tr").close("thead").open("tbody", &[]);
+    let id = slug(heading);
+    html.open("section", &[]);
+    html.leaf("h2", &[("id", &id)], heading).open("ol", &[("class", "contents")]);
     for (at, part) in parts.iter().enumerate() {
         let outcome = part.shown.outcome;
-        html.open("tr", &[]).open("th", &[("scope", "row")]);
-        html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("th");
-        html.leaf("td", &[("class", "date")], &day(&outcome.started));
-        html.leaf("td", &[], &outcome.path.spec).open("td", &[("class", "wide-cell")]);
-        blocks::answer(html, &answer::sentences(outcome));
-        html.close("td").close("tr");
+        let line = first_screen::headline(outcome);
+        html.open("li", &[("class", line.tone.class())]).open("p", &[("class", "entry")]);
+        html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("p");
+        html.open("p", &[]);
+        opening::signed(html, &line);
+        html.close("p");
+        let facts = [
+            outcome.title.clone().unwrap_or_default(),
+            brief::subtitle(outcome),
+            day(&outcome.started),
+        ];
+        let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+        html.leaf("p", &[("class", "subtitle")], &facts.join(" · ")).close("li");
     }
-    html.close("tbody").close("table").close("div");
+    html.close("ol").close("section");
 }
 
 /// Formats a time: `2026-03-14 15:09`, in UTC. Text that is no time is shown as it is.

@@ -315,6 +315,19 @@
     }
   };
 
+  // ---- Folded parts ----
+
+  // Not every browser unfolds the part that a link leads to.
+  const unfold = () => {
+    const to = document.getElementById(window.location.hash.slice(1));
+    let folded = false;
+    for (let at = to?.closest("details"); at; at = at.parentElement.closest("details")) {
+      folded ||= !at.open;
+      at.open = true;
+    }
+    if (folded) to.scrollIntoView();
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
     themeSwitch();
     document.body.append(status, tip);
@@ -327,6 +340,8 @@
       const text = command.querySelector("code").textContent;
       command.append(button("Copy", "Copy the command", (made) => copy(text, made)));
     }
+    window.addEventListener("hashchange", unfold);
+    unfold();
     document.addEventListener("scroll", () => { if (told) tell(told); }, { passive: true });
     root.dataset.ready = "yes";
   });

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::markup::{Markup, slug};
 use super::shell::{self, Link};
 use super::study::RaceDescription;
-use super::{Part, blocks, day, figure, section_id};
+use super::{Part, blocks, day, figure, opening, section_id};
 use crate::content::{self, Place};
 use crate::document::{Section, Tone};
 use crate::figure::Figure;
 use crate::plot::{self, palette};
-use crate::{answer, brief, evidence, words};
+use crate::{answer, brief, evidence, opening as first_screen, words};
 use deadheat_engine::host::facts::HostFacts;
 use deadheat_engine::result::command;
 use deadheat_engine::result::outcome::{Entrant, Outcome};
@@ -80,6 +80,7 @@ impl Writer<'_> {
                 self.html.leaf("p", &[("class", "lead")], &document.title);
             }
         }
+        opening::write(self.html, &first_screen::of_race(outcome));
         let started = if outcome.started.is_empty() {
             String::new()
         } else {
@@ -108,7 +109,7 @@ impl Writer<'_> {
         }
         let heading = "Claimed figures";
         let id = section_id(self.id, heading);
-        self.html.open("section", &[("aria-labelledby", &id)]);
+        self.html.open("section", &[]);
         self.html.leaf(&format!("h{}", self.level), &[("id", &id)], heading);
         self.links.push((format!("#{id}"), heading.to_owned()));
         for table in &tables {
@@ -127,7 +128,8 @@ impl Writer<'_> {
         let inner = format!("{id}-all");
         self.html.open("details", &[("class", "fold")]).open("summary", &[]);
         self.html.leaf(&format!("h{}", self.level), &[("id", &id)], heading).close("summary");
-        self.html.open("section", &[("id", &inner), ("aria-labelledby", &id)]);
+        // Without a name it is no landmark; there would be dozens.
+        self.html.open("section", &[("id", &inner)]);
         self.links.push((format!("#{inner}"), heading.to_owned()));
     }
 

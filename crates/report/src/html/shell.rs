@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::glossary;
 use super::markup::{Markup, escape};
 
 const STYLE: &str = include_str!("page.css");
@@ -15,7 +16,7 @@ const SCRIPT: &str = include_str!("page.js");
 pub(super) type Link = (String, String);
 
 /// Renders a page: `title` names it, `colours` are further style rules, `links` are the links of the bar,
-/// and `content` is its main part.
+/// and `content` is its main part, behind which the meanings of its words are.
 pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) -> String {
     let style = format!("{STYLE}{colours}");
     let policy = format!(
@@ -24,6 +25,9 @@ pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) ->
         hash(&style),
         hash(SCRIPT)
     );
+    let mut words = Markup::default();
+    let mut links = links.to_vec();
+    links.extend(glossary::write(&mut words, content));
     let mut html = Markup::default();
     html.made("<!doctype html>\n").open("html", &[("lang", "en")]).open("head", &[]);
     // The charset must precede all content.
@@ -37,8 +41,9 @@ pub(super) fn page(title: &str, colours: &str, links: &[Link], content: &str) ->
     html.made("<style>").made(&style).made("</style>\n");
     html.made("<script>").made(SCRIPT).made("</script>\n").close("head").open("body", &[]);
     html.leaf("a", &[("class", "skip"), ("href", "#main")], "Skip to the content");
-    bar(&mut html, links);
-    html.open("main", &[("id", "main"), ("tabindex", "-1")]).made(content).close("main");
+    bar(&mut html, &links);
+    html.open("main", &[("id", "main"), ("tabindex", "-1")]).made(content);
+    html.made(&words.into_string()).close("main");
     html.open("footer", &[]).open("p", &[]).text("Made by ").text(generator());
     html.text(", the referee for network transports. This page is one file and asks nothing of the network.");
     html.close("p").close("footer").close("body").close("html");

@@ -1,18 +1,20 @@
 //! Study at the top of its page: the question, the ruling on each claim, and published figures beside
 //! those measured here.
 
-use super::blocks;
-use super::day;
-use super::figure;
 use super::markup::Markup;
 use super::shell::Link;
+use super::{blocks, day, figure, opening};
 use crate::document::{Cell, Column, Line, Table, Tone};
+use crate::opening::{Opening, OpeningFigure};
 use crate::study::{Results, answer_word, beside, history, ruling_word, variant_word};
 use crate::{plot, words};
 use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
 use deadheat_engine::study::outcome::{
-    AnswerKind, ClaimRuling, EstimateInterval, Ruling, StudyRun, TestAnswer,
+    AnswerKind, ClaimRuling, EstimateInterval, Ruling, Setting, StudyRun, TestAnswer,
 };
+
+/// Most claims on the first screen.
+const MOST_CLAIMS: usize = 3;
 
 /// The name of the study's own part.
 const PART: &str = "study";
@@ -30,8 +32,9 @@ pub(super) fn top(html: &mut Markup, run: &StudyRun, results: &Results<'_>) -> V
         day(&run.started),
         run.deadheat.version
     );
-    html.leaf("p", &[("class", "subtitle")], &how);
     html.leaf("p", &[("class", "lead")], &study.question);
+    opening::write(html, &of_study(run));
+    html.leaf("p", &[("class", "subtitle")], &how);
     let mut links = Vec::new();
     if !run.rulings.is_empty() {
         links.push(section(html, "Claims"));
@@ -67,9 +70,38 @@ pub(super) fn top(html: &mut Markup, run: &StudyRun, results: &Results<'_>) -> V
     links
 }
 
+/// Returns the first screen of a study: its claims with their rulings, the figure behind the first that is settled, and
+/// how far to trust it.
+fn of_study(run: &StudyRun) -> Opening {
+    let tally = crate::study::tally(std::slice::from_ref(run));
+    let mut headlines = vec![Line::new(format!("{tally}."), Tone::Plain)];
+    let of_claims = rulings(run).into_iter().take(MOST_CLAIMS);
+    headlines.extend(of_claims.map(|line| Line::new(words::capital(&line.text), Tone::Plain)));
+    let settled = run.rulings.iter().filter(|said| said.ruling != Ruling::Open);
+    let mut figures = settled.filter_map(|said| {
+        let answer = said.answers.iter().find(|one| one.answer != AnswerKind::LeftOut)?;
+        let shown = crate::study::shown(answer)?;
+        let confidence =
+            answer.confidence.map(|level| format!("at {} confidence", words::level(level)));
+        let about = format!("{}: {}", answer.test.race, subject(&answer.test));
+        Some(OpeningFigure { value: shown, interval: confidence.unwrap_or_default(), about })
+    });
+    let trusted = run.races.iter().filter(|race| race.trusted).count();
+    let (all, doubts) = (run.races.len(), crate::study::doubts(run));
+    let tone = if doubts.is_empty() { Tone::Good } else { Tone::Plain };
+    let text = format!("{trusted} of {} trusted.", words::count(all as u64, "race"));
+    let mut trust = vec![Line::new(text, tone)];
+    trust.extend(doubts);
+    if run.setting == Setting::Quick {
+        let text = "Quick setting: shorter races than the study has, which settle less.";
+        trust.push(Line::new(text, Tone::Open));
+    }
+    Opening { headlines, figure: figures.next(), trust }
+}
+
 fn section(html: &mut Markup, heading: &str) -> Link {
     let id = super::section_id(PART, heading);
-    html.open("section", &[("aria-labelledby", &id)]).leaf("h2", &[("id", &id)], heading);
+    html.open("section", &[]).leaf("h2", &[("id", &id)], heading);
     (format!("#{id}"), heading.to_owned())
 }
 

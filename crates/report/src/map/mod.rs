@@ -5,6 +5,7 @@
 //! | `sheet.rs` | points by rows and columns, and the letters that stand for them; for drawings, too |
 //! | `borders.rs` | changes of the lead, row by row |
 //! | `csv.rs` | a row for each point |
+//! | `opening.rs` | the first screen of a page |
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
 use super::plot::{self, palette, style};
@@ -19,6 +20,7 @@ use sheet::{MapPanel, Sheet};
 
 mod borders;
 mod csv;
+mod opening;
 pub(super) mod sheet;
 
 /// The formats of a map; the first is the default.
@@ -49,7 +51,8 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
         html::ID => {
             let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
             let document = document(map, vec![points(map)]);
-            Ok(html::of_map(&document, &plot::map_figure(map), &palette::areas(colours)))
+            let (drawing, opening) = (plot::map_figure(map), opening::of(map));
+            Ok(html::of_map(&document, &opening, &drawing, &palette::areas(colours)))
         }
         "json" => {
             let text = layout::text(map);

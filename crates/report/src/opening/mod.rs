@@ -1,0 +1,168 @@
+//! First screen of a page: the answer in plain words, its figure, and how far to trust it. Nothing is computed here.
+//!
+//! | file | content |
+//! |---|---|
+//! | `plain.rs` | verdicts in words of every day |
+
+use super::answer::{self, Standing};
+use super::content::{blocks_done, label};
+use super::document::{Line, Tone};
+use super::{factors, sweeps, words};
+use deadheat_engine::analysis::claims;
+use deadheat_engine::result::outcome::{Outcome, Status};
+
+mod plain;
+
+/// Most sentences of the answer; each further claim is in the table.
+const MOST: usize = 3;
+
+/// First screen of a page.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Opening {
+    /// Sentences of the answer, one for each claim; the first is the headline.
+    pub headlines: Vec<Line>,
+    /// Figure behind the headline.
+    pub figure: Option<OpeningFigure>,
+    /// Sentences on how far to trust it.
+    pub trust: Vec<Line>,
+}
+
+/// Figure behind a headline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OpeningFigure {
+    /// Figure with its unit: `2.1 times`.
+    pub value: String,
+    /// Interval with its level: `1.9 to 2.3 at 95 % confidence`; empty if there is none.
+    pub interval: String,
+    /// Subject of the figure, with the figures of both contenders.
+    pub about: String,
+}
+
+/// Returns the first screen of a race.
+pub(super) fn of_race(outcome: &Outcome) -> Opening {
+    let standings = standings(outcome);
+    let mut headlines: Vec<Line> = standings.iter().map(plain::claim).collect();
+    if headlines.is_empty() {
+        headlines = in_sentences(outcome);
+    }
+    headlines.truncate(MOST);
+    if !outcome.trusted() {
+        // Bad news must not look like good news.
+        headlines.iter_mut().for_each(|line| line.tone = Tone::Open);
+        let text = "This race cannot be trusted, so it decides nothing. What it measured:";
+        headlines.insert(0, Line::new(text, Tone::Bad));
+    }
+    let figure = standings.first().and_then(plain::figure);
+    Opening { headlines, figure, trust: trust(outcome) }
+}
+
+/// Returns the headline of a race alone, for a list of races.
+pub(super) fn headline(outcome: &Outcome) -> Line {
+    let all = of_race(outcome).headlines;
+    let is_doubted = !outcome.trusted();
+    let mut line = all.into_iter().nth(usize::from(is_doubted)).unwrap_or_default();
+    if is_doubted {
+        line = Line::new(format!("Not to be trusted: {}", line.text), Tone::Bad);
+    }
+    line
+}
+
+/// Returns the standings under each claim that has verdicts; none for a race over conditions and one for its figures,
+/// which have sentences of their own.
+fn standings(outcome: &Outcome) -> Vec<Standing<'_>> {
+    if factors::vary(outcome) || claims::is_for_figures(outcome) {
+        return Vec::new();
+    }
+    outcome.metrics.iter().filter_map(|metric| Standing::of(outcome, metric)).collect()
+}
+
+/// Returns the answer of a race without verdicts on single pairs, as other reports have it.
+fn in_sentences(outcome: &Outcome) -> Vec<Line> {
+    let mut lines = sweeps::lines(outcome);
+    if factors::vary(outcome) {
+        lines.extend(factors::leads(outcome));
+    }
+    if lines.is_empty() {
+        lines = answer::sentences(outcome);
+        lines.retain(|line| line.tone != Tone::Bad);
+    }
+    if lines.is_empty() {
+        lines.push(Line::new("There is nothing to compare.", Tone::Open));
+    }
+    lines
+}
+
+/// Returns the sentences on how far to trust a race: its checks, its control, and its blocks.
+fn trust(outcome: &Outcome) -> Vec<Line> {
+    let mut lines = vec![checks(outcome)];
+    let copies = outcome.control.as_ref().and_then(|control| {
+        let ratio = control.verdicts.first()?.ratio?;
+        Some(ratio.of_copies(&label(outcome, control.contender)))
+    });
+    if let Some(copies) = copies {
+        let text = format!("Control: {copies}. This much is noise here.");
+        lines.push(Line::new(text, Tone::Plain));
+    }
+    let blocks = blocks_done(outcome);
+    if outcome.imported.is_none() && blocks > 0 {
+        let all = words::count(blocks, "block");
+        let each = if blocks == 1 { "in it" } else { "in each" };
+        let text = format!("{all}: {each}, all contenders ran once, in random order.");
+        lines.push(Line::new(text, Tone::Plain));
+    }
+    lines
+}
+
+/// Returns the sentence on the checks of a race.
+fn checks(outcome: &Outcome) -> Line {
+    let sentence = |text: &str| format!("{}.", text.trim_end_matches('.'));
+    if let Some(why) = outcome.why_not_trusted() {
+        return Line::new(format!("Not trusted: {}", sentence(why)), Tone::Bad);
+    }
+    if outcome.imported.is_some() {
+        let text = "Measured by others: deadheat compared their figures, and cannot check how they were measured.";
+        return Line::new(text, Tone::Open);
+    }
+    match outcome.status {
+        Status::Decided | Status::Budget if outcome.control.is_none() => {
+            Line::new("No check failed, but no control ran beside it.", Tone::Open)
+        }
+        Status::Decided | Status::Budget => {
+            Line::new("Trusted: all checks of this race passed.", Tone::Good)
+        }
+        Status::Running | Status::Interrupted | Status::Failed => {
+            let text = "No check failed so far, but the race did not get to its end.";
+            Line::new(text, Tone::Open)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deadheat_engine::race::testing;
+    use deadheat_engine::result::outcome::Warning;
+
+    #[test]
+    fn a_race_that_is_not_trusted_says_so_before_what_it_measured() {
+        let mut outcome = testing::outcome(2);
+        outcome.warnings.push(Warning {
+            code: deadheat_engine::result::outcome::UNTRUSTED_GATE.into(),
+            message: "9 of 12 trials failed their gate".into(),
+            advice: String::new(),
+        });
+        let opening = of_race(&outcome);
+        assert!(opening.headlines[0].text.starts_with("This race cannot be trusted"));
+        assert!(opening.headlines[1..].iter().all(|line| line.tone == Tone::Open));
+        assert_eq!(opening.trust[0].text, "Not trusted: 9 of 12 trials failed their gate.");
+        assert!(headline(&outcome).text.starts_with("Not to be trusted: "));
+    }
+
+    #[test]
+    fn a_race_without_verdicts_has_the_sentence_of_other_reports() {
+        let outcome = testing::outcome(1);
+        let opening = of_race(&outcome);
+        assert_eq!(opening.headlines[0].text, answer::sentences(&outcome)[0].text);
+        assert_eq!(opening.figure, None);
+    }
+}

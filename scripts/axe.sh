@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# axe.sh: pages of a race, of one over an emulated path, of several races, of a study, of a map and of a folder are free of the faults that axe-core
+# knows. They are made from published runs with the debug or release build in DEADHEAT; npm installs what scripts/axe names,
+# each file held to its hash, and runs no script of it. PICTURES=DIR has pictures of the pages, too.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+DEADHEAT=${DEADHEAT:-target/debug/deadheat}
+scripts/need.sh npx chromium
+CHROMIUM=$(command -v chromium || true)
+[ -n "$CHROMIUM" ] || { echo "axe: left out, chromium is not there" >&2; exit 0; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+modules=target/axe
+mkdir -p "$modules" && cp scripts/axe/* "$modules"
+npm ci --prefix "$modules" --ignore-scripts --no-audit --no-fund --silent
+
+runs=studies/runs/2026-11-25-epyc/quic-or-tls
+"$DEADHEAT" report studies/runs/2026-11-22-epyc/kreylos-echo-local/one-a-second.json.gz --format html -o "$dir/race.html"
+"$DEADHEAT" report "$runs/rate-200.json.gz" --format html -o "$dir/emulated.html"
+"$DEADHEAT" report "$runs"/{rate-50,rate-1000,no-link}.json.gz --format html -o "$dir/several.html"
+"$DEADHEAT" study report "$runs" --format html -o "$dir/study.html"
+"$DEADHEAT" map kcp arq -w ping:count=30 --path sim: --over delay=1ms..50ms/3 --over loss=0..5%/2 --blocks 6 --seed 1 --html "$dir/map.html" -o "$dir/map.json" >/dev/null
+"$DEADHEAT" report "$runs" --format html -o "$dir/folder" 2>/dev/null
+mv "$dir/folder/index.html" "$dir/folder.html"
+
+CHROMIUM=$CHROMIUM node "$modules/check.js" "$dir"/{race,emulated,several,study,map,folder}.html
