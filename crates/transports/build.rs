@@ -8,6 +8,7 @@ const PROTOCOLS: &[&str] = &[
     "kcp",
     "laminar",
     "noq-proto",
+    "quiche",
     "quinn-proto",
     "renet",
     "rustls",

@@ -176,16 +176,25 @@ impl Driven {
     pub(crate) fn answers_with(
         &mut self,
         mut other: Other,
-        mut also: impl FnMut(&mut Driven),
+        also: impl FnMut(&mut Driven),
     ) -> String {
+        self.answers_while(|| other.child.try_wait().unwrap().is_none(), also);
+        other.end()
+    }
+
+    /// Sends back what comes as long as `goes_on`, with something else to do in each turn.
+    pub(crate) fn answers_while(
+        &mut self,
+        mut goes_on: impl FnMut() -> bool,
+        mut also: impl FnMut(&mut Driven),
+    ) {
         let deadline = Monotonic.now() + LONG;
-        while other.child.try_wait().unwrap().is_none() {
+        while goes_on() {
             assert!(Monotonic.now() < deadline, "it hangs");
             self.step();
             self.answer();
             also(self);
         }
-        other.end()
     }
 }
 

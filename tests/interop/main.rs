@@ -7,7 +7,8 @@
 //! | `enet` | ENet in C, by pyenet | `python3-enet` |
 //! | `kcp` | kcp-go, in kcptun | `kcptun` |
 //! | `mptcp` | any program under mptcpize | `mptcpize` |
-//! | `quic`, `quic-datagram`, `quic-noq`, `quic-s2n` | aioquic | `python3-aioquic`, or PyPI's |
+//! | `quic`, `quic-datagram`, `quic-noq`, `quic-s2n`, `quic-quiche` | aioquic | `python3-aioquic`, or PyPI's |
+//! | `quic-quiche` | `quic`, by quinn | |
 //! | `sctp-udp` | usrsctp | `libusrsctp-dev` |
 //! | `tls` | OpenSSL | `openssl` |
 //! | `utp` | libutp, by utp-native | npm's |
@@ -33,6 +34,8 @@ mod ours;
 #[path = "../common/pem.rs"]
 mod pem;
 mod quic;
+#[cfg(feature = "quic-quiche")]
+mod quiche;
 mod sctp;
 mod tls;
 mod turn;

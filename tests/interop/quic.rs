@@ -23,10 +23,12 @@ const MESSAGES: u32 = 20;
 
 /// Each contender on streams with its lanes, and each cipher.
 fn each() -> impl Iterator<Item = (&'static str, &'static [Service], &'static str, &'static str)> {
+    let apart = cfg!(feature = "quic-quiche").then_some(("quic-quiche", LANES.as_slice()));
     let contenders =
         [("quic", LANES.as_slice()), ("quic-noq", LANES.as_slice()), ("quic-s2n", STREAMS)];
+    let contenders = contenders.into_iter().chain(apart);
     let with = |(contender, lanes)| CIPHERS.map(|(ours, theirs)| (contender, lanes, ours, theirs));
-    contenders.into_iter().flat_map(with)
+    contenders.flat_map(with)
 }
 
 #[test]

@@ -21,14 +21,26 @@ pub(crate) fn reference(root: &Path) {
     if is_whole() {
         parts.push(("optional", described(behind_features())));
     }
+    if has_those_apart() {
+        parts.push(("apart", described(apart())));
+    }
     generated(root, "docs/reference.md", &parts);
 }
 
-/// Returns true if this build leaves no contender out. Only such a build compares the text generated of contenders
-/// behind features;
-/// the rest is the same in each.
+/// Returns true if this build has all contenders of `all-contenders`. Only such a build compares the text generated of
+/// contenders behind features; the rest is the same in each.
 pub(crate) fn is_whole() -> bool {
-    optional::left_out().next().is_none()
+    optional::left_out().all(|one| one.takes.is_some())
+}
+
+/// Returns true if this build has all contenders that `all-contenders` leaves out.
+pub(crate) fn has_those_apart() -> bool {
+    optional::left_out().all(|one| one.takes.is_none())
+}
+
+/// Returns the transports that `all-contenders` leaves out.
+pub(crate) fn apart() -> impl Iterator<Item = &'static dyn Transport> {
+    transport::ALL.iter().copied().filter(|transport| optional::is_apart(transport.info().id))
 }
 
 /// Returns the transports that each build has.
@@ -37,9 +49,10 @@ pub(crate) fn everywhere() -> impl Iterator<Item = &'static dyn Transport> {
     all.filter(|transport| !optional::is_one(transport.info().id))
 }
 
-/// Returns the transports behind features.
+/// Returns the transports behind features that `all-contenders` has.
 pub(crate) fn behind_features() -> impl Iterator<Item = &'static dyn Transport> {
-    transport::ALL.iter().copied().filter(|transport| optional::is_one(transport.info().id))
+    let optional = |id| optional::is_one(id) && !optional::is_apart(id);
+    transport::ALL.iter().copied().filter(move |transport| optional(transport.info().id))
 }
 
 /// Compares the methodology's tables of equal terms; `UPDATE_GOLDEN=1` writes them.

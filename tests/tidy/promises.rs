@@ -79,6 +79,9 @@ pub(crate) fn check(root: &Path) {
     if docs::is_whole() {
         parts.push(("optional", table(&docs::behind_features().collect::<Vec<_>>())));
     }
+    if docs::has_those_apart() {
+        parts.push(("apart", table(&docs::apart().collect::<Vec<_>>())));
+    }
     docs::generated(root, "docs/contenders.md", &parts);
 }
 

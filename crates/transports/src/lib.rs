@@ -23,6 +23,8 @@ mod pipe;
 mod quic;
 #[cfg(feature = "quic-noq")]
 mod quic_noq;
+#[cfg(feature = "quic-quiche")]
+mod quic_quiche;
 #[cfg(feature = "quic-s2n")]
 mod quic_s2n;
 mod rbudp;
@@ -75,6 +77,8 @@ pub const ALL: &[&dyn Transport] = &[
     &quic_noq::QuicNoq,
     #[cfg(feature = "quic-s2n")]
     &quic_s2n::QuicS2n,
+    #[cfg(feature = "quic-quiche")]
+    &quic_quiche::QuicQuiche,
     #[cfg(feature = "webtransport")]
     &webtransport::WebTransport,
     &kcp::Kcp,

@@ -28,25 +28,20 @@ use terms::Configuration;
 mod acknowledged;
 mod application;
 mod ecn;
-mod end;
+pub(super) mod end;
 mod frames;
 mod kernel;
 pub(super) mod lanes;
 pub(super) mod layer;
 pub(super) mod machine;
 mod qlog;
-mod quinn;
+pub(super) mod quinn;
 mod setup;
 pub(super) mod shape;
 mod tap;
 pub(super) mod terms;
 
 pub(super) use kernel::why_not as why_not_the_kernels;
-
-#[cfg(feature = "quic-s2n")]
-pub(super) use end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
-#[cfg(feature = "quic-noq")]
-pub(super) use quinn::PEER;
 
 /// QUIC streams.
 #[derive(Clone, Copy)]

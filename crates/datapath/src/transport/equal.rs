@@ -123,7 +123,7 @@ pub const RULES: &[Rule] = &[
         knob: "pacing",
         values: &[],
         value: "each sender's own",
-        why: "none of them has a knob for it: QUIC paces, CUBIC of the kernel does not without fq, KCP never does",
+        why: "none of them has a knob for it: QUIC paces (CUBIC of quiche does not), CUBIC of the kernel does not without fq, KCP never does",
     },
     Rule {
         what: "ECN",

@@ -45,6 +45,10 @@ const LARGEST_PEM: u64 = 1 << 20;
 /// The key exchange of all handshakes.
 pub const KEY_EXCHANGE: &str = "x25519";
 
+/// The refusal of a certificate that the near end does not expect.
+pub const OTHER_CERTIFICATE: &str =
+    "the certificate is neither this trial's nor that of `certificate=`";
+
 /// The cipher suite.
 pub const CIPHER: Optional<Cipher> = Optional::choice(
     "cipher",
@@ -114,6 +118,11 @@ pub fn cipher_word(suite: CipherSuite) -> Option<&'static str> {
 }
 
 impl Cipher {
+    /// Returns its number in handshakes (RFC 8446, B.4).
+    pub fn number(self) -> u16 {
+        self.suite().suite().into()
+    }
+
     fn suite(self) -> SupportedCipherSuite {
         match self {
             Cipher::Aes128 => cipher_suite::TLS13_AES_128_GCM_SHA256,
@@ -188,7 +197,11 @@ pub struct HandshakeTerms<'a> {
 }
 
 impl HandshakeTerms<'_> {
-    fn identity(&self) -> Result<Identity, Failure> {
+    /// Returns the identity of the far end.
+    ///
+    /// # Errors
+    /// If the file of the certificate cannot be read.
+    pub fn identity(&self) -> Result<Identity, Failure> {
         match self.certificate {
             Some(file) => Identity::read(file),
             None => Identity::of(self.token.bytes()),
@@ -339,6 +352,16 @@ impl Identity {
         Ok(Identity { key, certificate, others: certificates.collect() })
     }
 
+    /// Returns its certificate in DER, followed by the certificates that vouch for it.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&self.certificate).chain(&self.others).map(AsRef::as_ref)
+    }
+
+    /// Returns its private key in DER.
+    pub fn key(&self) -> &[u8] {
+        self.key.secret_der()
+    }
+
     /// Returns the far end's side.
     pub fn server(
         &self,
@@ -362,9 +385,7 @@ impl Identity {
         let pinned = PinnedVerifier {
             expected: Some(Sha256::digest(&self.certificate).into()),
             shows: ProofKind::Certificate,
-            refusal: |_, _| {
-                "the certificate is neither this trial's nor that of `certificate=`".to_owned()
-            },
+            refusal: |_, _| OTHER_CERTIFICATE.to_owned(),
             provider: Arc::clone(provider),
         };
         let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(provider))

@@ -1,6 +1,6 @@
 //! Contenders behind a Cargo feature of their own, off by default: their dependencies are more than most builds
-//! need. The feature has the name of the contender, and `all-contenders` has them all. A build without one says so
-//! in its messages.
+//! need. The feature has the name of the contender. `all-contenders` has them all, except contenders that take more
+//! to be built than Rust and a C compiler. A build without one says so in its messages.
 
 use crate::error::Error;
 use crate::handed_in::HandedIn;
@@ -14,6 +14,8 @@ pub struct Optional {
     pub summary: &'static str,
     /// Presence in this build.
     pub presence: Presence,
+    /// Tools that building it takes beside Rust and a C compiler, if any; `all-contenders` then leaves it out.
+    pub takes: Option<&'static str>,
 }
 
 /// Presence of an optional contender in this build.
@@ -41,9 +43,10 @@ impl Optional {
         if let Presence::Nowhere(why) = self.presence {
             return Error::unsupported(*id, why());
         }
+        let takes = self.takes.map_or_else(String::new, |tools| format!("; that takes {tools}"));
         let lacks = format!(
             "this build of deadheat leaves it out; `cargo install --locked --path . --features {id}` builds \
-             one that has it"
+             one that has it{takes}"
         );
         Error::unsupported(*id, lacks)
     }
@@ -61,6 +64,11 @@ pub fn left_out() -> impl Iterator<Item = &'static Optional> {
 pub fn absent(id: &str) -> Option<&'static Optional> {
     let absent = |known: &&Optional| known.id == id && !matches!(known.presence, Presence::Built);
     ALL.iter().copied().find(absent)
+}
+
+/// Returns true if the contender of this name is behind a feature that `all-contenders` leaves out.
+pub fn is_apart(id: &str) -> bool {
+    ALL.iter().any(|optional| optional.id == id && optional.takes.is_some())
 }
 
 /// Returns true if the contender of this name is behind a feature, whether this build has it or not.

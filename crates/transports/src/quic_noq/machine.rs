@@ -17,10 +17,10 @@ use noq_proto::{
 
 use super::{CONTROL, NoqControl};
 use crate::datapath::ecn::Codepoint;
-use crate::quic::PEER;
 use crate::quic::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
+use crate::quic::quinn::PEER;
 use crate::quic::shape::{conversions_of, streams_of};
 use crate::quic::terms::{Configuration, OwnSizes, initial_suite};
 use crate::spec::Settings;

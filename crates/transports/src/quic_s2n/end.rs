@@ -18,7 +18,7 @@ use super::events::EventSubscriber;
 use super::{CONNECTION_ID, CONTROL, S2nControl, S2nSetup};
 use crate::contract::{Lane, Side};
 use crate::measurements::TcpView;
-use crate::quic::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
+use crate::quic::end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
 use crate::time::Nanos;
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::{self, Failure, NAME};
