@@ -12,6 +12,8 @@ RACES ?= 10
 TWINS ?= 100
 BENCH ?=
 ARCHES ?=
+# Contenders behind features that are measured, too; quic-quiche takes what scripts/quiche.sh names.
+BENCH_FEATURES ?= quic-noq
 # The other ends of tests/interop.
 PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python3-enet python3-websockets python3-aioquic node-utp-native
 # What tests/network/spread.rs has a map spread by.
@@ -51,13 +53,13 @@ check: lint ## format, lints, house rules: what changes should pass before a com
 
 bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects), and what RACES=10 default races decide
 	scripts/need.sh cargo cc taskset iperf3 sockperf irtt
-	cargo build --release --locked
-	cargo bench --locked --bench floor
-	cargo bench --locked --bench ratios -- $(BENCH)
-	cargo bench --locked --bench overhead
-	cargo bench --locked --bench workloads
-	cargo bench --locked --bench verdicts -- $(RACES) $(TWINS)
-	cargo bench --locked --bench closed_forms
+	cargo build --release --locked --features $(BENCH_FEATURES)
+	cargo bench --locked --features $(BENCH_FEATURES) --bench floor
+	cargo bench --locked --features $(BENCH_FEATURES) --bench ratios -- $(BENCH)
+	cargo bench --locked --features $(BENCH_FEATURES) --bench overhead
+	cargo bench --locked --features $(BENCH_FEATURES) --bench workloads
+	cargo bench --locked --features $(BENCH_FEATURES) --bench verdicts -- $(RACES) $(TWINS)
+	cargo bench --locked --features $(BENCH_FEATURES) --bench closed_forms
 
 fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/need.sh cargo cc g++ cargo-fuzz
@@ -69,6 +71,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --features all-contenders --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
+	scripts/quiche.sh
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network remote::cells
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network answers::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network web::

@@ -8,7 +8,7 @@ mod floor;
 
 use std::io;
 
-use floor::{Cpus, Datagrams, Get, Give, Library, Ping, Protocol, Put, Stream, Take, Wait};
+use floor::{Cpus, Datagrams, Get, Give, Library, Ping, Protocol, Put, Quic, Stream, Take, Wait};
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -34,8 +34,15 @@ fn main() -> io::Result<()> {
         println!(
             "\n| bulk by a library in the smallest program | Gbit/s at the receiver |\n|---|---|"
         );
-        for library in [Library::Quic, Library::Kcp, Library::Enet, Library::Sctp] {
+        let others = [Library::Kcp, Library::Enet, Library::Sctp];
+        for library in Quic::ALL.iter().map(|quic| Library::Quic(*quic)).chain(others) {
             println!("| {library:?} | {:.2} |", library.run(Cpus::apart()?)? / 1e9);
+        }
+        println!(
+            "\n| 64 B there and back by a library in the smallest program | p50, µs |\n|---|---|"
+        );
+        for quic in Quic::ALL {
+            println!("| {quic:?} | {:.2} |", quic.round_trip(Cpus::apart()?)? / 1e3);
         }
     }
     if wanted("bulk", &["ping", "libraries"]) {

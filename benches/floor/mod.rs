@@ -14,7 +14,7 @@ mod sys;
 use std::io;
 
 pub(crate) use datagrams::{Datagrams, Get, Put};
-pub(crate) use library::Library;
+pub(crate) use library::{Library, Quic};
 pub(crate) use ping::Ping;
 pub(crate) use streams::{Give, Stream, Take};
 
