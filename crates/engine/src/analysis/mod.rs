@@ -16,6 +16,7 @@
 //! | [`causes`] | causes of warnings, which decide the advice |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |
+//! | [`pauses`] | pauses between blocks that a person asked for |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |
@@ -56,6 +57,7 @@ mod order;
 mod own_state;
 mod path_account;
 pub mod path_ways;
+pub mod pauses;
 pub mod pooled;
 mod rewritten;
 pub mod sentence;

@@ -13,6 +13,7 @@ use super::losses::Losses;
 use super::nat::{self, ForgottenFlow};
 use super::order::{self, OrderEffect};
 use super::own_state::{self, OwnState};
+use super::pauses::Pauses;
 use super::rewritten::{self, RewrittenDscp};
 use crate::figures::{percent, times};
 use crate::result::dropped::DropReason;
@@ -219,6 +220,8 @@ pub enum Notice {
         /// Second host.
         to: String,
     },
+    /// A person paused the race between blocks.
+    Paused(Pauses),
 }
 
 /// Effect of a cause on the verdicts.
@@ -314,6 +317,7 @@ impl Notice {
             Notice::SaveFailed { .. } => "save_failed",
             Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
             Notice::ResumedElsewhere { .. } => "resumed_elsewhere",
+            Notice::Paused(_) => "paused",
         }
     }
 
@@ -395,6 +399,7 @@ impl Notice {
             Notice::ResumedElsewhere { from, to } => {
                 format!("the race began on {from} and went on on {to}")
             }
+            Notice::Paused(pauses) => pauses.message(),
         }
     }
 
@@ -463,6 +468,9 @@ impl Notice {
                 "for the full confidence run a new race with more --blocks or --budget"
             }
             Notice::ResumedElsewhere { .. } => "run the race anew on one host",
+            Notice::Paused(_) => {
+                "each block is whole, and the time is in no figure and not in the budget; run the race anew if the host changed meanwhile"
+            }
         }
     }
 }

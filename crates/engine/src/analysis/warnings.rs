@@ -55,6 +55,7 @@ const EVENTS: &[&str] = &[
     "save_failed",
     "resumed_after_last_look",
     "resumed_elsewhere",
+    "paused",
     JOURNAL_SKIPPED,
     FarEndNotice::CODES[0],
     FarEndNotice::CODES[1],

@@ -300,6 +300,7 @@ impl<'a> BlockRun<'a, '_> {
         self.context.observer.on(RaceEvent::TrialEnded {
             place,
             why_invalid: record.why_invalid.as_deref().filter(|_| !record.valid),
+            record: &record,
         });
         self.done.trials.push(Trial {
             block: self.block.number,

@@ -19,6 +19,7 @@ use super::{explain, plan, quiet};
 use crate::analysis::derived;
 use crate::analysis::far_end::FarEndNotice;
 use crate::analysis::notice::Notice;
+use crate::analysis::pauses::Pauses;
 use crate::analysis::verdicts::{self, DecisionStage};
 use crate::analysis::{shares, sweep, warnings};
 use crate::error::{Error, Result};
@@ -61,6 +62,8 @@ pub(super) struct BlockLoop<'a> {
     pace: Pace,
     /// Message of the warning of absences of the far end, if there is one.
     away: Option<String>,
+    /// Pauses since the race began or went on.
+    pauses: Pauses,
 }
 
 /// Growth of the blocks, as one in so many, after which the derived results are updated.
@@ -96,6 +99,7 @@ impl<'a> BlockLoop<'a> {
             journal: context.save.as_deref().map(Journal::of),
             looked: false,
             away: None,
+            pauses: Pauses::default(),
             context,
             contenders,
             common,
@@ -214,6 +218,11 @@ impl<'a> BlockLoop<'a> {
             if self.out_of_time() {
                 return Ok(self.last_look());
             }
+            self.hold();
+            // A race without a block has nothing to show.
+            if self.context.stopped() || (self.context.steering.is_last() && self.done > 0) {
+                return Ok(Status::Interrupted);
+            }
             match self.pace.wait(&mut self.context).and_then(|()| self.block()) {
                 Ok(()) => {}
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
@@ -225,6 +234,18 @@ impl<'a> BlockLoop<'a> {
             }
             self.save_block().map_err(Halt::Save)?;
         }
+    }
+
+    /// Waits while a person wishes a pause, and records it. Its time counts to no limit.
+    fn hold(&mut self) {
+        let began = self.context.clock.now();
+        let Some(paused) = self.context.hold() else { return };
+        self.began += self.context.clock.now() - began;
+        let message = |pauses: &Pauses| Notice::Paused(pauses.clone()).warning().message;
+        let earlier = message(&self.pauses);
+        self.outcome.warnings.retain(|one| one.message != earlier);
+        self.pauses.add(self.done, paused);
+        self.add(&Notice::Paused(self.pauses.clone()));
     }
 
     /// Runs the instrumented pass, if one was asked for and the race ran to its end.

@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime};
 use crate::error::{Error, Result};
 use crate::host::quiet::Disturbance;
 use crate::race::absence::Absence;
+use crate::race::steering::Steering;
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
-use crate::trial::Runner;
+use crate::trial::{Record, Runner};
 
 /// Longest time for which a wait goes on after the stop flag is set.
 pub(crate) const STEP: Nanos = Nanos::from_millis(100);
@@ -71,6 +72,8 @@ pub enum RaceEvent<'a> {
         place: TrialPlace<'a>,
         /// Reason why it is not valid; absent if it is.
         why_invalid: Option<&'a str>,
+        /// Figures of the trial.
+        record: &'a Record,
     },
     /// First block took so long that the budget is too short for a verdict.
     TimeIsShort {
@@ -103,6 +106,13 @@ pub enum RaceEvent<'a> {
     Saved {
         /// File of the saved race.
         file: &'a Path,
+    },
+    /// A pause that a person asked for begins; nothing runs until it ends.
+    Paused,
+    /// The pause is over.
+    Continued {
+        /// Duration of the pause.
+        paused: Nanos,
     },
     /// Race is over; the outcome has its status.
     Ended {
@@ -167,6 +177,7 @@ pub struct RaceContext<'a> {
     /// Value of the clock at `started`.
     began: Nanos,
     pub(super) stop: Arc<AtomicBool>,
+    pub(super) steering: Arc<Steering>,
     pub(super) save: Option<PathBuf>,
     /// Longest wait for a far end that does not answer, if a person asked for one.
     pub(super) patience: Option<Nanos>,
@@ -186,6 +197,7 @@ impl<'a> RaceContext<'a> {
             started: SystemTime::now(),
             began: Monotonic.now(),
             stop: Arc::new(AtomicBool::new(false)),
+            steering: Arc::default(),
             save: None,
             patience: None,
             absences: Vec::new(),
@@ -195,6 +207,12 @@ impl<'a> RaceContext<'a> {
     /// Sets the stop flag. Once it is set (Ctrl-C), the race ends cleanly, with its complete blocks.
     pub fn stop(mut self, flag: Arc<AtomicBool>) -> RaceContext<'a> {
         self.stop = flag;
+        self
+    }
+
+    /// Sets the wishes of a person, which are read between blocks.
+    pub fn steering(mut self, steering: Arc<Steering>) -> RaceContext<'a> {
+        self.steering = steering;
         self
     }
 
@@ -254,6 +272,17 @@ impl<'a> RaceContext<'a> {
             on_step(&mut *self.observer, left);
             self.clock.pass(left.min(STEP));
         }
+    }
+
+    /// Waits while a person wishes a pause; returns its duration, `None` if there was none.
+    pub(super) fn hold(&mut self) -> Option<Nanos> {
+        if !self.steering.is_paused() {
+            return None;
+        }
+        self.observer.on(RaceEvent::Paused);
+        let paused = self.steering.hold(&self.stop);
+        self.observer.on(RaceEvent::Continued { paused });
+        Some(paused)
     }
 
     /// Returns the file of raw samples: `race.json` has its samples in `race.samples`.

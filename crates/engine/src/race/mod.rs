@@ -23,6 +23,7 @@
 //! | [`gate`] | a race against a baseline: is a contender worse? |
 //! | [`mod@resume`] | resuming a race, and running one again |
 //! | [`samples_file`] | raw samples beside the saved race |
+//! | [`steering`] | wishes of a person while a race runs: pause, end after the block |
 //! | [`context`] | surroundings of a race: runner, observer, clock, files |
 //!
 //! ```no_run
@@ -65,6 +66,7 @@ pub mod resume;
 mod run;
 pub mod samples_file;
 pub mod schedule;
+pub mod steering;
 pub mod written;
 
 #[cfg(test)]

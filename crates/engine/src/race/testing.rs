@@ -119,6 +119,8 @@ impl Observer for Diary {
             RaceEvent::BlockDone { blocks, .. } => format!("block {blocks}"),
             RaceEvent::Explaining { trial, of, label } => format!("explain {trial}/{of}: {label}"),
             RaceEvent::Saved { .. } => "saved".into(),
+            RaceEvent::Paused => "paused".into(),
+            RaceEvent::Continued { .. } => "continued".into(),
             RaceEvent::Ended { outcome } => format!("{:?}", outcome.status),
         };
         self.0.borrow_mut().push(line);
