@@ -366,6 +366,20 @@ fn the_far_command_is_waited_for_and_ended() {
 }
 
 #[test]
+fn a_live_path_says_each_second_what_it_does_beside_what_the_command_prints() {
+    if !can("packet", &["ping"]) {
+        return;
+    }
+    let ping = ["ping", "-q", "-c", "12", "-i", "0.1", "-s", "1000", FAR];
+    let output = run(&[&["delay=5ms,rate=1mbit", "--live", "--"], &ping[..]].concat());
+    let said = stderr(&output);
+    let line = said.lines().find(|line| line.starts_with("deadheat: 1 s  up ")).expect(&said);
+    assert!(line.contains(" kbit/s in, ") && line.contains(" | down "), "{line}");
+    assert!(stdout(&output).contains("12 packets transmitted"), "{}", stdout(&output));
+    assert!(!stdout(&output).contains("kbit/s in"), "{}", stdout(&output));
+}
+
+#[test]
 fn addresses_are_in_the_environment_and_put_in_place() {
     if !can("packet", &[]) {
         return;

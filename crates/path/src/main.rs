@@ -22,6 +22,7 @@ Usage: deadheat-path run [OPTIONS] PATH -- COMMAND...
 Options of run:
       --far COMMAND      run this on the far host, in a shell, started first and ended with COMMAND
       --far-ready PORT   start COMMAND once something on the far host listens at this port
+      --live             say each second what the network does: rates, packets under way, drops
   -q, --quiet            say nothing about the network
   -h, --help             this text
   -V, --version          the version
@@ -82,6 +83,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
         far: None,
         far_ready: None,
         talk: Talk::All,
+        every: None,
         command: Vec::new(),
     };
     let (mut path, mut words) = (None, typed.iter());
@@ -98,6 +100,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
         match name {
             "-h" | "--help" => return Ok(None),
             "-q" | "--quiet" => request.talk = Talk::Errors,
+            "--live" => request.every = Some(std::time::Duration::from_secs(1)),
             "--far" => request.far = Some(take()?),
             "--far-ready" => {
                 let port = take()?;
@@ -108,7 +111,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
                 request.command = words.by_ref().cloned().collect();
             }
             _ if name.starts_with('-') => {
-                let known = ["--far", "--far-ready", "--quiet", "--help"];
+                let known = ["--far", "--far-ready", "--live", "--quiet", "--help"];
                 return Err(unknown("option", name, &known));
             }
             _ if path.is_some() => {

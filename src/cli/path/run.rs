@@ -1,6 +1,7 @@
 //! `deadheat path run`: any program on an emulated network.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -35,6 +36,11 @@ pub(super) struct PathRunArgs {
     /// Say nothing about the network
     #[arg(short, long)]
     quiet: bool,
+    /// Say each second what the path does: rates in and out, packets under way, drops
+    ///
+    /// The lines go to standard error, so that `2>FILE` separates them from what COMMAND prints.
+    #[arg(long, conflicts_with = "quiet")]
+    live: bool,
     /// Command to run on the near host; its exit status is passed on
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -46,6 +52,7 @@ pub(super) struct PathRunArgs {
 /// If the path makes no sense or cannot be built here, or the commands cannot be started.
 pub(super) fn run(args: PathRunArgs) -> Result<Verdict> {
     let talk = if args.quiet { Talk::Errors } else { Talk::All };
+    let every = args.live.then_some(Duration::from_secs(1));
     let PathRunArgs { path, far, far_ready, command, .. } = args;
-    run_on(Request { path, far, far_ready, talk, command }).map(Verdict::Ended)
+    run_on(Request { path, far, far_ready, talk, every, command }).map(Verdict::Ended)
 }

@@ -7,9 +7,11 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::Child;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::course::Course;
 use self::keeper::Task;
 use self::signals::TakenSignal;
 use crate::Family;
@@ -27,6 +29,7 @@ macro_rules! tell {
 }
 
 mod account;
+mod course;
 mod init;
 mod keeper;
 mod signals;
@@ -45,6 +48,8 @@ pub struct Request {
     pub far_ready: Option<u16>,
     /// Amount of messages.
     pub talk: Talk,
+    /// Time between two lines on what the path does while the commands run; `None` without such lines.
+    pub every: Option<Duration>,
     /// Command on the near host. `$DEADHEAT_FAR` and the like are replaced in it.
     pub command: Vec<OsString>,
 }
@@ -88,7 +93,7 @@ pub fn run(request: Request) -> Result<u8> {
     };
     let terminal = Terminal::take_note();
     let keeper = keeper::start(task, emulator.namespaces(), &command, &variables)?;
-    let code = wait(keeper, &emulator)?;
+    let code = wait(keeper, &emulator, Course::new(request.every))?;
     terminal.take_back();
     say(talk, account::account(&emulator.end()?));
     Ok(code)
@@ -102,11 +107,18 @@ fn say(talk: Talk, lines: Vec<String>) {
     }
 }
 
-/// Waits until the commands have ended; returns their exit code.
-fn wait(mut keeper: Child, emulator: &Emulator) -> Result<u8> {
+/// Waits until the commands have ended, and writes the lines of `course` meanwhile; returns their exit code.
+fn wait(mut keeper: Child, emulator: &Emulator, mut course: Course) -> Result<u8> {
     let id = keeper.id().cast_signed();
     loop {
-        match signals::take(None) {
+        if course.is_due() {
+            match emulator.end() {
+                Ok(figures) => tell!("{}", course.line(figures)),
+                // An emulator that is gone is found below, and one that has no figures has them at the end, perhaps.
+                Err(_) => course.end(),
+            }
+        }
+        match signals::take(course.left()) {
             TakenSignal::Child => {
                 let failed = |e| Error::setup("wait for the commands", e);
                 if let Some(status) = keeper.try_wait().map_err(failed)? {
