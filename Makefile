@@ -86,6 +86,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	scripts/pull-request.sh
 	DEADHEAT=target/release/deadheat scripts/pairs.sh
 	DEADHEAT=target/release/deadheat scripts/axe.sh
+	DEADHEAT=target/release/deadheat scripts/live.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
 dist: ## what a release has, in target/dist: static programs, .deb, .rpm, wheels, images, checksums (ARCHES="x86_64" for one)

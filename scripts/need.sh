@@ -33,6 +33,7 @@ why() {
     sshd | ssh-keygen | parallel | rsync) echo "a test spreads a map over hosts with it" ;;
     munged | slurmctld | slurmd | sbatch) echo "a test spreads a map over nodes of Slurm with it" ;;
     bash) echo "a test runs it on a terminal" ;;
+    tmux) echo "the live view is looked at in it" ;;
     tc) echo "tests shape links with it, and backend=netem is set up with it" ;;
     asciinema | npx) echo "the demo is recorded with it and made a picture" ;;
     chromium) echo "tests open pages in it" ;;
@@ -115,6 +116,7 @@ package() {
     xz:apt-get) echo xz-utils ;;
     xz:*) echo xz ;;
     nix-instantiate:apt-get) echo nix-bin ;;
+    tmux:*) echo tmux ;;
     asciinema:*) echo asciinema ;;
     npx:*) echo npm ;;
   esac

@@ -19,6 +19,7 @@ use crate::time::Monotonic;
 use crate::units;
 
 use super::allow::Allow;
+use super::live::LiveForm;
 use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, print, stdout_style};
 
@@ -131,6 +132,7 @@ fn race(args: &AdviseArgs, within: &str, job: AdviceJob) -> Result<Outcome> {
     let staging = Staging {
         within: format!("{within}, {}", job.name),
         progress: Choice::from(!args.quiet),
+        live: LiveForm::Progress,
         intervals: Intervals::Nowhere,
         samples: Choice::No,
         secret_file: None,

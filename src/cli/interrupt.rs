@@ -27,8 +27,11 @@ fn install(signal: libc::c_int) -> io::Result<()> {
         // Only async-signal-safe calls: an atomic store, and _exit for the impatient.
         match FLAG.get() {
             Some(flag) if !flag.swap(true, Ordering::AcqRel) => {}
-            // SAFETY: _exit may be called from a signal handler.
-            _ => unsafe { libc::_exit(128 + signal) },
+            _ => {
+                super::live::put_back();
+                // SAFETY: _exit may be called from a signal handler.
+                unsafe { libc::_exit(128 + signal) }
+            }
         }
     }
     // SAFETY: an all-zero sigaction is valid, and the handler makes async-signal-safe calls only.

@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::line::outcome::LineOutcome;
@@ -15,6 +17,7 @@ use crate::time::{Monotonic, Nanos};
 use crate::transport;
 use crate::units;
 
+use super::live::{LiveOptions, LiveStage, LiveSubject};
 use super::screen::Screen;
 use super::staging::agents;
 use super::{Target, Verdict, deliver, interrupt, secret, stdout_style};
@@ -65,6 +68,8 @@ pub(super) struct LineArgs {
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    live: LiveOptions,
     /// The server's shared secret, in a file (or in DEADHEAT_SECRET)
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     secret_file: Option<PathBuf>,
@@ -139,19 +144,46 @@ pub(super) fn run(args: &LineArgs) -> Result<Verdict> {
     let stop = interrupt::flag()?;
     // A line for each trial would be noise in a log.
     let is_shown = !args.quiet && std::io::stderr().is_terminal();
+    let live = LiveStage::start(args.live.into(), LiveSubject::Line);
     let screen = if is_shown { Screen::stderr() } else { Screen::none() };
+    let screen = live.screen().unwrap_or(screen);
     let credentials = secret::credentials(args.secret_file.as_deref(), args.pin.as_deref())?;
     let mut agents = agents(&request, &credentials, &screen, &stop)?;
-    let mut on_event = |event: &LineEvent<'_>| screen.show(vec![progress(event)]);
+    let (steering, ended) = (live.steering(), Arc::clone(&stop));
+    let mut on_event = |event: &LineEvent<'_>| {
+        if steering.is_last() {
+            ended.store(true, Ordering::Release);
+        }
+        match event {
+            LineEvent::Round { outcome, round, left } => {
+                let sentence = round_done(*round, *left);
+                live.text(&format!("line · {}", outcome.path.spec), &so_far(outcome), &sentence);
+            }
+            event => screen.show(vec![progress(event)]),
+        }
+    };
     let mut context =
         LineContext { runner: &mut agents, clock: &Monotonic, on_event: &mut on_event, stop };
     let outcome = survey(&task, &mut context);
     screen.clear();
+    drop(live);
     let outcome = outcome?;
     show(args, &outcome)?;
     tell!("saved: {}", target.file().display());
     let is_whole = outcome.last().is_some_and(|survey| survey.valid() * 2 > survey.trials.len());
     Ok(if is_whole { Verdict::Fine } else { Verdict::Doubtful })
+}
+
+/// Returns the report of the rounds so far, for a view.
+fn so_far(outcome: &LineOutcome) -> Vec<String> {
+    let columns = super::terminal_size(libc::STDERR_FILENO).map_or(80, |(columns, _)| columns);
+    let style = report::Style { width: columns.clamp(40, 100), ..report::Style::default() };
+    let text = report::line::render(outcome, report::line::FORMATS[0], &style);
+    text.map_or_else(|e| vec![e.to_string()], |text| text.lines().map(str::to_owned).collect())
+}
+
+fn round_done(round: u64, left: Nanos) -> String {
+    format!("Round {round} is complete; {} left at most.", report::words::span(left))
 }
 
 fn show(args: &LineArgs, outcome: &LineOutcome) -> Result<()> {
@@ -211,6 +243,7 @@ fn progress(event: &LineEvent<'_>) -> String {
                 report::words::span(*left)
             )
         }
+        LineEvent::Round { round, left, .. } => round_done(*round, *left),
         LineEvent::Waiting { left } => {
             format!("the next survey in {}", report::words::span(*left))
         }

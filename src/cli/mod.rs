@@ -38,6 +38,7 @@ mod import;
 mod interrupt;
 mod line;
 mod list;
+mod live;
 mod map;
 mod merge;
 mod next_step;

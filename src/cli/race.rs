@@ -19,6 +19,7 @@ use super::deciding::{DecisionOptions, share};
 use super::form::Form;
 use super::gate::Gate;
 use super::habits;
+use super::live::LiveOptions;
 use super::report::samples_of;
 use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
@@ -180,6 +181,8 @@ pub(super) struct RaceArgs {
     /// Show no progress
     #[arg(short, long)]
     pub(super) quiet: bool,
+    #[command(flatten)]
+    live: LiveOptions,
     /// Keep raw samples beside the result, in a file that ends in .samples
     ///
     /// Without this they are kept only where --html or --format needs them.
@@ -344,6 +347,7 @@ fn staging(args: &RaceArgs, samples: bool) -> Result<Staging<'_>> {
     Ok(Staging {
         within: String::new(),
         progress: Choice::from(!args.quiet),
+        live: args.live.into(),
         intervals: intervals(args),
         samples: Choice::from(samples),
         secret_file: args.secret_file.as_deref(),

@@ -27,10 +27,22 @@ pub(super) struct Screen {
 enum Output {
     /// A terminal, with lines that are rewritten.
     Terminal(Rc<RefCell<Drawing>>),
+    /// A view that shows the lines in its own way.
+    #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "builds without it have no view"))]
+    View(Rc<dyn LinesView>),
     /// A file or a pipe, which takes only the lines that stay.
     Plain,
     /// No output.
     Nothing,
+}
+
+/// View of lines.
+pub(super) trait LinesView {
+    /// Replaces the lines.
+    fn show(&self, lines: &[String]);
+
+    /// Adds a line that stays.
+    fn above(&self, text: &str);
 }
 
 struct Drawing {
@@ -55,9 +67,15 @@ impl Screen {
         Screen { output: Output::Plain }
     }
 
+    /// Creates a screen whose lines a view shows.
+    #[cfg(feature = "live")]
+    pub(super) fn view(view: Rc<dyn LinesView>) -> Screen {
+        Screen { output: Output::View(view) }
+    }
+
     /// Returns true if the lines are rewritten, as on a terminal.
     pub(super) fn is_rewritten(&self) -> bool {
-        matches!(self.output, Output::Terminal(_))
+        matches!(self.output, Output::Terminal(_) | Output::View(_))
     }
 
     /// Creates a screen on the terminal behind standard error.
@@ -73,6 +91,9 @@ impl Screen {
 
     /// Replaces the lines; draws them unless the last drawing was less than [`PAUSE`] ago.
     pub(super) fn show(&self, lines: Vec<String>) {
+        if let Output::View(view) = &self.output {
+            return view.show(&lines);
+        }
         self.with(|drawing| {
             drawing.lines = lines;
             if drawing.at.is_none_or(|at| at.elapsed() >= drawing.pause) {
@@ -96,6 +117,9 @@ impl Screen {
         if matches!(self.output, Output::Plain) {
             // As below: output that fails is no reason to end a race.
             let _ = writeln!(io::stderr(), "{}", visible(text));
+        }
+        if let Output::View(view) = &self.output {
+            view.above(text);
         }
         self.with(|drawing| drawing.draw(&format!("{text}\x1b[K\n")));
     }

@@ -17,6 +17,7 @@ use crate::trial::control::remote::{Credentials, ServerWait};
 use crate::trial::lead::agents::Agents;
 use crate::trial::lead::live::LiveRow;
 
+use super::live::{LiveForm, LiveStage, LiveSubject};
 use super::progress::{Progress, RunningTrial};
 use super::screen::Screen;
 use super::{interrupt, secret};
@@ -27,6 +28,8 @@ pub(super) struct Staging<'a> {
     pub within: String,
     /// True if progress is shown on a terminal.
     pub progress: Choice,
+    /// Way in which the race is shown while it runs.
+    pub live: LiveForm,
     /// Place where each trial is shown while it runs, an interval at a time.
     pub intervals: Intervals,
     /// True if raw samples are kept beside the result.
@@ -92,13 +95,15 @@ pub(super) fn with_stage(
     let _lock = lock(file)?;
     let stop = interrupt::flag()?;
     report_full_files();
+    let live = LiveStage::start(staging.live, LiveSubject::Race);
     let screen = match (staging.progress, std::io::stderr().is_terminal()) {
-        (Choice::Yes, true) => Screen::stderr(),
+        (Choice::Yes, true) => live.screen().unwrap_or_else(Screen::stderr),
         (Choice::Yes, false) => Screen::plain(),
         (Choice::No, _) => Screen::none(),
     };
     let running = RunningTrial::default();
-    let mut progress = Progress::new(screen.clone()).within(&staging.within).noting(&running);
+    let progress = Progress::new(screen.clone()).within(&staging.within).noting(&running);
+    let mut progress = live.observer(progress);
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
@@ -106,8 +111,8 @@ pub(super) fn with_stage(
         if let Some(show) = staging.intervals.shown(&screen, &running) {
             simulation = simulation.on_interval(show);
         }
-        let stage = RaceContext::new(&mut simulation, &mut progress).at(&clock, SystemTime::now());
-        let mut stage = stage.stop(stop).save(file);
+        let stage = RaceContext::new(&mut simulation, &mut *progress).at(&clock, SystemTime::now());
+        let mut stage = stage.stop(stop).steering(live.steering()).save(file);
         if staging.samples == Choice::Yes {
             stage = stage.keep(&mut samples);
         }
@@ -120,8 +125,8 @@ pub(super) fn with_stage(
     if let Some(show) = staging.intervals.shown(&screen, &running) {
         agents = agents.on_interval(show);
     }
-    let stage = RaceContext::new(&mut agents, &mut progress).stop(stop).save(file);
-    let mut stage = stage.patience(staging.patience);
+    let stage = RaceContext::new(&mut agents, &mut *progress).stop(stop).save(file);
+    let mut stage = stage.steering(live.steering()).patience(staging.patience);
     if staging.samples == Choice::Yes {
         stage = stage.keep(&mut samples);
     }

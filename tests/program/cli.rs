@@ -329,6 +329,23 @@ fn ctrl_c_ends_a_race_cleanly() {
     assert!(saved.contains("\"status\": \"interrupted\""), "{said}");
 }
 
+#[test]
+fn a_live_race_without_a_terminal_writes_plain_lines_and_keeps_them_out_of_the_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let typed = ["race", "arq", "sim-datagram", "--path", "sim:delay=20ms,loss=1%", "--seed", "1"];
+    let more = ["-w", "ping:count=100", "--blocks", "8", "-o", "r.json", "--live", "--json"];
+    let output = deadheat(&[&typed[..], &more[..]].concat(), dir.path());
+    let said = words(&output.stderr);
+    assert!(said.contains("no live view here, since standard error is no terminal"), "{said}");
+    assert!(said.contains("Block 1 of ") && said.contains("Not a verdict: intervals"), "{said}");
+    assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said}");
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("nothing else is there");
+    for wrong in [&["--live", "-q"][..], &["--plain"]] {
+        let refused = deadheat(&[&["race", "tcp"], wrong].concat(), dir.path());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
 /// The names of the files in a folder.
 fn files(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap();

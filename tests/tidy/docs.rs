@@ -320,6 +320,8 @@ const SWITCHES: &[&str] = &[
     "--decided",
     "-J",
     "--json",
+    "--live",
+    "--plain",
 ];
 
 /// Stands for any file that a path names.

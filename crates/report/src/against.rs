@@ -139,7 +139,7 @@ impl Differing {
     /// Returns the properties in which `races` differ.
     pub(super) fn of<'a>(races: impl Iterator<Item = &'a Outcome>) -> Differing {
         let names: Vec<(String, String)> =
-            races.map(|race| (brief::path(race), work(race))).collect();
+            races.map(|race| (brief::place(race), work(race))).collect();
         let differ = |of: fn(&(String, String)) -> &String| {
             names.iter().any(|own| names.first().is_some_and(|first| of(own) != of(first)))
         };
@@ -154,7 +154,7 @@ impl Differing {
     pub(super) fn on(&self, race: &Outcome) -> String {
         let mut parts = Vec::new();
         if self.paths {
-            parts.push(brief::path(race));
+            parts.push(brief::place(race));
         }
         if self.works {
             parts.push(work(race));

@@ -193,7 +193,7 @@ fn rows(judged: &JudgedRace<'_>) -> Vec<CommentRow> {
     let mut rows: Vec<CommentRow> =
         claims(1).iter().map(|claim| row(race, claim, verdict_of(judged, claim))).collect();
     let row_without = |verdict: &str| CommentRow {
-        path: brief::path(race),
+        path: brief::place(race),
         work: against::work(race),
         contender: judged.label(1),
         metric: String::new(),
@@ -235,7 +235,7 @@ fn verdict_of(judged: &JudgedRace<'_>, claim: &AgainstClaim<'_>) -> &'static str
 fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str) -> CommentRow {
     let figure = |entrant: &Entrant| figure(race, entrant, claim.metric);
     CommentRow {
-        path: brief::path(race),
+        path: brief::place(race),
         work: against::work(race),
         contender: claim.contender.label.clone(),
         metric: claim.metric.label.clone(),

@@ -85,7 +85,7 @@ mod path;
 pub mod plot;
 mod resolution;
 mod results;
-mod spark;
+pub mod spark;
 pub mod studies;
 pub mod study;
 mod sweeps;
@@ -96,6 +96,7 @@ mod totals;
 mod way;
 pub mod words;
 
+pub use brief::place;
 pub use text::{columns, wrap};
 
 /// Formats in the order in which lists show them. The first is the default.

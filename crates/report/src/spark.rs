@@ -10,7 +10,7 @@ pub(super) const LEGEND: &str =
 /// Draws `values` in order as at most `most` bars: of more values, each bar is the median of its
 /// neighbours. Equal values are bars of one middle height. Values that are not finite are
 /// left out; without any value the line is empty.
-pub(super) fn line(values: &[f64], most: usize) -> String {
+pub fn line(values: &[f64], most: usize) -> String {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     let values = deadheat_engine::analysis::spread::resampled(&finite, most);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);

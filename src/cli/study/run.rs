@@ -16,6 +16,7 @@ use crate::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run
 
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;
+use super::super::live::LiveForm;
 use super::super::report::samples_of;
 use super::super::staging::{Choice, Intervals, Staging, with_stage};
 use super::super::{Verdict, pages, print, stdout_style};
@@ -184,6 +185,7 @@ fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outc
     let staging = Staging {
         within,
         progress: Choice::from(!args.quiet),
+        live: LiveForm::Progress,
         intervals: Intervals::Nowhere,
         samples: Choice::from(keeps),
         secret_file: None,

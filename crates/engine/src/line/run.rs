@@ -70,6 +70,15 @@ pub enum LineEvent<'a> {
         /// Most time left.
         left: Nanos,
     },
+    /// A round is complete, and saved.
+    Round {
+        /// All surveys so far.
+        outcome: &'a LineOutcome,
+        /// Number of the round, from 1.
+        round: u64,
+        /// Most time left.
+        left: Nanos,
+    },
     /// The next survey is waited for.
     Waiting {
         /// Time left until then.
@@ -222,6 +231,9 @@ impl Surveyor<'_, '_> {
             survey.figures = figures(&survey.trials);
             survey.took_ns = (now - began).0;
             save::save(&*self.outcome, self.task.file)?;
+            let left = end - now;
+            let done = LineEvent::Round { outcome: self.outcome, round: round + 1, left };
+            (self.context.on_event)(&done);
         }
         Ok(())
     }

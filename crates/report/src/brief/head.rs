@@ -14,7 +14,7 @@ pub(crate) fn subtitle(outcome: &Outcome) -> String {
     if let Some(subtitle) = imported::subtitle(outcome) {
         return subtitle;
     }
-    let mut place = path(outcome);
+    let mut place = place(outcome);
     if let Some(placement) = placement(outcome) {
         place.push_str(&format!(" {placement}"));
         if outcome.plan.idle.as_deref() == Some(Idle::Awake.name()) {
@@ -42,7 +42,7 @@ pub(crate) fn subtitle(outcome: &Outcome) -> String {
 }
 
 /// Returns the path of a race in words: `loopback`, `over delay=10ms`, `to host.example`.
-pub(crate) fn path(outcome: &Outcome) -> String {
+pub fn place(outcome: &Outcome) -> String {
     let spec = &outcome.path.spec;
     match outcome.path.kind {
         PathKind::Remote => format!("to {spec}"),

@@ -10,7 +10,8 @@ use super::{Colour, Style, answer, commands, content, explain, factors, terminal
 use deadheat_engine::result::outcome::Outcome;
 
 pub(super) use figures::claimed;
-pub(super) use head::{path, subtitle};
+pub use head::place;
+pub(super) use head::subtitle;
 pub(super) use trust::lines as trust;
 
 /// Maximum number of lines. With the line that names the saved file they fit on a screen of 25.
