@@ -89,7 +89,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT=target/release/deadheat scripts/live.sh
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
-dist: ## what a release has, in target/dist: static programs, .deb, .rpm, wheels, images, checksums (ARCHES="x86_64" for one)
+dist: ## what a release has, in target/dist: a static program, .deb, .rpm, wheel, image, checksums (ARCHES="x86_64 aarch64" for both)
 	scripts/need.sh cargo cc zig dpkg-deb rpmbuild xz file
 	scripts/dist/all.sh $(ARCHES)
 

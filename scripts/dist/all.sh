@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# all.sh [ARCH…]: builds the static programs (x86_64 and aarch64 unless named) and puts all that a release has into target/dist, with
-# SHA256SUMS. scripts/need.sh has what it takes.
+# all.sh [ARCH…]: builds the static programs (of x86_64 and aarch64 those named, or this host's) and puts all that a release has into
+# target/dist, with SHA256SUMS. scripts/need.sh has what it takes.
 set -euo pipefail
 # shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arches=("$@")
-[ $# != 0 ] || arches=(x86_64 aarch64)
+[ $# != 0 ] || arches=("$(uname -m)")
 # The program that runs here prints the manual of both.
 [[ " ${arches[*]} " = *" $(uname -m) "* ]] || fail "this host's own processor, $(uname -m), has to be among those named"
 
