@@ -63,6 +63,9 @@ const CHUNK: usize = 16 << 10;
 /// Bytes of the headers of a segment, as far as they are known here: IP, TCP and its time stamps.
 const SEGMENT_HEADERS: u64 = 40 + 20 + 12;
 
+/// Most bytes of data in a segment of a path of 1,500 bytes.
+const SEGMENT: u64 = 1_448;
+
 /// Longest wait between two looks at times.
 const LOOK: Nanos = Nanos::from_millis(250);
 
@@ -101,9 +104,11 @@ struct EchoConnection {
     peer: SocketAddr,
     /// Bytes that are not sent back yet.
     left: Vec<u8>,
+    /// Bytes of IP packets of these that are not charged yet: until then they do not go back.
+    owed: u64,
     since: Nanos,
     last: Nanos,
-    /// Time from which more may be read.
+    /// Time before which they are not charged.
     from: Nanos,
     is_ended: bool,
 }
@@ -127,7 +132,7 @@ impl OpenResponder for OpenEcho {
             let fds = fds.into_iter().chain(connections);
             let fds = fds.map(|fd| fd.map_or((None, 0), |(fd, events)| (Some(fd), events)));
             // An idle port has no timer that could disturb a measurement.
-            let timeout = (!self.connections.is_empty()).then_some(LOOK);
+            let timeout = self.connections.iter().map(|one| one.until_look(now)).min();
             let is_ready =
                 ready(fds, timeout).map_err(|e| Error::setup("wait for echo clients", e))?;
             if is_ready[0] {
@@ -198,25 +203,32 @@ impl OpenEcho {
                 stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
             if own < MOST_OF_ONE && is_set_up {
                 host.greet(peer, "a connection");
-                let left = Vec::new();
-                let (since, last, from) = (now, now, now);
-                let is_ended = false;
-                let one = EchoConnection { stream, peer, left, since, last, from, is_ended };
-                self.connections.push(one);
+                self.connections.push(EchoConnection::new(stream, peer, now));
             }
         }
     }
 }
 
 impl EchoConnection {
+    fn new(stream: TcpStream, peer: SocketAddr, now: Nanos) -> EchoConnection {
+        let (since, last, from) = (now, now, now);
+        let left = Vec::new();
+        EchoConnection { stream, peer, left, owed: 0, since, last, from, is_ended: false }
+    }
+
     /// Returns the descriptor with the event that it waits for, if it waits for one.
     fn awaits(&self, now: Nanos) -> Option<(BorrowedFd<'_>, libc::c_short)> {
         let events = match self.left.is_empty() {
+            true => libc::POLLIN,
+            false if self.owed > 0 && now < self.from => return None,
             false => libc::POLLOUT,
-            true if now >= self.from => libc::POLLIN,
-            true => return None,
         };
         Some((self.stream.as_fd(), events))
+    }
+
+    /// Returns the time until its next look at times.
+    fn until_look(&self, now: Nanos) -> Nanos {
+        if self.owed > 0 { (self.from - now).min(LOOK) } else { LOOK }
     }
 
     fn step(&mut self, is_ready: bool, host: &dyn ResponderHost, now: Nanos, buffer: &mut [u8]) {
@@ -229,16 +241,19 @@ impl EchoConnection {
                 Ok(len) => {
                     self.last = now;
                     self.left.extend_from_slice(&buffer[..len]);
-                    let bytes = len as u64 + SEGMENT_HEADERS;
-                    match host.beside(self.peer.ip(), [bytes; 2]) {
-                        Ok(()) => {}
-                        // It goes back all the same, and nothing more is read before its time.
-                        Err(Some(wait)) => self.from = now + wait,
-                        Err(None) => self.is_ended = true,
-                    }
+                    // One read may take many segments.
+                    let len = len as u64;
+                    self.owed = len + len.div_ceil(SEGMENT) * SEGMENT_HEADERS;
                 }
                 Err(e) if is_passing(&e) => {}
                 Err(_) => return self.is_ended = true,
+            }
+        }
+        if self.owed > 0 {
+            match host.beside(self.peer.ip(), [self.owed; 2]) {
+                Ok(()) => self.owed = 0,
+                Err(Some(wait)) => return self.from = now + wait,
+                Err(None) => return self.is_ended = true,
             }
         }
         match (&self.stream).write(&self.left) {
@@ -297,6 +312,28 @@ mod tests {
         }
         assert!(!answered(&mut echo, 60_000) && !answered(&mut echo, 60_900));
         assert!(answered(&mut echo, 61_900), "it was silent for a second");
+    }
+
+    #[test]
+    fn bytes_of_a_connection_go_back_once_they_are_charged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let (host, now) = (TestHost::new(), Nanos::from_secs(5));
+        host.exchanges.store(0, Ordering::Relaxed);
+        let mut echo = EchoConnection::new(stream, peer, now);
+        near.write_all(&[7; 3_000]).unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        echo.step(true, &host, now, &mut buffer);
+        assert_eq!((echo.left.len(), echo.awaits(now).is_some()), (3_000, false));
+        assert_eq!(*host.charged.lock().unwrap(), [0, 0]);
+        host.exchanges.store(1, Ordering::Relaxed);
+        let later = now + Nanos::from_secs(1);
+        assert!(echo.awaits(later).is_some());
+        echo.step(true, &host, later, &mut buffer);
+        assert!(echo.left.is_empty());
+        assert_eq!(*host.charged.lock().unwrap(), [3_000 + 3 * SEGMENT_HEADERS; 2]);
+        near.read_exact(&mut [0; 3_000]).unwrap();
     }
 
     #[test]

@@ -95,7 +95,11 @@ impl<'h> PerfServer<'h> {
         let event = self.endpoint.handle(now, arrived.peer, local, None, data, &mut self.scratch);
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some(test) = self.connections.iter_mut().find(|test| test.handle == handle) {
+                // A packet with the numbers of a connection may have a forged source, to which no data must go.
+                let is_its = |test: &&mut PerfConnection<'_>| {
+                    test.handle == handle && test.way.peer == arrived.peer
+                };
+                if let Some(test) = self.connections.iter_mut().find(is_its) {
                     test.way = *arrived;
                     test.uncharged[1] += arrived.packet(bytes.len());
                     test.connection.handle_event(event);

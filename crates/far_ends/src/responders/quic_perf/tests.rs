@@ -220,6 +220,26 @@ fn an_answer_without_an_end_stops_when_the_client_stops_it() {
 }
 
 #[test]
+fn data_goes_to_the_address_that_was_proved_whatever_source_a_packet_names() {
+    let (host, setup) = (TestHost::new(), PerfSetup::fresh().unwrap());
+    let (mut client, mut server, at) = opened(&host, &setup);
+    client.ask(Dir::Bi, 0, 1_000_000);
+    let (mut datagram, mut to) = (Vec::new(), Vec::new());
+    let now = client.instant(at);
+    while let Some(sent) = client.connection.poll_transmit(now, 1, &mut datagram) {
+        let other = ([203, 0, 113, 9], 53).into();
+        for peer in [address(4000), other] {
+            let from = Arrived { peer, ..arrived(sent.size) };
+            let mut send = |_: &[u8], way: &Arrived| to.push(way.peer);
+            server.handle(at, &from, &datagram[..sent.size], &mut send);
+        }
+        datagram.clear();
+    }
+    server.turn(at, &mut |_, way| to.push(way.peer));
+    assert!(to.len() > 5 && to.iter().all(|peer| *peer == address(4000)), "{to:?}");
+}
+
+#[test]
 fn a_client_beyond_the_limits_of_a_test_is_told_so_and_loses_its_turn() {
     let small = TestLimits { bytes: 200_000, ..crate::responders::testing::WIDE };
     let short = TestLimits { duration: Nanos::from_secs(2), ..crate::responders::testing::WIDE };
