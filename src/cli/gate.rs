@@ -157,28 +157,27 @@ pub(super) enum GateJudgement<'a> {
 impl GateJudgement<'_> {
     /// Prints to standard error whether any contender got worse.
     pub(super) fn print(&self) {
-        let lines = match self {
+        for line in self.lines() {
+            tell!("gate: {line}");
+        }
+    }
+
+    /// Returns its sentences.
+    fn lines(&self) -> Vec<String> {
+        match self {
             GateJudgement::Runs { judgement, baseline } => compare::judged(judgement, baseline),
             GateJudgement::First(judgement) => against::judged(judgement),
-        };
-        for line in lines {
-            tell!("gate: {line}");
         }
     }
 
     /// Returns the judgement as a section of a report in `format`, if that is Markdown and does not say it itself.
     pub(super) fn beside(&self, format: &str) -> Option<String> {
-        let is_comment = format == comment::ID;
-        let is_markdown = is_comment || format == markdown::ID;
-        match self {
-            GateJudgement::Runs { judgement, baseline } if is_markdown => {
-                Some(compare::judged_in_markdown(judgement, baseline))
-            }
-            GateJudgement::First(judgement) if is_markdown && !is_comment => {
-                Some(compare::gate_in_markdown(against::judged(judgement)))
-            }
-            GateJudgement::Runs { .. } | GateJudgement::First(_) => None,
-        }
+        let is_beside = match self {
+            GateJudgement::Runs { .. } => [comment::ID, markdown::ID].contains(&format),
+            // A comment is this judgement.
+            GateJudgement::First(_) => format == markdown::ID,
+        };
+        is_beside.then(|| compare::gate_in_markdown(self.lines()))
     }
 
     /// Returns true if a contender is worse.

@@ -64,7 +64,8 @@ pub(super) fn run(args: ReportArgs) -> Result<Verdict> {
     shown(&args, report)?;
     let Some(_) = &args.gate else { return Ok(Verdict::Fine) };
     let runs = Runs::read(&args.files)?;
-    judged(&runs)
+    first::check_saved(&runs.races())?;
+    Ok(judged(FirstJudgement::of(&runs.races())))
 }
 
 /// Writes a comment on all results that are named, in files or folders.
@@ -73,19 +74,18 @@ fn comment_on(args: &ReportArgs) -> Result<Verdict> {
     first::check_saved(&runs.races())?;
     let judgement = FirstJudgement::of(&runs.races());
     deliver(comment::render(&judgement).as_bytes(), args.output.as_deref())?;
-    if args.gate.is_some() { judged(&runs) } else { Ok(Verdict::Fine) }
+    Ok(if args.gate.is_some() { judged(judgement) } else { Verdict::Fine })
 }
 
 /// Prints the judgement of a gate on saved races, and returns the verdict for its exit code.
-fn judged(runs: &Runs) -> Result<Verdict> {
-    first::check_saved(&runs.races())?;
-    let judgement = GateJudgement::First(FirstJudgement::of(&runs.races()));
+fn judged(judgement: FirstJudgement<'_>) -> Verdict {
+    let judgement = GateJudgement::First(judgement);
     judgement.print();
-    Ok(match (judgement.is_worse(), judgement.is_doubtful()) {
+    match (judgement.is_worse(), judgement.is_doubtful()) {
         (true, _) => Verdict::Worse,
         (false, true) => Verdict::Doubtful,
         (false, false) => Verdict::Fine,
-    })
+    }
 }
 
 /// Writes a result in any format but that of comments.

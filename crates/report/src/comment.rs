@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::against::{self, Differing, comparison};
 use crate::content::entrant;
 use crate::document::{Cell, Column, Section, Table, Tone};
+use crate::html::markup;
 use crate::markdown::{escape, render_section, render_table};
 use crate::results::Bound;
 use crate::{Report, ReportInput, Style, brief, commands, evidence, words};
@@ -352,9 +353,12 @@ fn evidence_of(race: &Outcome) -> String {
     parts.join("\n\n")
 }
 
-/// Folds text below a line that opens it. GitHub renders Markdown in it after an empty line.
+/// Folds text below a line that opens it. That line is HTML, in which no backslash escapes anything; GitHub renders Markdown
+/// after an empty line.
 fn fold(summary: &str, text: &str) -> String {
-    format!("<details><summary>{}</summary>\n\n{text}\n\n</details>", escape(summary))
+    let summary = markup::escape(summary).replace("&#39;", "'");
+    let summary = summary.replace('#', "#&#8203;").replace('@', "@&#8203;");
+    format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
 }
 
 #[cfg(test)]
@@ -384,5 +388,16 @@ mod tests {
         assert!(text.contains(changed), "{text}");
         assert!(!text.contains("file key.pem"), "{text}");
         assert!(text.starts_with("<!-- deadheat verdict=doubtful -->\n"), "{text}");
+    }
+
+    #[test]
+    fn labels_are_text_that_calls_nobody() {
+        let mut race = testing::outcome(2);
+        race.contenders[1].label = "@team|<b>_`".into();
+        race.contenders[1].spec = "@team".into();
+        let text = render(&FirstJudgement::of(&[&race]));
+        assert!(text.contains("on @&#8203;team\\|&lt;b&gt;\\_\\`"), "{text}");
+        assert!(!text.replace("@&#8203;", "").contains('@'), "{text}");
+        assert!(fold("a_b @c #7 <d>", "").contains(">a_b @&#8203;c #&#8203;7 &lt;d&gt;<"));
     }
 }

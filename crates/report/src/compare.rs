@@ -186,11 +186,6 @@ fn promise(comparison: &Comparison) -> Option<String> {
     })
 }
 
-/// Returns the same sentences as a section of a Markdown report, with a newline at its end.
-pub fn judged_in_markdown(judgement: &Judgement, baseline: &str) -> String {
-    gate_in_markdown(judged(judgement, baseline))
-}
-
 /// Returns the sentences of a gate as a section of a Markdown report, with a newline at its end.
 pub fn gate_in_markdown(lines: Vec<String>) -> String {
     let lines = lines.into_iter();

@@ -116,8 +116,13 @@ pub(super) fn escape(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            '@' => escaped.push_str("&#64;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '!' | '$' => {
+            // GitHub looks for names of people and numbers of issues once it has decoded references and escapes; a space
+            // without width behind the sign hides them.
+            '@' | '#' => {
+                escaped.push(c);
+                escaped.push_str("&#8203;");
+            }
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '!' | '$' => {
                 escaped.push('\\');
                 escaped.push(c);
             }
@@ -135,7 +140,7 @@ mod tests {
     fn what_a_file_says_stays_text() {
         assert_eq!(
             escape("<b>|a|</b> `x` [l](u) *s*\n# @all"),
-            "&lt;b&gt;\\|a\\|&lt;/b&gt; \\`x\\` \\[l\\](u) \\*s\\*\\\\n\\# &#64;all"
+            "&lt;b&gt;\\|a\\|&lt;/b&gt; \\`x\\` \\[l\\](u) \\*s\\*\\\\n#&#8203; @&#8203;all"
         );
     }
 

@@ -64,7 +64,7 @@ impl Markup {
 
 /// Escapes `text` for an element and for a quoted attribute: characters that hide or move are
 /// written out, and everything that HTML would read as markup is a character reference.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in visible(text).chars() {
         match c {

@@ -26,7 +26,7 @@ mod blocks;
 mod figure;
 mod glossary;
 mod index;
-mod markup;
+pub(super) mod markup;
 mod opening;
 mod part;
 mod shell;
