@@ -70,12 +70,13 @@ impl FigureText {
 /// # Errors
 /// [`Error::Usage`] with the correct form.
 pub(super) fn own_file(typed: &str) -> Result<String> {
-    match typed.is_empty() || typed.starts_with('/') || typed.split('/').any(|part| part == "..") {
+    let name = typed.strip_prefix("{dir}/").unwrap_or(typed);
+    match name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
         true => Err(Error::usage(format!(
             "`{typed}` is no file in the folder of the command; write its name without a / in front, as the command writes it \
              to {{dir}}"
         ))),
-        false => Ok(typed.strip_prefix("{dir}/").unwrap_or(typed).to_owned()),
+        false => Ok(name.to_owned()),
     }
 }
 
@@ -226,14 +227,18 @@ fn matched(regex: &str, group: &str, text: &[u8]) -> Result<f64> {
     })
 }
 
-/// Reads a number as programs print it: 1234, 12.5, 1e9; thousands may have commas.
+/// Reads a number as programs print it: 1234, 12.5, 1e9; thousands may have commas. A comma anywhere else is refused: 12,5
+/// is a decimal fraction in some languages.
 fn number(printed: &str) -> Option<f64> {
     let plain = printed.trim();
-    plain
-        .parse()
-        .ok()
-        .or_else(|| plain.replace(',', "").parse().ok())
-        .filter(|number: &f64| number.is_finite())
+    let (whole, rest) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
+    let mut groups = whole.trim_start_matches(['+', '-']).split(',');
+    let is_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let is_first = |first: &str| (1..=3).contains(&first.len()) && is_digits(first);
+    let has_thousands = groups.next().is_some_and(is_first)
+        && groups.all(|group| group.len() == 3 && is_digits(group));
+    let plain = if has_thousands { whole.replace(',', "") + rest } else { plain.to_owned() };
+    plain.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// Returns the beginning of a text for messages.
@@ -297,6 +302,14 @@ mod tests {
         let said = read(&of(r"(?<rate>\d+) Gbit/s"), text).unwrap_err();
         assert!(said.contains("matches nothing there; it begins with \"connected"), "{said}");
         assert!(read(&of(r"^(?<rate>conn\w+)"), text).unwrap_err().contains("not a number"));
+        let all = of(r"(?<rate>\S+)");
+        for (printed, value) in [("1,234,567.5", 1_234_567.5), ("-1,000", -1e3), ("1e9", 1e9)] {
+            assert_eq!(read(&all, printed), Ok(value));
+        }
+        // A decimal fraction in other languages, which must not become ten times as much.
+        for printed in ["12,5", "1,23", "1,2345", "1.5,000", ",500", "inf"] {
+            assert!(read(&all, printed).unwrap_err().contains("not a number"), "{printed}");
+        }
         assert!(read(&of(r"(?<rate>\d+)"), "").unwrap_err().contains("it is empty"));
     }
 
@@ -306,7 +319,9 @@ mod tests {
         assert!(said("([0-9]+)").contains("(?<rate>…)"));
         assert!(said("(?<a>x)(?<b>y)").contains("none called `rate`"));
         assert!(said("(?<rate>").contains("no regular expression"));
-        assert!(FigureText::parse("../x").is_err() && FigureText::parse("/etc/x").is_err());
+        for elsewhere in ["../x", "/etc/x", "{dir}//etc/x", "{dir}/", "a/../../x"] {
+            assert!(FigureText::parse(elsewhere).is_err(), "{elsewhere}");
+        }
         assert_eq!(FigureText::parse("{dir}/a.json").unwrap(), FigureText::File("a.json".into()));
     }
 }
