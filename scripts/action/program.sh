@@ -11,8 +11,10 @@ digest="${DEADHEAT_DIGEST:-}"
 mkdir -p "$work/bin"
 
 if [ -n "$url" ]; then
-  digest="${digest#sha256:}"
-  if ! [[ "$digest" =~ ^[0-9a-f]{64}$ ]]; then
+  # Alone, or as sha256sum and release pages print it: in capitals, with a name beside it, below a line of words.
+  if [[ "${digest,,}" =~ (^|[^0-9a-z])([0-9a-f]{64})($|[^0-9a-z]) ]]; then
+    digest="${BASH_REMATCH[2]}"
+  else
     echo "program.sh: an address takes a digest, 64 hexadecimal digits of SHA-256 (input: digest)" >&2
     exit 2
   fi
@@ -25,7 +27,18 @@ if [ -n "$url" ]; then
     exit 1
   fi
   case "$url" in
-  *.tar.gz | *.tgz) tar -xzf "$fetched" -C "$work/bin" --no-same-owner --transform 's,.*/,,' --wildcards '*deadheat' ;;
+  *.tar.gz | *.tgz)
+    rm -rf "${work:?}/unpacked"
+    mkdir "$work/unpacked"
+    tar -xzf "$fetched" -C "$work/unpacked" --no-same-owner
+    # A file of completions may have the same name, and is no program.
+    program="$(find "$work/unpacked" -type f -name deadheat -perm -u=x -print -quit)"
+    if [ -z "$program" ]; then
+      echo "program.sh: $url has no program called deadheat in it" >&2
+      exit 1
+    fi
+    mv "$program" "$work/bin/deadheat"
+    ;;
   *) mv "$fetched" "$work/bin/deadheat" ;;
   esac
   chmod +x "$work/bin/deadheat"

@@ -16,7 +16,8 @@ while IFS= read -r path; do
   path="${path#"${path%%[![:space:]]*}"}"
   path="${path%"${path##*[![:space:]]}"}"
   [ -z "$path" ] || paths+=("$path")
-done <<<"${DEADHEAT_PATHS:-loopback}"
+done <<<"${DEADHEAT_PATHS:-}"
+[ "${#paths[@]}" -gt 0 ] || paths=(loopback)
 beside=()
 read -r -a beside <<<"${DEADHEAT_BESIDE:-}"
 if ! [[ "$minutes" =~ ^[1-9][0-9]{0,3}$ ]]; then
