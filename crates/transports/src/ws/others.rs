@@ -35,6 +35,9 @@ type Below = LowerStream<<TlsFlavour as Flavour>::Channel>;
 /// the driver waits for it.
 const CONFIRMS_WITHIN: Nanos = Nanos::from_millis(2_500);
 
+/// Fault of a far end that closes the connection during an upload.
+const CLOSED_AMID: &str = "it closed the connection while data was sent to it";
+
 /// Byte that fills messages.
 const FILL: u8 = 0xa5;
 
@@ -55,7 +58,7 @@ pub(super) fn open(
         is_sender: terms.way == DataWay::Out,
         terms,
         given: 0,
-        message: Vec::new(),
+        fill: Bytes::new(),
         has_backlog: false,
         may_hold: true,
         closing: WsClosing::NotYet,
@@ -99,7 +102,8 @@ struct OthersWsConn {
     is_sender: bool,
     /// Bytes of data that were sent.
     given: u64,
-    message: Vec<u8>,
+    /// Data of messages, as long as the longest so far.
+    fill: Bytes,
     /// True if frames wait for room.
     has_backlog: bool,
     /// True if messages may have arrived that no descriptor shows.
@@ -167,10 +171,9 @@ impl OthersWsConn {
                 Ok(())
             }
             Err(WsError::ConnectionClosed | WsError::AlreadyClosed) => Ok(()),
-            Err(WsError::Protocol(ProtocolError::SendAfterClosing)) => Err(self.broken(
-                io::ErrorKind::BrokenPipe,
-                "it closed the connection while data was sent to it",
-            )),
+            Err(WsError::Protocol(ProtocolError::SendAfterClosing)) => {
+                Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID))
+            }
             Err(e) => Err(self.named(failed(e))),
         }
     }
@@ -225,8 +228,15 @@ impl OthersWsConn {
 
     /// Sends a Close frame, once.
     fn close(&mut self) -> io::Result<()> {
-        if self.closing != WsClosing::NotYet || self.is_over {
+        if self.closing != WsClosing::NotYet {
             return Ok(());
+        }
+        if self.is_over {
+            // Without an answer to a Close frame nobody confirms what was sent.
+            return match self.is_sender {
+                true => Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID)),
+                false => Ok(()),
+            };
         }
         self.closing = WsClosing::Sent(None, None);
         let closed = self.socket()?.close(None);
@@ -290,6 +300,10 @@ impl Conn for OthersWsConn {
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
         self.take(Patience::None, &mut |_| {})?;
+        // The library takes messages after the end without an error, and sends none.
+        if self.is_over {
+            return Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID));
+        }
         if self.has_backlog && !self.send_waiting(Patience::Block)? {
             return Ok(Progress::Idle);
         }
@@ -297,8 +311,10 @@ impl Conn for OthersWsConn {
         while source.budget() > 0 && !self.has_backlog {
             // A message is never cut, so the last one may exceed the budget.
             let len = self.terms.application.next_len(self.given);
-            self.message.resize(len, FILL);
-            let message = Message::Binary(Bytes::copy_from_slice(&self.message));
+            if self.fill.len() < len {
+                self.fill = vec![FILL; len].into();
+            }
+            let message = Message::Binary(self.fill.slice(..len));
             let written = self.socket()?.write(message);
             self.sent(written)?;
             self.given += len as u64;
