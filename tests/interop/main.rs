@@ -33,6 +33,8 @@ mod other;
 mod ours;
 #[path = "../common/pem.rs"]
 mod pem;
+#[path = "../common/python.rs"]
+mod python;
 mod quic;
 #[cfg(feature = "quic-quiche")]
 mod quiche;

@@ -4,30 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Debian's, which has Debian's modules.
-pub(crate) const PYTHON: &str = "/usr/bin/python3";
-
-/// The one with modules that no package of this system has; scripts/need.sh makes it.
-const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/python3");
-
-/// Says that a test is skipped for want of what `package` holds.
-pub(crate) fn skipped(package: &str) {
-    println!("skipped: `{package}` is not installed (make test installs it)");
-}
-
-/// The Python that has the module, or `None` and why the test is skipped.
-pub(crate) fn python_with(module: &str) -> Option<&'static str> {
-    let imports = |python: &&str| {
-        let mut command = Command::new(python);
-        command.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let found = [PYTHON, PEERS].into_iter().find(imports);
-    if found.is_none() {
-        skipped(&format!("python3-{module}"));
-    }
-    found
-}
+pub(crate) use crate::python::{PYTHON, python_with, skipped};
 
 /// Returns whether the command is there; where it is not, says that the test is skipped.
 pub(crate) fn has(command: &str, package: &str) -> bool {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::path::{DEADHEAT, can};
+use crate::runs_all;
 
 /// Longer than anything here takes; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -131,10 +132,6 @@ fn check_cell(port: &str, args: &[&str], streams: usize) {
 }
 
 /// The whole matrix takes half a minute: `make soak`.
-fn all_cells() -> bool {
-    std::env::var_os("DEADHEAT_ALL_CELLS").is_some()
-}
-
 #[test]
 fn iperf3s_client_measures_in_each_direction_over_both_protocols() {
     if !can("loopback", &["iperf3"]) {
@@ -142,7 +139,7 @@ fn iperf3s_client_measures_in_each_direction_over_both_protocols() {
     }
     let serving = Serving::start(&["--iperf3=0"]);
     let port = serving.port("iperf3 clients");
-    if !all_cells() {
+    if !runs_all() {
         check_cell(&port, &["-n", "1M", "--get-server-output"], 1);
         // By time: a few bytes may be over before each stream has had some.
         check_cell(&port, &["-t", "1", "-P", "4", "-R"], 4);

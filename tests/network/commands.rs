@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::net::{check_schema, outcome};
 use crate::path::{DEADHEAT, can};
+use crate::runs_all;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/network/pair.py");
 
@@ -303,7 +304,7 @@ fn what_commands_do_wrong_is_named_with_file_and_line_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // The rest with `make soak`.
-    let most = if std::env::var_os("DEADHEAT_ALL_CELLS").is_some() { WRONG.len() } else { 4 };
+    let most = if runs_all() { WRONG.len() } else { 4 };
     for (server, client, more, expected) in &WRONG[..most] {
         write(folder, "pair.toml", server, client, more);
         let work = if more.contains("figure") { "command:bytes=10kB" } else { "bulk:bytes=10kB" };

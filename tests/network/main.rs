@@ -18,6 +18,8 @@ mod path;
 #[allow(clippy::unwrap_used)] // A test fails by panicking.
 #[path = "../common/pem.rs"]
 mod pem;
+#[path = "../common/python.rs"]
+mod python;
 mod quicperf;
 mod remote;
 #[path = "../common/remote_cells.rs"]
@@ -26,3 +28,8 @@ mod spread;
 mod uml;
 mod ways;
 mod web;
+
+/// True if every case runs, as in `make soak`; otherwise one of each kind does.
+fn runs_all() -> bool {
+    std::env::var_os("DEADHEAT_ALL_CELLS").is_some()
+}

@@ -10,7 +10,9 @@ use serde_json::Value;
 use crate::net::outcome;
 use crate::others::{race, says_so, trials};
 use crate::path::{DEADHEAT, can};
-use crate::quicperf::{python_with, runs_all, write_certificate};
+use crate::python::python_with;
+use crate::quicperf::write_certificate;
+use crate::runs_all;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/peer_ndt7.py");
 

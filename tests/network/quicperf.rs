@@ -1,6 +1,5 @@
 //! Races to servers of QUIC perf, across an emulated path: aioquic's, which a few lines make one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
-#![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,26 +15,8 @@ use crate::net::outcome;
 use crate::others::{race, says_so, trials};
 use crate::path::{DEADHEAT, can};
 use crate::pem::pem;
-
-/// The Python that has the module, Debian's or the one that scripts/need.sh makes; `None` and why the test is skipped.
-pub(crate) fn python_with(module: &str) -> Option<&'static str> {
-    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/python3");
-    let imports = |python: &&str| {
-        let mut command = Command::new(python);
-        command.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let found = ["/usr/bin/python3", own].into_iter().find(imports);
-    if found.is_none() {
-        println!("skipped: `python3-{module}` is not installed (make test installs it)");
-    }
-    found
-}
-
-/// True if every case runs, as in `make soak`: each is a race of a second or two.
-pub(crate) fn runs_all() -> bool {
-    std::env::var_os("DEADHEAT_ALL_CELLS").is_some()
-}
+use crate::python::python_with;
+use crate::runs_all;
 
 /// Runs a race of QUIC to aioquic's perf server, whose certificate and key are in `dir`.
 fn race_to_perf(python: &str, args: &[&str], dir: &Path) -> Value {

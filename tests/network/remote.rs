@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::net::{check_schema, outcome};
 use crate::path::{DEADHEAT, can};
 use crate::remote_cells::{RemoteCell, cell, contenders, works};
+use crate::runs_all;
 
 /// Runs `deadheat serve` on the far host of a path, and `deadheat race` with these arguments to it on the near host;
 /// returns the saved race.
@@ -155,7 +156,7 @@ fn cells_of_the_table_run_as_it_says() {
     if !can("tun", &[]) {
         return;
     }
-    let all = std::env::var_os("DEADHEAT_ALL_CELLS").is_some();
+    let all = runs_all();
     let contenders: Vec<String> = contenders().into_iter().filter(|one| works_here(one)).collect();
     let dir = tempfile::tempdir().unwrap();
     let also = if works_here("udplite") { "serve -q --also udplite" } else { "serve -q" };

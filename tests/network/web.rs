@@ -1,11 +1,10 @@
 //! Races at a web server across an emulated path: HTTP/1.1 over TLS and HTTP/3 over QUIC, by Python and aioquic; HTTP/2 over
 //! TLS, by Debian's nginx.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
-#![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
@@ -13,28 +12,15 @@ use serde_json::Value;
 use crate::net::{check_schema, outcome};
 use crate::path::{DEADHEAT, can};
 use crate::pem::pem;
+use crate::python::python_with;
+use crate::runs_all;
 
 /// Path with a delay and a loss each way.
 const PATH: &str = "delay=5ms,loss=1%";
 
-/// The Python that has aioquic, if one has; scripts/need.sh installs it.
-fn python() -> Option<&'static str> {
-    let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/python3");
-    let has = |python: &&str| {
-        let mut command = Command::new(python);
-        command.args(["-c", "import aioquic"]).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let found = ["/usr/bin/python3", peers].into_iter().find(has);
-    if found.is_none() {
-        println!("skipped: `python3-aioquic` is not installed (make test installs it)");
-    }
-    found
-}
-
 /// Runs a race at the web server on the far host of a path, `only` with HTTP/3 or without it.
 fn visit(only: &str, args: &[&str], dir: &Path) -> Option<Output> {
-    let python = python().filter(|_| can("tun", &[]))?;
+    let python = python_with("aioquic").filter(|_| can("tun", &[]))?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/network/web.py");
     let server = format!("{python} -B {script} certificate.pem key.pem {only}");
     Some(visit_server(&server, args, dir))
@@ -120,7 +106,7 @@ fn documents_are_asked_for_at_a_rate_and_one_that_changes_is_found() {
 /// Costs some 15 s, so that `make soak` alone runs it.
 #[test]
 fn downloads_resumption_and_a_site_without_http_3() {
-    if std::env::var_os("DEADHEAT_ALL_CELLS").is_none() {
+    if !runs_all() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use exchange::{Exchange, Use};
 use request::Request;
 
 use crate::contract::{Direction, PeerKind};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::transport::application::ApplicationTerms;
 use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial};
 use crate::transport::plain::{PlainProtocol, PlainTransport};
@@ -76,15 +76,6 @@ impl FarEnd for Https {
 
     fn remarks(&self, seen: &[SeenTrial<'_>]) -> Vec<FarEndRemark> {
         remarks::of(seen)
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        Err(Error::usage(format!("{} at {} without a URL (a defect)", inside.protocol(), dial.to)))
     }
 
     fn dial_at(

@@ -68,15 +68,6 @@ impl FarEnd for QuicPerf {
         &INFO
     }
 
-    fn dial(
-        &self,
-        _inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        Err(Error::usage(format!("{} at {} is dialled by its name", INFO.label, dial.to)))
-    }
-
     fn dial_at(
         &self,
         inside: &dyn PlainTransport,

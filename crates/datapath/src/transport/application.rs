@@ -18,13 +18,21 @@ pub trait Application: Send {
     ///
     /// # Errors
     /// The reason why it cannot run over that protocol.
-    fn begin(&mut self, protocol: Option<&[u8]>, streams: &mut dyn Streams) -> Result<(), String>;
+    fn begin(
+        &mut self,
+        _protocol: Option<&[u8]>,
+        _streams: &mut dyn Streams,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Takes a message of the work, which asks for an answer; returns false if there is no room for it now.
     ///
     /// # Errors
     /// The reason why no more can be asked on this connection.
-    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String>;
+    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
+        Err("a flow of bulk data asks nothing".to_owned())
+    }
 
     /// Reads arrived bytes of the streams, and hands over messages of the work, or the bytes of bulk data.
     ///
@@ -88,7 +96,9 @@ pub trait Application: Send {
     fn has_ended(&self) -> bool;
 
     /// Returns the facts that are known of the far end, as options in effect.
-    fn effective(&self) -> Effective;
+    fn effective(&self) -> Effective {
+        Effective::default()
+    }
 }
 
 /// Streams of a connection, by their numbers. A byte stream is a connection with the one stream 0, which is open already.

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, Result};
+
 /// Piece of a word.
 pub(super) enum Piece<'a> {
     /// Text as it is.
@@ -66,5 +68,21 @@ pub fn found(program: &str) -> Option<PathBuf> {
     match program.contains('/') {
         true => Some(PathBuf::from(program)).filter(|path| runs(path)),
         false => std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| runs(path)),
+    }
+}
+
+/// Checks that this host has a program; `place` is where it is named, for the message.
+///
+/// # Errors
+/// [`Error::Unsupported`] with the remedy.
+pub(super) fn check_program(program: &str, place: impl FnOnce() -> String) -> Result<()> {
+    match found(program) {
+        Some(_) => Ok(()),
+        None => Err(Error::unsupported(
+            place(),
+            format!(
+                "there is no program `{program}` on this host; install it, or write its whole path"
+            ),
+        )),
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::command_line::{Piece, found, pieces, words};
+use super::command_line::{Piece, check_program, pieces, words};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
 use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
@@ -156,16 +156,7 @@ impl Command {
 
     /// Checks that this host has its program.
     fn check(&self) -> Result<()> {
-        match found(self.program()) {
-            Some(_) => Ok(()),
-            None => Err(Error::unsupported(
-                format!("{ID}: `{}`", self.typed),
-                format!(
-                    "there is no program `{}` on this host; install it, or write its whole path",
-                    self.program()
-                ),
-            )),
-        }
+        check_program(self.program(), || format!("{ID}: `{}`", self.typed))
     }
 }
 

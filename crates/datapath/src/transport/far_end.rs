@@ -80,16 +80,20 @@ pub trait FarEnd: Send + Sync {
         None
     }
 
-    /// Opens a connection of `inside` to it.
+    /// Opens a connection of `inside` to it. A far end that needs its name or a path has [`FarEnd::dial_at`] in its place.
     ///
     /// # Errors
     /// As [`Transport::dial`].
     fn dial(
         &self,
-        inside: &dyn PlainTransport,
+        _inside: &dyn PlainTransport,
         dial: &Dial<'_>,
-        task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>>;
+        _task: &TaskInfo,
+    ) -> Result<Box<dyn Conn>> {
+        let what =
+            format!("{} at {} is dialled by its name (a defect)", self.info().label, dial.to);
+        Err(Error::usage(what))
+    }
 
     /// Returns true if a path may follow its host, as of a document: `NAME://HOST[:PORT]/PATH`.
     fn takes_path(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Causes of notices, on which their advice depends.
 
+use crate::contract::Side;
+
 /// Place of the two ends, on which advice about two regimes depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndPlacement {
@@ -44,34 +46,21 @@ pub enum CensoredFate {
     Lost,
 }
 
-/// End of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionEnd {
-    /// The near one, which dials.
-    Near,
-    /// The far one.
-    Far,
+/// Returns the words at the far end, and none at the near one.
+pub(super) fn of_far(end: Side, words: &str) -> &str {
+    if end == Side::Far { words } else { "" }
 }
 
-impl ConnectionEnd {
-    /// Returns the words at the far end, and none at the near one.
-    pub(super) fn of_far(self, words: &str) -> &str {
-        if self == ConnectionEnd::Far { words } else { "" }
-    }
-
-    /// Returns the advice about an option of this end that is not as asked for.
-    pub(super) fn on_option(self, effective: &str) -> &'static str {
-        match self {
-            _ if effective.contains(" (") => {
-                "correct the setting in brackets, or type the value in force"
-            }
-            ConnectionEnd::Near => {
-                "load the kernel module or allow the setting, or ask for what the host has"
-            }
-            ConnectionEnd::Far => {
-                "what that end sends, it sends by this value: have its operator allow the setting (sysctl \
-                 net.ipv4.tcp_allowed_congestion_control for cc), or ask for what that host has"
-            }
+/// Returns the advice about an option of an end that is not as asked for.
+pub(super) fn on_option(end: Side, effective: &str) -> &'static str {
+    match end {
+        _ if effective.contains(" (") => {
+            "correct the setting in brackets, or type the value in force"
+        }
+        Side::Near => "load the kernel module or allow the setting, or ask for what the host has",
+        Side::Far => {
+            "what that end sends, it sends by this value: have its operator allow the setting (sysctl \
+             net.ipv4.tcp_allowed_congestion_control for cc), or ask for what that host has"
         }
     }
 }

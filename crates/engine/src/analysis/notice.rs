@@ -1,9 +1,7 @@
 //! Warnings in words: the observation and the advice, under a stable code.
 
 use super::black_hole::FarPathNotice;
-use super::causes::{
-    BlockLimit, CensoredFate, ConnectionEnd, EndPlacement, GateCause, ValueOrigin,
-};
+use super::causes::{self, BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::exclusions::UnequalLosses;
 use super::far_end::FarEndNotice;
 use super::host_notice::HostNotice;
@@ -15,6 +13,7 @@ use super::order::{self, OrderEffect};
 use super::own_state::{self, OwnState};
 use super::pauses::Pauses;
 use super::rewritten::{self, RewrittenDscp};
+use crate::contract::Side;
 use crate::figures::{percent, times};
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning};
@@ -142,7 +141,7 @@ pub enum Notice {
         /// Value in force, with the reason in brackets if known.
         effective: String,
         /// End at which it is in force.
-        end: ConnectionEnd,
+        end: Side,
         /// Origin of the requested value.
         origin: ValueOrigin,
     },
@@ -372,7 +371,7 @@ impl Notice {
             ),
             Notice::NotAsAsked { label, option, asked, effective, end, origin } => {
                 let said = origin.message(label, option, asked, effective);
-                format!("{}{said}", end.of_far("at the far end "))
+                format!("{}{said}", causes::of_far(*end, "at the far end "))
             }
             Notice::SettingChanged { label, option, end, from, to } => format!(
                 "{option} of {label} changed during the race: at the {end} end it was {from} at first \
@@ -445,7 +444,7 @@ impl Notice {
                 "race again: the margin is 5 % or what --margin says, and no longer grows"
             }
             Notice::Censored { fate, .. } => fate.advice(),
-            Notice::NotAsAsked { effective, end, .. } => end.on_option(effective),
+            Notice::NotAsAsked { effective, end, .. } => causes::on_option(*end, effective),
             Notice::SettingChanged { .. } => {
                 "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"
             }

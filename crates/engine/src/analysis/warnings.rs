@@ -1,8 +1,6 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
-use super::causes::{
-    BlockLimit, CensoredFate, ConnectionEnd, EndPlacement, GateCause, ValueOrigin,
-};
+use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
 use super::far_end::{self, FarEndNotice};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
@@ -14,7 +12,7 @@ use super::{
     rewritten, settings, theory,
 };
 use crate::analysis::claims::fewest_for;
-use crate::contract::PeerKind;
+use crate::contract::{PeerKind, Side};
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
 use crate::path::PathKind;
@@ -148,12 +146,12 @@ fn not_as_asked(entrant: &Entrant, ours: Option<&Contender>) -> Vec<Notice> {
         let differs = |effective: &&String| options::in_force(meaning, effective) != asked;
         let at = |end| {
             let effective = match end {
-                ConnectionEnd::Near => &entrant.effective,
-                ConnectionEnd::Far => &entrant.far_effective,
+                Side::Near => &entrant.effective,
+                Side::Far => &entrant.far_effective,
             };
             effective.get(option).filter(differs).map(|value| (end, value))
         };
-        let (end, effective) = at(ConnectionEnd::Near).or_else(|| at(ConnectionEnd::Far))?;
+        let (end, effective) = at(Side::Near).or_else(|| at(Side::Far))?;
         Some(Notice::NotAsAsked {
             label: entrant.label.clone(),
             option: option.clone(),

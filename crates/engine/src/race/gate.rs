@@ -14,7 +14,7 @@ use crate::analysis::compare::{
 };
 use crate::error::{Error, Result};
 use crate::measurements::{Metric, Role};
-use crate::result::outcome::{Outcome, RecordedRequest};
+use crate::result::outcome::{Entrant, Outcome, RecordedRequest};
 use crate::stats::runs::{FEWEST_RUNS, Promise};
 
 /// Judgement of a race's contenders against the baseline.
@@ -62,6 +62,11 @@ fn has_figures(race: &Outcome, identity: &str) -> bool {
     let Some(contender) = contenders.find(|contender| contender.identity() == identity) else {
         return false;
     };
+    has_valid_trial(race, contender)
+}
+
+/// Returns true if a contender has a valid trial, that of its hidden copy aside.
+fn has_valid_trial(race: &Outcome, contender: &Entrant) -> bool {
     let mut own = race.trials.iter().filter(|trial| trial.contender == contender.id);
     own.any(|trial| trial.record.valid && !trial.control)
 }

@@ -2,7 +2,6 @@
 
 use super::{ENDLESS, PATIENCE, STOPPED, WISH_LEN};
 use crate::time::Nanos;
-use crate::transport::Effective;
 use crate::transport::application::{Application, Streams};
 
 /// Wish of a flow that receives.
@@ -103,18 +102,6 @@ pub(super) fn send_wish(bytes: u64, stream: u64, streams: &mut dyn Streams) -> R
 }
 
 impl Application for Download {
-    fn begin(
-        &mut self,
-        _protocol: Option<&[u8]>,
-        _streams: &mut dyn Streams,
-    ) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
-        Err("a flow of bulk data asks nothing".to_owned())
-    }
-
     fn read(
         &mut self,
         streams: &mut dyn Streams,
@@ -189,10 +176,6 @@ impl Application for Download {
     fn has_ended(&self) -> bool {
         self.has_ended
     }
-
-    fn effective(&self) -> Effective {
-        Effective::default()
-    }
 }
 
 /// Upload on one stream.
@@ -222,18 +205,6 @@ impl Upload {
 }
 
 impl Application for Upload {
-    fn begin(
-        &mut self,
-        _protocol: Option<&[u8]>,
-        _streams: &mut dyn Streams,
-    ) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
-        Err("a flow of bulk data asks nothing".to_owned())
-    }
-
     fn read(
         &mut self,
         streams: &mut dyn Streams,
@@ -305,9 +276,5 @@ impl Application for Upload {
 
     fn has_ended(&self) -> bool {
         self.is_confirmed
-    }
-
-    fn effective(&self) -> Effective {
-        Effective::default()
     }
 }

@@ -5,7 +5,6 @@
 
 use super::{PATIENCE, bulk::send_wish};
 use crate::time::Nanos;
-use crate::transport::Effective;
 use crate::transport::application::{Application, Streams};
 use crate::workload::header::{DUE_LEN, Header, read_due, write_due};
 
@@ -95,14 +94,6 @@ impl Request {
 }
 
 impl Application for Requests {
-    fn begin(
-        &mut self,
-        _protocol: Option<&[u8]>,
-        _streams: &mut dyn Streams,
-    ) -> Result<(), String> {
-        Ok(())
-    }
-
     fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
         let (Some(header), Some(wanted)) = (Header::read(message), read_due(message)) else {
             return Err("the work asks without the length of an answer".to_owned());
@@ -188,9 +179,5 @@ impl Application for Requests {
 
     fn has_ended(&self) -> bool {
         false
-    }
-
-    fn effective(&self) -> Effective {
-        Effective::default()
     }
 }

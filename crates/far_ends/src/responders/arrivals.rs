@@ -1,40 +1,74 @@
 //! Datagrams as they arrive at a responder: in bursts, so that a flood does not hold up the end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use deadheat_base::descriptor::ready;
 
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
+use crate::transport::responder::{OpenResponder, ResponderHost};
 
 /// Number of datagrams that are taken at once.
 const AT_ONCE: usize = 64;
 
-/// Answers datagrams until `stop` is readable.
+/// Responder over UDP that handles each datagram by itself.
+pub(super) trait Answerer: Send {
+    /// Answers a datagram, whose bytes are at the start of `packet`, or gives it no answer.
+    fn answer(
+        &mut self,
+        udp: &AnswerSocket,
+        host: &dyn ResponderHost,
+        arrived: &Arrived,
+        packet: &mut [u8],
+    );
+}
+
+/// Opens the socket of an answerer to these clients.
 ///
 /// # Errors
-/// The error of poll(2), with the name of the clients that are waited for.
-pub(super) fn answer_until(
-    stop: BorrowedFd<'_>,
-    udp: &AnswerSocket,
-    clients: &str,
-    mut answer: impl FnMut(&Arrived, &mut [u8]),
-) -> Result<()> {
-    let mut datagram = vec![0; 1 << 16];
-    loop {
-        let fds = [(stop, libc::POLLIN), (udp.as_fd(), libc::POLLIN)];
-        let is_ready =
-            ready(fds, None).map_err(|e| Error::setup(format!("wait for {clients}"), e))?;
-        if is_ready[0] {
-            return Ok(());
-        }
-        for _ in 0..AT_ONCE {
-            match udp.receive(&mut datagram) {
-                Ok(arrived) => answer(&arrived, &mut datagram),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // An answer of ICMP to an earlier reply.
-                Err(_) => {}
+/// The failed operation with its address.
+pub(super) fn open(
+    at: SocketAddr,
+    clients: &'static str,
+    answerer: impl Answerer + 'static,
+) -> Result<Box<dyn OpenResponder>> {
+    let udp = AnswerSocket::bind(at)?;
+    let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
+    Ok(Box::new(OpenAnswerer { udp, local, clients, answerer }))
+}
+
+/// Open responder.
+struct OpenAnswerer<A> {
+    udp: AnswerSocket,
+    local: SocketAddr,
+    clients: &'static str,
+    answerer: A,
+}
+
+impl<A: Answerer> OpenResponder for OpenAnswerer<A> {
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
+        let OpenAnswerer { udp, clients, answerer, .. } = self;
+        let mut datagram = vec![0; 1 << 16];
+        loop {
+            let fds = [(stop, libc::POLLIN), (udp.as_fd(), libc::POLLIN)];
+            let is_ready =
+                ready(fds, None).map_err(|e| Error::setup(format!("wait for {clients}"), e))?;
+            if is_ready[0] {
+                return Ok(());
+            }
+            for _ in 0..AT_ONCE {
+                match udp.receive(&mut datagram) {
+                    Ok(arrived) => answerer.answer(udp, host, &arrived, &mut datagram),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    // An answer of ICMP to an earlier reply.
+                    Err(_) => {}
+                }
             }
         }
     }

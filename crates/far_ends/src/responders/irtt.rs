@@ -6,14 +6,13 @@
 //! A request with the token shows it for ten minutes.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 
 use deadheat_base::rng::SplitMix64;
 
-use super::arrivals;
+use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::irtt::KEY_VARIABLE;
 use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
@@ -61,33 +60,11 @@ impl Responder for IrttResponder {
     }
 
     fn open(&self, at: SocketAddr, key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
-        let udp = AnswerSocket::bind(at)?;
-        let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
-        Ok(Box::new(OpenIrtt { udp, local, server: IrttServer::new(key) }))
+        arrivals::open(at, INFO.clients, IrttServer::new(key))
     }
 }
 
-/// Open server.
-struct OpenIrtt {
-    udp: AnswerSocket,
-    local: SocketAddr,
-    server: IrttServer,
-}
-
-impl OpenResponder for OpenIrtt {
-    fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
-    fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
-        let OpenIrtt { udp, server, .. } = self;
-        arrivals::answer_until(stop, udp, INFO.clients, |arrived, packet| {
-            server.answer(udp, host, arrived, packet);
-        })
-    }
-}
-
-impl IrttServer {
+impl Answerer for IrttServer {
     fn answer(
         &mut self,
         udp: &AnswerSocket,

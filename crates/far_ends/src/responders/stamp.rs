@@ -6,14 +6,13 @@
 //! stop; a packet that returns one of the last times of sending from here is such a reply, and gets none.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 
 use deadheat_base::clocks::HostClock;
 
-use super::arrivals;
+use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
 use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stamp::KEY_VARIABLE;
 use crate::stamp::layout::{Layout, StampKey, read_bytes};
 use crate::time::{Clock, Monotonic, Nanos, Realtime};
@@ -62,33 +61,11 @@ impl Responder for StampResponder {
     }
 
     fn open(&self, at: SocketAddr, key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
-        let udp = AnswerSocket::bind(at)?;
-        let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
-        Ok(Box::new(OpenStamp { udp, local, reflector: Reflector::new(key) }))
+        arrivals::open(at, INFO.clients, Reflector::new(key))
     }
 }
 
-/// Open reflector.
-struct OpenStamp {
-    udp: AnswerSocket,
-    local: SocketAddr,
-    reflector: Reflector,
-}
-
-impl OpenResponder for OpenStamp {
-    fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
-    fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
-        let OpenStamp { udp, reflector, .. } = self;
-        arrivals::answer_until(stop, udp, INFO.clients, |arrived, packet| {
-            reflector.answer(udp, host, arrived, packet);
-        })
-    }
-}
-
-impl Reflector {
+impl Answerer for Reflector {
     fn answer(
         &mut self,
         udp: &AnswerSocket,

@@ -310,16 +310,6 @@ mod tests {
     struct Giver(Option<u64>);
 
     impl Application for Giver {
-        fn begin(
-            &mut self,
-            _: Option<&[u8]>,
-            _: &mut dyn Streams,
-        ) -> std::result::Result<(), String> {
-            Ok(())
-        }
-        fn ask(&mut self, _: &[u8], _: &mut dyn Streams) -> std::result::Result<bool, String> {
-            Ok(false)
-        }
         fn read(
             &mut self,
             _: &mut dyn Streams,
@@ -340,9 +330,6 @@ mod tests {
         }
         fn has_ended(&self) -> bool {
             false
-        }
-        fn effective(&self) -> Effective {
-            Effective::default()
         }
     }
 

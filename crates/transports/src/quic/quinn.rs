@@ -16,7 +16,7 @@ use super::acknowledged::Acknowledged;
 use super::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
-use super::shape::{conversions_of, streams_of};
+use super::shape::{conversions_of, streams_of, written_behind};
 use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, setup};
 use crate::datapath::ecn::Codepoint;
@@ -133,19 +133,8 @@ impl QuicMachine for QuinnMachine {
 
     fn transmit(&mut self, now: Instant, most: usize, batch: &mut Vec<u8>) -> Option<Outgoing> {
         let (_, connection) = self.connection.as_mut()?;
-        // quinn writes from a buffer's start only.
-        let sent = if batch.is_empty() {
-            connection.poll_transmit(now, most, batch)
-        } else {
-            self.scratch.clear();
-            let sent = connection.poll_transmit(now, most, &mut self.scratch);
-            batch.extend_from_slice(&self.scratch[..sent.as_ref().map_or(0, |sent| sent.size)]);
-            sent
-        };
-        sent.map(|sent| Outgoing {
-            segment: sent.segment_size.unwrap_or(sent.size),
-            ecn: sent.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::of(ecn as u8)),
-        })
+        let write = |buffer: &mut Vec<u8>| connection.poll_transmit(now, most, buffer);
+        written_behind(batch, &mut self.scratch, write, |sent| sent.size).map(outgoing)
     }
 
     fn poll(&mut self) -> Option<MachineEvent> {

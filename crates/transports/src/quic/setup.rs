@@ -6,10 +6,11 @@ use std::time::Duration;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, VarInt};
+use quinn_proto::{ClientConfig, ServerConfig};
 
 use super::acknowledged::Acknowledged;
 use super::quinn::QuinnMachine;
+use super::shape::configurations_of;
 use super::tap::PacketTap;
 use super::terms::{Configuration, OwnSizes, initial_suite};
 use super::{CONTROL, QuicControl};
@@ -22,29 +23,18 @@ pub(super) const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1
 /// connection up after 30 s.
 const ALIVE: Duration = Duration::from_secs(10);
 
+configurations_of!(quinn_proto);
+
 /// Creates an end.
 pub(super) fn machine(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
     let acked = configuration.others.map(|_| Acknowledged::default());
     let factory = controllers(configuration.opening.knobs.get(&CONTROL), acked.as_ref());
-    let mut transport = TransportConfig::default();
-    transport
-        .max_concurrent_uni_streams(configuration.streams.into())
-        .initial_mtu(configuration.first)
-        .max_idle_timeout(None)
-        .congestion_controller_factory(factory);
-    if configuration.is_mtu_fixed {
-        transport.mtu_discovery_config(None);
-    }
+    let mut transport = transport_of(configuration, factory)?;
     if configuration.others.is_some() {
         transport.keep_alive_interval(Some(ALIVE));
     }
-    if let Some(window) = configuration.window {
-        set_windows(&mut transport, window)?;
-    }
     let transport = Arc::new(transport);
-    let mut endpoint = EndpointConfig::default();
-    endpoint.max_udp_payload_size(configuration.payload)?;
-    endpoint.rng_seed(Some(configuration.seed()));
+    let endpoint = endpoint_of(configuration)?;
     let mut client = None;
     if let Some(near) = configuration.client()? {
         let near = QuicClientConfig::with_initial(near, initial_suite()?)?;
@@ -94,20 +84,10 @@ fn server_of(crypto: QuicServerConfig, tap: Option<&PacketTap>) -> ServerConfig 
     })
 }
 
-/// Sets all windows to `window` bytes.
-fn set_windows(transport: &mut TransportConfig, window: u64) -> Result<(), Failure> {
-    let room = VarInt::from_u64(window)?;
-    transport
-        .stream_receive_window(room)
-        .receive_window(room)
-        .send_window(window)
-        .datagram_receive_buffer_size(Some(window as usize))
-        .datagram_send_buffer_size(1 << 20);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use quinn_proto::{EndpointConfig, TransportConfig};
+
     use super::*;
 
     #[test]

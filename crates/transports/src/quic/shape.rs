@@ -99,6 +99,13 @@ macro_rules! conversions_of {
             $library::StreamId::from(number)
         }
 
+        fn outgoing(sent: $library::Transmit) -> Outgoing {
+            Outgoing {
+                segment: sent.segment_size.unwrap_or(sent.size),
+                ecn: sent.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::of(ecn as u8)),
+            }
+        }
+
         fn direction(ways: StreamWays) -> $library::Dir {
             match ways {
                 StreamWays::One => $library::Dir::Uni,
@@ -129,4 +136,61 @@ macro_rules! conversions_of {
     };
 }
 
-pub(crate) use {conversions_of, streams_of};
+/// Defines the configurations of the library of this name that are alike: of connections, and of endpoints.
+macro_rules! configurations_of {
+    ($library:ident) => {
+        /// Returns the configuration of connections with these congestion controllers.
+        fn transport_of(
+            configuration: &Configuration<'_>,
+            controllers: Arc<dyn $library::congestion::ControllerFactory + Send + Sync>,
+        ) -> Result<$library::TransportConfig, Failure> {
+            let mut transport = $library::TransportConfig::default();
+            transport
+                .max_concurrent_uni_streams(configuration.streams.into())
+                .initial_mtu(configuration.first)
+                .max_idle_timeout(None)
+                .congestion_controller_factory(controllers);
+            if configuration.is_mtu_fixed {
+                transport.mtu_discovery_config(None);
+            }
+            if let Some(window) = configuration.window {
+                let room = $library::VarInt::from_u64(window)?;
+                transport
+                    .stream_receive_window(room)
+                    .receive_window(room)
+                    .send_window(window)
+                    .datagram_receive_buffer_size(Some(window as usize))
+                    .datagram_send_buffer_size(1 << 20);
+            }
+            Ok(transport)
+        }
+
+        fn endpoint_of(
+            configuration: &Configuration<'_>,
+        ) -> Result<$library::EndpointConfig, Failure> {
+            let mut endpoint = $library::EndpointConfig::default();
+            endpoint.max_udp_payload_size(configuration.payload)?;
+            endpoint.rng_seed(Some(configuration.seed()));
+            Ok(endpoint)
+        }
+    };
+}
+
+/// Has a library write datagrams behind the bytes in `batch`: it writes from a buffer's start only, so where there are some,
+/// `scratch` is between. `size` returns the number of the written bytes.
+pub(crate) fn written_behind<T>(
+    batch: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Option<T>,
+    size: impl FnOnce(&T) -> usize,
+) -> Option<T> {
+    if batch.is_empty() {
+        return write(batch);
+    }
+    scratch.clear();
+    let sent = write(scratch)?;
+    batch.extend_from_slice(&scratch[..size(&sent)]);
+    Some(sent)
+}
+
+pub(crate) use {configurations_of, conversions_of, streams_of};

@@ -11,8 +11,8 @@ use bytes::{Bytes, BytesMut};
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint,
-    EndpointConfig, FourTuple, Incoming, PathId, ServerConfig, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple,
+    Incoming, PathId, ServerConfig,
 };
 
 use super::{CONTROL, NoqControl};
@@ -21,7 +21,7 @@ use crate::quic::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
 use crate::quic::quinn::PEER;
-use crate::quic::shape::{conversions_of, streams_of};
+use crate::quic::shape::{configurations_of, conversions_of, streams_of, written_behind};
 use crate::quic::terms::{Configuration, OwnSizes, initial_suite};
 use crate::spec::Settings;
 use crate::transport::identity::Failure;
@@ -74,35 +74,15 @@ impl NoqMachine {
     }
 }
 
-/// Returns the configuration of connections.
-fn transport(configuration: &Configuration<'_>) -> Result<TransportConfig, Failure> {
-    let factory: Arc<dyn ControllerFactory + Send + Sync> =
-        match configuration.opening.knobs.get(&CONTROL) {
-            NoqControl::Cubic => Arc::new(CubicConfig::default()),
-            NoqControl::Reno => Arc::new(NewRenoConfig::default()),
-            NoqControl::Bbr => Arc::new(Bbr3Config::default()),
-        };
-    let mut transport = TransportConfig::default();
-    transport
-        .max_concurrent_uni_streams(configuration.streams.into())
-        .initial_mtu(configuration.first)
-        .max_idle_timeout(None)
-        .congestion_controller_factory(factory);
-    if configuration.is_mtu_fixed {
-        transport.mtu_discovery_config(None);
+fn controllers(control: NoqControl) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match control {
+        NoqControl::Cubic => Arc::new(CubicConfig::default()),
+        NoqControl::Reno => Arc::new(NewRenoConfig::default()),
+        NoqControl::Bbr => Arc::new(Bbr3Config::default()),
     }
-    if let Some(window) = configuration.window {
-        let room = VarInt::from_u64(window)?;
-        transport
-            .stream_receive_window(room)
-            .receive_window(room)
-            .send_window(window)
-            .datagram_receive_buffer_size(Some(window as usize))
-            .datagram_send_buffer_size(1 << 20);
-    }
-    Ok(transport)
 }
 
+configurations_of!(noq_proto);
 conversions_of!(noq_proto);
 
 impl QuicMachine for NoqMachine {
@@ -115,10 +95,9 @@ impl QuicMachine for NoqMachine {
     }
 
     fn new(configuration: &Configuration<'_>) -> Result<NoqMachine, Failure> {
-        let transport = Arc::new(transport(configuration)?);
-        let mut endpoint = EndpointConfig::default();
-        endpoint.max_udp_payload_size(configuration.payload)?;
-        endpoint.rng_seed(Some(configuration.seed()));
+        let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
+        let transport = Arc::new(transport_of(configuration, controllers)?);
+        let endpoint = endpoint_of(configuration)?;
         let mut client = None;
         if let Some(near) = configuration.client()? {
             let near = QuicClientConfig::with_initial(near, initial_suite()?)?;
@@ -177,19 +156,8 @@ impl QuicMachine for NoqMachine {
     fn transmit(&mut self, now: Instant, most: usize, batch: &mut Vec<u8>) -> Option<Outgoing> {
         let connection = self.connection.as_mut()?.get_mut();
         let most = NonZeroUsize::new(most)?;
-        // noq writes from a buffer's start only.
-        let sent = if batch.is_empty() {
-            connection.poll_transmit(now, most, batch)
-        } else {
-            self.scratch.clear();
-            let sent = connection.poll_transmit(now, most, &mut self.scratch);
-            batch.extend_from_slice(&self.scratch[..sent.as_ref().map_or(0, |sent| sent.size)]);
-            sent
-        };
-        sent.map(|sent| Outgoing {
-            segment: sent.segment_size.unwrap_or(sent.size),
-            ecn: sent.ecn.map_or(Codepoint::NotEct, |ecn| Codepoint::of(ecn as u8)),
-        })
+        let write = |buffer: &mut Vec<u8>| connection.poll_transmit(now, most, buffer);
+        written_behind(batch, &mut self.scratch, write, |sent| sent.size).map(outgoing)
     }
 
     fn poll(&mut self) -> Option<MachineEvent> {

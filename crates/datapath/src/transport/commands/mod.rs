@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::command_line::found;
+use super::command_line::check_program;
 use super::external::Port;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport};
 use crate::contract::{Direction, Guarantees, PeerKind, Reach, Side};
@@ -173,19 +173,16 @@ impl CommandPair {
         let command = self.command(side);
         let program = command.program(&self.folder);
         // A program in the folder of a trial, or one that a variable of a trial names, is found when it runs.
-        if program.contains('{') || found(&program).is_some() {
+        if program.contains('{') {
             return Ok(());
         }
         let key = match side {
             Side::Near => "client",
             Side::Far => "server",
         };
-        Err(Error::unsupported(
-            format!("{}: {key} = `{}`", self.place(command.line), command.typed),
-            format!(
-                "there is no program `{program}` on this host; install it, or write its whole path"
-            ),
-        ))
+        check_program(&program, || {
+            format!("{}: {key} = `{}`", self.place(command.line), command.typed)
+        })
     }
 
     /// Returns the reason why the pair cannot do this part of a task; `None` if it can.

@@ -6,6 +6,7 @@
 //! together, and all races of a gate, which has one for each path for example. Each race is planned for its share of the level, so
 //! its looks, intervals and verdicts hold at it, and a verdict that the second contender is behind is an alarm.
 
+use super::has_valid_trial;
 use crate::analysis::against::{AgainstClaim, against, place};
 use crate::analysis::claims::alpha;
 use crate::analysis::compare::{Change, GATE_RUNS};
@@ -119,10 +120,7 @@ fn finding(race: &Outcome) -> RaceFinding {
         return RaceFinding::NoJudgement(why.to_owned());
     }
     let cells = |at: usize| race.contenders.iter().filter(move |entrant| place(entrant) == at);
-    let has_figures = |entrant: &Entrant| {
-        let mut own = race.trials.iter().filter(|trial| trial.contender == entrant.id);
-        own.any(|trial| trial.record.valid && !trial.control)
-    };
+    let has_figures = |entrant: &Entrant| has_valid_trial(race, entrant);
     let why = |at: usize| -> String {
         let name = name(race, at);
         match cells(at).find_map(Entrant::out) {

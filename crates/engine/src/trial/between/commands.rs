@@ -37,7 +37,6 @@ use crate::workload::ProgramWork;
 mod builds;
 mod client;
 mod folder;
-mod output;
 mod served;
 mod server;
 

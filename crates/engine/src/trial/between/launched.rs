@@ -1,6 +1,7 @@
 //! Command of others as a process group of its own, which is ended whole.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::host::process_tree::below;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::external::Port;
+use crate::trial::between::relay::bind;
 use crate::trial::control::SECRET_VARIABLE;
 use crate::trial::process::AGENT;
 
@@ -180,6 +182,14 @@ fn end(group: libc::pid_t, signal: libc::c_int, grace: Nanos) -> bool {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Returns an address of this host with a port that is free for TCP and UDP; `listen` has port 0 for any.
+///
+/// # Errors
+/// The error of bind(2).
+pub(super) fn free_address(listen: SocketAddr) -> io::Result<SocketAddr> {
+    bind(listen).and_then(|(listener, _)| listener.local_addr())
 }
 
 /// Returns true if a socket of this network namespace is bound to a local port, of any protocol for `None`.

@@ -4,5 +4,6 @@
 pub mod commands;
 pub(super) mod external;
 mod launched;
+mod output;
 pub(super) mod relay;
 pub mod turn;

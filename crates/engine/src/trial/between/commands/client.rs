@@ -13,7 +13,6 @@ use deadheat_base::descriptor::ready;
 use deadheat_base::process::is_hung_up;
 
 use super::folder::OwnFolder;
-use super::output::{CommandOutput, STORED};
 use super::{
     CommandReport, FigurePlan, NodePlan, ReceivedContent, receive, report, send, with_usage,
 };
@@ -24,6 +23,7 @@ use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::commands::{CommandValues, FigureText};
 use crate::trial::between::launched::{CommandEnd, LaunchedCommand};
+use crate::trial::between::output::{CommandOutput, STORED};
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
 use crate::units::Bytes;
 use crate::workload::programs::FigureUnit;

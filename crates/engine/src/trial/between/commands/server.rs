@@ -9,7 +9,6 @@ use std::time::Duration;
 use deadheat_base::descriptor::ready;
 
 use super::folder::OwnFolder;
-use super::output::CommandOutput;
 use super::{CommandReport, NodePlan, UNTIL_READY, client, receive, report, send, with_usage};
 use crate::error::{Error, Result};
 use crate::host::process_tree::TreeTimes;
@@ -18,8 +17,8 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::commands::{ReadySign, StopSignal, line_sign};
 use crate::transport::external::Port;
-use crate::trial::between::launched::{CommandEnd, LaunchedCommand, is_there};
-use crate::trial::between::relay::bind;
+use crate::trial::between::launched::{CommandEnd, LaunchedCommand, free_address, is_there};
+use crate::trial::between::output::CommandOutput;
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
 
 /// Time between two looks at whether the command is ready.
@@ -80,14 +79,11 @@ struct RunningServer<'a> {
 /// Returns an address at which nothing listens over TCP and UDP: at the first free one of the plan's ports, if it names any.
 fn free_port(plan: &NodePlan) -> Result<SocketAddr> {
     let listen = plan.values.server;
-    let free = |port| {
-        bind(SocketAddr::new(listen.ip(), port)).and_then(|(listener, _)| listener.local_addr())
-    };
     let any = [listen.port()];
     let ports = if plan.ports.is_empty() { &any[..] } else { &plan.ports };
     let mut last = None;
     for port in ports {
-        match free(*port) {
+        match free_address(SocketAddr::new(listen.ip(), *port)) {
             Ok(at) => return Ok(at),
             Err(error) => last = Some(error),
         }
@@ -168,7 +164,7 @@ impl<'a> RunningServer<'a> {
             }
             ReadySign::Line(line) => {
                 format!(
-                    "it printed no line that matches ready-line = `{line}` within {UNTIL_READY}"
+                    "it printed no line that matches ready-line = `{line}` within {patience}{words}"
                 )
             }
         };
