@@ -101,7 +101,7 @@ impl MapRequest {
     /// Returns the path at a point.
     pub fn path(&self, at: &[String]) -> String {
         let (simulated, rest) = self.split();
-        let keys = self.levels(at, |part| (part == GridPart::Path).then_some(None));
+        let keys = self.levels(at, |key| (self.part(key) == GridPart::Path).then_some(key));
         match (rest.is_empty(), keys.is_empty()) {
             (_, true) if simulated.is_empty() && rest.is_empty() => "loopback".to_owned(),
             (_, true) => format!("{simulated}{rest}"),
@@ -112,26 +112,20 @@ impl MapRequest {
 
     /// Returns the workload at a point, its load included.
     pub fn workload(&self, at: &[String]) -> String {
-        let keys = self.levels(at, |part| match part {
+        let keys = self.levels(at, |key| match self.part(key) {
             GridPart::Path => None,
-            GridPart::Work(key) => Some(Some(key)),
+            GridPart::Work(key) => Some(key),
         });
         let sign = if self.workload.contains(':') { "," } else { ":" };
         let sign = if keys.is_empty() { "" } else { sign };
         format!("{}{sign}{keys}", self.workload)
     }
 
-    /// Returns the levels of some keys at a point as `key=level,…`. `wanted` returns `None` for others, and a name where
-    /// it is not the one of the grid.
-    fn levels(
-        &self,
-        at: &[String],
-        wanted: impl for<'a> Fn(GridPart<'a>) -> Option<Option<&'a str>>,
-    ) -> String {
-        let own = self.over.iter().zip(at).filter_map(|(key, level)| {
-            let name = wanted(self.part(&key.name))?.unwrap_or(&key.name);
-            Some(format!("{name}={level}"))
-        });
+    /// Returns the levels of some keys at a point as `key=level,…`. `name` returns the name of a key of the grid where it
+    /// belongs, and `None` for others.
+    fn levels(&self, at: &[String], name: impl Fn(&str) -> Option<&str>) -> String {
+        let keys = self.over.iter().zip(at);
+        let own = keys.filter_map(|(key, level)| Some(format!("{}={level}", name(&key.name)?)));
         own.collect::<Vec<_>>().join(",")
     }
 

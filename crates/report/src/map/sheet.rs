@@ -23,6 +23,8 @@ pub(crate) struct Sheet<'a> {
     /// Panels, one at least.
     pub panels: Vec<MapPanel<'a>>,
     letters: Vec<char>,
+    /// Range of the figures of a map of one contender; absent without figures.
+    range: Option<(f64, f64)>,
 }
 
 /// Points under one combination of the keys beyond the second.
@@ -65,6 +67,7 @@ impl<'a> Sheet<'a> {
             panels: (0..combinations).map(panel).collect(),
             rows,
             letters: letters(map),
+            range: range(map),
         }
     }
 
@@ -88,20 +91,10 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Returns the range of the figures of a map of one contender; `None` without figures.
-    fn range(&self) -> Option<(f64, f64)> {
-        let figures = || {
-            let points = self.map.points.iter();
-            let figures = points.filter(|point| point.outcome == PointAnswer::Figure);
-            figures.filter_map(|point| point.summary.first()).map(|summary| summary.estimate)
-        };
-        Some((figures().reduce(f64::min)?, figures().reduce(f64::max)?))
-    }
-
     /// Returns the place of a point's figure among all, from 0 to 1: by ratios where the largest is ten times the least
     /// or more, by differences otherwise.
     pub(crate) fn share(&self, point: &MapPoint) -> f64 {
-        let Some((least, most)) = self.range() else { return 0.0 };
+        let Some((least, most)) = self.range else { return 0.0 };
         let own = point.summary.first().map_or(least, |summary| summary.estimate);
         let share = match is_geometric(least, most) {
             true => (own / least).ln() / (most / least).ln(),
@@ -118,7 +111,7 @@ impl<'a> Sheet<'a> {
 
     /// Returns the meaning of the digits.
     pub(crate) fn digits(&self) -> Option<String> {
-        let (least, most) = self.range()?;
+        let (least, most) = self.range?;
         let text = |value: f64| Scale::of([value], self.map.metric.unit).with_unit(value);
         let steps = if is_geometric(least, most) { "ratios" } else { "steps" };
         Some(format!("0 {} to 9 {}, in equal {steps}", text(least), text(most)))
@@ -208,4 +201,12 @@ pub(crate) fn sentence(map: &Map, point: &MapPoint) -> String {
         text += &format!(", {label} out");
     }
     text
+}
+/// Returns the range of the figures of a map of one contender; `None` without figures.
+fn range(map: &Map) -> Option<(f64, f64)> {
+    let figures = || {
+        let figures = map.points.iter().filter(|point| point.outcome == PointAnswer::Figure);
+        figures.filter_map(|point| point.summary.first()).map(|summary| summary.estimate)
+    };
+    Some((figures().reduce(f64::min)?, figures().reduce(f64::max)?))
 }
