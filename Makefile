@@ -30,7 +30,6 @@ race: ## build, then race TCP, UDP and ICMP on loopback
 test: ## all tests, those of the documentation's examples included
 	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
 	scripts/test.sh
-	cargo test --locked --workspace --features all-contenders --doc
 
 test-build:
 	scripts/need.sh cargo cc
@@ -72,12 +71,15 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
 	DEADHEAT_ATTACK_SECONDS=20 cargo test --locked --test attack -- --nocapture
 	scripts/quiche.sh
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test conformance bulk_arrives
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network remote::cells
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network answers::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network web::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network quicperf::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network ndt7::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network commands::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network external::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network emulated::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network hosts::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind

@@ -19,6 +19,8 @@ list() {
     *) echo "--test ${name%.rs}" ;;
     esac
   done
+  # Examples of the documentation.
+  echo '--doc'
 }
 
 outputs=$(mktemp -d)

@@ -21,6 +21,9 @@ const SECONDS: u64 = 2;
 /// Address space of a report, in bytes.
 const SPACE: u64 = 2 << 30;
 
+/// Blocks of a race that decides nothing, and so does not wait until this host is quiet: it is killed amid its blocks.
+const FEW_BLOCKS: &str = "5";
+
 /// A race on this host, as a command.
 fn race(dir: &Path, output: &str, blocks: &str) -> Command {
     let mut command = Command::new(program());
@@ -130,7 +133,7 @@ pub(crate) fn killed() {
     let (began, mut all, mut whole, mut faults) = (Instant::now(), 0, 0, Vec::new());
     while began.elapsed() < crate::seconds() || all < 4 {
         let _ = fs::remove_file(&file);
-        let mut child = race(dir.path(), "race.json", "40").spawn().unwrap();
+        let mut child = race(dir.path(), "race.json", FEW_BLOCKS).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(200 + rng.below(1_500)));
         child.kill().unwrap();
         child.wait().unwrap();

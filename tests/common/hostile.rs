@@ -53,7 +53,7 @@ fn against(words: Vec<FromServer>) -> Output {
         let _ = stream.flush();
     });
     let dir = tempfile::tempdir().unwrap();
-    let said = run(&["race", "udp", "--to", &address.to_string(), "--blocks", "6"], dir.path());
+    let said = run(&["race", "udp", "--to", &address.to_string(), "--blocks", "5"], dir.path());
     serving.join().unwrap();
     said
 }

@@ -47,7 +47,7 @@ fn carried_on_loopback(options: &str, race: &str) -> (u64, String) {
     let said = isolated(&format!(
         r#"{SERVE}
         serve {options}
-        "$DEADHEAT" race {race} --to 127.0.0.1 --blocks 6 -q -o race.json || true
+        "$DEADHEAT" race {race} --to 127.0.0.1 --blocks 5 -q -o race.json || true
         kill $server; wait $server
         cat log
         echo "carried $(awk '$1 == "lo:" {{ print $10 }}' /proc/net/dev)"
@@ -144,7 +144,7 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
         let said = isolated(&format!(
             r#"{SERVE}
             serve
-            "$DEADHEAT" race tcp udp -w ping:count=300,interval=1ms --to 127.0.0.1 --blocks 200 --patience 0s -o race.json > said 2>&1 & race=$!
+            "$DEADHEAT" race tcp udp -w ping:count=1000,interval=1ms --to 127.0.0.1 --blocks 5 --patience 0s -o race.json > said 2>&1 & race=$!
             until test -s race.json; do sleep 0.05; done
             kill -{signal} $server; wait $server || true
             wait $race && echo "ended well" || echo "code $?"
@@ -166,7 +166,7 @@ fn a_race_goes_on_with_a_server_that_restarts() {
     let said = isolated(&format!(
         r#"{SERVE}
         serve
-        "$DEADHEAT" race tcp udp -w ping:count=100,interval=1ms --to 127.0.0.1 --blocks 8 -o race.json > said 2>&1 & race=$!
+        "$DEADHEAT" race tcp udp -w ping:count=200,interval=1ms --to 127.0.0.1 --blocks 5 -o race.json > said 2>&1 & race=$!
         until test -s race.json; do sleep 0.05; done
         kill -KILL $server; wait $server || true
         until grep -q "waiting for 127.0.0.1 since" said; do sleep 0.05; done
@@ -174,7 +174,7 @@ fn a_race_goes_on_with_a_server_that_restarts() {
         wait $race || echo "code $?"
         kill $server; wait $server
         cat said
-        echo "lost $(grep -o '"lost_ms"' race.json | wc -l), last block $(grep -o '"block": *7' race.json | wc -l)"
+        echo "lost $(grep -o '"lost_ms"' race.json | wc -l), last block $(grep -o '"block": *4' race.json | wc -l)"
         "#
     ));
     assert!(!said.contains("code 1") && !said.contains("code 2"), "{said}");

@@ -133,7 +133,7 @@ fn a_race_survives_a_link_that_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let work = "ping:count=100,interval=1ms,timeout=200ms";
     let race =
-        star.race(0, &["tcp", "udp", "-w", work, "--blocks", "6", "--patience", "60s"], dir.path());
+        star.race(0, &["tcp", "udp", "-w", work, "--blocks", "5", "--patience", "60s"], dir.path());
     // The pilot and a block.
     server.line(6, " started");
     run("ip", &["-n", &star.router, "link", "set", "far", "down"]);
@@ -141,9 +141,9 @@ fn a_race_survives_a_link_that_is_down() {
     run("ip", &["-n", &star.router, "link", "set", "far", "up"]);
     let said = String::from_utf8_lossy(&ended(race).stderr).into_owned();
     let outcome = outcome(&dir.path().join("0.json"));
-    assert_eq!(outcome["plan"]["blocks_max"], 6);
+    assert_eq!(outcome["plan"]["blocks_max"], 5);
     let trials = outcome["trials"].as_array().unwrap();
-    assert!(trials.iter().any(|trial| trial["block"] == 5), "{said}");
+    assert!(trials.iter().any(|trial| trial["block"] == 4), "{said}");
     for contender in outcome["contenders"].as_array().unwrap() {
         let out = ["blocked", "failed", "limited"].iter().find(|out| !contender[**out].is_null());
         assert_eq!(out, None, "{contender}");

@@ -17,6 +17,7 @@ use deadheat::study::{again, bundled, save};
 fn deadheat(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(args)
+        .env("DEADHEAT_TEST_UNSETTLED", "1")
         .current_dir(dir)
         .output()
         .expect("the binary runs")
@@ -324,6 +325,7 @@ fn ctrl_c_ends_a_study_cleanly_and_says_how_to_go_on() {
     fs::write(dir.path().join("long.toml"), long).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_deadheat"))
         .args(["study", "run", "long.toml", "-o", "out"])
+        .env("DEADHEAT_TEST_UNSETTLED", "1")
         .current_dir(dir.path())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
