@@ -162,7 +162,7 @@ fn a_request_with_its_own_connection_pays_for_the_handshake() {
     let contenders = ["tcp", "tls:resume=on", "quic"];
     // Each is answered before the next one is due.
     let work = "rpc:arrivals=constant,response=1kB,count=20";
-    let forms = [("kept", "20pps", [1.0, 1.0, 1.0]), ("each", "6pps", [2.0, 3.0, 2.0])];
+    let forms = [("kept", "10pps", [1.0, 1.0, 1.0]), ("each", "5pps", [2.0, 3.0, 2.0])];
     for (connect, rate, trips) in forms {
         let work = format!("{work},rate={rate},connect={connect}");
         let outcome = race(&contenders, "delay=20ms", &work);
