@@ -170,10 +170,9 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
 /// Races to a server that allows three of the pairs; then one whose process is killed amid its first trial.
 const SERVED: &str = r#"
 race() { "$DEADHEAT" race --idle host --blocks 1 --to 198.18.0.2 "$@" 2>> said; echo "$1 $?"; }
-race cmd:file=up.toml tcp -w bulk:bytes=300kB -q -o up.json
+race cmd:file=up.toml tcp cmd:file=other.toml -w bulk:bytes=300kB -q -o up.json
 race cmd:file=down.toml tcp -w bulk:bytes=300kB,direction=down -q -o down.json
 race cmd:file=unlike.toml tcp -w bulk:bytes=300kB
-race cmd:file=other.toml tcp -w bulk:bytes=300kB -q -o other.json
 "$DEADHEAT" race --idle host cmd:file=slow.toml -w bulk:bytes=1kB --to 198.18.0.2 2>> said & slow=$!
 until test -s slow.pid; do sleep 0.02; done
 kill -KILL $slow
@@ -239,9 +238,16 @@ fn a_server_runs_the_commands_of_its_operators_files_and_leaves_nothing_behind()
             trials(&result, 1).iter().all(|trial| trial["ledger"][way]["delivered"] == 300_000)
         );
     }
-    let other = outcome(&folder.join("other.json"));
-    let why = other["contenders"][0]["limited"].as_str().unwrap();
-    assert!(why.contains("runs no command of this name, and has down, slow, up"), "{why}");
+    // The others race on.
+    let why = outcome(&folder.join("up.json"))["contenders"][2]["limited"].clone();
+    assert!(
+        why.as_str().unwrap().contains("runs no command of this name, and has down, slow, up"),
+        "{why}"
+    );
+    let details = deadheat(folder, &["report", "up.json", "--details"]);
+    let details = String::from_utf8_lossy(&details.stdout).into_owned();
+    let details = details.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(details.contains("up at the far host: /"), "{details}");
     assert!(log.contains(" command up 300 kB done in"), "{log}");
     assert!(log.contains(" command slow 1.00 kB abandoned after"), "{log}");
     let counted = log.lines().find(|line| line.contains(" command ") && line.contains(" sent"));

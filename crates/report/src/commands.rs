@@ -2,8 +2,10 @@
 
 use super::document::{Block, Line, Section, Tone};
 use super::words;
+use crate::contract::Side;
 use crate::measurements::Unit;
 use deadheat_engine::result::outcome::{Entrant, EntrantCommands, Outcome};
+use deadheat_path::PathKind;
 
 /// Hexadecimal digits of a digest that lines show.
 const DIGITS: usize = 12;
@@ -38,8 +40,10 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         let mut shown = Vec::new();
         for file in &commands.files {
             let digest = file.sha256.get(..DIGITS).unwrap_or(&file.sha256);
+            let is_there = file.side == Side::Far && outcome.path.kind == PathKind::Remote;
+            let at = if is_there { " at the far host" } else { "" };
             let text = format!(
-                "{}: {}, {} bytes, SHA-256 {digest}…",
+                "{}{at}: {}, {} bytes, SHA-256 {digest}…",
                 entrant.label, file.path, file.bytes
             );
             if !shown.contains(&text) {
@@ -100,7 +104,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::contract::Side;
     use deadheat_engine::race::testing;
     use deadheat_engine::trial::between::commands::ProgramFile;
 

@@ -330,7 +330,7 @@ mod tests {
         assert!(threads.contains("CPUs 1 and 0 are hardware threads of one core"));
         assert!(threads.contains("--placement 1,0"));
         let outside = on_one_machine("0,7", TWO_CORES).unwrap_err();
-        assert!(outside.to_string().contains("CPU 7 is not one"));
+        assert!(outside.to_string().contains("this process may not use CPU 7"));
         assert!(outside.to_string().contains("(valid: 0, 1)"));
         assert_eq!(outside.exit_code(), 2);
     }

@@ -260,7 +260,7 @@ fn what_cannot_be_mixed_is_refused_with_what_could() {
     let say = |typed: &str, names: &[&str]| suited(typed, names).err().unwrap().to_string();
     let two = &["state", "events"][..];
     assert!(say("mix:evnts=tcp,state=udp", two).contains("did you mean `events`?"));
-    assert!(say("mix:events=tcp", two).contains("nobody for the lane `state`"));
+    assert!(say("mix:events=tcp", two).contains("no contender for the lane `state`"));
     assert!(say("mix:events=tcp,state=udp,others=udp", two).contains("nothing is left for others"));
     assert!(say("mix:events=tcp,state=udp", &[]).contains("this work has one"));
     assert!(say("mix", two).contains("write mix:LANE=CONTENDER"));
