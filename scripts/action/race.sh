@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # race.sh: third step of action.yml. Races the two builds in $DEADHEAT_WORK over each path of DEADHEAT_PATHS (one a line), all within
 # DEADHEAT_MINUTES, and judges the head against the base. Writes the comment to $DEADHEAT_WORK/comment.md, and to the summary and the
-# outputs of a job where there is one. Its exit code is that of the gate: 0 nothing is worse, 3 the races are not trusted, 5 worse.
+# outputs of a job where there is one. Its exit code is that of the gate: 0 nothing is worse, 3 the races are not trusted, 5 worse. A race
+# that fails is tried once more; if it fails again, the others go on, and without a worse one the exit code is 3.
 set -euo pipefail
 
 work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
@@ -41,37 +42,63 @@ if ! [ -e "$file" ]; then
   exit 2
 fi
 
-rm -rf "${work:?}/results"
+rm -rf "${work:?}/results" "${work:?}/comment.md"
 mkdir -p "$work/results"
-number=0
+number=0 failed=()
+race() { # race PATH RESULT: an exit code of one race is not that of all of them together
+  local code=0
+  "${as[@]}" "$deadheat" race \
+    "cmd:file=$file,set=tree=$work/base,label=base" "cmd:file=$file,set=tree=$work/head,label=head" "${beside[@]}" \
+    --workload "$workload" --path "$1" --margin "$margin" --budget "${budget}s" \
+    --gate first --gate-races "${#paths[@]}" --quiet --output "$2" || code=$?
+  case "$code" in
+  0 | 3 | 4 | 5) ;;
+  *) return "$code" ;;
+  esac
+}
 for path in "${paths[@]}"; do
   number=$((number + 1))
   result="$work/results/$(printf '%02d' "$number").json"
   echo "race.sh: $path, at most $budget s"
   code=0
-  "${as[@]}" "$deadheat" race \
-    "cmd:file=$file,set=tree=$work/base,label=base" "cmd:file=$file,set=tree=$work/head,label=head" "${beside[@]}" \
-    --workload "$workload" --path "$path" --margin "$margin" --budget "${budget}s" \
-    --gate first --gate-races "${#paths[@]}" --quiet --output "$result" || code=$?
+  race "$path" "$result" || code=$?
+  if [ "$code" = 1 ]; then
+    echo "race.sh: $path, once more"
+    "${as[@]}" rm -f "$result"
+    code=0
+    race "$path" "$result" || code=$?
+  fi
   case "$code" in
-  # The judgement of all races together follows; an exit code of one is not it.
-  0 | 3 | 4 | 5) ;;
+  0) ;;
+  1)
+    "${as[@]}" rm -f "$result"
+    failed+=("$path")
+    ;;
   *) exit "$code" ;;
   esac
 done
 [ "${#as[@]}" -eq 0 ] || "${as[@]}" chown -R "$(id -u):$(id -g)" "$work/results"
 
-verdict=0
-"$deadheat" report "$work"/results/*.json --format comment --gate first --output "$work/comment.md" || verdict=$?
+verdict=3
+if [ "${#failed[@]}" -lt "${#paths[@]}" ]; then
+  verdict=0
+  "$deadheat" report "$work"/results/*.json --format comment --gate first --output "$work/comment.md" || verdict=$?
+else
+  printf '<!-- deadheat verdict=doubtful -->\n\n### No judgement on head against base\n' >"$work/comment.md"
+fi
 case "$verdict" in
 0 | 3 | 5) ;;
 *) exit "$verdict" ;;
 esac
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf '\n- No race over `%s`: it failed twice; the log of the job says why.\n' "${failed[@]//\`/}" >>"$work/comment.md"
+  [ "$verdict" = 5 ] || verdict=3
+fi
 mark="$(head -n 1 "$work/comment.md")"
 value() { sed -nE "s/^<!-- deadheat .*\\b$1=([a-z0-9.]+).*/\\1/p" <<<"$mark"; }
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
   {
-    echo "verdict=$(value verdict)"
+    if [ "$verdict" = 3 ]; then echo "verdict=doubtful"; else echo "verdict=$(value verdict)"; fi
     echo "ratio=$(value ratio)"
     echo "comment=$work/comment.md"
     echo "results=$work/results"

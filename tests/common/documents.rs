@@ -43,16 +43,18 @@ pub(crate) fn all(root: &Path) -> Vec<DocumentedCommand> {
     pages.iter().flat_map(page).collect()
 }
 
-/// Returns the commands of a page.
+/// Returns the commands of a page; a block of `text` is a screen.
 pub(crate) fn of_page(name: &str, text: &str) -> Vec<DocumentedCommand> {
     let (mut found, mut is_fenced, mut heading) = (Vec::new(), false, String::new());
+    let mut is_screen = false;
     let mut lines = text.lines().enumerate();
     while let Some((at, line)) = lines.next() {
-        if line.trim_start().starts_with("```") {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
             is_fenced = !is_fenced;
+            is_screen = language == "text";
         } else if let Some(title) = line.strip_prefix('#').filter(|_| !is_fenced) {
             heading = title.trim_start_matches('#').trim().to_owned();
-        } else if is_fenced {
+        } else if is_fenced && !is_screen {
             let mut whole = line.trim().to_owned();
             while whole.ends_with('\\') {
                 whole.pop();

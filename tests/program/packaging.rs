@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -137,6 +138,8 @@ fn the_action_unpacks_a_release() {
     {
         std::fs::write(packed.join(name), text).unwrap();
     }
+    let runs = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(packed.join("deadheat"), runs).unwrap();
     let archive = dir.path().join("deadheat.tar.gz");
     let ran = |command: &mut Command| command.output().unwrap();
     let made = ran(Command::new("tar")
