@@ -92,13 +92,16 @@ case "$verdict" in
 esac
 if [ "${#failed[@]}" -gt 0 ]; then
   printf '\n- No race over `%s`: it failed twice; the log of the job says why.\n' "${failed[@]//\`/}" >>"$work/comment.md"
-  [ "$verdict" = 5 ] || verdict=3
+  if [ "$verdict" != 5 ]; then
+    verdict=3
+    sed -i -e '1s/verdict=[a-z]*/verdict=doubtful/' -e '1a \\n### No judgement: not each path was raced' "$work/comment.md"
+  fi
 fi
 mark="$(head -n 1 "$work/comment.md")"
 value() { sed -nE "s/^<!-- deadheat .*\\b$1=([a-z0-9.]+).*/\\1/p" <<<"$mark"; }
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
   {
-    if [ "$verdict" = 3 ]; then echo "verdict=doubtful"; else echo "verdict=$(value verdict)"; fi
+    echo "verdict=$(value verdict)"
     echo "ratio=$(value ratio)"
     echo "comment=$work/comment.md"
     echo "results=$work/results"
