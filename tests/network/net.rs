@@ -193,7 +193,7 @@ fn races_run_from_host_to_host_over_both_ip_versions() {
             "-w",
             "ping:count=100,interval=4ms",
             "--blocks",
-            "1",
+            "2",
             "--margin",
             "50%",
         ];
@@ -328,7 +328,7 @@ fn a_firewall_blocks_one_contender_and_not_the_race() {
         "-w",
         "ping:count=100,interval=4ms",
         "--blocks",
-        "1",
+        "2",
         "--margin",
         "50%",
         "-q",
@@ -370,7 +370,7 @@ fn an_echo_in_front_of_a_port_forward_is_no_floor() {
     let _server = hosts.serve();
     let dir = tempfile::tempdir().unwrap();
     let args =
-        ["udp", "icmp", "-w", "ping:count=100,interval=4ms", "--blocks", "1", "--margin", "50%"];
+        ["udp", "icmp", "-w", "ping:count=100,interval=4ms", "--blocks", "2", "--margin", "50%"];
     let more = ["-q", "--to", FAR_V4, "-o", "forward.json"];
     let output = hosts.race(&[&args[..], &more].concat(), dir.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
