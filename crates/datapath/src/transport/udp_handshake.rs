@@ -443,11 +443,13 @@ fn answer(
 }
 
 /// Creates a bound socket that shares its address with the sockets of its flows (socket(7), `SO_REUSEADDR`; all of
-/// them must set it).
+/// them must set it). A port of the system's choice is asked for before that: among sockets that share, the system may
+/// choose the port of another one, whose datagrams would arrive here.
 fn bound(variant: Variant, at: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(variant.protocol))?;
-    socket.set_reuse_address(true)?;
+    socket.set_reuse_address(at.port() != 0)?;
     socket.bind(&at.into())?;
+    socket.set_reuse_address(true)?;
     Ok(socket)
 }
 
