@@ -105,7 +105,7 @@ fn starts() -> Outcome<()> {
 
 fn start_here() -> Outcome<f64> {
     let began = Instant::now();
-    Command::new("true").status()?;
+    Command::new("sh").args(["-c", "exit 0"]).status()?;
     Ok(1e3 * began.elapsed().as_secs_f64())
 }
 
