@@ -11,6 +11,7 @@ use deadheat::time::Nanos;
 use deadheat::transport::Address;
 use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer};
 use deadheat::trial::control::{FromAgent, FromServer, ToAgent};
+use tempfile::TempDir;
 
 use super::far::{Client, Far, KEPT, Manner, Seen, open, plan};
 
@@ -22,6 +23,15 @@ fn allowing(manner: Manner, folder: &Path, ports: Option<&str>) -> Far {
     std::fs::write(folder.join("serve"), "exit 0\n").unwrap();
     let pairs = AllowedPairs::parse(&[file.display().to_string()], ports).unwrap();
     Far::with(manner, |config| config.pairs = pairs)
+}
+
+/// A server that allows the pair of a file in a fresh folder, a client of it, and what the client is offered.
+fn offered() -> (TempDir, Far, Client, PairOffer) {
+    let folder = tempfile::tempdir().unwrap();
+    let far = allowing(Manner::Right, folder.path(), None);
+    let mut client = far.client();
+    let offer = listed(&mut client, "pair").offers.remove(0);
+    (folder, far, client, offer)
 }
 
 fn listed(client: &mut Client, name: &str) -> PairList {
@@ -115,12 +125,9 @@ fn with_one_a_client_gives_values_and_the_operators_command_runs() {
 
 #[test]
 fn a_command_that_changes_is_not_run_for_who_was_offered_the_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let far = allowing(Manner::Right, folder.path(), None);
-    let mut client = far.client();
-    let list = listed(&mut client, "pair");
+    let (folder, _far, mut client, offer) = offered();
     std::fs::write(folder.path().join("serve"), "exit 1 # and more\n").unwrap();
-    client.say(&command(&ask(&list.offers[0])));
+    client.say(&command(&ask(&offer)));
     let why = client.refusal();
     assert!(why.contains("is another by now"), "{why}");
     let list = listed(&mut client, "pair");
@@ -130,13 +137,10 @@ fn a_command_that_changes_is_not_run_for_who_was_offered_the_other() {
 
 #[test]
 fn a_second_command_beside_the_first_ends_both() {
-    let folder = tempfile::tempdir().unwrap();
-    let far = allowing(Manner::Right, folder.path(), None);
-    let mut client = far.client();
-    let list = listed(&mut client, "pair");
-    client.say(&command(&ask(&list.offers[0])));
+    let (_folder, far, mut client, offer) = offered();
+    client.say(&command(&ask(&offer)));
     client.ready();
-    client.say(&command(&ask(&list.offers[0])));
+    client.say(&command(&ask(&offer)));
     let rest = String::from_utf8_lossy(&client.rest()).into_owned();
     assert!(rest.contains("a new trial before the last one ended"), "{rest}");
     assert!(matches!(far.next_seen(), Seen::Command(_)));
@@ -145,16 +149,13 @@ fn a_second_command_beside_the_first_ends_both() {
 
 #[test]
 fn a_client_that_vanishes_takes_its_command_with_it_and_another_waits_for_the_turn() {
-    let folder = tempfile::tempdir().unwrap();
-    let far = allowing(Manner::Right, folder.path(), None);
-    let mut client = far.client();
-    let list = listed(&mut client, "pair");
-    client.say(&command(&ask(&list.offers[0])));
+    let (_folder, far, mut client, offer) = offered();
+    client.say(&command(&ask(&offer)));
     client.ready();
     client.say(&ToAgent::Start);
     assert!(matches!(far.next_seen(), Seen::Command(_)));
     let mut other = far.client();
-    other.say(&command(&ask(&list.offers[0])));
+    other.say(&command(&ask(&offer)));
     assert_eq!(other.hear(), FromServer::Queued { ahead: 1 }, "one turn for all");
     drop(client);
     assert!(matches!(far.next_seen(), Seen::Killed));
