@@ -126,25 +126,25 @@ impl PlainClaim<'_> {
         }
     }
 
+    /// Returns the words for a better value and for the best one.
+    fn degrees(&self) -> [&'static str; 2] {
+        match (self.metric.better, self.metric.unit) {
+            (Better::Lower, Unit::Nanos) => ["shorter", "shortest"],
+            (Better::Lower, _) => ["lower", "lowest"],
+            (Better::Higher, _) => ["higher", "highest"],
+        }
+    }
+
     /// Returns the word for a better value.
     fn better(&self) -> &'static str {
-        match (self.metric.better, self.metric.unit) {
-            (Better::Lower, Unit::Nanos) => "shorter",
-            (Better::Lower, _) => "lower",
-            (Better::Higher, _) => "higher",
-        }
+        self.degrees()[0]
     }
 
     /// Returns the words for the best of several: `delivers most`, `has the shortest round trip`.
     fn best(&self) -> String {
-        let best = match self.better() {
-            "shorter" => "shortest",
-            "lower" => "lowest",
-            _ => "highest",
-        };
         match self.is_goodput() {
             true => "delivers most".to_owned(),
-            false => format!("has the {best} {}", self.quantity()),
+            false => format!("has the {} {}", self.degrees()[1], self.quantity()),
         }
     }
 
