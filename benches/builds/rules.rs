@@ -1,5 +1,5 @@
 //! Rules by which other projects judge a change, from the same runs. The runs of a race are interleaved, which flatters rules
-//! whose own runs are not; the cached ones are those of the race before.
+//! whose own runs are not; a cached baseline has the runs of the race before.
 
 /// Times of both builds in one race, in seconds and in their order.
 pub(crate) struct Times {
@@ -103,7 +103,7 @@ fn student_limit(freedom: f64) -> f64 {
     LIMITS.iter().find(|(least, _)| freedom >= *least).map_or(12.706, |(_, limit)| *limit)
 }
 
-/// "1.03 ± 0.02 times faster": the ratio of means, and its deviation from those of both by first-order propagation.
+/// "1.03 ± 0.02 times faster": ratio of the means, with its deviation by first-order propagation of both deviations.
 fn outside_one(new: &[f64], old: &[f64]) -> Ruling {
     let ((new, new_var, _), (old, old_var, _)) = (moments(new), moments(old));
     let ratio = (new / old).max(old / new);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// Debian's, which has Debian's modules.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
-/// The one with modules that no package of this system has; scripts/need.sh makes it.
+/// Python with the modules that no package of this system has; scripts/need.sh makes it.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/python3");
 
 /// Says that a test is skipped for want of what `package` holds.

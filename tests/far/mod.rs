@@ -178,7 +178,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
     }
 }
 
-/// Where the command of a fake keeper listens, as it knows it.
+/// Address at which the command of a fake keeper listens, as the keeper sees it.
 pub(crate) const KEPT: &str = "10.255.0.9:5300";
 
 /// Lives as the keeper of a server command.

@@ -218,7 +218,7 @@ macro_rules! smallest_program {
                         Err(error) => return Err(io::Error::other(error)),
                     }
                 }
-                // What this frees is told with the next packet.
+                // The next packet announces the room that this makes.
                 let _ = chunks.finalize();
                 Ok(bytes)
             }

@@ -114,7 +114,7 @@ fn wait(mut keeper: Child, emulator: &Emulator, mut course: Course) -> Result<u8
         if course.is_due() {
             match emulator.end() {
                 Ok(figures) => tell!("{}", course.line(figures)),
-                // An emulator that is gone is found below, and one that has no figures has them at the end, perhaps.
+                // The code below finds an emulator that has ended; an emulator without figures may have them at the end.
                 Err(_) => course.end(),
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn write(html: &mut Markup, opening: &Opening) {
         html.open("ul", &[("class", "trust"), ("aria-label", TRUST)]);
         for line in &opening.trust {
             html.open("li", &[("class", line.tone.class())]);
-            // The sign of a lead would say that somebody is ahead.
+            // The sign of a lead would claim that a contender is ahead.
             let sign = if line.tone == Tone::Good { "✓" } else { line.tone.sign() };
             sentence(html, sign, &line.text);
             html.close("li");

@@ -232,7 +232,7 @@ impl OthersWsConn {
             return Ok(());
         }
         if self.is_over {
-            // Without an answer to a Close frame nobody confirms what was sent.
+            // Without an answer to a Close frame the sent bytes are not confirmed.
             return match self.is_sender {
                 true => Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID)),
                 false => Ok(()),

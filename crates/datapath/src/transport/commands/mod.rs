@@ -172,7 +172,7 @@ impl CommandPair {
     pub fn check(&self, side: Side) -> Result<()> {
         let command = self.command(side);
         let program = command.program(&self.folder);
-        // A program in the folder of a trial, or one that a variable of a trial names, is found when it runs.
+        // The run finds a program in the folder of a trial, or behind a variable of a trial.
         if program.contains('{') {
             return Ok(());
         }
