@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use deadheat::stats::quantile;
 use serde_json::Value;
 
 #[path = "builds/rules.rs"]
@@ -91,15 +92,16 @@ fn starts() -> Outcome<()> {
             &["-w", "command", "--blocks", "20"],
         )?
         .0;
-        let here = median((0..40).map(|_| start_here()).collect::<Outcome<_>>()?);
-        let pairs = ["first", "second"].map(|label| 1e3 * median(times(&race, label)));
+        let here = median(&(0..40).map(|_| start_here()).collect::<Outcome<Vec<_>>>()?);
+        let pairs = ["first", "second"].map(|label| 1e3 * median(&times(&race, label)));
         println!("| {round} | {:.2} | {:.2} | {here:.2} |", pairs[0], pairs[1]);
         added.iter_mut().zip(pairs).for_each(|(all, pair)| all.push(pair - here));
     }
-    let [first, second] = added.clone().map(median);
-    let apart = added[0].iter().zip(&added[1]).map(|(first, second)| first - second).collect();
+    let [first, second] = &added;
+    let apart: Vec<f64> = first.iter().zip(second).map(|(first, second)| first - second).collect();
+    let [first, second] = [first, second].map(|added| median(added));
     println!("\nadded, median of 10 rounds: {first:.2} ms and {second:.2} ms; goal: at most 2 ms");
-    println!("first less second, median: {:+.3} ms", median(apart));
+    println!("first less second, median: {:+.3} ms", median(&apart));
     Ok(())
 }
 
@@ -109,9 +111,8 @@ fn start_here() -> Outcome<f64> {
     Ok(1e3 * began.elapsed().as_secs_f64())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+fn median(values: &[f64]) -> f64 {
+    quantile::median(values).unwrap_or(f64::NAN)
 }
 
 /// Compiles the program with so much work for a chunk.
@@ -124,7 +125,7 @@ fn compile(directory: &Path, name: &str, steps: u32) -> Outcome<PathBuf> {
     if ended.success() { Ok(program) } else { Err("cc failed".into()) }
 }
 
-/// What one race gave.
+/// Figures of one race.
 struct Race {
     outcome: String,
     /// Time of the old build over that of the new one: point, low, high.
