@@ -3,6 +3,11 @@
 # installed it reads the scripts.
 set -euo pipefail
 
+# Lock files that do not fit their packages are found before minutes of lints. The fuzz targets have a lock file of their own.
+for manifest in Cargo.toml fuzz/Cargo.toml; do
+  cargo metadata --locked --format-version 1 --manifest-path "$manifest" >/dev/null
+done
+
 if cargo fmt --version >/dev/null 2>&1; then
   cargo fmt --all --check
 else
