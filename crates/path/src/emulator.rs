@@ -44,6 +44,16 @@ pub use host::Host;
 /// Longest wait for an answer; the emulator makes a thousand devices in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
+/// CPUs on which the programs of the hosts run. A thread that moves packets is woken up sooner by a program on its own CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderCpus {
+    /// CPUs without a thread that moves packets.
+    Others,
+    /// All CPUs.
+    Any,
+}
+
 /// Request to the emulator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +62,8 @@ enum ToEmulator {
     Build {
         /// Path as typed.
         path: String,
+        /// CPUs of the hosts' programs.
+        senders: SenderCpus,
     },
     /// Request to start anew: empty channels, time zero, this seed.
     Begin {
@@ -160,18 +172,24 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// Builds a network, which can be used after [`Emulator::begin`].
+    /// Builds a network, which can be used after [`Emulator::begin`], for programs on any CPU.
     ///
     /// # Errors
     /// As for [`Emulator::with_seed`].
     pub fn start(path: &str) -> Result<Emulator> {
+        Emulator::start_for(path, SenderCpus::Any)
+    }
+
+    /// Builds a network for programs on these CPUs, which can be used after [`Emulator::begin`].
+    ///
+    /// # Errors
+    /// As for [`Emulator::with_seed`].
+    pub fn start_for(path: &str, senders: SenderCpus) -> Result<Emulator> {
         let process = before_main::start()?;
         let timeout = process.control().set_read_timeout(Some(Duration::from_nanos(PATIENCE.0)));
         timeout.map_err(|e| Error::setup("set a timeout", e))?;
-        let FromEmulator::Built(built) = ask(&process, &ToEmulator::Build { path: path.into() })?
-        else {
-            return Err(confused());
-        };
+        let build = ToEmulator::Build { path: path.into(), senders };
+        let FromEmulator::Built(built) = ask(&process, &build)? else { return Err(confused()) };
         let namespaces = take_namespaces(&process, built.rights)?;
         Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
     }

@@ -35,7 +35,7 @@ pub mod segment;
 pub mod trace;
 
 pub use deadheat_base::{ends, error, foreign, rng, spec, time, units, waiting};
-pub use emulator::{Emulator, Host};
+pub use emulator::{Emulator, Host, SenderCpus};
 pub use ends::{Direction, Side};
 pub use error::{Error, Result};
 pub use impair::{Channel, Departure, End, Packet};

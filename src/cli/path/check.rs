@@ -9,7 +9,7 @@ use super::super::{Verdict, print};
 use crate::error::{Error, Result};
 use crate::figures::percent;
 use crate::path::PathSpec;
-use crate::path::emulator::Emulator;
+use crate::path::emulator::{Emulator, SenderCpus};
 use crate::time::Nanos;
 use crate::trial::path::check::{
     Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,
@@ -99,7 +99,7 @@ fn check(typed: &str) -> Result<PathCheck> {
             ));
         }
     };
-    let mut emulator = Emulator::start(typed)?;
+    let mut emulator = Emulator::start_for(typed, SenderCpus::Others)?;
     PathCheck::measure(typed, &network, &mut emulator)
 }
 

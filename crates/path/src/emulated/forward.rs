@@ -12,6 +12,7 @@ use super::port::Port;
 use super::slab::Slab;
 use super::wait::{Bell, Sleeper, WakeReason, go_first};
 use crate::emulated::pipeline::Pipeline;
+use crate::emulator::SenderCpus;
 use crate::ends::Direction;
 use crate::error::{Error, Result};
 use crate::impair::Place;
@@ -81,7 +82,11 @@ impl Forwarder {
     /// # Errors
     /// [`Error::Usage`] where the number of pairs of ports differs from the number of links, [`Error::Setup`] where
     /// memory or a thread is refused.
-    pub fn start(network: &Network, ports: Vec<[Box<dyn Port>; 2]>) -> Result<Forwarder> {
+    pub fn start(
+        network: &Network,
+        ports: Vec<[Box<dyn Port>; 2]>,
+        senders: SenderCpus,
+    ) -> Result<Forwarder> {
         if ports.len() != network.links.len() {
             let (ports, links) = (ports.len(), network.links.len());
             return Err(Error::usage(format!(
@@ -121,7 +126,12 @@ impl Forwarder {
         while !ways.is_empty() {
             let rest = ways.split_off(each.min(ways.len()));
             let cpu = cpus.get(crew.len()).copied();
-            crew.push(ThreadHandle::start(std::mem::replace(&mut ways, rest), network.wait, cpu)?);
+            let lag = match (network.wait, cpu) {
+                (WaitMode::Hybrid, Some(cpu)) => least_wake_up(cpu, senders),
+                _ => Nanos::ZERO,
+            };
+            let own = std::mem::replace(&mut ways, rest);
+            crew.push(ThreadHandle::start(own, network.wait, cpu, lag)?);
         }
         Ok(Forwarder { crew, links: network.links.len() })
     }
@@ -204,17 +214,18 @@ fn expected(model: &Impairments) -> usize {
 }
 
 impl ThreadHandle {
-    fn start(ways: Vec<LinkDirection>, wait: WaitMode, cpu: Option<usize>) -> Result<ThreadHandle> {
+    fn start(
+        ways: Vec<LinkDirection>,
+        wait: WaitMode,
+        cpu: Option<usize>,
+        lag: Nanos,
+    ) -> Result<ThreadHandle> {
         let op = "start a thread that moves packets";
         let bell = Arc::new(Bell::new().map_err(|e| Error::setup(op, e))?);
         let (orders, taken) = mpsc::channel();
         let name = ways
             .first()
             .map_or_else(String::new, |way| format!("link{} {}", way.link, way.direction));
-        let lag = match (wait, cpu) {
-            (WaitMode::Hybrid, Some(cpu)) => least_wake_up(cpu),
-            _ => Nanos::ZERO,
-        };
         let origin = Monotonic.now();
         let worker = Worker { ways, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
         let thread = std::thread::Builder::new()
@@ -525,7 +536,8 @@ mod tests {
         let wire =
             |socket| -> Box<dyn Port> { Box::new(Wire { socket, failure: Arc::clone(&failure) }) };
         let network = network(Impairments { delay, ..Impairments::default() }, wait);
-        let forwarder = Forwarder::start(&network, vec![[wire(a), wire(b)]]).unwrap();
+        let forwarder =
+            Forwarder::start(&network, vec![[wire(a), wire(b)]], SenderCpus::Any).unwrap();
         Hosts { forwarder, near, far, failure }
     }
 
@@ -589,7 +601,7 @@ mod tests {
     #[test]
     fn as_many_pairs_of_ports_as_links() {
         let network = network(Impairments::default(), WaitMode::Hybrid);
-        let refused = Forwarder::start(&network, Vec::new()).err().unwrap();
+        let refused = Forwarder::start(&network, Vec::new(), SenderCpus::Any).err().unwrap();
         assert!(refused.to_string().contains("1 links need as many pairs of ports: 0"));
     }
 

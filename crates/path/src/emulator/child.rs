@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use deadheat_base::process::{die_with_parent, ignore_interrupts, is_hung_up, live_without_parent};
 use deadheat_base::{descriptor, frame};
 
-use super::{BuiltNetwork, FromEmulator, Rights, ToEmulator};
+use super::{BuiltNetwork, FromEmulator, Rights, SenderCpus, ToEmulator};
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
@@ -49,8 +49,8 @@ fn answer(
     control: &UnixStream,
 ) -> Result<Option<FromEmulator>> {
     match (word, engine) {
-        (ToEmulator::Build { path }, engine @ None) => {
-            *engine = Some(build(&path, control)?);
+        (ToEmulator::Build { path, senders }, engine @ None) => {
+            *engine = Some(build(&path, senders, control)?);
             // From now on the end of control ends this process. Its parent may hand it to another thread.
             live_without_parent();
             Ok(None)
@@ -99,12 +99,12 @@ impl Engine {
     }
 }
 
-fn build(path: &str, mut control: &UnixStream) -> Result<(Engine, Network)> {
+fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(Engine, Network)> {
     let network = emulated(path)?;
     let hosts = Hosts::build(&network)?;
     let mover = match hosts.kernel {
         Some(middle) => Mover::Netem(middle),
-        None => Mover::Forwarder(Forwarder::start(&network, hosts.ports)?),
+        None => Mover::Forwarder(Forwarder::start(&network, hosts.ports, senders)?),
     };
     let (user, near, far) = hosts.namespaces.parts();
     let built = BuiltNetwork {

@@ -8,7 +8,7 @@ use super::model_time::{drain, transit};
 use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::measurements::path::PathFigures;
-use crate::path::emulator::Emulator;
+use crate::path::emulator::{Emulator, SenderCpus};
 use crate::path::network::Network;
 use crate::path::{Family, PathKind, gate};
 use crate::time::Nanos;
@@ -38,7 +38,7 @@ impl EmulatedPath {
     ///
     /// # Errors Fails if this host cannot; names the missing part.
     pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
-        let emulator = Emulator::start(typed)?;
+        let emulator = Emulator::start_for(typed, SenderCpus::Others)?;
         let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
         path.far_address()?;
         Ok(path)
