@@ -38,9 +38,10 @@ pub(crate) fn refresh(
     stage: DecisionStage,
 ) {
     for entrant in &mut outcome.contenders {
-        let mut trials = outcome.trials.iter().rev();
-        let ran = trials.find(|t| t.contender == entrant.id && t.record.valid);
-        if let Some(trial) = ran {
+        // A trial whose figures do not count may still know what both ends had set, as one whose sender was late.
+        let own = || outcome.trials.iter().rev().filter(|t| t.contender == entrant.id);
+        let settled = || own().find(|t| !t.record.far_effective.is_empty());
+        if let Some(trial) = own().find(|t| t.record.valid).or_else(settled) {
             entrant.implementation.clone_from(&trial.record.implementation);
             entrant.effective.clone_from(&trial.record.effective);
             entrant.far_effective.clone_from(&trial.record.far_effective);
