@@ -182,22 +182,23 @@ fn a_request_with_its_own_connection_pays_for_the_handshake() {
 #[test]
 fn a_group_is_sent_to_once_and_each_member_gets_everything() {
     let contenders = ["multicast", "multicast:window=23136B,repair=go-back-n,cc=none"];
-    let paths = ["loopback", "delay=5ms,rate=50mbit,loss=1%"];
+    let paths = ["loopback", "delay=5ms,rate=50mbit,loss=3%"];
     for path in if can() { &paths[..] } else { &paths[..1] } {
         let outcome = race(&contenders, path, "fanout:receivers=4,bytes=500kB");
         for trial in trials(&outcome) {
             let account = &trial["ledger"]["up"];
-            assert_eq!(account["sent"], account["delivered"], "{account}");
-            assert_eq!(count(&account["delivered"]), 4 * 500_000, "{account}");
+            assert_eq!(account["sent"], account["delivered"], "{trial}");
+            assert_eq!(count(&account["delivered"]), 4 * 500_000, "{trial}");
             assert_eq!(trial["far_intervals"].as_array().unwrap().len(), 4, "{trial}");
             if path.contains("loss") {
                 let fates = fates(trial, "up");
                 let (lost, resent) = (count(&fates["lost"]), count(&trial["retransmits"]));
-                assert!(lost == 0 || resent > 0, "{lost} {resent}");
+                // Of 346 packets or more, a few are always lost.
+                assert!(lost > 0 && resent > 0, "{trial}");
                 // Once, and what was lost or sent again after it; four connections send four times as much.
                 let arrived = count(&fates["arrived_bytes"]);
                 let packets = 500_000u64.div_ceil(1_446) + resent;
-                assert!((500_000..(packets + 60) * 1_500).contains(&arrived), "{arrived} {resent}");
+                assert!((500_000..(packets + 60) * 1_500).contains(&arrived), "{trial}");
             }
         }
     }
