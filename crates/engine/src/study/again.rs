@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 
 use super::check;
 use super::judge::{Extent, judge};
-use super::model::{RacePlan, Study};
+use super::model::{Claim, RacePlan, Study, Test};
 use super::outcome::{RaceRun, StudyRun};
 use crate::result::outcome::Outcome;
 
 /// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";
+
+/// Reason why a race has no result in a run of other races of the study.
+pub const LEFT_OUT: &str = "it was left out of this run, which is of other races";
 
 /// Judges an earlier run by the rules of this version. A study that this version cannot check, because metrics had
 /// other names, or because it names files, which are not opened to show a result, retains its saved rulings.
@@ -26,7 +29,7 @@ pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
 }
 
 /// Replaces claims, published figures and texts of the study with those in `now`, and judges again. Races that were
-/// added since are recorded as not run.
+/// added since are recorded as not run. Where races were left out of the run, only claims that ask none of these are judged.
 pub fn restate(run: &mut StudyRun, now: &Study, results: &BTreeMap<String, Outcome>) {
     let ran = std::mem::replace(&mut run.study, now.clone()).races;
     let has = |races: &[RacePlan], id: &str| races.iter().any(|race| race.id == id);
@@ -46,5 +49,10 @@ pub fn restate(run: &mut StudyRun, now: &Study, results: &BTreeMap<String, Outco
         trusted: false,
     }));
     run.study.races = [ran, added].concat();
+    let left_out = run.races.iter().filter(|race| race.why_not.as_deref() == Some(LEFT_OUT));
+    let left_out: Vec<&str> = left_out.map(|race| race.id.as_str()).collect();
+    let is_asked = |test: &Test| !left_out.contains(&test.race.as_str());
+    let can_settle = |claim: &Claim| !claim.tests.is_empty() && claim.tests.iter().all(is_asked);
+    run.study.claims.retain(|claim| left_out.is_empty() || can_settle(claim));
     judge_again(run, results);
 }

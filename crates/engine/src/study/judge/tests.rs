@@ -335,19 +335,8 @@ fn a_claim_that_nothing_here_can_settle_is_open_with_the_reason() {
 #[test]
 fn a_run_of_before_is_restated_with_the_claims_of_now() {
     let before = study(&claim(&[("", UDP_TCP, "above 1")]));
-    let mut run = StudyRun {
-        study_format: 1,
-        deadheat: crate::result::outcome::Program { version: "0".into() },
-        name: "x".into(),
-        setting: Setting::Full,
-        full: Vec::new(),
-        started: String::new(),
-        host: String::new(),
-        races: ["plain", "varied"].map(race_run).to_vec(),
-        beside: Vec::new(),
-        rulings: Vec::new(),
-        study: before.study.clone(),
-    };
+    let mut run = unjudged(&before);
+    run.races.truncate(2);
     run.study.races.truncate(2);
     let results = ran(&before, "plain", Setting::Full, noisy(echoes));
     let mut now = study(&claim(&[("", UDP_TCP, "below 0.95")])).study;
@@ -359,6 +348,38 @@ fn a_run_of_before_is_restated_with_the_claims_of_now() {
         assert_eq!(ids, ["plain", "varied", "lossy"]);
         assert_eq!(run.races[2].why_not.as_deref(), Some(again::ADDED_LATER));
         assert_eq!(run.study.races[0].blocks, Some(12), "races stay as they ran");
+    }
+}
+
+#[test]
+fn a_run_of_some_races_is_judged_by_the_claims_that_ask_them() {
+    let lossy = "[[claim]]\nid = \"d\"\nsays = \"Little is lost.\"\n[[claim.test]]\nrace = \"lossy\"\n\
+                 metric = \"loss_share\"\nof = { contender = \"udp\" }\nexpect = \"below 1%\"\n";
+    let checked = study(&format!("{}{lossy}", claim(&[("", UDP_TCP, "below 0.95")])));
+    let mut run = unjudged(&checked);
+    let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+    again::restate(&mut run, &checked.study, &results);
+    let rulings = |run: &StudyRun| run.rulings.iter().map(|one| one.ruling).collect::<Vec<_>>();
+    assert_eq!(rulings(&run), [Ruling::Holds, Ruling::Open]);
+    run.races[2].why_not = Some(again::LEFT_OUT.into());
+    again::restate(&mut run, &checked.study, &results);
+    assert_eq!(rulings(&run), [Ruling::Holds]);
+}
+
+/// Returns a run of all races, none of which has a result.
+fn unjudged(checked: &CheckedStudy) -> StudyRun {
+    StudyRun {
+        study_format: 1,
+        deadheat: crate::result::outcome::Program { version: "0".into() },
+        name: "x".into(),
+        setting: Setting::Full,
+        full: Vec::new(),
+        started: String::new(),
+        host: String::new(),
+        races: checked.study.races.iter().map(|race| race_run(&race.id)).collect(),
+        beside: Vec::new(),
+        rulings: Vec::new(),
+        study: checked.study.clone(),
     }
 }
 
