@@ -182,9 +182,17 @@ fn wants_pages(files: &[PathBuf], is_page: bool) -> Error {
     })
 }
 
-/// Returns one figure as an SVG file, or the names of all.
+/// Returns one figure of a result as an SVG file, or the names of all.
 fn figure(shown: &ReportInput<'_>, id: &str) -> Result<String> {
-    let figures = plot::figures(shown);
+    one_of(&plot::figures(shown), id, &plot::palette::tints(shown.outcome))
+}
+
+/// Returns the figure with this id as an SVG file in the colours of its contenders, or the names of all for `list`.
+pub(super) fn one_of(
+    figures: &[Figure],
+    id: &str,
+    tints: &[plot::palette::Tint],
+) -> Result<String> {
     if id == "list" {
         let line = |figure: &Figure| format!("{:<28} {}\n", figure.id, visible(&figure.title));
         return Ok(figures.iter().map(line).collect());
@@ -193,7 +201,7 @@ fn figure(shown: &ReportInput<'_>, id: &str) -> Result<String> {
         let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
         unknown("figure", id, &ids)
     })?;
-    Ok(plot::style::standalone(found, &plot::palette::tints(shown.outcome)))
+    Ok(plot::style::standalone(found, tints))
 }
 
 /// Returns the file of raw samples beside a result, if there is one.

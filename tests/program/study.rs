@@ -389,6 +389,25 @@ fn kept_runs_say_what_their_figures_say() {
     assert!(studies >= 11, "{studies} studies in {}", kept.display());
 }
 
+#[test]
+fn a_figure_of_a_study_is_drawn_by_its_name() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/runs/2026-11-22-epyc");
+    let report = |args: &[&str]| deadheat(&[&["study", "report"], args].concat(), &kept);
+    let listed = words(&report(&["snkzt-pingpong", "--figure", "list"]).stdout);
+    for id in ["published ", "claims ", "claim-nearly-identical "] {
+        assert!(listed.contains(id), "{listed}");
+    }
+    let drawn = report(&["snkzt-pingpong", "--figure", "claim-nearly-identical"]);
+    assert!(words(&drawn.stdout).starts_with("<svg "), "{}", words(&drawn.stderr));
+    let refused = report(&["snkzt-pingpong", "--figure", "claim-nearly"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        words(&refused.stderr).contains("claim-nearly-identical"),
+        "{}",
+        words(&refused.stderr)
+    );
+}
+
 /// The counts in `studies/runs/README.md` are those of the kept runs.
 #[test]
 fn the_readme_of_the_runs_counts_as_they_do() {

@@ -428,6 +428,32 @@ fn a_study_shows_published_beside_measured_and_its_claims() {
     assert_eq!(figures[1].numbers.rows[0][1..], ["depends", "yes, no, open"]);
     let empty = StudyRun { beside: Vec::new(), rulings: Vec::new(), ..run };
     assert!(plot::study_figures(&empty).is_empty());
+    assert!(plot::claim_figures(&empty).is_empty());
+}
+
+#[test]
+fn a_claim_is_drawn_with_the_range_that_it_says() {
+    let mut run = study();
+    let answers = &mut run.rulings[0].answers;
+    answers[2].seen = Some(EstimateInterval { point: 3.0, low: Some(2.0), high: None });
+    let figures = plot::claim_figures(&run);
+    check(&figures);
+    assert_eq!(ids(&figures), ["claim-faster"]);
+    let drawing = &figures[0].wide;
+    assert_eq!(marks(drawing), 3);
+    // A range for each test, and an interval for each, of which one has no end.
+    assert_eq!(elements(drawing, "z").count(), 3, "{drawing}");
+    assert_eq!(elements(drawing, "w i").count(), 3, "{drawing}");
+    assert_eq!(elements(drawing, "m o u").count(), 2, "{drawing}");
+    assert!(drawing.contains("udp over tcp: 80 % [72 %, 88 %], yes"), "{drawing}");
+    let row = &figures[0].numbers.rows[2];
+    assert_eq!(row[2..], ["below 0.95", "3.0000", "2.0000", "–", "open"]);
+    // A figure by itself has no ratio to draw, and neither has a ratio that is no number.
+    run.rulings[0].answers[0].test.against = None;
+    run.rulings[0].answers[1].seen = None;
+    run.rulings[0].answers[2].seen =
+        Some(EstimateInterval { point: f64::NAN, low: None, high: None });
+    assert!(plot::claim_figures(&run).is_empty());
 }
 
 /// A window that grows, and what was sent again.

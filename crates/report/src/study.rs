@@ -23,7 +23,7 @@ use deadheat_engine::study::sentence::short;
 const MOST_VERDICTS: usize = 8;
 
 /// Default margin of a race.
-const USUAL_MARGIN: f64 = 0.05;
+pub(super) const USUAL_MARGIN: f64 = 0.05;
 
 /// A form in which a study that was run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

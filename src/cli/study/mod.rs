@@ -8,13 +8,14 @@ use crate::error::{Error, Result, unknown};
 use crate::foreign::visible;
 use crate::race::written;
 use crate::report::study::{Form, render};
-use crate::report::{html, studies, words};
+use crate::report::{html, plot, studies, words};
 use crate::spec::outside::Outside;
 use crate::study::check::CheckedStudy;
 use crate::study::model::Study;
 use crate::study::{bundled, read, save};
 
 use super::allow::Allow;
+use super::report::one_of;
 use super::{Verdict, deliver, list, pages, print, stdout_style};
 
 mod run;
@@ -57,6 +58,9 @@ struct StudyReportArgs {
     dir: PathBuf,
     #[command(flatten)]
     form: StudyForm,
+    /// Draw one figure instead, as SVG; `list` names them
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "json"])]
+    figure: Option<String>,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -106,6 +110,9 @@ fn report(args: &StudyReportArgs) -> Result<()> {
     // A page is no form of text; any other name is looked up before anything is read.
     let form = (args.form.name() != html::ID).then(|| args.form.find()).transpose()?;
     let within = save::within(&args.dir);
+    if let Some(id) = &args.figure {
+        return deliver(figure(&args.dir, id)?.as_bytes(), args.output.as_deref());
+    }
     let text = if within.is_empty() {
         let (run, results) = save::judged(&args.dir)?;
         match form {
@@ -119,6 +126,14 @@ fn report(args: &StudyReportArgs) -> Result<()> {
         studies::render(&runs, form, &stdout_style())?
     };
     deliver(text.as_bytes(), args.output.as_deref())
+}
+
+/// Returns one figure of a study that ran as an SVG file, or the names of all.
+fn figure(dir: &Path, id: &str) -> Result<String> {
+    let (run, _) = save::judged(dir)?;
+    let mut figures = plot::study_figures(&run);
+    figures.extend(plot::claim_figures(&run));
+    one_of(&figures, id, &[])
 }
 
 /// Returns the study of the program with this name, or the only one with this in its name.

@@ -15,6 +15,7 @@
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `map.rs` | a map: the leader at each point |
 //! | `study.rs` | a study: published beside measured, claims |
+//! | `claim.rs` | a claim of a study: what its tests asked for, over the range that it says |
 //! | `rows.rs` `facets.rs` | layouts that these share |
 //! | `canvas.rs` `axis.rs` `label.rs` | sheets and panels, axes and ticks, text that fits |
 //! | `svg.rs` `ink.rs` | elements as they are written, and the meaning of each |
@@ -31,6 +32,7 @@ use deadheat_engine::study::outcome::StudyRun;
 mod axis;
 mod bars;
 mod canvas;
+mod claim;
 mod course;
 mod distribution;
 mod drift;
@@ -93,6 +95,13 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
 pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
     let mut figures: Vec<Figure> = study::published(run).into_iter().collect();
     figures.extend(study::claims(run));
+    distinct(&mut figures);
+    figures
+}
+
+/// Returns a figure for each claim of a study that asks for ratios.
+pub fn claim_figures(run: &StudyRun) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = claim::figures(run).collect();
     distinct(&mut figures);
     figures
 }
