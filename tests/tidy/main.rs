@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
 
 mod action;
+mod answer;
 mod book;
 mod docs;
 mod examples;
@@ -125,6 +126,18 @@ fn commands_in_the_documentation_parse() {
 #[test]
 fn every_page_is_in_the_book_and_its_links_lead_somewhere() {
     hold("the book", book::check(root()));
+}
+
+#[test]
+fn the_answer_to_the_articles_is_what_the_kept_runs_say() {
+    let kept = answer::KeptRuns::read(root());
+    docs::generated(root(), "docs/answer.md", &answer::tables(&kept));
+    hold("figures are those of the runs", answer::figures(root()));
+    hold("pictures are drawn from the runs", answer::pictures(root()));
+    hold(
+        "counts are those of the runs, and all that is open has a reason",
+        answer::counts(root(), &kept),
+    );
 }
 
 #[test]
