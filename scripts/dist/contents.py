@@ -12,8 +12,9 @@ import time
 import tomllib
 
 TARGET = "x86_64-unknown-linux-musl"
-# What Zig links beside the crates; scripts/dist/tools.txt has its version.
+# What Zig links beside the crates.
 MUSL = {"type": "library", "name": "musl", "version": "1.2.5", "bom-ref": "musl", "licenses": [{"license": {"id": "MIT"}}]}
+UNWIND = "libunwind and what compilers take from compiler-rt, as Zig has them"
 TEXTS = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 
 
@@ -51,7 +52,11 @@ def component(crate, package, checksums):
 
 def inventory(edges, packages, checksums):
     own = next(crate for crate in edges if crate[0] == "deadheat")
-    rust = output(os.environ.get("RUSTC", "rustc"), "--version").split()[1]
+    with open("target/dist-stage/rustc.txt", encoding="utf-8") as compiler:
+        rust = compiler.read().split()[1]
+    with open("scripts/dist/tools.txt", encoding="utf-8") as tools:
+        version = re.search(r"^ziglang==(\S+)", tools.read(), re.MULTILINE)[1]
+    zig = {"type": "library", "name": "zig", "version": version, "bom-ref": "zig", "description": UNWIND, "licenses": [{"license": {"id": "MIT"}}]}
     std = {"type": "library", "name": "std", "version": rust, "bom-ref": "std", "licenses": [{"expression": "MIT OR Apache-2.0"}]}
     described = {**component(own, packages[own], checksums), "type": "application"}
     return {
@@ -62,7 +67,7 @@ def inventory(edges, packages, checksums):
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))),
             "component": described,
         },
-        "components": [component(crate, packages[crate], checksums) for crate in sorted(edges) if crate != own] + [std, MUSL],
+        "components": [component(crate, packages[crate], checksums) for crate in sorted(edges) if crate != own] + [std, MUSL, zig],
         "dependencies": [{"ref": reference(crate), "dependsOn": sorted(map(reference, needs))} for crate, needs in sorted(edges.items())],
     }
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # program.sh ARCH: builds the static program for x86_64 or aarch64, with musl, as target/dist-stage/ARCH/deadheat. Zig compiles the
-# little C that there is, and links, so that nothing but the standard library depends on the host.
+# little C that there is, and has musl and the linker; the standard library is built from its source. So one way makes the program of both
+# processors, and nothing is fetched but packages.
 set -euo pipefail
 # shellcheck source=scripts/dist/common.sh
 . "$(dirname "$0")/common.sh"
 arch=${1:?ARCH: x86_64 or aarch64}
 target=$(target "$arch")
 
-# The standard library for musl: that of the toolchain, that which rustup adds, or built from its source, which rustup's
-# component rust-src and packages of distributions have.
+# The source of the standard library: rustup's component rust-src, and packages of distributions, have it.
 rust_source() { echo "$(${RUSTC:-rustc} --print sysroot)/lib/rustlib/src/rust/library"; }
 
 # Debian has a newer compiler, for browsers, and its source. Both are unpacked, not installed: the system stays as it is.
@@ -16,10 +16,11 @@ rust_of_debian() {
   local into=$TOOLS/rust
   if [ ! -x "$into/rustc" ]; then
     command -v apt-get >/dev/null || return 1
-    say "the standard library for $target is not there: apt-get fetches Debian's compiler and the library's source into $into"
+    say "the source of the standard library is not there: apt-get fetches Debian's compiler and that source into $into"
     mkdir -p "$into/fetched"
     local packages
     packages=$(apt-get install --simulate --no-install-recommends rustc-web rust-web-src | awk '$1 == "Inst" { print $2 }')
+    [ -n "$packages" ] || return 1
     # Word splitting is meant: a package a word.
     # shellcheck disable=SC2086
     (cd "$into/fetched" && apt-get download -q $packages >&2) || return 1
@@ -36,39 +37,39 @@ END
   export RUSTC=$into/rustc
 }
 
-std=()
-# DIST_STD=source builds it, whatever there is.
-if [ "${DIST_STD:-}" = source ] || [ ! -e "$(rustc --print sysroot)/lib/rustlib/$target/lib" ]; then
-  if [ "${DIST_STD:-}" != source ] && command -v rustup >/dev/null && timeout 120 rustup target add "$target" >&2; then
-    say "rustup added the standard library for $target"
-  else
-    [ -d "$(rust_source)" ] || rust_of_debian || fail "no standard library for $target: rustup target add $target, or rustup component add rust-src"
-    say "builds the standard library for $target from its source, $(rust_source)"
-    # A build of the standard library is no stable feature of cargo yet.
-    export RUSTC_BOOTSTRAP=1
-    std=('-Zbuild-std=std,panic_unwind')
-  fi
-fi
+[ -d "$(rust_source)" ] || rust_of_debian \
+  || fail "no source of Rust's standard library: rustup component add rust-src, or Debian's packages rustc-web and rust-web-src"
+say "$arch: builds with $(${RUSTC:-rustc} --version), the standard library from $(rust_source)"
+# A build of the standard library is no stable feature of cargo yet. It comes without what reads names for a backtrace: a program
+# without names has none to read. Where the library has two algorithms, the small one is taken: for sorting above all.
+export RUSTC_BOOTSTRAP=1
+std=("-Zbuild-std=std,panic_unwind" "-Zbuild-std-features=panic-unwind,optimize_for_size")
 
 # No path of this host is in the program, so that the same sources make the same bytes in another folder.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(${RUSTC:-rustc} --print sysroot)
-moved=("$cargo_home/registry/src=/crates" "$sysroot=/rust" "$root=/deadheat")
-[ ${#std[@]} = 0 ] || moved+=("$(readlink -f "$sysroot/lib/rustlib/src/rust")=/rust/source")
 flags=()
-for path in "${moved[@]}"; do flags+=("--remap-path-prefix=$path"); done
+for path in "$cargo_home/registry/src=/crates" "$sysroot=/rust" "$root=/deadheat" \
+  "$(readlink -f "$sysroot/lib/rustlib/src/rust")=/rust/source"; do
+  flags+=("--remap-path-prefix=$path")
+done
+# Zig has the files with which a program for musl starts, and links it at fixed addresses, so code need not find out where it lies. Crates
+# share what they make of generic code, functions that turn out the same become one, and names, where they are kept, have types.
+flags+=(-Crelocation-model=static -Clink-self-contained=no -Zshare-generics=yes -Csymbol-mangling-version=v0 -Cpasses=mergefunc -Cpasses=name-anon-globals)
 CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; echo "${flags[*]}")"
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$cargo_home/registry/src=/crates -ffile-prefix-map=$root=/deadheat"
 export CARGO_TARGET_DIR=${DIST_BUILD:-$root/target/dist-build} CARGO_INCREMENTAL=0
 # Zig keeps what it compiles of musl.
-export ZIG_GLOBAL_CACHE_DIR=$TOOLS/zig-cache ZIG_LOCAL_CACHE_DIR=$TOOLS/zig-cache CARGO_ZIGBUILD_CACHE_DIR=$TOOLS/zig-cache
+export ZIG_GLOBAL_CACHE_DIR=$CARGO_TARGET_DIR/zig-cache ZIG_LOCAL_CACHE_DIR=$CARGO_TARGET_DIR/zig-cache
+export CARGO_ZIGBUILD_CACHE_DIR=$CARGO_TARGET_DIR/zig-cache
 zig=$(echo "$TOOLS"/lib/python3*/site-packages/ziglang/zig)
 export CARGO_ZIGBUILD_ZIG_PATH=$zig
 PATH="$TOOLS/bin:$PATH"
-cargo zigbuild ${std[@]+"${std[@]}"} --locked --profile dist --bin deadheat --target "$target"
+cargo zigbuild "${std[@]}" --locked --profile dist --bin deadheat --target "$target"
 
 mkdir -p "$STAGE/$arch"
+"${RUSTC:-rustc}" --version >"$STAGE/rustc.txt"
 install -m 755 "$CARGO_TARGET_DIR/$target/dist/deadheat" "$STAGE/$arch/deadheat"
 if file "$STAGE/$arch/deadheat" 2>/dev/null | grep -q interpreter; then fail "$STAGE/$arch/deadheat is not static"; fi
 say "$arch: $(stat -c %s "$STAGE/$arch/deadheat") bytes"

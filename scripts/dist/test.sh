@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test.sh [NAME…]: installs each package of target/dist on a system with nothing else, and races there over a loopback device of its
-# own: static, action, deb, pip, rpm, image, arm, files (all unless named). Prints the time from nothing to the first verdict. As root.
+# own: static, action, deb, pip, rpm, image, arm, files (all unless named), and cargo, which takes minutes and has to be named. Prints the
+# time from nothing to the first verdict. As root.
 # Everything it makes ends with it: namespaces with their mounts, and one folder.
 set -euo pipefail
 # shellcheck source=scripts/dist/common.sh
@@ -16,7 +17,7 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 (cd "$DIST" && sha256sum --check --quiet SHA256SUMS)
 
 # within FOLDER COMMAND…: runs the command with the folder as its whole system, in namespaces of mounts, processes and networks
-# of its own, with the devices that each system has.
+# of its own, with the devices that each system has. VIA is a command that runs the last step.
 within() {
   unshare --mount --pid --net --ipc --uts --fork --kill-child --propagation private bash -euc '
     cd "$1"
@@ -28,7 +29,8 @@ within() {
     mkdir -m 1777 dev/shm
     ip link set lo up
     shift
-    exec chroot ${USERSPEC:+--userspec="$USERSPEC"} . "$@"' - "$@"
+    # Word splitting is meant: a command that takes the rest for its own.
+    exec ${VIA:-} chroot ${USERSPEC:+--userspec="$USERSPEC"} . "$@"' - "$@"
 }
 
 now() { date +%s%N; }
@@ -140,24 +142,31 @@ test_image() {
   USERSPEC=65534:65534 raced image "$since" "$folder/rootfs" /deadheat
 }
 
-# The program for the other processor, on an emulated one.
+# The program for the other processor, on an emulated one. Both ends of a trial are processes of the program that runs, so the kernel has
+# to start programs by the emulator.
 test_arm() {
-  local file folder=$work/arm
+  local file folder=$work/arm emulator since
   file="$DIST/deadheat-$VERSION-$(target aarch64).tar.gz"
   [ "$arch" = x86_64 ] && [ -e "$file" ] || { say "arm is left out: no package for aarch64, or this host is one"; return; }
-  command -v qemu-aarch64-static >/dev/null || { say "arm is left out: no qemu-aarch64-static"; return; }
+  emulator=$(command -v qemu-aarch64-static) || { say "arm is left out: no qemu-aarch64-static"; return; }
   mkdir -p "$folder/tmp"
+  local via="unshare --user --map-root-user --mount $root/scripts/dist/emulated.sh $emulator"
+  if ! $via true 2>/dev/null; then say "arm is left out: this kernel does not let a namespace name its own emulator"; return; fi
+  since=$(now)
   tar -xzf "$file" -C "$folder" --strip-components 1
-  cp "$(command -v qemu-aarch64-static)" "$folder/qemu"
-  within "$folder" /qemu /deadheat --version
-  within "$folder" /qemu /deadheat list transports >"$work/arm.txt"
-  within "$folder" /qemu /deadheat race sim-datagram arq --path sim:delay=5ms --blocks 6 -q -o /tmp/sim.json | grep -m 1 -E 'ahead|dead heat|undecided'
-  # Both ends of a trial are processes of the program that runs, which takes a kernel that starts programs by an emulator.
-  if within "$folder" /qemu /deadheat race tcp udp --blocks 1 -q -o /tmp/race.json -w ping:count=20 >>"$work/arm.txt" 2>&1; then
-    say "arm: a race ran"
-  else
-    say "arm: no race on an emulated processor: $(tail -1 "$work/arm.txt")"
-  fi
+  VIA=$via raced arm "$since" "$folder" /deadheat
+}
+
+# From a clone, by a compiler: minutes of all CPUs, so only where it is named.
+test_cargo() {
+  local since
+  a_debian
+  since=$(now)
+  git clone --quiet "$root" "$work/clone"
+  (cd "$work/clone" && cargo install --quiet --locked --path . --root "$work/cargo")
+  install -D "$work/cargo/bin/deadheat" "$work/debian/usr/local/bin/deadheat"
+  raced cargo "$since" "$work/debian" deadheat
+  rm "$work/debian/usr/local/bin/deadheat"
 }
 
 # The formula and the flake are read by their own tools, where these are there.
