@@ -64,6 +64,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         through: &[],
         helpers: &[
             ("assemble", "from measurements to a result"),
+            ("browser", "races that a page in a browser runs"),
             ("echo", "requests and answers of a run"),
             ("foreign", "a file of unknown content"),
             ("gather", "samples summed up"),

@@ -9,6 +9,9 @@ use deadheat_engine::result::outcome::Outcome;
 /// Returns the line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {
     let imported = outcome.imported.as_ref()?;
+    if imported.is_of_page() {
+        return Some("measured by a page in a browser".to_owned());
+    }
     let files = words::count(imported.files.len() as u64, "file");
     Some(format!("imported from {files} · measured by others"))
 }
@@ -103,10 +106,11 @@ pub(super) fn files(outcome: &Outcome) -> Option<Section> {
         values: facts(outcome, file),
         detail: remarks(file),
     });
-    Section::new(
-        "Imported files, and what they no longer tell",
-        vec![Block::Points(points.collect())],
-    )
+    let heading = match imported.is_of_page() {
+        true => "The page, and what it cannot know",
+        false => "Imported files, and what they no longer tell",
+    };
+    Section::new(heading, vec![Block::Points(points.collect())])
 }
 
 /// Returns the oddities of a file, and the information that it lacks.

@@ -8,6 +8,7 @@ use super::words::{self, Scale};
 use super::{factors, spark};
 use crate::measurements::{Metric, Role, Unit};
 use deadheat_engine::analysis::spread::{self, valid_trials};
+use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Entrant, Outcome, Summary, Trial};
 
 /// Maximum number of bars of a contender; each bar then stands for several blocks.
@@ -80,7 +81,7 @@ fn legend(outcome: &Outcome, has_places: bool, has_bars: bool) -> String {
 
 /// Draws the first claimed figure of each contender's trials, block after block, as bars.
 fn bars(outcome: &Outcome, rows: &[usize]) -> Column {
-    if outcome.imported.is_some() {
+    if !outcome.imported.as_ref().is_none_or(ImportOrigin::is_of_page) {
         // The order of trials is unknown; sorted figures would look like a trend.
         return Column::default();
     }

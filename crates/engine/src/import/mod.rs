@@ -12,6 +12,7 @@
 //! | `text`, `stamp` | numbers with their keys and units in text of any language; times in front of lines |
 //! | `echo`, `rates` | trials and metrics that several formats share |
 //! | `assemble` | contenders, trials and verdicts from the files read |
+//! | [`browser`] | races that a page in a browser runs: their plan, and their result |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | `paired` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
@@ -25,6 +26,7 @@ use crate::result::imported::SpreadOver;
 use crate::trial::Record;
 
 mod assemble;
+pub mod browser;
 mod curl;
 mod echo;
 mod flent;

@@ -270,6 +270,7 @@ pub(super) fn basis(pairing: &ImportPairing, labels: &[&str]) -> String {
         PairedBy::OrderOfFiles => "the order of the files",
         PairedBy::OrderOfRows => "the order of the rows",
         PairedBy::Column => "the column of blocks",
+        PairedBy::Plan => "the plan",
     };
     let mut text = format!(
         "The trials were compared in {} pairs, block by block, as those of a race are (Wilcoxon signed-rank, \

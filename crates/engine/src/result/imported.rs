@@ -32,6 +32,11 @@ impl ImportOrigin {
     pub fn is_dated(&self) -> bool {
         self.dated == DateSource::ByFiles
     }
+
+    /// Returns true if a page in a browser ran the race, by the plan of a server.
+    pub fn is_of_page(&self) -> bool {
+        self.pairing.as_ref().is_some_and(|pairing| pairing.by == PairedBy::Plan)
+    }
 }
 
 /// Pairing of imported runs.
@@ -59,6 +64,8 @@ pub enum PairedBy {
     OrderOfRows,
     /// Column that names the block of each row.
     Column,
+    /// Plan of the server that a page in a browser ran, with a hidden copy of the first contender in each block.
+    Plan,
 }
 
 /// Source of a result's start time.

@@ -5,6 +5,7 @@ use crate::document::{Line, Tone};
 use crate::measurements::Unit;
 use crate::totals::{Total, TrialSet};
 use crate::{answer, outages, words};
+use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Verdict, Warning};
 
 /// Codes of warnings that help a reader to improve the next race.
@@ -47,7 +48,7 @@ const MOST_LOSERS: usize = 3;
 /// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
 pub(crate) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut parts = Vec::new();
-    if outcome.imported.is_none() {
+    if outcome.imported.as_ref().is_none_or(ImportOrigin::is_of_page) {
         parts.extend(trials(outcome));
     }
     parts.extend(differences(outcome));

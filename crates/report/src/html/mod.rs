@@ -32,6 +32,8 @@ mod part;
 mod shell;
 mod study;
 
+pub use shell::STYLE;
+
 pub use index::{EntryContent, IndexEntry, index};
 use markup::{Markup, slug};
 

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use super::glossary;
 use super::markup::{Markup, escape};
 
-const STYLE: &str = include_str!("page.css");
+/// Style of every page.
+pub const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// A link of the bar: its target and its text.

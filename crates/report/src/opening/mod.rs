@@ -9,6 +9,7 @@ use super::content::{blocks_done, label};
 use super::document::{Line, Tone};
 use super::{factors, sweeps, words};
 use deadheat_engine::analysis::claims;
+use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Status};
 
 mod plain;
@@ -104,7 +105,8 @@ fn trust(outcome: &Outcome) -> Vec<Line> {
         lines.push(Line::new(text, Tone::Plain));
     }
     let blocks = blocks_done(outcome);
-    if outcome.imported.is_none() && blocks > 0 {
+    let is_planned = outcome.imported.as_ref().is_none_or(ImportOrigin::is_of_page);
+    if is_planned && blocks > 0 {
         let all = words::count(blocks, "block");
         let each = if blocks == 1 { "in it" } else { "in each" };
         let text = format!("{all}: {each}, all contenders ran once, in random order.");
@@ -118,6 +120,10 @@ fn checks(outcome: &Outcome) -> Line {
     let sentence = |text: &str| format!("{}.", text.trim_end_matches('.'));
     if let Some(why) = outcome.why_not_trusted() {
         return Line::new(format!("Not trusted: {}", sentence(why)), Tone::Bad);
+    }
+    if outcome.imported.as_ref().is_some_and(ImportOrigin::is_of_page) {
+        let text = "Measured by a page in a browser: no check failed, and what a page cannot know is named below.";
+        return Line::new(text, Tone::Open);
     }
     if outcome.imported.is_some() {
         let text = "Measured by others: deadheat compared their figures, and cannot check how they were measured.";

@@ -11,6 +11,7 @@ use crate::measurements::Metric;
 use crate::stats::quantile::median;
 use crate::words;
 use deadheat_engine::analysis::spread;
+use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 74.0;
@@ -41,7 +42,7 @@ impl<'a> BlockSeries<'a> {
 
 /// Returns the figure of one metric; `None` with too few blocks to show drift.
 pub(super) fn figure(outcome: &Outcome, metric: &Metric) -> Option<Figure> {
-    if outcome.imported.is_some() {
+    if !outcome.imported.as_ref().is_none_or(ImportOrigin::is_of_page) {
         // The order of trials is unknown; sorted figures would look like drift.
         return None;
     }
