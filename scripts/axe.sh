@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# axe.sh: pages of a race, of one over an emulated path, of several races, of a study, of a map and of a folder are free of the faults that axe-core
+# axe.sh: pages of a race, of one over an emulated path, of several races, of a study, of a map and of a folder, and the page of a server for browsers, are free of the faults that axe-core
 # knows. They are made from published runs with the debug or release build in DEADHEAT; npm installs what scripts/axe names,
 # each file held to its hash, and runs no script of it. PICTURES=DIR has pictures of the pages, too.
 set -euo pipefail
@@ -10,7 +10,8 @@ scripts/need.sh npx chromium
 CHROMIUM=$(command -v chromium || true)
 [ -n "$CHROMIUM" ] || { echo "axe: left out, chromium is not there" >&2; exit 0; }
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$dir"' EXIT
 
 modules=target/axe
 mkdir -p "$modules" && cp scripts/axe/* "$modules"
@@ -25,4 +26,9 @@ runs=studies/runs/2026-11-25-epyc/quic-or-tls
 "$DEADHEAT" report "$runs" --format html -o "$dir/folder" 2>/dev/null
 mv "$dir/folder/index.html" "$dir/folder.html"
 
-CHROMIUM=$CHROMIUM node "$modules/check.js" "$dir"/{race,emulated,several,study,map,folder}.html
+"$DEADHEAT" serve --bind 127.0.0.1:0 --web=0 2>"$dir/log" &
+server=$!
+until grep -q 'open http' "$dir/log"; do sleep 0.1; done
+address=$(grep -o 'http://127.0.0.1:[0-9]*/' "$dir/log")
+
+CHROMIUM=$CHROMIUM node "$modules/check.js" "$dir"/{race,emulated,several,study,map,folder}.html "$address#blocks=2&count=10&interval_ms=1&run"

@@ -36,7 +36,8 @@ impl Program {
         let registry = Registry {
             transports: deadheat_transports::ALL.to_vec(),
             far_ends: deadheat_far_ends::ALL.to_vec(),
-            responders: deadheat_far_ends::responders::ALL.to_vec(),
+            responders: [deadheat_far_ends::responders::ALL, &[&deadheat_web::WebResponder]]
+                .concat(),
             optional: deadheat_transports::OPTIONAL.to_vec(),
             workloads: deadheat_workloads::ALL.to_vec(),
             studies: STUDIES.to_vec(),

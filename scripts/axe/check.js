@@ -1,4 +1,4 @@
-// check.js FILE.html…: looks for faults that axe-core knows in each page, light and dark, wide and narrow, folded and unfolded, and
+// check.js FILE.html|ADDRESS…: looks for faults that axe-core knows in each page, light and dark, wide and narrow, folded and unfolded, and
 // ends with 1 where there are any. PICTURES=DIR has pictures and prints of the pages as well.
 "use strict";
 
@@ -31,12 +31,14 @@ const pictures = async (page, name, scheme, width) => {
 };
 
 const check = async (browser, file) => {
-  const name = path.basename(file, ".html");
+  const name = file.startsWith("http") ? "browser" : path.basename(file, ".html");
   let count = 0;
   for (const colorScheme of ["light", "dark"]) {
     for (const width of WIDTHS) {
       const page = await browser.newPage({ colorScheme, viewport: { width, height: 800 } });
-      await page.goto(`file://${path.resolve(file)}`);
+      await page.goto(file.startsWith("http") ? file : `file://${path.resolve(file)}`);
+      // The page of a server runs a race.
+      if (file.startsWith("http")) await page.waitForFunction(() => document.body.dataset.done);
       await pictures(page, name, colorScheme, width);
       const folded = await faults(page);
       await page.evaluate(unfold);

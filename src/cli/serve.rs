@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use deadheat_base::clocks::ClockMap;
+use deadheat_web::WebOptions;
 
 use super::responders::ResponderArgs;
 use super::secret;
@@ -105,6 +106,17 @@ pub(super) struct ServeArgs {
     /// Choose the ports of server commands from these: 5300, or 5300-5309 [default: any free port]
     #[arg(long, value_name = "PORT[-PORT]", hide_short_help = true)]
     pub command_ports: Option<String>,
+    /// Save the results of browsers' races to this folder (--web) [default: none; the page offers them]
+    #[arg(long, value_name = "FOLDER", requires = "web", hide_short_help = true)]
+    pub web_results: Option<PathBuf>,
+    /// Serve the page over TLS with this certificate chain, in PEM (--web, --web-key) [default: without TLS]
+    ///
+    /// Without TLS browsers on other hosts have no WebTransport, and coarser clocks.
+    #[arg(long, value_name = "FILE", requires_all = ["web", "web_key"], hide_short_help = true)]
+    pub web_cert: Option<PathBuf>,
+    /// Private key of the page's certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "web_cert", hide_short_help = true)]
+    pub web_key: Option<PathBuf>,
     /// Responders to the clients of other programs.
     #[command(flatten)]
     pub responders: ResponderArgs,
@@ -127,6 +139,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
+    deadheat_web::set_options(args.web_options())?;
     let is_open = config.secret.is_none();
     let pin = config.encryption.key().map(ServerKey::pin);
     let limits = config.limits;
@@ -170,7 +183,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     if let Some(pin) = pin {
         log(&format!("control is encrypted for who gives this pin: --pin {pin}"));
     }
-    let files = [&args.secret_file, &args.key_file].into_iter().flatten();
+    let files = [&args.secret_file, &args.key_file, &args.web_key].into_iter().flatten();
     for file in files.chain(args.responders.files()) {
         private_file::exposed(file).iter().for_each(|warning| log(warning));
     }
@@ -215,6 +228,12 @@ impl ServeArgs {
             clock: test_clock(),
             ..Config::default()
         })
+    }
+
+    /// Returns the options of the page for browsers.
+    fn web_options(&self) -> WebOptions {
+        let certificate = self.web_cert.clone().zip(self.web_key.clone());
+        WebOptions { results: self.web_results.clone(), certificate }
     }
 
     fn bind_at(&self, typed: &str, port: u16) -> Result<Bind> {

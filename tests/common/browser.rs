@@ -46,11 +46,14 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts the browser with an empty page; `None`, with a message, if there is no browser.
     pub(crate) fn start() -> Option<Browser> {
-        let program = find()?;
+        Browser::start_by(Command::new(find()?))
+    }
+
+    /// Starts the browser by a command that gives its own descriptors to it.
+    pub(crate) fn start_by(mut command: Command) -> Option<Browser> {
         let profile = tempfile::tempdir().unwrap();
         let (its_in, to) = pipe();
         let (from, its_out) = pipe();
-        let mut command = Command::new(program);
         command.args([
             "--headless",
             "--no-sandbox",
@@ -102,7 +105,11 @@ impl Browser {
 
     /// Opens a file and waits until it has loaded.
     pub(crate) fn open(&mut self, file: &Path) {
-        let url = format!("file://{}", file.display());
+        self.visit(&format!("file://{}", file.display()));
+    }
+
+    /// Opens an address and waits until it has loaded.
+    pub(crate) fn visit(&mut self, url: &str) {
         let answer = self.call("Page.navigate", json!({ "url": url }));
         assert!(answer.get("errorText").is_none(), "{answer}");
         self.wait("Page.loadEventFired");

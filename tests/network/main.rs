@@ -6,6 +6,10 @@ mod handed_in;
 
 mod answers;
 mod away;
+mod browser;
+#[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, dead_code)] // Other tests use the rest of it.
+#[path = "../common/browser.rs"]
+mod chromium;
 mod commands;
 mod emulated;
 mod external;

@@ -16,6 +16,7 @@ pub(crate) const FOLDERS: &[&str] = &[
     "crates/report/",
     "crates/stats/",
     "crates/transports/",
+    "crates/web/",
     "crates/workloads/",
     "examples/",
     "src/",

@@ -16,6 +16,7 @@ pub(crate) const CRATES: &[&str] = &[
     "src",
     "stats",
     "transports",
+    "web",
     "workloads",
 ];
 

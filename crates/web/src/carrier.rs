@@ -1,0 +1,71 @@
+//! Carriers beside those of the page's own port: each opens ports of its own, and answers the page through the server.
+#![allow(dead_code)] // A build may have none of these carriers.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::work::Tickets;
+
+/// Ground on which a carrier stands.
+#[derive(Clone)]
+pub(crate) struct CarrierGround {
+    /// Address that the page is served at; unspecified for all of this host.
+    pub address: IpAddr,
+    pub tickets: Arc<dyn Tickets>,
+    /// Certificate chain and private key in PEM, if the operator gave them.
+    pub certificate: Option<Arc<PemPair>>,
+}
+
+/// Certificate chain and private key in PEM.
+pub(crate) struct PemPair {
+    pub chain: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+/// Carrier that is open.
+pub(crate) trait Carrier: Send + Sync {
+    /// Facts for the page's script: port, fingerprint of a certificate and their like.
+    fn facts(&self) -> Value;
+
+    /// Answers a message of the page that came through the server: an offer of a session, for example (`POST /signal/ID`, up to
+    /// 64 kB of text). `reached` is the address of this host that the page reached.
+    ///
+    /// # Errors
+    /// With a sentence for the page.
+    fn signal(&self, text: &str, reached: IpAddr) -> Result<String, String>;
+}
+
+/// Carrier that a build may have.
+pub(crate) struct CarrierKind {
+    /// Name in `POST /signal/ID`, and of its facts in the page's script: `facts.ID`.
+    pub id: &'static str,
+    /// Opens it, or says in a sentence for the page why it is not here.
+    pub open: fn(&CarrierGround) -> Result<Box<dyn Carrier>, String>,
+    /// Contenders that it has, in the order in which the page lists them.
+    pub contenders: &'static [PageContender],
+    /// Script of the page for it: it sets `carriers["ID"]` for each of its contenders.
+    pub script: &'static str,
+}
+
+/// Contender of the page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageContender {
+    /// Name in the script and in addresses: `datachannel-unordered`.
+    pub id: &'static str,
+    /// Name that the page and results show: `WebRTC data channel, unordered`.
+    pub label: &'static str,
+    pub promise: MessagePromise,
+}
+
+/// Promise of a contender about its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessagePromise {
+    /// All arrive, in their order.
+    Ordered,
+    /// All arrive, in any order.
+    Unordered,
+    /// Some may be lost; bulk data and events do not run over it.
+    BestEffort,
+}

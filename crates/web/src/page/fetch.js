@@ -1,0 +1,79 @@
+// fetch over HTTP/1.1: a request for each ping, one answer in pieces for what the server sends, one body for what the page
+// sends. The browser chooses the connections, six to a server at most; the server closes those of a trial as it ends, so that
+// the next one begins with new ones.
+(() => {
+  // The number of the request on its connection, and the time in ms for which that had waited before.
+  const connection = (answer) => {
+    const [count, waited] = (answer.headers.get("deadheat-connection") ?? "1 0").split(" ").map(Number);
+    return { count, waited: waited / 1000 };
+  };
+
+  const failed = async (answer) => {
+    let why = `the server answered ${answer.status}`;
+    try { why = (await answer.json()).refused || why; } catch { /* No reason was given. */ }
+    return new Error(why);
+  };
+
+  // Reads messages behind their lengths as they come.
+  const readMessages = async (answer, on) => {
+    const reader = answer.body.getReader();
+    let rest = new Uint8Array(0);
+    for (;;) {
+      const { done, value } = await reader.read();
+      const at = now();
+      if (done) return;
+      const bytes = new Uint8Array(rest.length + value.length);
+      bytes.set(rest);
+      bytes.set(value, rest.length);
+      let from = 0;
+      while (bytes.length - from >= 4) {
+        const length = new DataView(bytes.buffer).getUint32(from);
+        if (bytes.length - from - 4 < length) break;
+        on.message(bytes.subarray(from + 4, from + 4 + length), at);
+        from += 4 + length;
+      }
+      rest = bytes.slice(from);
+    }
+  };
+
+  carriers.fetch = {
+    lacks() { return "fetch" in window && "ReadableStream" in window ? "" : "This browser has no fetch with streams."; },
+
+    // Works by requests: the ticket goes into each, so there is no connection to open before.
+    exchanges: {
+      // Sends pings; answers arrive as messages.
+      pings(ticket, on) {
+        const stopped = new AbortController();
+        return {
+          async send(bytes) {
+            try {
+              const answer = await fetch(`/fetch/ping?ticket=${ticket}`,
+                { method: "POST", body: bytes, cache: "no-store", signal: stopped.signal });
+              if (!answer.ok) throw await failed(answer);
+              const body = new Uint8Array(await answer.arrayBuffer());
+              on.message(body, now());
+            } catch (error) {
+              if (!stopped.signal.aborted) on.lost(error.message);
+            }
+          },
+          close() { stopped.abort(); },
+        };
+      },
+
+      // Asks for what the server sends; resolves at its end.
+      async stream(setup, on) {
+        const answer = await fetch("/fetch/stream", { method: "POST", body: JSON.stringify(setup), cache: "no-store" });
+        if (!answer.ok) throw await failed(answer);
+        await readMessages(answer, on);
+        return connection(answer);
+      },
+
+      // Sends bytes, and resolves with the server's account of them.
+      async up(ticket, bytes) {
+        const answer = await fetch(`/fetch/up?ticket=${ticket}`, { method: "POST", body: bytes, cache: "no-store" });
+        if (!answer.ok) throw await failed(answer);
+        return answer.json();
+      },
+    },
+  };
+})();

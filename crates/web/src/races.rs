@@ -1,0 +1,289 @@
+//! Races of pages: the plan of each, and its trials so far. Their number and their sizes are bounded.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use deadheat_engine::import::browser::{
+    BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial,
+};
+use deadheat_engine::result::outcome::Outcome;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::carrier::MessagePromise;
+use crate::tickets::fresh_name;
+use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
+use crate::{carriers, rng};
+
+/// Races at once; a further one takes the place of the one that was silent longest, if it was silent for a while.
+const MOST_RACES: usize = 32;
+
+/// Silence after which a race may be forgotten for another, and after which it is.
+const SILENT: Nanos = Nanos::from_secs(60);
+const FORGOTTEN: Nanos = Nanos::from_secs(900);
+
+/// Time of a trial beyond that of its work: to connect, and for what is late.
+const GRACE: Nanos = Nanos::from_secs(15);
+
+/// Race that a page asks for.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AskedRace {
+    contenders: Vec<String>,
+    work: AskedRaceWork,
+    #[serde(default)]
+    blocks: Option<u64>,
+    #[serde(default)]
+    seed: Option<u32>,
+    page: AskedPage,
+}
+
+/// Page that asks, as it describes itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedPage {
+    browser: String,
+    step_ms: f64,
+    loopback_ms: f64,
+    isolated: bool,
+}
+
+/// Work of a race, as a page asks for it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum AskedRaceWork {
+    Connect { count: u32 },
+    Ping { size: usize, count: u32, interval_ms: u32 },
+    State { hz: u32, size: usize, count: u32 },
+    Events { hz: u32, size: usize, count: u32 },
+    Down { bytes: u64 },
+    Up { bytes: u64 },
+}
+
+/// Race of a page.
+struct PageRace {
+    plan: BrowserPlan,
+    slots: Vec<PlannedTrial>,
+    done: Vec<(PlannedTrial, BrowserTrial)>,
+    page: PageFacts,
+    /// Ticket of the trial that runs, and its start in Unix time.
+    running: Option<(String, u64)>,
+    touched: Nanos,
+}
+
+/// Next trial of a race.
+pub(crate) struct NextTrial {
+    pub title: String,
+    /// Work as the setup of a connection has it.
+    pub work: Value,
+    pub span: Nanos,
+}
+
+/// Race after a trial was handed in.
+pub(crate) struct AfterTrial {
+    /// Ticket of the trial that is over, if it had one.
+    pub ticket: Option<String>,
+    /// Reason why the trial is in no figure, if it is in none.
+    pub why_invalid: Option<String>,
+    pub left: usize,
+    /// Result so far, at the end of a block.
+    pub outcome: Option<Outcome>,
+}
+
+/// Races by their names, which nobody can guess.
+#[derive(Default)]
+pub(crate) struct RaceTable(Mutex<HashMap<String, PageRace>>);
+
+impl RaceTable {
+    /// Plans a race, and returns the plan for the page.
+    ///
+    /// # Errors
+    /// A sentence for the page.
+    pub(crate) fn plan(&self, text: &[u8]) -> Result<Value, String> {
+        let asked: AskedRace =
+            serde_json::from_slice(text).map_err(|e| format!("the race cannot be read: {e}"))?;
+        let race = asked.race()?;
+        let name = fresh_name().map_err(|e| format!("no random bytes: {e}"))?;
+        let order: Vec<&str> = race
+            .slots
+            .iter()
+            .filter_map(|slot| race.plan.contenders.get(slot.contender))
+            .map(|contender| contender.id.as_str())
+            .collect();
+        let answer = json!({
+            "race": name,
+            "seed": race.plan.seed,
+            "blocks": race.plan.blocks,
+            "work": race.plan.work.headline(),
+            "trials": order,
+        });
+        let mut races = self.lock();
+        make_room(&mut races)?;
+        races.insert(name, race);
+        Ok(answer)
+    }
+
+    /// Returns the next trial of a race, which must be the one that the page means.
+    ///
+    /// # Errors
+    /// A sentence for the page.
+    pub(crate) fn next(&self, name: &str, number: usize) -> Result<NextTrial, String> {
+        let mut races = self.lock();
+        let race = races.get_mut(name).ok_or(NO_RACE)?;
+        race.touched = Monotonic.now();
+        if race.running.is_some() || race.done.len() != number || number >= race.slots.len() {
+            return Err("this trial is not the next one of its race".to_owned());
+        }
+        let slot = race.slots[number];
+        let label = &race.plan.contenders[slot.contender].label;
+        let work = race.plan.work.headline();
+        let title = format!("{label}, {work}, block {}", slot.block + 1);
+        let span = Nanos::from_millis(race.plan.work.span_ms()) + GRACE;
+        // All contenders of a block have the same random times.
+        let seed = (race.plan.seed as u32).wrapping_add(slot.block as u32);
+        Ok(NextTrial { title, work: setup(race.plan.work, seed), span })
+    }
+
+    /// Notes that the next trial of a race has its ticket.
+    pub(crate) fn begun(&self, name: &str, ticket: &str) {
+        if let Some(race) = self.lock().get_mut(name) {
+            race.running = Some((ticket.to_owned(), epoch_ms(SystemTime::now())));
+        }
+    }
+
+    /// Takes the figures of the trial that runs.
+    ///
+    /// # Errors
+    /// A sentence for the page; the trial is in the race without figures then, if it was the next one.
+    pub(crate) fn enter(
+        &self,
+        name: &str,
+        number: usize,
+        text: &[u8],
+    ) -> Result<AfterTrial, String> {
+        let mut races = self.lock();
+        let race = races.get_mut(name).ok_or(NO_RACE)?;
+        race.touched = Monotonic.now();
+        if race.done.len() != number || number >= race.slots.len() {
+            return Err("this trial is not the next one of its race".to_owned());
+        }
+        let (ticket, started) = match race.running.take() {
+            Some((ticket, started)) => (Some(ticket), started),
+            None => (None, epoch_ms(SystemTime::now())),
+        };
+        let read = BrowserTrial::read(race.plan.work, text, started);
+        let trial = match read {
+            Ok(trial) if ticket.is_some() || trial.why_invalid().is_some() => trial,
+            Ok(_) => BrowserTrial::failed("it had no turn at the server", started),
+            Err(why) => BrowserTrial::failed(&why, started),
+        };
+        let why_invalid = trial.why_invalid().map(str::to_owned);
+        race.done.push((race.slots[number], trial));
+        let each = race.plan.contenders.len() + 1;
+        let is_whole = race.done.len().is_multiple_of(each);
+        let outcome = is_whole.then(|| race.plan.outcome(&race.done, &race.page));
+        let left = race.slots.len() - race.done.len();
+        if left == 0 {
+            races.remove(name);
+        }
+        Ok(AfterTrial { ticket, why_invalid, left, outcome })
+    }
+
+    /// Forgets races that were silent for long.
+    pub(crate) fn forget_old(&self, now: Nanos) {
+        self.lock().retain(|_, race| now - race.touched < FORGOTTEN);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PageRace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns a work as the setup of a connection has it.
+fn setup(work: BrowserWork, seed: u32) -> Value {
+    match work {
+        BrowserWork::Connect { .. } => json!("connect"),
+        BrowserWork::Ping { .. } => json!("ping"),
+        BrowserWork::State { hz, size, count } => {
+            json!({ "state": { "hz": hz, "size": size, "count": count } })
+        }
+        BrowserWork::Events { hz, size, count } => {
+            json!({ "events": { "hz": hz, "size": size, "count": count, "seed": seed } })
+        }
+        BrowserWork::Down { bytes } => json!({ "down": { "bytes": bytes } }),
+        BrowserWork::Up { bytes } => json!({ "up": { "bytes": bytes } }),
+    }
+}
+
+const NO_RACE: &str = "there is no such race, or the server has forgotten it; start a new one";
+
+/// Makes room for one more race.
+fn make_room(races: &mut HashMap<String, PageRace>) -> Result<(), String> {
+    if races.len() < MOST_RACES {
+        return Ok(());
+    }
+    let silent = races.iter().min_by_key(|(_, race)| race.touched);
+    let silent = silent.filter(|(_, race)| Monotonic.now() - race.touched > SILENT);
+    let Some(name) = silent.map(|(name, _)| name.clone()) else {
+        return Err(format!("{MOST_RACES} races run here now; try again later"));
+    };
+    races.remove(&name);
+    Ok(())
+}
+
+impl AskedRace {
+    fn race(&self) -> Result<PageRace, String> {
+        let work = self.work.work();
+        let mut contenders = Vec::new();
+        for id in &self.contenders {
+            let known = carriers::contenders().find(|(known, _)| known.id == *id);
+            let (known, _) = known.ok_or("there is no such contender here")?;
+            let needs_all = matches!(
+                work,
+                BrowserWork::Events { .. } | BrowserWork::Down { .. } | BrowserWork::Up { .. }
+            );
+            if needs_all && known.promise == MessagePromise::BestEffort {
+                return Err(format!("{} may lose messages, and this work needs all", known.label));
+            }
+            contenders
+                .push(BrowserContender { id: known.id.to_owned(), label: known.label.to_owned() });
+        }
+        let seed = match self.seed {
+            Some(seed) => u64::from(seed),
+            None => rng::fresh_seed().map_err(|e| e.to_string())?,
+        };
+        let plan = BrowserPlan::new(contenders, work, self.blocks, seed)?;
+        let slots = plan.trials();
+        let page = self.page.facts();
+        let touched = Monotonic.now();
+        Ok(PageRace { plan, slots, done: Vec::new(), page, running: None, touched })
+    }
+}
+
+impl AskedPage {
+    fn facts(&self) -> PageFacts {
+        let time = |ms: f64| if (0.0..=60_000.0).contains(&ms) { ms } else { 0.0 };
+        PageFacts {
+            browser: deadheat_base::foreign::short(&self.browser),
+            step_ms: time(self.step_ms),
+            loopback_ms: time(self.loopback_ms),
+            isolated: self.isolated,
+        }
+    }
+}
+
+impl AskedRaceWork {
+    fn work(self) -> BrowserWork {
+        match self {
+            AskedRaceWork::Connect { count } => BrowserWork::Connect { count },
+            AskedRaceWork::Ping { size, count, interval_ms } => {
+                BrowserWork::Ping { size, count, interval_ms }
+            }
+            AskedRaceWork::State { hz, size, count } => BrowserWork::State { hz, size, count },
+            AskedRaceWork::Events { hz, size, count } => BrowserWork::Events { hz, size, count },
+            AskedRaceWork::Down { bytes } => BrowserWork::Down { bytes },
+            AskedRaceWork::Up { bytes } => BrowserWork::Up { bytes },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Connections of browsers, a thread for each within limits, and the trials that run.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+
+use deadheat_base::descriptor::ready;
+use deadheat_datapath::datapath::destination::canonical;
+
+use crate::carrier::{CarrierGround, PemPair};
+use crate::carriers::OpenCarriers;
+use crate::channel::{Channel, Security, WaitFor};
+use crate::error::{Error, Result};
+use crate::http::Requests;
+use crate::races::RaceTable;
+use crate::results::ResultStore;
+use crate::routes;
+use crate::tickets::{TicketAccount, TicketBook};
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
+use crate::work::TrialAccount as _;
+
+/// Connections at once, of all browsers and of those of one address. Each costs a thread.
+const MOST_CONNECTIONS: usize = 128;
+const MOST_OF_ONE: usize = 32;
+
+/// Time between two looks at the trials that run.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+/// Longest time for which an answer beside trials waits for its turn.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
+
+/// Server of the page.
+pub(crate) struct WebServer<'h> {
+    host: &'h dyn ResponderHost,
+    security: Security,
+    pub tickets: Arc<TicketBook>,
+    pub carriers: OpenCarriers,
+    pub races: RaceTable,
+    pub store: ResultStore,
+    running: Mutex<Vec<RunningTrial<'h>>>,
+    connections: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// Trial that has its turn.
+struct RunningTrial<'h> {
+    ticket: String,
+    title: String,
+    account: Arc<TicketAccount>,
+    grant: Box<dyn TestGrant + 'h>,
+    /// Time by which it must have begun.
+    begins_by: Nanos,
+    has_begun: bool,
+}
+
+impl<'h> WebServer<'h> {
+    /// Creates the server of an address, with the certificate that its operator gave.
+    pub(crate) fn new(
+        host: &'h dyn ResponderHost,
+        store: ResultStore,
+        security: Security,
+        (local, certificate): (SocketAddr, Option<Arc<PemPair>>),
+    ) -> WebServer<'h> {
+        let tickets = Arc::new(TicketBook::default());
+        let own: Arc<TicketBook> = Arc::clone(&tickets);
+        let ground = CarrierGround { address: local.ip(), tickets: own, certificate };
+        let carriers = OpenCarriers::open(&ground);
+        WebServer {
+            host,
+            security,
+            tickets,
+            carriers,
+            races: RaceTable::default(),
+            store,
+            running: Mutex::default(),
+            connections: Mutex::default(),
+        }
+    }
+
+    /// Answers browsers until `stop` is readable.
+    ///
+    /// # Errors
+    /// If it cannot wait for connections.
+    pub(crate) fn serve(&self, listener: &TcpListener, stop: BorrowedFd<'_>) -> Result<()> {
+        std::thread::scope(|scope| {
+            loop {
+                let fds = [(stop, libc::POLLIN), (listener.as_fd(), libc::POLLIN)];
+                let found = ready(fds, Some(LOOK));
+                let found = found.map_err(|e| Error::setup("wait for browsers", e))?;
+                if found[0] {
+                    return Ok(());
+                }
+                while found[1] && self.accept(scope, listener, stop) {}
+                self.look_at_trials();
+            }
+        })
+    }
+
+    /// Accepts a connection; returns false if none waits.
+    fn accept<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        listener: &TcpListener,
+        stop: BorrowedFd<'scope>,
+    ) -> bool {
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            // It may be gone already.
+            Err(e) => return e.kind() == io::ErrorKind::ConnectionAborted,
+        };
+        let peer = canonical(peer);
+        if !self.enter(peer.ip()) {
+            self.host.note(peer, "turned away: it has too many connections, or all have");
+            return true;
+        }
+        let run = move || {
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                if let Ok(channel) = Channel::new(socket, peer, &self.security, stop) {
+                    routes::serve(self, Requests::new(channel));
+                }
+            }));
+            if ran.is_err() {
+                self.host.note(peer, "a connection ended by a fault in deadheat; please report it");
+            }
+            self.leave(peer.ip());
+        };
+        if let Err(e) = std::thread::Builder::new().name("browser".into()).spawn_scoped(scope, run)
+        {
+            self.host.note(peer, &format!("no thread for it: {e}"));
+            self.leave(peer.ip());
+        }
+        true
+    }
+
+    fn enter(&self, peer: IpAddr) -> bool {
+        let mut connections = lock(&self.connections);
+        if connections.values().sum::<usize>() >= MOST_CONNECTIONS {
+            return false;
+        }
+        let own = connections.entry(peer).or_default();
+        if *own >= MOST_OF_ONE {
+            return false;
+        }
+        *own += 1;
+        true
+    }
+
+    fn leave(&self, peer: IpAddr) {
+        let mut connections = lock(&self.connections);
+        if let Some(own) = connections.get_mut(&peer) {
+            *own -= 1;
+            if *own == 0 {
+                connections.remove(&peer);
+            }
+        }
+    }
+
+    /// Returns the server that it runs in.
+    pub(crate) fn host(&self) -> &'h dyn ResponderHost {
+        self.host
+    }
+
+    /// Returns true if the page comes over TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        matches!(self.security, Security::Tls(_))
+    }
+
+    /// Charges bytes beside trials to a browser, and waits as long as it must.
+    ///
+    /// # Errors
+    /// A sentence, if it may not have them soon.
+    pub(crate) fn beside(
+        &self,
+        channel: &Channel<'_>,
+        bytes: [usize; 2],
+    ) -> std::result::Result<(), &'static str> {
+        let patience = Monotonic.now() + LONGEST_WAIT;
+        loop {
+            let charged = self.host.beside(channel.peer.ip(), bytes.map(|len| len as u64));
+            let Err(wait) = charged else { return Ok(()) };
+            let wait = wait.ok_or("the operator's allowance of bytes is used up")?;
+            let until = Monotonic.now() + wait;
+            if until > patience || channel.wait(WaitFor::Time, Some(until)).is_err() {
+                return Err("too many bytes in a short time; try again");
+            }
+        }
+    }
+
+    /// Takes the turn of a trial for a browser, and returns its ticket.
+    ///
+    /// # Errors
+    /// The reason why there is no turn now.
+    pub(crate) fn begin(
+        &self,
+        peer: SocketAddr,
+        title: String,
+        span: Nanos,
+    ) -> std::result::Result<String, NoGrant> {
+        let grant = self.host.begin(peer)?;
+        let mut limits = grant.limits();
+        limits.duration = limits.duration.min(span);
+        let no_random = |e: getrandom::Error| NoGrant::Refused(format!("no random bytes: {e}"));
+        let (ticket, account) = self.tickets.issue(limits).map_err(no_random)?;
+        let begins_by = Monotonic.now() + limits.begin;
+        let own = ticket.clone();
+        let trial =
+            RunningTrial { ticket: own, title, account, grant, begins_by, has_begun: false };
+        lock(&self.running).push(trial);
+        Ok(ticket)
+    }
+
+    /// Ends the trial of a ticket, and gives its turn back.
+    pub(crate) fn end(&self, ticket: &str, why: Option<&str>) {
+        self.tickets.end(ticket);
+        let mut running = lock(&self.running);
+        let place = running.iter().position(|trial| trial.ticket == ticket);
+        let trial = place.map(|place| running.swap_remove(place));
+        drop(running);
+        if let Some(mut trial) = trial {
+            trial.note_begin();
+            if let Some(why) = why {
+                trial.grant.fail(why);
+            }
+            trial.grant.charge(Monotonic.now(), trial.account.bytes());
+        }
+    }
+
+    /// Notes trials that have begun, and ends those whose time is over.
+    fn look_at_trials(&self) {
+        let now = Monotonic.now();
+        let mut over = Vec::new();
+        for trial in lock(&self.running).iter_mut() {
+            trial.note_begin();
+            if now > trial.account.ends() {
+                over.push((trial.ticket.clone(), "its time is over"));
+            } else if !trial.has_begun && now > trial.begins_by {
+                over.push((trial.ticket.clone(), "it did not begin in time"));
+            }
+        }
+        for (ticket, why) in over {
+            self.end(&ticket, Some(why));
+        }
+        self.races.forget_old(now);
+    }
+}
+
+impl RunningTrial<'_> {
+    fn note_begin(&mut self) {
+        if !self.has_begun && self.account.has_begun() {
+            self.has_begun = true;
+            self.grant.begun(&self.title);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+use tungstenite::Message;
+
+use crate::testing::{ask, ask_json, with_server};
+
+const RACE: &str = r#"{"contenders":["websocket","fetch"],"work":{"ping":{"size":64,"count":20,"interval_ms":1}},"blocks":2,
+    "seed":7,"page":{"browser":"a test","step_ms":0.1,"loopback_ms":0.05,"isolated":true}}"#;
+
+/// Sends pings over WebSocket, and returns the number that came back.
+fn ping_websocket(to: SocketAddr, ticket: &str) -> usize {
+    let stream = TcpStream::connect(to).unwrap();
+    let (mut socket, _) = tungstenite::client(format!("ws://{to}/websocket"), stream).unwrap();
+    socket.send(Message::text(json!({ "ticket": ticket, "work": "ping" }).to_string())).unwrap();
+    let ready: Value = serde_json::from_slice(&socket.read().unwrap().into_data()).unwrap();
+    assert_eq!(ready["ready"], true, "{ready}");
+    let mut back = 0;
+    for number in 0..20_u8 {
+        let ping = vec![1, 0, 0, 0, number, 9];
+        socket.send(Message::binary(ping.clone())).unwrap();
+        back += usize::from(socket.read().unwrap().into_data() == ping);
+    }
+    back
+}
+
+/// Sends two pings by requests on one connection, and returns the answers.
+fn ping_fetch(to: SocketAddr, ticket: &str) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    for last in ["", "&last=1"] {
+        let request = format!(
+            "POST /fetch/ping?ticket={ticket}{last} HTTP/1.1\r\nHost: {to}\r\nContent-Length: 5\r\n\r\n\x01abcd"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    answers
+}
+
+#[test]
+fn a_race_goes_from_plan_to_result() {
+    with_server(|to| {
+        let plan = ask_json(to, "/plan", RACE);
+        let race = plan["race"].as_str().unwrap();
+        let trials = plan["trials"].as_array().unwrap();
+        assert_eq!(trials.len(), 6);
+        let trips = vec!["2.5"; 20].join(",");
+        for (n, contender) in trials.iter().enumerate() {
+            let begun = ask_json(to, &format!("/begin?race={race}&n={n}"), "");
+            let ticket = begun["ticket"].as_str().unwrap();
+            let (status, busy) = ask(to, "POST", &format!("/begin?race={race}&n={n}"), "");
+            assert_eq!(status, 400, "{busy}");
+            match contender.as_str().unwrap() {
+                "websocket" => assert_eq!(ping_websocket(to, ticket), 20),
+                _ => {
+                    let answers = ping_fetch(to, ticket);
+                    assert_eq!(answers.matches("\x01abcd").count(), 2, "{answers}");
+                    assert!(answers.contains("deadheat-connection: 2 "), "{answers}");
+                }
+            }
+            let figures = format!("{{\"trips_ms\":[{trips}]}}");
+            let after = ask_json(to, &format!("/trial?race={race}&n={n}"), &figures);
+            assert_eq!(after["left"], trials.len() - n - 1, "{after}");
+            assert_eq!(after["why_invalid"], Value::Null, "{after}");
+            assert_eq!(after["answer"].is_null(), n % 3 != 2);
+        }
+        let (status, result) = ask(to, "GET", &format!("/result/{race}.json"), "");
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert_eq!((status, result["trials"].as_array().unwrap().len()), (200, 6));
+        assert_eq!(result["imported"]["pairing"]["by"], "plan");
+        let (status, page) = ask(to, "GET", &format!("/result/{race}.html"), "");
+        assert!(status == 200 && page.contains("WebSocket"), "{status}");
+    });
+}
+
+#[test]
+fn strangers_without_a_ticket_get_nothing() {
+    with_server(|to| {
+        assert!(ping_fetch(to, "guessed").contains("403 Forbidden"));
+        let stream = TcpStream::connect(to).unwrap();
+        let (mut socket, _) = tungstenite::client(format!("ws://{to}/websocket"), stream).unwrap();
+        socket.send(Message::text("{\"ticket\":\"guessed\",\"work\":\"ping\"}")).unwrap();
+        let said = socket.read().unwrap().into_text().unwrap().to_string();
+        assert!(said.contains("refused") && socket.read().unwrap().is_close(), "{said}");
+        for (path, body, status) in [
+            ("/plan", "{}", 400),
+            ("/plan", &"{".repeat(5_000), 413),
+            ("/begin?race=guessed&n=0", "", 400),
+            ("/trial?race=guessed&n=0", "{}", 400),
+            ("/signal/none", "offer", 404),
+            ("/nothing", "", 404),
+        ] {
+            let (said, body) = ask(to, "POST", path, body);
+            assert_eq!(said, status, "{path}: {body}");
+        }
+        assert_eq!(ask(to, "DELETE", "/", "").0, 405);
+        assert_eq!(ask(to, "GET", "/result/../../etc/passwd.json", "").0, 404);
+    });
+}
+
+#[test]
+fn a_page_of_someone_else_may_not_ask() {
+    with_server(|to| {
+        let mut stream = TcpStream::connect(to).unwrap();
+        let request = format!(
+            "POST /plan HTTP/1.1\r\nHost: {to}\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    });
+}

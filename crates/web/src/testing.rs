@@ -1,0 +1,115 @@
+//! A browser in tests: a server at loopback on a thread, and requests to it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deadheat_base::units::BitRate;
+use deadheat_datapath::datapath::answering;
+use serde_json::Value;
+
+use crate::channel::Security;
+use crate::results::ResultStore;
+use crate::server::WebServer;
+use crate::time::Nanos;
+use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, TestLimits};
+
+/// Host of responders that has one turn.
+#[derive(Default)]
+pub(crate) struct FakeHost {
+    turns: AtomicUsize,
+}
+
+struct FakeGrant<'a>(&'a FakeHost);
+
+const LIMITS: TestLimits = TestLimits {
+    duration: Nanos::from_secs(10),
+    bytes: 10_000_000,
+    rate: BitRate(10_000_000_000),
+    begin: Nanos::from_secs(5),
+};
+
+impl ResponderHost for FakeHost {
+    fn limits(&self) -> TestLimits {
+        LIMITS
+    }
+
+    fn beside(&self, _peer: IpAddr, _bytes: [u64; 2]) -> Result<(), Option<Nanos>> {
+        Ok(())
+    }
+
+    fn greet(&self, _peer: SocketAddr, _what: &str) {}
+
+    fn note(&self, _peer: SocketAddr, _what: &str) {}
+
+    fn begin(&self, _peer: SocketAddr) -> Result<Box<dyn TestGrant + '_>, NoGrant> {
+        match self.turns.fetch_add(1, Ordering::SeqCst) {
+            0 => Ok(Box::new(FakeGrant(self))),
+            _ => {
+                self.turns.fetch_sub(1, Ordering::SeqCst);
+                Err(NoGrant::Busy)
+            }
+        }
+    }
+}
+
+impl Drop for FakeGrant<'_> {
+    fn drop(&mut self) {
+        self.0.turns.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl TestGrant for FakeGrant<'_> {
+    fn limits(&self) -> TestLimits {
+        LIMITS
+    }
+
+    fn begun(&self, _title: &str) {}
+
+    fn hold(&self) {}
+
+    fn charge(&self, _last: Nanos, _bytes: [u64; 2]) -> Charged {
+        Charged { is_within_sum: true, due: [Nanos::ZERO; 2] }
+    }
+
+    fn fail(&self, _why: &str) {}
+}
+
+/// Runs `test` against a server without TLS.
+pub(crate) fn with_server(test: impl FnOnce(SocketAddr)) {
+    let listener = answering::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let local = listener.local_addr().unwrap();
+    let (stop, stopper) = UnixStream::pair().unwrap();
+    let host = FakeHost::default();
+    let server = WebServer::new(&host, ResultStore::default(), Security::Plain, (local, None));
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(&listener, stop.as_fd()).unwrap());
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(local)));
+        drop(stopper);
+        if let Err(panic) = ran {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Sends a request on a connection of its own, and returns the status and the body of the answer.
+pub(crate) fn ask(to: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(to).unwrap();
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: {to}\r\nContent-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Returns the answer in JSON to a request that must succeed.
+pub(crate) fn ask_json(to: SocketAddr, path: &str, body: &str) -> Value {
+    let (status, answer) = ask(to, "POST", path, body);
+    assert_eq!(status, 200, "{path}: {answer}");
+    serde_json::from_str(&answer).unwrap()
+}

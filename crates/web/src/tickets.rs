@@ -1,0 +1,175 @@
+//! Trials that run: each has a ticket that nobody can guess, an account of its bytes, and an end.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deadheat_datapath::datapath::policer::time_at;
+
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::responder::{Charged, TestLimits};
+use crate::work::{Tickets, TrialAccount};
+
+/// Connections of one trial: a browser opens six to a server at most, and `connect` some more one after the other.
+const MOST_CONNECTIONS: u32 = 64;
+
+/// Bytes of headers in a packet, and of content, by which messages are counted as IP packets.
+const HEADERS: u64 = 60;
+const CONTENT: u64 = 1_400;
+
+/// Time by which a trial may be ahead of its rate.
+const BURST: Nanos = Nanos::from_millis(50);
+
+/// Account of a trial that runs.
+pub(crate) struct TicketAccount {
+    limits: TestLimits,
+    ends: Nanos,
+    connections: AtomicU32,
+    /// Bytes of IP packets so far, sent and received.
+    bytes: [AtomicU64; 2],
+    /// Times at which all so far would have passed at the rate.
+    passed: Mutex<[Nanos; 2]>,
+}
+
+impl TicketAccount {
+    fn new(limits: TestLimits, now: Nanos) -> TicketAccount {
+        TicketAccount {
+            limits,
+            ends: now + limits.duration,
+            connections: AtomicU32::new(0),
+            bytes: [AtomicU64::new(0), AtomicU64::new(0)],
+            passed: Mutex::new([now; 2]),
+        }
+    }
+
+    /// Returns its bytes so far, sent and received.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        [0, 1].map(|way| self.bytes[way].load(Ordering::Relaxed))
+    }
+
+    /// Returns true once a connection has shown the ticket.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl TrialAccount for TicketAccount {
+    fn charge(&self, now: Nanos, bytes: [u64; 2]) -> Charged {
+        let packets = bytes.map(|len| match len {
+            0 => 0,
+            len => len + HEADERS * (len / CONTENT + 1),
+        });
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_within_sum = true;
+        for way in 0..2 {
+            let sum = self.bytes[way].fetch_add(packets[way], Ordering::Relaxed) + packets[way];
+            is_within_sum &= sum <= self.limits.bytes;
+            passed[way] = passed[way].max(now) + time_at(self.limits.rate, packets[way]);
+        }
+        Charged { is_within_sum, due: passed.map(|passed| passed - BURST) }
+    }
+
+    fn ends(&self) -> Nanos {
+        self.ends
+    }
+}
+
+/// Tickets of the trials that run.
+#[derive(Default)]
+pub(crate) struct TicketBook {
+    running: Mutex<HashMap<String, Arc<TicketAccount>>>,
+}
+
+impl TicketBook {
+    /// Gives out a ticket for a trial within these limits.
+    ///
+    /// # Errors
+    /// If the kernel provides no random numbers.
+    pub(crate) fn issue(
+        &self,
+        limits: TestLimits,
+    ) -> Result<(String, Arc<TicketAccount>), getrandom::Error> {
+        let ticket = fresh_name()?;
+        let account = Arc::new(TicketAccount::new(limits, Monotonic.now()));
+        self.lock().insert(ticket.clone(), Arc::clone(&account));
+        Ok((ticket, account))
+    }
+
+    /// Ends a trial: nobody gets in with its ticket any more.
+    pub(crate) fn end(&self, ticket: &str) {
+        self.lock().remove(ticket);
+    }
+
+    /// Returns true while the trial of a ticket runs.
+    pub(crate) fn is_running(&self, ticket: &str) -> bool {
+        self.lock().contains_key(ticket)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<TicketAccount>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tickets for TicketBook {
+    fn admit(&self, ticket: &str, now: Nanos) -> Result<Arc<dyn TrialAccount>, String> {
+        let account = self.lock().get(ticket).map(Arc::clone);
+        let account = account.ok_or("no trial that runs now has this ticket")?;
+        if now > account.ends {
+            return Err("the time of this trial is over".to_owned());
+        }
+        if account.connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+            return Err(format!("a trial has {MOST_CONNECTIONS} connections at most"));
+        }
+        Ok(account)
+    }
+}
+
+/// Returns a name that nobody can guess: 128 bits.
+///
+/// # Errors
+/// If the kernel provides no random numbers.
+pub(crate) fn fresh_name() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deadheat_base::units::BitRate;
+
+    const LIMITS: TestLimits = TestLimits {
+        duration: Nanos::from_secs(10),
+        bytes: 10_000,
+        rate: BitRate(8_000_000),
+        begin: Nanos::from_secs(5),
+    };
+
+    #[test]
+    fn a_ticket_admits_until_its_trial_ends() {
+        let book = TicketBook::default();
+        let (ticket, account) = book.issue(LIMITS).unwrap();
+        let now = Monotonic.now();
+        assert!(!account.has_begun());
+        assert!(book.admit(&ticket, now).is_ok() && account.has_begun());
+        assert!(book.admit("guessed", now).is_err());
+        assert!(book.admit(&ticket, account.ends() + Nanos(1)).is_err());
+        for _ in 0..MOST_CONNECTIONS {
+            let _ = book.admit(&ticket, now);
+        }
+        assert!(book.admit(&ticket, now).err().unwrap().contains("64 connections"));
+        book.end(&ticket);
+        assert!(!book.is_running(&ticket) && book.admit(&ticket, now).is_err());
+    }
+
+    #[test]
+    fn bytes_and_rate_are_bounded() {
+        let account = TicketAccount::new(LIMITS, Nanos::from_secs(1));
+        let now = Nanos::from_secs(1);
+        assert_eq!(account.charge(now, [1_000, 0]).due[0], now + Nanos::from_micros(1_060) - BURST);
+        assert!(account.charge(now, [8_000, 9_000]).is_within_sum);
+        assert!(!account.charge(now, [1_000, 0]).is_within_sum, "with headers, above 10 kB");
+        assert_eq!(account.bytes(), [1_060 + 8_360 + 1_060, 9_420]);
+    }
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# browser.sh [N]: races of a page in Chromium, WebSocket against an unreliable data channel, and as many of `deadheat race ws datachannel`, on one
+# emulated path with loss: do page and program agree on who is ahead? N of each, 3 unless given. DEADHEAT names the program, a
+# build with the feature datachannel. PATH_SPEC and WORK of the page (`state` or `ping`) may be given, too.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/need.sh chromium python3
+deadheat=$(realpath "${DEADHEAT:-target/release/deadheat}")
+path=${PATH_SPEC:-delay=20ms,loss=2%}
+work=${WORK:-state}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# verdict FILE: the first verdict, as `ahead LABEL`, `dead heat` or `undecided`, and the ratio.
+verdict() {
+  python3 - "$1" <<'PY'
+import json, sys
+result = json.load(open(sys.argv[1]))
+verdict = result["verdicts"][0]
+ahead = verdict.get("ahead")
+name = "" if ahead is None else " " + ["websocket", "datachannel"][ahead]
+ratio = verdict.get("ratio") or {}
+print(f"{verdict['outcome']}{name}\t{ratio.get('point', 0):.3f} ({ratio.get('low', 0):.3f} to {ratio.get('high', 0):.3f})")
+PY
+}
+
+flags=(--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync
+  --unsafely-treat-insecure-origin-as-secure=http://far:5280)
+
+# page NUMBER: a race of the page; the browser stays until the result is whole.
+page() {
+  mkdir "$dir/page-$1"
+  # shellcheck disable=SC2016 # The inner shell expands these.
+  "$deadheat" path run -q "$path" --far "$deadheat serve -q --web --web-results $dir/page-$1" --far-ready 5280 -- \
+    sh -c 'chromium "$@" 2>/dev/null & browser=$!
+      until grep -qsE "\"status\": *\"(decided|budget)\"" '"$dir/page-$1"'/*.json; do kill -0 $browser || exit 1; sleep 0.5; done
+      kill $browser' sh "${flags[@]}" "--user-data-dir=$dir/profile-$1" \
+    "http://far:5280/#contenders=websocket,datachannel-unreliable&work=$work&blocks=12&run"
+  verdict "$dir/page-$1"/*.json
+}
+
+program() {
+  "$deadheat" race ws "datachannel" -w "$work" --path "$path" --blocks 12 -q -o "$dir/program-$1.json" || [ $? = 3 ]
+  verdict "$dir/program-$1.json"
+}
+
+agree=0
+for n in $(seq "${1:-3}"); do
+  of_page=$(page "$n")
+  of_program=$(program "$n")
+  printf 'page\t%s\nprogram\t%s\n' "$of_page" "$of_program"
+  if [ "${of_page%%$'\t'*}" = "${of_program%%$'\t'*}" ]; then agree=$((agree + 1)); fi
+done
+echo "browser.sh: $agree of ${1:-3} agree, $work on $path"
