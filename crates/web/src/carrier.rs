@@ -1,4 +1,4 @@
-//! Carriers beside those of the page's own port: each opens ports of its own, and answers the page through the server.
+//! Carriers with ports of their own, beside WebSocket and fetch: each opens ports of its own, and answers the page through the server.
 #![allow(dead_code)] // A build may have none of these carriers.
 
 use std::net::IpAddr;

@@ -58,7 +58,7 @@ impl OpenCarriers {
     }
 }
 
-/// Returns every contender with the name of its carrier; those of the page's own port have none.
+/// Returns every contender with the name of its carrier; the ones of the page's own port have none.
 pub(crate) fn contenders() -> impl Iterator<Item = (&'static PageContender, Option<&'static str>)> {
     let others = KINDS
         .iter()

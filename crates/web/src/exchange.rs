@@ -179,7 +179,7 @@ fn write(requests: &mut Requests<'_>, piece: &[u8], work: &Work) -> io::Result<(
     requests.channel.write_until(piece, deadline)
 }
 
-/// Takes a body, and answers with what arrived.
+/// Takes a body, and answers with the account of it.
 fn up(server: &WebServer<'_>, requests: &mut Requests<'_>, head: &RequestHead) -> io::Result<bool> {
     let ticket = head.asked("ticket").unwrap_or_default();
     let setup = json!({ "ticket": ticket, "work": { "up": { "bytes": head.length } } });

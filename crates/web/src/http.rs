@@ -43,7 +43,7 @@ impl RequestHead {
     /// Reads a head from the bytes so far; `None` if it is not whole. Returns its length, too.
     ///
     /// # Errors
-    /// The answer to bytes that are no head, or one that is too long.
+    /// The answer to bytes that are no head, or too long a one.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(RequestHead, usize)>, BadRequest> {
         let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
@@ -158,7 +158,7 @@ impl<'a> Requests<'a> {
     /// Reads a body of at most `most` bytes.
     ///
     /// # Errors
-    /// The answer to one that is longer, or does not come in time.
+    /// The answer to a longer body, or to a late one.
     pub(crate) fn body(&mut self, head: &RequestHead, most: usize) -> Result<Vec<u8>, BadRequest> {
         if head.length > most as u64 {
             return Err(BadRequest(413, "the body is too long"));

@@ -23,7 +23,7 @@ const MOST_RACES: usize = 32;
 const SILENT: Nanos = Nanos::from_secs(60);
 const FORGOTTEN: Nanos = Nanos::from_secs(900);
 
-/// Time of a trial beyond that of its work: to connect, and for what is late.
+/// Time of a trial beyond that of its work: to connect, and for late messages.
 const GRACE: Nanos = Nanos::from_secs(15);
 
 /// Race that a page asks for.
@@ -91,7 +91,7 @@ pub(crate) struct AfterTrial {
     pub outcome: Option<Outcome>,
 }
 
-/// Races by their names, which nobody can guess.
+/// Races by their names, which cannot be guessed.
 #[derive(Default)]
 pub(crate) struct RaceTable(Mutex<HashMap<String, PageRace>>);
 

@@ -24,7 +24,7 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
 use crate::work::TrialAccount as _;
 
-/// Connections at once, of all browsers and of those of one address. Each costs a thread.
+/// Connections at once, of all browsers and of one address. Each costs a thread.
 const MOST_CONNECTIONS: usize = 128;
 const MOST_OF_ONE: usize = 32;
 

@@ -1,4 +1,4 @@
-//! Trials that run: each has a ticket that nobody can guess, an account of its bytes, and an end.
+//! Trials that run: each has a ticket that cannot be guessed, an account of its bytes, and an end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -95,7 +95,7 @@ impl TicketBook {
         Ok((ticket, account))
     }
 
-    /// Ends a trial: nobody gets in with its ticket any more.
+    /// Ends a trial: its ticket admits no connection any more.
     pub(crate) fn end(&self, ticket: &str) {
         self.lock().remove(ticket);
     }
@@ -124,7 +124,7 @@ impl Tickets for TicketBook {
     }
 }
 
-/// Returns a name that nobody can guess: 128 bits.
+/// Returns a name that cannot be guessed: 128 bits.
 ///
 /// # Errors
 /// If the kernel provides no random numbers.

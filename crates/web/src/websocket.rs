@@ -59,7 +59,7 @@ pub(crate) fn work(server: &WebServer<'_>, requests: Requests<'_>, head: &Reques
     let _ = socket.flush();
 }
 
-/// Takes what arrived, sends what may leave, and waits for more; returns false at the end. A connection that has not shown its
+/// Takes messages that arrived, sends those due, and waits for more; returns false at the end. A connection that has not shown its
 /// ticket ends at `until`.
 fn turn(socket: &mut WebSocket<Channel<'_>>, work: &mut Work, until: Nanos) -> Result<bool, Error> {
     let now = Monotonic.now();

@@ -1,5 +1,5 @@
 //! The far end of one trial of a browser, without socket and clock: every carrier hands it the messages that it receives, and
-//! sends those that it gives.
+//! sends the messages that it gives.
 //!
 //! The first message of the browser is its setup, a line of JSON that begins with `{`, such as
 //! `{"ticket":"5e0f…","work":{"state":{"hz":60,"size":200,"count":120}}}` or `{"ticket":"5e0f…","work":"ping"}`. The plan gave

@@ -130,7 +130,7 @@ pub struct PageFacts {
     pub browser: String,
     /// Step of the page's clock, in milliseconds.
     pub step_ms: f64,
-    /// Time that the page takes to answer itself: the median over many messages from it to itself, in milliseconds.
+    /// Time that the page takes to answer itself: the mean over many messages from it to itself, in milliseconds.
     pub loopback_ms: f64,
     /// True if the page is isolated from others, so that its clock is finer.
     pub isolated: bool,
@@ -318,7 +318,7 @@ fn doubts(done: &[(PlannedTrial, BrowserTrial)], page: &PageFacts) -> Vec<String
     let mut doubts = vec![
         format!("The clock of the page moves in steps of {}{why}.", ms(page.step_ms)),
         format!(
-            "The page takes {} to answer itself (median); its own part in every time is about that.",
+            "The page takes {} to answer itself (mean of 500 times); its own part in every time is about that.",
             ms(page.loopback_ms)
         ),
     ];

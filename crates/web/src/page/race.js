@@ -405,7 +405,7 @@
   const firstLimits = () => {
     const sentences = [
       `The clock of this page moves in steps of ${ms(page.step_ms)}.`,
-      `The page takes ${ms(page.loopback_ms)} to answer itself (median); its own part in every time is about that.`,
+      `The page takes ${ms(page.loopback_ms)} to answer itself (mean of 500 times); its own part in every time is about that.`,
       "A tab in the background is slowed down: a trial during which this tab is hidden counts for nothing.",
     ];
     if (!isSecureContext) {

@@ -1,16 +1,21 @@
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 
 /// Tickets of tests: one is good, for a number of bytes.
 struct OneTicket(u64);
 
 struct OneAccount {
-    left: std::sync::atomic::AtomicU64,
+    left: AtomicU64,
+    /// Time from which more may be sent, in nanoseconds.
+    due: AtomicU64,
 }
 
 impl Tickets for OneTicket {
     fn admit(&self, ticket: &str, _now: Nanos) -> Result<Arc<dyn TrialAccount>, String> {
         match ticket {
-            "good" => Ok(Arc::new(OneAccount { left: self.0.into() })),
+            "good" => Ok(Arc::new(OneAccount { left: self.0.into(), due: 0.into() })),
             _ => Err("no such ticket".to_owned()),
         }
     }
@@ -18,13 +23,14 @@ impl Tickets for OneTicket {
 
 impl TrialAccount for OneAccount {
     fn charge(&self, now: Nanos, bytes: [u64; 2]) -> Charged {
-        use std::sync::atomic::Ordering::Relaxed;
         let all = bytes[0] + bytes[1];
         let left = self.left.load(Relaxed);
         self.left.store(left.saturating_sub(all), Relaxed);
         // A millisecond for each message out.
-        let due = if bytes[0] > 0 { now + Nanos::from_millis(1) } else { Nanos::ZERO };
-        Charged { is_within_sum: all <= left, due: [due, Nanos::ZERO] }
+        if bytes[0] > 0 {
+            self.due.store((now + Nanos::from_millis(1)).0, Relaxed);
+        }
+        Charged { is_within_sum: all <= left, due: [Nanos(self.due.load(Relaxed)), Nanos::ZERO] }
     }
 
     fn ends(&self) -> Nanos {

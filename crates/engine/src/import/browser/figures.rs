@@ -1,4 +1,4 @@
-//! Raw figures of a trial, as a page posts them: checked, and summed up as those of every trial are.
+//! Raw figures of a trial, as a page posts them: checked, and summed up as the figures of every trial are.
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ pub struct PostedFigures {
     pub why_invalid: Option<String>,
     /// Time from the start of each connection until it could carry a message, in milliseconds.
     pub connects_ms: Vec<f64>,
-    /// Round trip of each ping in milliseconds; `null` for one that was lost.
+    /// Round trip of each ping in milliseconds; `null` for a lost one.
     pub trips_ms: Vec<Option<f64>>,
     /// Messages that arrived from the server: time at which each was due, and time of its arrival, in milliseconds after the
     /// start of the work by the server's clock; its number in front.
