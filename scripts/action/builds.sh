@@ -23,8 +23,8 @@ for side in base head; do
   (cd "$work/$side" && bash -euo pipefail -c "$build")
 done
 
-# A linker writes a file in pieces, which lie apart in the page cache; a file that is copied lies there in one. Two files of one content
-# differed by 7 % in speed for that alone. So what runs is copied, in both builds alike.
+# A linker writes a file in pieces, which lie apart in the page cache; a file that is copied lies there in few, and is faster. A race copies
+# the programs that the pair names by a path (docs/commands.md). Here the rest is copied, in its place: libraries, and programs that others start.
 for side in base head; do
   find "$work/$side" -type f \( -perm -u=x -o -name '*.so' -o -name '*.so.*' \) -print0 | while IFS= read -r -d '' file; do
     cp --preserve=all -- "$file" "$file.copied"

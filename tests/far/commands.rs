@@ -9,8 +9,10 @@ use std::path::Path;
 use deadheat::server::AllowedPairs;
 use deadheat::time::Nanos;
 use deadheat::transport::Address;
-use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer};
+use deadheat::transport::commands::CopySet;
+use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer, ProgramCopy};
 use deadheat::trial::control::{FromAgent, FromServer, ToAgent};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::far::{Client, Far, KEPT, Manner, Seen, open, plan};
@@ -50,11 +52,23 @@ fn ask(offer: &PairOffer) -> CommandAsk {
         bytes: Some(1_000),
         time_ns: None,
         seed: 7,
+        set: CopySet::Contenders,
     }
 }
 
 fn command(ask: &CommandAsk) -> ToAgent {
     ToAgent::Command(Box::new(ask.clone()))
+}
+
+/// Returns the plan of the next command that the server starts.
+fn next_plan(far: &Far) -> Value {
+    loop {
+        match far.next_seen() {
+            Seen::Command(plan) => return *plan,
+            Seen::Killed => {}
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
@@ -63,7 +77,9 @@ fn without_a_file_of_the_operator_no_command_runs() {
     let mut client = far.client();
     assert_eq!(listed(&mut client, "pair"), PairList::default());
     let (name, offer) = ("pair".to_owned(), "0".repeat(64));
-    let any = CommandAsk { name, offer, is_transfer: true, bytes: Some(1), time_ns: None, seed: 1 };
+    let set = CopySet::Contenders;
+    let any =
+        CommandAsk { name, offer, is_transfer: true, bytes: Some(1), time_ns: None, seed: 1, set };
     client.say(&command(&any));
     let why = client.refusal();
     assert!(why.contains("runs no command of this name"), "{why}");
@@ -104,13 +120,7 @@ fn with_one_a_client_gives_values_and_the_operators_command_runs() {
         let at = std::net::SocketAddr::new(far.address.ip(), kept.port());
         assert_eq!(client.ready(), Address::Ip(at), "the server's address, the command's port");
         assert!(matches!(client.hear_agent(), FromAgent::Connected));
-        let plan = loop {
-            match far.next_seen() {
-                Seen::Command(plan) => break plan,
-                Seen::Killed => {}
-                other => panic!("{other:?}"),
-            }
-        };
+        let plan = next_plan(&far);
         assert_eq!(plan["values"]["bytes"], 1_000);
         assert_eq!(plan["values"]["server"], format!("{}:0", far.address.ip()));
         assert_eq!(plan["command"]["typed"], "sh {pair}/serve {port} {bytes}");
@@ -133,6 +143,37 @@ fn a_command_that_changes_is_not_run_for_who_was_offered_the_other() {
     let list = listed(&mut client, "pair");
     client.say(&command(&ask(&list.offers[0])));
     client.ready();
+}
+
+/// A server copies a program that the operator's file names by its path, twice, and runs the copies.
+#[test]
+fn a_program_of_the_operator_runs_as_a_copy_and_for_the_control_as_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pair.toml").display().to_string();
+    let text = "server = '{pair}/sh -c true {port}'\nclient = 'sh {port}'";
+    std::fs::write(&file, text).unwrap();
+    let program = folder.path().join("sh");
+    std::fs::copy("/bin/sh", &program).unwrap();
+    let pairs = AllowedPairs::parse(&[file], None).unwrap();
+    let far = Far::with(Manner::Right, |config| config.pairs = pairs);
+    let mut client = far.client();
+    let offer = listed(&mut client, "pair").offers.remove(0);
+    assert_eq!(offer.files[0].path, program.canonicalize().unwrap().display().to_string());
+    assert_eq!(offer.files[0].copy, Some(ProgramCopy::Made));
+    let ran = [CopySet::Contenders, CopySet::Control, CopySet::Contenders].map(|set| {
+        client.say(&command(&CommandAsk { set, ..ask(&offer) }));
+        client.ready();
+        assert!(matches!(client.hear_agent(), FromAgent::Connected));
+        let plan = next_plan(&far);
+        client.finish_trial();
+        plan["command"]["words"][0].as_str().unwrap().to_owned()
+    });
+    let content = std::fs::read(&program).unwrap();
+    for copy in &ran {
+        assert!(!copy.starts_with(folder.path().to_str().unwrap()), "{ran:?}");
+        assert_eq!(std::fs::read(copy).unwrap(), content);
+    }
+    assert!(ran[0] == ran[2] && ran[0] != ran[1], "{ran:?}");
 }
 
 #[test]

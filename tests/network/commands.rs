@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -70,7 +71,8 @@ fn left(folder: &Path) -> Vec<PathBuf> {
         String::from_utf8_lossy(&read("environ")).contains(mark)
     };
     let folders = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-    let folders = folders.filter(|path| path.to_string_lossy().contains("deadheat-command"));
+    let is_temporary = |path: &PathBuf| path.to_string_lossy().contains("/deadheat-");
+    let folders = folders.filter(is_temporary);
     all.filter(is_ours).chain(folders).collect()
 }
 
@@ -127,20 +129,36 @@ fn commands_move_bytes_beside_tcp_on_loopback_and_between_namespaces() {
 fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let figures = "[set]\nscript = '/no/such'\n\
+    let figures = "[set]\nscript = '/no/such'\nshell = 'sh'\n\
         [[figure]]\nname = 'seconds'\nunit = 's'\npointer = '/sum/seconds'\n\
         [[figure]]\nname = 'wait'\nunit = 'ms'\nregex = '^took (?<wait>[0-9.]+) ms$'\nin = 'stderr'\n\
         [[figure]]\nname = 'rate'\nof = 'goodput'";
-    let (server, client) =
-        ("python3 {script} serve {host} {port}", "python3 {script} send {host} {port} {bytes}");
+    // The client notes which file it is.
+    let server = "{shell} -c 'exec python3 {script} serve {host} {port}'";
+    let client = "{shell} -c 'readlink /proc/$$/exe >>{pair}/ran; exec python3 {script} send {host} {port} {bytes}'";
     write(folder, "pair.toml", server, client, figures);
-    let copies = ["old.py", "new.py"].map(|name| {
-        let copy = folder.join(name);
-        std::fs::copy(SCRIPT, &copy).unwrap();
-        format!("cmd:file=pair.toml,set=script={}", copy.display())
+    let builds = ["old", "new"].map(|name| {
+        let (script, shell) = (folder.join(name).with_extension("py"), folder.join(name).join("sh"));
+        std::fs::copy(SCRIPT, &script).unwrap();
+        std::fs::create_dir(folder.join(name)).unwrap();
+        std::fs::copy("/bin/sh", &shell).unwrap();
+        let set = format!("set=script={},set=shell={}", script.display(), shell.display());
+        format!("cmd:file=pair.toml,{set}")
     });
-    let both: Vec<&str> = copies.iter().map(String::as_str).collect();
+    let both: Vec<&str> = builds.iter().map(String::as_str).collect();
     let result = raced(folder, &both, &["-w", "command:bytes=10kB"]);
+    let ran = std::fs::read_to_string(folder.join("ran")).unwrap();
+    let ran: BTreeSet<&str> = ran.lines().collect();
+    assert_eq!(ran.len(), 3, "a copy of each build, and another one for the control: {ran:?}");
+    let programs = folder.join("deadheat-programs-").display().to_string();
+    assert!(ran.iter().all(|program| program.starts_with(&programs)), "{ran:?}");
+    assert_eq!(left(folder), Vec::<PathBuf>::new(), "copies end with the race");
+    let of = |name: &str| {
+        let files = result["contenders"][1]["commands"]["files"].as_array().unwrap();
+        let is_it = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
+        files.iter().find(is_it).map(|file| file["copy"].clone()).unwrap()
+    };
+    assert_eq!((of("new/sh"), of("new.py")), ("made".into(), Value::Null));
     let metrics: Vec<&str> = result["metrics"]
         .as_array()
         .unwrap()
@@ -158,10 +176,8 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
     std::fs::write(folder.join("race.json"), result.to_string()).unwrap();
     let report = deadheat(folder, &["report", "race.json"]);
     let shown = String::from_utf8_lossy(&report.stdout).into_owned();
-    assert!(
-        shown.split_whitespace().collect::<Vec<_>>().join(" ").contains("are the same build"),
-        "{shown}"
-    );
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("are the same build"), "{shown}");
     // A claim about another figure of the file.
     let result = raced(folder, &both[..1], &["-w", "command:bytes=10kB,figure=rate"]);
     assert_eq!(result["metrics"][0]["name"], "rate_bps");

@@ -13,7 +13,9 @@ use deadheat::result::outcome::{EntrantCommands, Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
-use deadheat::trial::between::commands::{CommandReport, ProgramFile, ReceivedContent};
+use deadheat::trial::between::commands::{
+    CommandReport, ProgramCopy, ProgramFile, ReceivedContent,
+};
 use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
 use deadheat::trial::path::facts::ReachFacts;
 use deadheat::trial::path::probed::{ProbedPath, UnknownMtu};
@@ -379,6 +381,7 @@ fn with_commands(outcome: &mut Outcome) {
         path: "/usr/bin/x".to_owned(),
         bytes: 7,
         sha256: "ab".repeat(32),
+        copy: Some(ProgramCopy::Made),
     };
     let facts = EntrantCommands { files: vec![file], start_ns: Some(5_000_000) };
     outcome.contenders[0].commands = Some(Box::new(facts));

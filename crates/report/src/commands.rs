@@ -5,14 +5,16 @@ use super::words;
 use crate::contract::Side;
 use crate::measurements::Unit;
 use deadheat_engine::result::outcome::{Entrant, EntrantCommands, Outcome};
+use deadheat_engine::trial::between::commands::ProgramCopy;
 use deadheat_path::PathKind;
 
 /// Hexadecimal digits of a digest that lines show.
 const DIGITS: usize = 12;
 
-/// Returns what a reader has to know at once: builds that are the same, and what a start costs.
+/// Returns what a reader has to know at once: builds that are the same, programs that ran where they lie, and what a start costs.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut all = same_builds(outcome);
+    all.extend(uncopied(outcome));
     let starts: Vec<String> = pairs(outcome)
         .filter_map(|(entrant, commands)| {
             Some(format!(
@@ -42,8 +44,9 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
             let digest = file.sha256.get(..DIGITS).unwrap_or(&file.sha256);
             let is_there = file.side == Side::Far && outcome.path.kind == PathKind::Remote;
             let at = if is_there { " at the far host" } else { "" };
+            let state = file.copy.map_or_else(String::new, |copy| format!("; {}", state(copy)));
             let text = format!(
-                "{}{at}: {}, {} bytes, SHA-256 {digest}…",
+                "{}{at}: {}, {} bytes, SHA-256 {digest}…{state}",
                 entrant.label, file.path, file.bytes
             );
             if !shown.contains(&text) {
@@ -86,6 +89,51 @@ fn same_builds(outcome: &Outcome) -> Vec<Line> {
     .collect()
 }
 
+/// Returns a line for each of several contenders of commands with a program that could not be copied: its place is a part of
+/// the difference, and the control does not show it.
+fn uncopied(outcome: &Outcome) -> Vec<Line> {
+    let is_hindered = |copy: ProgramCopy| match copy {
+        ProgramCopy::Beside
+        | ProgramCopy::Large
+        | ProgramCopy::Rights
+        | ProgramCopy::Unreadable
+        | ProgramCopy::Unrunnable => true,
+        ProgramCopy::Made | ProgramCopy::Script | ProgramCopy::Off | ProgramCopy::Other => false,
+    };
+    let found = pairs(outcome).filter_map(|(entrant, commands)| {
+        let copies = commands.files.iter().filter_map(|file| Some((file, file.copy?)));
+        let (file, copy) = copies.into_iter().find(|(_, copy)| is_hindered(*copy))?;
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        let text = format!(
+            "{} ran {name} where it lies ({}): a file's place in the page cache is part of its speed, and the control shows nothing of it",
+            entrant.label,
+            state(copy)
+        );
+        Some(Line::new(text, Tone::Bad))
+    });
+    match pairs(outcome).count() {
+        0 | 1 => Vec::new(),
+        _ => found.collect(),
+    }
+}
+
+/// Returns the state of a program in words.
+fn state(copy: ProgramCopy) -> &'static str {
+    match copy {
+        ProgramCopy::Made => "a copy ran",
+        ProgramCopy::Script => {
+            "no copy, as a script may look for files beside itself; copy = \"all\""
+        }
+        ProgramCopy::Beside => "no copy, as it looks for libraries beside itself; copy = \"all\"",
+        ProgramCopy::Large => "no copy, as it has more than 256 MB",
+        ProgramCopy::Rights => "no copy, as it would lose the rights of the file",
+        ProgramCopy::Unreadable => "no copy, as this user may not read it",
+        ProgramCopy::Unrunnable => "no copy, as no program may run from the folder TMPDIR",
+        ProgramCopy::Off => "no copy, as its file says copy = \"none\"",
+        ProgramCopy::Other => "no copy",
+    }
+}
+
 fn digests(commands: &EntrantCommands) -> Vec<&str> {
     commands.files.iter().map(|file| file.sha256.as_str()).collect()
 }
@@ -118,6 +166,7 @@ mod tests {
             path: bin.to_owned(),
             bytes: 7,
             sha256: sha256.repeat(64),
+            copy: Some(ProgramCopy::Made),
         };
         entrant.commands =
             Some(Box::new(EntrantCommands { files: vec![file], start_ns: Some(2_500_000) }));
@@ -139,6 +188,13 @@ mod tests {
         with(&mut outcome, 1, "new", "a");
         let said = shown(&outcome);
         assert!(said.contains("pair bin=old and pair bin=new are the same build"), "{said}");
+        let commands = outcome.contenders[1].commands.as_mut().unwrap();
+        commands.files[0].copy = Some(ProgramCopy::Beside);
+        let said = shown(&outcome);
+        assert!(
+            said.contains("pair bin=new ran new where it lies (no copy, as it looks for"),
+            "{said}"
+        );
         // The same program with another option is no copy.
         let same = outcome.contenders[0].clone();
         outcome.contenders[1].asked.clone_from(&same.asked);

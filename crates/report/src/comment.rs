@@ -378,6 +378,7 @@ mod tests {
                 path: format!("/tree-{at}/{name}"),
                 bytes: 7,
                 sha256: digest.repeat(8),
+                copy: None,
             };
             let files = vec![file("client", digest), file("key.pem", "c")];
             race.contenders[at].commands =

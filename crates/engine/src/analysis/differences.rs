@@ -8,6 +8,7 @@ use crate::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
 use crate::result::outcome::{Difference, Entrant};
 use crate::transport::equal::Terms;
 use crate::transport::{Contender, several};
+use crate::trial::between::commands::ProgramCopy;
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the same,
 /// parsed; contenders that dropped out do not count. In a race over conditions, the contenders under the first
@@ -27,7 +28,19 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
     });
     let hosts = racing.iter().map(|(one, contender)| (one.label.clone(), far_hosts(contender)));
     let hosts = difference("far host".to_owned(), hosts.collect(), FAR_HOSTS_MATTER);
-    promised.chain([hosts]).chain(options(&racing)).flatten().collect()
+    let programs = racing.iter().filter_map(|(one, _)| Some((one.label.clone(), programs(one)?)));
+    let programs = difference("programs".to_owned(), programs.collect(), COPIES_MATTER);
+    promised.chain([hosts, programs]).chain(options(&racing)).flatten().collect()
+}
+
+const COPIES_MATTER: &str = "where a file lies in the page cache is part of a program's speed: a copy lies in few large pieces, and what a \
+                             linker wrote in many small ones";
+
+/// Returns where the programs of a contender's commands lie, if it has commands.
+fn programs(entrant: &Entrant) -> Option<String> {
+    let files = &entrant.commands.as_ref()?.files;
+    let is_copied = files.iter().any(|file| file.copy == Some(ProgramCopy::Made));
+    Some(if is_copied { "copied for the race" } else { "where their files are" }.to_owned())
 }
 
 const FAR_HOSTS_MATTER: &str = "each host has a way and a clock of its own, so what differs may be the ways and not the transports";
@@ -277,7 +290,10 @@ fn difference(what: String, values: BTreeMap<String, String>, matters: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Side;
     use crate::race::Request;
+    use crate::result::outcome::EntrantCommands;
+    use crate::trial::between::commands::ProgramFile;
 
     fn between(specs: &[&str], change: impl FnOnce(&mut [Entrant])) -> Vec<Difference> {
         let mut checked = Request::new(specs.to_vec()).check().unwrap();
@@ -365,6 +381,22 @@ mod tests {
                 assert!(meaning.is_some(), "{}: {} does not say why it matters", info.id, key.name);
             }
         }
+    }
+
+    #[test]
+    fn programs_that_are_copied_differ_from_others() {
+        let found = |copies: [Option<ProgramCopy>; 2]| {
+            let found = between(&["udp", "udp"], |entrants| {
+                for (entrant, copy) in entrants.iter_mut().zip(copies) {
+                    let (side, path, sha256) = (Side::Near, "/x".into(), "0".repeat(64));
+                    let files = vec![ProgramFile { side, path, bytes: 1, sha256, copy }];
+                    entrant.commands = Some(Box::new(EntrantCommands { files, start_ns: None }));
+                }
+            });
+            what(&found).contains(&"programs")
+        };
+        assert!(found([Some(ProgramCopy::Made), Some(ProgramCopy::Large)]));
+        assert!(!found([Some(ProgramCopy::Made); 2]) && !found([None, Some(ProgramCopy::Off)]));
     }
 
     #[test]

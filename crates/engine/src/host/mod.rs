@@ -10,6 +10,7 @@
 //! | [`probe`], [`timing`], [`noise`] | round trips, timers and differences between identical runs, on this machine |
 //! | [`block_probe`], [`quiet`] | the echo between blocks, and the state of the host that follows |
 //! | [`doctor`], [`findings`] | how far this machine can be trusted, and the obstacles |
+//! | `folder_lock` | locks on folders that end with their process |
 
 pub mod allocations;
 pub mod block_probe;
@@ -18,6 +19,7 @@ pub mod counters;
 pub mod doctor;
 pub mod facts;
 pub mod findings;
+pub(crate) mod folder_lock;
 pub mod idle;
 pub mod noise;
 pub mod placement;

@@ -1,6 +1,7 @@
 //! Runs one block: every slot once, then the trials that failed their gate again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use super::absence::Loss;
 use super::schedule::{Block, BlockSlot, SlotRole};
@@ -12,6 +13,8 @@ use crate::race::context::{RaceContext, RaceEvent, TrialPlace};
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, Trial};
 use crate::time::Nanos;
+use crate::transport::commands::CopySet;
+use crate::trial::between::commands::ProgramCopies;
 use crate::trial::explain::Pass;
 use crate::trial::{Order, Pairing, Record, TrialOutcome};
 use crate::units::BitRate;
@@ -28,6 +31,8 @@ const LEAST_FLOOD: BitRate = BitRate(1_000_000);
 pub(super) struct TrialSettings {
     /// Contender and work of each entrant that can run, by its id.
     pub pairings: Vec<Option<Pairing>>,
+    /// Copies of the programs that commands run.
+    pub copies: Arc<ProgramCopies>,
     pub placement: Placement,
     pub interval: Nanos,
     /// Longest wait for a far end that does not answer.
@@ -56,9 +61,16 @@ impl TrialSettings {
     /// # Errors
     /// As [`TrialSettings::pairing`].
     pub(super) fn order(&self, entrant: &Entrant, seed: u64) -> Result<Order> {
+        self.order_from(entrant, seed, CopySet::Contenders)
+    }
+
+    /// Returns such an order, whose commands run the programs of this set.
+    fn order_from(&self, entrant: &Entrant, seed: u64, set: CopySet) -> Result<Order> {
         let cell = entrant.cell.as_ref();
+        let mut pairing = self.pairing(entrant)?.clone();
+        self.copies.lend(&mut pairing.contender, set);
         Ok(Order {
-            pairing: self.pairing(entrant)?.clone(),
+            pairing,
             placement: cell.and_then(|cell| cell.placement).unwrap_or(self.placement),
             seed,
             samples: None,
@@ -277,7 +289,11 @@ impl<'a> BlockRun<'a, '_> {
         let Some(entrant) = self.entrant(slot) else {
             return Err(Error::peer("schedule", "it names an entrant that is not there"));
         };
-        let mut order = self.common.order(entrant, self.block.seed)?;
+        let set = match slot.role {
+            SlotRole::Contender => CopySet::Contenders,
+            SlotRole::Control => CopySet::Control,
+        };
+        let mut order = self.common.order_from(entrant, self.block.seed, set)?;
         order.samples = self.context.samples_part();
         let place = self.place(slot);
         self.context.observer.on(RaceEvent::TrialStarted(place));

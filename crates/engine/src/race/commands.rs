@@ -8,6 +8,7 @@ use super::request::{FinalStep, Request};
 use super::schedule;
 use crate::contract::Side;
 use crate::error::{Error, Result};
+use crate::path::PathKind;
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, EntrantCommands};
 use crate::spec::Spec;
@@ -16,7 +17,7 @@ use crate::transport::commands::CommandPair;
 use crate::transport::label::LabelledText;
 use crate::transport::{Contender, commands};
 use crate::trial::TrialOutcome;
-use crate::trial::between::commands::{ProgramFile, builds};
+use crate::trial::between::commands::{ProgramCopies, ProgramFile, builds};
 use crate::workload::programs::FIGURES;
 use crate::workload::setting::set;
 use crate::workload::{self, ProgramWork, SharedTask};
@@ -104,15 +105,38 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
     Ok(())
 }
 
+/// Copies the programs of all commands that run on this machine: at a server the far ones run there.
+///
+/// # Errors
+/// As of [`ProgramCopies::of`].
+pub(super) fn copies(
+    context: &RaceContext<'_>,
+    contenders: &[Contender],
+    entrants: &[Entrant],
+) -> Result<Arc<ProgramCopies>> {
+    let sides = match context.runner.path().kind {
+        PathKind::Remote => &[Side::Near][..],
+        _ => &[Side::Near, Side::Far][..],
+    };
+    let racing = contenders.iter().zip(entrants).filter(|(_, entrant)| entrant.is_racing());
+    let pairs = racing.filter_map(|(contender, _)| Some(&*contender.commands.as_ref()?.pair));
+    let all: Vec<_> = pairs.flat_map(|pair| sides.iter().map(move |side| (pair, *side))).collect();
+    ProgramCopies::of(&all).map(Arc::new)
+}
+
 /// Returns the files that both commands of a pair run, the ones of the client first. At a server they are its own, and its
 /// file has to say the same as the one here.
 ///
 /// # Errors
 /// As of [`crate::trial::Runner::far_files`].
-fn files(context: &mut RaceContext<'_>, pair: &Arc<CommandPair>) -> Result<Vec<ProgramFile>> {
+fn files(
+    context: &mut RaceContext<'_>,
+    pair: &Arc<CommandPair>,
+    copies: &ProgramCopies,
+) -> Result<Vec<ProgramFile>> {
     Ok(match context.runner.far_files(pair)? {
-        Some(far) => [builds(pair, &[Side::Near]), far].concat(),
-        None => builds(pair, &[Side::Near, Side::Far]),
+        Some(far) => [builds(pair, &[Side::Near], copies), far].concat(),
+        None => builds(pair, &[Side::Near, Side::Far], copies),
     })
 }
 
@@ -124,12 +148,14 @@ pub(super) fn check_unchanged(
     context: &mut RaceContext<'_>,
     contender: &Contender,
     entrant: &Entrant,
+    copies: &ProgramCopies,
 ) -> Result<()> {
     let (Some(ours), Some(before)) = (&contender.commands, &entrant.commands) else {
         return Ok(());
     };
-    let now = files(context, &ours.pair)?;
-    let changed = before.files.iter().find(|file| !now.contains(file));
+    let now = files(context, &ours.pair, copies)?;
+    let is_gone = |file: &&ProgramFile| !now.iter().any(|now| now.is_same(file));
+    let changed = before.files.iter().find(is_gone);
     changed.map_or(Ok(()), |file: &ProgramFile| {
         Err(Error::usage(format!(
             "`{}`: {} is another file by now than in the blocks that are done; restore it, or race anew",
@@ -147,12 +173,13 @@ pub(super) fn meet(
     context: &mut RaceContext<'_>,
     contenders: &[Contender],
     entrants: &mut [Entrant],
+    copies: &ProgramCopies,
 ) -> Result<()> {
     for (entrant, contender) in entrants.iter_mut().zip(contenders) {
         let Some(commands) = contender.commands.as_ref().filter(|_| entrant.is_racing()) else {
             continue;
         };
-        match files(context, &commands.pair) {
+        match files(context, &commands.pair, copies) {
             Ok(files) => {
                 entrant.commands = Some(Box::new(EntrantCommands { files, start_ns: None }));
             }

@@ -1,5 +1,6 @@
 //! Resumes an interrupted race, and runs a race again unchanged.
 
+use super::block::TrialSettings;
 use super::enough::TimeLimit;
 use super::request::{Claims, Request};
 use super::run::claimed;
@@ -63,8 +64,9 @@ pub fn resume(
         },
     };
     let checked = request.check()?;
+    let copies = commands::copies(&context, &checked.contenders, &before.contenders)?;
     for (contender, entrant) in checked.contenders.iter().zip(&before.contenders) {
-        commands::check_unchanged(&mut context, contender, entrant)?;
+        commands::check_unchanged(&mut context, contender, entrant, &copies)?;
         let names_commands = contender.external.is_some() || contender.commands.is_some();
         if names_commands && contender.asked() != entrant.asked {
             return Err(Error::usage(format!(
@@ -76,6 +78,7 @@ pub fn resume(
     }
     let placement = Placement::parse(&before.plan.placement)?;
     let common = request.common(saved_pairings(&before, checked.pairings)?, placement);
+    let common = TrialSettings { copies, ..common };
     let (host, _) = context.runner.hosts()?;
     context.runner.placement(Some(placement), checked.load)?;
     // Idle CPUs have the same state as in the earlier blocks.

@@ -1,5 +1,6 @@
 //! Runs a race up to its first block: hosts, pilot, plan.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
@@ -45,6 +46,8 @@ impl Request {
             None => fresh_seed()?,
         };
         let (host, peer_host) = context.runner.hosts()?;
+        // Before the host settles: a copy disturbs it.
+        let copies = commands::copies(&context, &checked.contenders, &checked.entrants)?;
         let placement = context.runner.placement(checked.placement, checked.load)?;
         let idle = context.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
         // A race of too few blocks for any verdict has nothing to protect by a wait.
@@ -52,10 +55,11 @@ impl Request {
         let probe = if decides { quiet::settle(&mut context) } else { quiet::begin(&mut context) };
         // The time in which the host settles does not count.
         let began = context.clock.now();
-        let mut common = self.common(checked.pairings.clone(), placement.0);
+        let common = self.common(checked.pairings.clone(), placement.0);
+        let mut common = TrialSettings { copies, ..common };
         let mut entrants = checked.entrants.clone();
         rule_out(&mut entrants, &mut context, checked.load)?;
-        commands::meet(&mut context, &checked.contenders, &mut entrants)?;
+        commands::meet(&mut context, &checked.contenders, &mut entrants, &common.copies)?;
         let pilot = match pilot::run(self, &mut context, &common, &mut entrants, seed) {
             Ok(pilot) => pilot,
             Err(error) => {
@@ -134,7 +138,13 @@ impl Request {
         placement: Placement,
     ) -> TrialSettings {
         let interval = self.interval.unwrap_or(intervals::DEFAULT);
-        TrialSettings { pairings, placement, interval, patience: PATIENCE }
+        TrialSettings {
+            pairings,
+            copies: Arc::default(),
+            placement,
+            interval,
+            patience: PATIENCE,
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 //! operator's own file runs. Nothing else of a client decides what runs.
 //!
 //! An offer has a digest of its file's terms and of the files that it runs. A client gives the digest with each trial, so that
-//! a file that changes amid a race ends it by name. Files are hashed again only once their stamps differ, whatever clients ask.
+//! a file that changes amid a race ends it by name. Files are copied and hashed again only once their stamps differ, whatever
+//! clients ask, so that the copies have no more than twice the size of the programs.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +14,9 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::foreign::short;
 use crate::transport::commands::{CommandPair, PairTerms, allowed};
-use crate::trial::between::commands::{CommandAsk, FileStamps, PairList, PairOffer, builds};
+use crate::trial::between::commands::{
+    CommandAsk, FileStamps, PairList, PairOffer, ProgramCopies, builds,
+};
 use crate::units::hex::hex;
 
 /// Largest number of bytes of all offers, as a client gets them in one message.
@@ -115,8 +118,14 @@ pub(super) struct PairOffers(Vec<KnownPair>);
 
 struct KnownPair {
     pair: Arc<CommandPair>,
-    /// Last offer, with the stamps of the files that it had.
-    last: Mutex<(FileStamps, PairOffer)>,
+    last: Mutex<LastOffer>,
+}
+
+/// Last offer of a pair, with the stamps of the files that it had, and the copies of programs that run.
+struct LastOffer {
+    stamps: FileStamps,
+    offer: PairOffer,
+    copies: ProgramCopies,
 }
 
 impl PairOffers {
@@ -126,8 +135,8 @@ impl PairOffers {
     /// [`Error::Usage`] if clients could not be sent them.
     pub(super) fn new(allowed: &AllowedPairs) -> Result<PairOffers> {
         let known = |pair: &Arc<CommandPair>| {
-            let last = (FileStamps::of(pair, Side::Far), offer(pair)?);
-            Ok(KnownPair { pair: Arc::clone(pair), last: Mutex::new(last) })
+            let last = Mutex::new(LastOffer::of(pair)?);
+            Ok(KnownPair { pair: Arc::clone(pair), last })
         };
         let offers = PairOffers(allowed.pairs.iter().map(known).collect::<Result<_>>()?);
         let all: Vec<PairOffer> = offers.0.iter().map(KnownPair::offer).collect::<Result<_>>()?;
@@ -151,7 +160,7 @@ impl PairOffers {
         Ok(PairList { offers: named.map(KnownPair::offer).collect::<Result<_>>()?, names })
     }
 
-    /// Returns the pair whose offer a client asks for.
+    /// Returns the pair whose offer a client asks for, with copies of its programs.
     ///
     /// # Errors
     /// [`Error::Limited`] if no pair of that name is allowed; [`Error::Usage`] if what it was offered is gone.
@@ -159,8 +168,9 @@ impl PairOffers {
         let mut is_known = false;
         for known in self.0.iter().filter(|known| known.pair.name == ask.name) {
             is_known = true;
-            if known.offer()?.digest == ask.offer {
-                return Ok(Arc::clone(&known.pair));
+            let last = known.current()?;
+            if last.offer.digest == ask.offer {
+                return Ok(Arc::new(last.copies.pair(&known.pair, ask.set)));
             }
         }
         let name = short(&ask.name);
@@ -177,21 +187,28 @@ impl PairOffers {
 }
 
 impl KnownPair {
-    /// Returns its offer, made anew if its files have changed.
     fn offer(&self) -> Result<PairOffer> {
+        self.current().map(|last| last.offer.clone())
+    }
+
+    /// Returns its offer, made anew if its files have changed, or if the host has removed the copies.
+    fn current(&self) -> Result<MutexGuard<'_, LastOffer>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = FileStamps::of(&self.pair, Side::Far);
-        if stamps != last.0 {
-            *last = (stamps, offer(&self.pair)?);
+        if FileStamps::of(&self.pair, Side::Far) != last.stamps || !last.copies.are_there() {
+            *last = LastOffer::of(&self.pair)?;
         }
-        Ok(last.1.clone())
+        Ok(last)
     }
 }
 
-fn offer(pair: &CommandPair) -> Result<PairOffer> {
-    let (terms, files) = (PairTerms::of(pair), builds(pair, &[Side::Far]));
-    let digest = hex(&Sha256::digest(as_sent(&(&terms, &files))?));
-    Ok(PairOffer { terms, files, digest })
+impl LastOffer {
+    fn of(pair: &CommandPair) -> Result<LastOffer> {
+        let stamps = FileStamps::of(pair, Side::Far);
+        let copies = ProgramCopies::of(&[(pair, Side::Far)])?;
+        let (terms, files) = (PairTerms::of(pair), builds(pair, &[Side::Far], &copies));
+        let digest = hex(&Sha256::digest(as_sent(&(&terms, &files))?));
+        Ok(LastOffer { stamps, offer: PairOffer { terms, files, digest }, copies })
+    }
 }
 
 fn as_sent(of: &impl serde::Serialize) -> Result<Vec<u8>> {
@@ -203,6 +220,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::transport::commands::CopySet;
 
     fn pairs(folder: &Path, more: &[&str]) -> Result<AllowedPairs> {
         let program = folder.join("program");
@@ -220,7 +238,8 @@ mod tests {
 
     fn ask(name: &str, offer: &str) -> CommandAsk {
         let (name, offer) = (name.to_owned(), offer.to_owned());
-        CommandAsk { name, offer, is_transfer: true, bytes: Some(1), time_ns: None, seed: 1 }
+        let set = CopySet::Contenders;
+        CommandAsk { name, offer, is_transfer: true, bytes: Some(1), time_ns: None, seed: 1, set }
     }
 
     #[test]

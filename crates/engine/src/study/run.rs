@@ -11,11 +11,12 @@ use std::time::SystemTime;
 
 use super::check::CheckedStudy;
 use super::judge::{self, Extent, judge};
-use super::lock::StudyLock;
+use super::lock::lock;
 use super::model::RacePlan;
 use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 use super::save;
 use crate::error::{Error, Result, unknown};
+use crate::host::folder_lock::FolderLock;
 use crate::race::resume::is_unfinished;
 use crate::race::{RaceContext, Request, resume};
 use crate::result::date;
@@ -164,7 +165,7 @@ struct StudyCourse<'a> {
     run: StudyRun,
     results: BTreeMap<String, Outcome>,
     end: StudyEnd,
-    _lock: StudyLock,
+    _lock: FolderLock,
 }
 
 impl<'a> StudyCourse<'a> {
@@ -186,15 +187,15 @@ impl<'a> StudyCourse<'a> {
             rulings: Vec::new(),
         };
         // Lock an existing directory before it is read, and a new one as soon as it is created.
-        let there = task.dir.is_dir().then(|| StudyLock::take(task.dir)).transpose()?;
+        let there = task.dir.is_dir().then(|| lock(task.dir)).transpose()?;
         let run = match earlier_run(task.dir)? {
             Some(earlier) => check_same(earlier, &blank, task.dir)?,
             None => create_directory(task.dir, study.races.iter().map(|plan| &plan.id))
                 .map(|()| blank)?,
         };
-        let lock = there.map_or_else(|| StudyLock::take(task.dir), Ok)?;
+        let held = there.map_or_else(|| lock(task.dir), Ok)?;
         let mut course =
-            StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _lock: lock };
+            StudyCourse { task, run, results: BTreeMap::new(), end: StudyEnd::Whole, _lock: held };
         course.read_results()?;
         Ok(course)
     }

@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::figure::{FigureSource, FigureText, line_sign, own_file};
 use super::template::{CommandTemplate, PLACES};
-use super::{CommandPair, PairFigure, ReadySign, StopSignal};
+use super::{CommandPair, CopyRule, PairFigure, ReadySign, StopSignal};
 use crate::contract::Direction;
 use crate::error::{Error, Result, unknown};
 use crate::foreign;
@@ -44,8 +44,18 @@ pub(super) struct WrittenPair {
 }
 
 /// Keys of a file beside its tables.
-pub(super) const KEYS: [&str; 9] =
-    ["name", "server", "client", "ready", "ready-line", "direction", "timeout", "stop", "received"];
+pub(super) const KEYS: [&str; 10] = [
+    "name",
+    "server",
+    "client",
+    "ready",
+    "ready-line",
+    "direction",
+    "timeout",
+    "stop",
+    "received",
+    "copy",
+];
 /// Keys of a figure.
 pub(super) const FIGURE_KEYS: [&str; 7] =
     ["name", "unit", "better", "of", "pointer", "regex", "in"];
@@ -63,6 +73,7 @@ struct PairTable {
     timeout: Option<Spanned<String>>,
     stop: Option<Spanned<String>>,
     received: Option<Spanned<String>>,
+    copy: Option<Spanned<String>>,
     #[serde(default)]
     set: BTreeMap<String, String>,
     #[serde(default, rename = "figure")]
@@ -136,6 +147,7 @@ fn written(text: &str, table: PairTable) -> WrittenPair {
         table.timeout,
         table.stop,
         table.received,
+        table.copy,
     ];
     let keys = KEYS.into_iter().zip(keys).filter_map(|(key, value)| Some((key, said(value?))));
     let keys = keys.collect();
@@ -189,6 +201,7 @@ impl PairCheck<'_> {
                 .choice("direction", &[("up", Direction::Up), ("down", Direction::Down)])?,
             timeout: self.timeout()?,
             stop: self.choice("stop", &StopSignal::ALL)?,
+            copy: self.choice("copy", &CopyRule::WORDS)?,
             received: self
                 .key("received")
                 .map(|said| own_file(&said.text))

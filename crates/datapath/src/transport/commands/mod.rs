@@ -109,6 +109,33 @@ impl StopSignal {
     }
 }
 
+/// Programs of a pair that are copied before a race, so that none owes its speed to where its file lies in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyRule {
+    /// Programs that are named by a path, and can do without the files beside them.
+    Programs,
+    /// Each program that is named by a path.
+    All,
+    /// None.
+    None,
+}
+
+impl CopyRule {
+    const WORDS: [(&str, CopyRule); 3] =
+        [("programs", CopyRule::Programs), ("all", CopyRule::All), ("none", CopyRule::None)];
+}
+
+/// Set of copies from which a trial runs its programs: each is copied twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopySet {
+    /// The set of the contenders.
+    #[default]
+    Contenders,
+    /// The set of the control.
+    Control,
+}
+
 /// Figure of a pair, and where it is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairFigure {
@@ -145,6 +172,8 @@ pub struct CommandPair {
     pub timeout: Nanos,
     /// Signal that ends the server.
     pub stop: StopSignal,
+    /// Programs that are copied before a race.
+    pub copy: CopyRule,
     /// File in the receiving command's folder to which it writes the bytes that arrive, if it writes one.
     pub received: Option<String>,
     /// Figures: first the ones of the file.
@@ -163,6 +192,20 @@ impl CommandPair {
             Side::Near => &self.client,
             Side::Far => &self.server,
         }
+    }
+
+    /// Returns the paths by which the command of a side names programs: as its first word, as another word that is a whole
+    /// path, or as a variable in it that is one.
+    pub fn program_paths(&self, side: Side) -> Vec<String> {
+        self.command(side).paths(&self.variables, &self.folder)
+    }
+
+    /// Returns the pair with other paths in place of the ones for which `other` has one.
+    #[must_use]
+    pub fn with_paths(&self, other: &dyn Fn(&str) -> Option<String>) -> CommandPair {
+        let of =
+            |command: &CommandTemplate| command.with_paths(&self.variables, &self.folder, other);
+        CommandPair { server: of(&self.server), client: of(&self.client), ..self.clone() }
     }
 
     /// Checks that this host has the program of one side's command.
@@ -328,7 +371,7 @@ fn made(spec: Spec, file: &str, written: WrittenPair) -> Result<Contender> {
     let asked = pair.asked(&written);
     let pair = Arc::new(pair);
     let carrier = Carrier::Made(Arc::new(Commands { info: info(), pair: Arc::clone(&pair) }));
-    let commands = Some(Arc::new(CommandContender { pair, asked }));
+    let commands = Some(Arc::new(CommandContender { pair, set: CopySet::default(), asked }));
     Ok(Contender { commands, ..Contender::plain(carrier, Settings::default(), spec) })
 }
 
@@ -337,8 +380,18 @@ fn made(spec: Spec, file: &str, written: WrittenPair) -> Result<Contender> {
 pub struct CommandContender {
     /// The pair.
     pub pair: Arc<CommandPair>,
+    /// Set of copies that a trial of it runs.
+    pub set: CopySet,
     /// Keys of its file with their values, for results.
     pub(super) asked: BTreeMap<String, String>,
+}
+
+impl CommandContender {
+    /// Returns the contender with the commands of `pair`, which run the programs of this set of copies.
+    #[must_use]
+    pub fn running(&self, pair: CommandPair, set: CopySet) -> CommandContender {
+        CommandContender { pair: Arc::new(pair), set, asked: self.asked.clone() }
+    }
 }
 
 fn info() -> Info {

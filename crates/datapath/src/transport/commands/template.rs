@@ -22,6 +22,9 @@ pub struct CommandTemplate {
     pub line: Option<usize>,
     /// Words with the variables filled in.
     words: Vec<String>,
+    /// True if it runs copies of programs in place of the files that it names.
+    #[serde(default)]
+    pub is_copy: bool,
 }
 
 /// Values of the placeholders in a trial.
@@ -47,6 +50,16 @@ impl CommandTemplate {
         line: Option<usize>,
         variables: &BTreeMap<String, String>,
     ) -> Result<CommandTemplate> {
+        CommandTemplate::read(typed, line, variables, &|_| None)
+    }
+
+    /// Reads it likewise, with other texts in place of variables that stand alone, where `other` has one.
+    fn read(
+        typed: &str,
+        line: Option<usize>,
+        variables: &BTreeMap<String, String>,
+        other: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<CommandTemplate> {
         let raw = words(typed).filter(|words| words.first().is_some_and(|first| !first.is_empty()));
         let raw = raw.ok_or_else(|| {
             Error::usage(format!(
@@ -56,19 +69,21 @@ impl CommandTemplate {
         let mut filled = Vec::with_capacity(raw.len());
         for word in &raw {
             let mut text = String::new();
-            for piece in pieces(word) {
+            let all: Vec<Piece<'_>> = pieces(word).collect();
+            for (at, piece) in all.iter().enumerate() {
                 match piece {
                     Piece::Text(piece) => text.push_str(piece),
-                    Piece::Place(name) if PLACES.contains(&name) => {
+                    Piece::Place(name) if PLACES.contains(name) => {
                         text.push_str(&format!("{{{name}}}"));
                     }
                     Piece::Place(name) => {
-                        let value = variables.get(name).ok_or_else(|| {
+                        let value = variables.get(*name).ok_or_else(|| {
                             let own = variables.keys().map(String::as_str);
                             let all: Vec<&str> = PLACES.into_iter().chain(own).collect();
                             unknown("placeholder", name, &all)
                         })?;
-                        text.push_str(value);
+                        let other = stands_alone(&all, at).then(|| other(value)).flatten();
+                        text.push_str(other.as_ref().unwrap_or(value));
                     }
                 }
             }
@@ -78,7 +93,9 @@ impl CommandTemplate {
             }
         }
         match filled.first().is_some_and(|program| !program.is_empty()) {
-            true => Ok(CommandTemplate { typed: typed.to_owned(), line, words: filled }),
+            true => {
+                Ok(CommandTemplate { typed: typed.to_owned(), line, words: filled, is_copy: false })
+            }
             false => Err(Error::usage(format!(
                 "`{typed}` names no program once its variables are filled in"
             ))),
@@ -93,6 +110,38 @@ impl CommandTemplate {
     /// Returns its words with `{pair}` alone filled in: which files they name does not change from trial to trial.
     pub fn fixed_words(&self, pair: &Path) -> Vec<String> {
         self.words.iter().map(|word| with_folder(word, pair)).collect()
+    }
+
+    /// Returns the paths of [`super::CommandPair::program_paths`].
+    pub(super) fn paths(&self, variables: &BTreeMap<String, String>, pair: &Path) -> Vec<String> {
+        let words = self.fixed_words(pair).into_iter().enumerate();
+        let words = words.filter(|(at, word)| is_path(*at, word)).map(|(_, word)| word);
+        let used = variables.iter().filter(|(name, _)| self.is_written_with(name));
+        let values = used.map(|(_, value)| with_folder(value, pair));
+        words.chain(values.filter(|value| value.starts_with('/'))).collect()
+    }
+
+    /// Returns it with other paths in place of the ones for which `other` has one.
+    pub(super) fn with_paths(
+        &self,
+        variables: &BTreeMap<String, String>,
+        pair: &Path,
+        other: &dyn Fn(&str) -> Option<String>,
+    ) -> CommandTemplate {
+        let of_variable = |value: &str| {
+            let path = with_folder(value, pair);
+            path.starts_with('/').then(|| other(&path)).flatten()
+        };
+        let read = CommandTemplate::read(&self.typed, self.line, variables, &of_variable);
+        // It was read before, so it can be read again.
+        let mut changed = read.unwrap_or_else(|_| self.clone());
+        for (at, word) in changed.words.iter_mut().enumerate() {
+            let path = with_folder(word, pair);
+            let found = is_path(at, &path).then(|| other(&path)).flatten();
+            *word = found.unwrap_or_else(|| std::mem::take(word));
+        }
+        changed.is_copy = changed.words != self.words;
+        changed
     }
 
     /// Returns true if it has this placeholder.
@@ -124,6 +173,24 @@ impl CommandTemplate {
         };
         self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
     }
+}
+
+/// Returns true if nothing in front of the piece at this place of a word and nothing behind it is a part of the same path.
+fn stands_alone(all: &[Piece<'_>], at: usize) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    let text = |place: Option<usize>| match place.and_then(|place| all.get(place)) {
+        None => Some(""),
+        Some(Piece::Text(text)) => Some(*text),
+        Some(Piece::Place(_)) => None,
+    };
+    text(at.checked_sub(1)).is_some_and(|text| !text.ends_with(is_part))
+        && text(Some(at + 1)).is_some_and(|text| !text.starts_with(is_part))
+}
+
+/// Returns true if the word at this place is a path: the first one may be relative to where the race was typed, and the others
+/// would be relative to a folder of the trial.
+fn is_path(at: usize, word: &str) -> bool {
+    word.starts_with('/') || (at == 0 && word.contains('/'))
 }
 
 fn with_folder(word: &str, pair: &Path) -> String {
@@ -165,6 +232,26 @@ mod tests {
         assert_eq!(filled, expected);
         assert!(template.names("seconds") && !template.names("bytes"));
         assert_eq!(seconds(Nanos::from_secs(2)), "2");
+    }
+
+    #[test]
+    fn paths_of_programs_are_found_and_replaced_and_nothing_else_is() {
+        let variables =
+            [("bin", "/b/new"), ("tool", "{pair}/tool"), ("name", "sh"), ("own", "./x")];
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let variables = variables.into_iter().map(own).collect();
+        let template = |typed| CommandTemplate::new(typed, None, &variables).unwrap();
+        let pair = Path::new("/p");
+        let paths = |typed| template(typed).paths(&variables, pair);
+        assert_eq!(paths("{own} {own} {port} /a b/c"), ["./x", "/a"]);
+        assert_eq!(paths("{name} -c 'exec {bin} {tool}' {port}"), ["/b/new", "/p/tool"]);
+        let other = |path: &str| Some(format!("/c{path}")).filter(|_| path != "/a");
+        let changed = |typed| template(typed).with_paths(&variables, pair, &other);
+        assert_eq!(changed("{own} {own} /a {port}").words, ["/c./x", "./x", "/a", "{port}"]);
+        let shell = changed("{name} -c 'exec {bin} {bin}.conf --tool={tool}'");
+        assert_eq!(shell.words, ["sh", "-c", "exec /c/b/new /b/new.conf --tool=/c/p/tool"]);
+        assert!(shell.is_copy && shell.typed.contains("{bin}"));
+        assert!(!changed("{name} {port}").is_copy);
     }
 
     #[test]

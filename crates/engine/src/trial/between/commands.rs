@@ -36,11 +36,13 @@ use crate::workload::ProgramWork;
 
 mod builds;
 mod client;
+mod copies;
 mod folder;
 mod served;
 mod server;
 
 pub use builds::{FileStamps, ProgramFile, builds};
+pub use copies::{ProgramCopies, ProgramCopy};
 pub use served::{CommandAsk, PairList, PairOffer, ServedCommand, ServedTerms};
 
 /// Longest time until a server command is ready.
@@ -161,6 +163,16 @@ impl NodePlan {
             Side::Near => "client",
         };
         format!("{}: {end} = `{}`", self.place, self.command.typed)
+    }
+
+    /// Returns a hint for a command that failed: a copy misses the files beside its program.
+    fn hint(&self) -> &'static str {
+        match self.command.is_copy {
+            true => {
+                "; a copy of its program ran: if that looks for files beside itself, write copy = \"none\" into the file"
+            }
+            false => "",
+        }
     }
 
     /// Returns an error about the command.

@@ -13,15 +13,15 @@ use super::served::ServedCast;
 use crate::error::{Error, Result};
 use crate::foreign::short;
 use crate::transport::Address;
-use crate::transport::commands::CommandPair;
+use crate::transport::commands::{CommandPair, PairTerms};
 use crate::trial::between::commands::{CommandAsk, PairOffer};
 use crate::trial::control::remote::RemoteServer;
 use crate::trial::control::{FromServer, ToAgent};
 
-/// Offers of the race's server, by pair. A race keeps to its first offer, so that a server that starts anew with other
+/// Offers of the race's server, by the terms of a pair. A race keeps to its first offer, so that a server that starts anew with other
 /// programs refuses its trials.
 #[derive(Debug, Default)]
-pub(super) struct ServedPairs(Vec<(Arc<CommandPair>, PairOffer)>);
+pub(super) struct ServedPairs(Vec<(PairTerms, PairOffer)>);
 
 impl ServedPairs {
     /// Returns the server's offer for a pair; asks for it the first time.
@@ -34,13 +34,14 @@ impl ServedPairs {
         pair: &Arc<CommandPair>,
         stop: &AtomicBool,
     ) -> Result<&PairOffer> {
-        if let Some(at) = self.0.iter().position(|(known, _)| known == pair) {
+        let terms = PairTerms::of(pair);
+        if let Some(at) = self.0.iter().position(|(known, _)| *known == terms) {
             return Ok(&self.0[at].1);
         }
         let server =
             far.first_server().ok_or_else(|| Error::usage("a command without a server"))?;
         let offer = ask(server, pair, stop)?;
-        self.0.push((Arc::clone(pair), offer));
+        self.0.push((terms, offer));
         Ok(&self.0[self.0.len() - 1].1)
     }
 
@@ -60,7 +61,8 @@ impl ServedPairs {
         let commands =
             commands.ok_or_else(|| Error::usage(format!("`{typed}` has no commands")))?;
         let offer = self.offer(far, &commands.pair, stop)?;
-        let ask = CommandAsk::new(offer, &group.task.info().programs, group.order.seed);
+        let (work, seed) = (&group.task.info().programs, group.order.seed);
+        let ask = CommandAsk::new(offer, work, seed, commands.set);
         let (link, _) = served.next(group, 0, far, stop)?;
         Ok((link, ToAgent::Command(Box::new(ask))))
     }

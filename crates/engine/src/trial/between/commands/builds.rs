@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf, absolute};
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
+use super::copies::{ProgramCopies, ProgramCopy};
 use super::folder::digest;
 use crate::contract::Side;
 use crate::transport::command_line::found;
@@ -15,6 +17,7 @@ use crate::transport::commands::CommandPair;
 const LARGEST: u64 = 1 << 30;
 
 /// File that a command runs, or that its arguments name.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramFile {
     /// Side of the command.
@@ -25,19 +28,32 @@ pub struct ProgramFile {
     pub bytes: u64,
     /// SHA-256 (FIPS 180-4) of it in hexadecimal.
     pub sha256: String,
+    /// State of the program: a copy of it runs, or the file itself. Absent for a file that is no program, or that was found by
+    /// its name.
+    pub copy: Option<ProgramCopy>,
+}
+
+impl ProgramFile {
+    /// Returns true if both are the same file with the same content.
+    pub fn is_same(&self, other: &ProgramFile) -> bool {
+        let facts =
+            |file: &ProgramFile| (file.side, file.path.clone(), file.bytes, file.sha256.clone());
+        facts(self) == facts(other)
+    }
 }
 
 /// Returns the files of the commands of these sides, each with its digest, in the order of the sides. A file that cannot be
-/// read is left out: the commands may read it none the less.
-pub fn builds(pair: &CommandPair, sides: &[Side]) -> Vec<ProgramFile> {
+/// read is left out: the commands may read it none the less. The digest is that of the copy that runs, if there is one.
+pub fn builds(pair: &CommandPair, sides: &[Side], copies: &ProgramCopies) -> Vec<ProgramFile> {
     let mut known = BTreeMap::new();
     let of = |side: Side| files_of(pair, side).into_iter().map(move |path| (side, path));
     let all = sides.iter().copied().flat_map(of);
     all.filter_map(|(side, path)| {
-        let whole = || digest(&path, &|| true).ok();
+        let (copy, content) = copies.of_file(pair, &path);
+        let whole = || digest(content, &|| true).ok();
         let content = known.entry(path.clone()).or_insert_with(whole).clone()?;
         let path = path.display().to_string();
-        Some(ProgramFile { side, path, bytes: content.bytes, sha256: content.sha256 })
+        Some(ProgramFile { side, path, bytes: content.bytes, sha256: content.sha256, copy })
     })
     .collect()
 }

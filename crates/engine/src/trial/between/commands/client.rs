@@ -120,7 +120,8 @@ fn check_end(
     let is_all =
         output.await_end(if end == CommandEnd::Exit(0) { UNTIL_SAID } else { UNTIL_SAID / 4 });
     if end != CommandEnd::Exit(0) {
-        return Err(plan.wrong(&format!("it failed ({end}){}", output.last_words())));
+        let words = output.last_words();
+        return Err(plan.wrong(&format!("it failed ({end}){words}{}", plan.hint())));
     }
     let left = launched.left_behind().len();
     if left > 0 || !is_all {

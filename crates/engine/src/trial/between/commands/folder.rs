@@ -1,18 +1,30 @@
-//! Folder of a command's own, for one trial.
+//! Folders of temporary files: of a command in one trial, and of the programs of a race.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use super::ReceivedContent;
 use crate::error::{Error, Result};
+use crate::host::folder_lock::FolderLock;
 use crate::rng::fresh_seed;
 use crate::units::hex::hex;
 
+/// Beginning of the name of a folder for a command.
+const COMMAND: &str = "deadheat-command-";
+/// Beginning of the name of a folder for programs.
+const PROGRAMS: &str = "deadheat-programs-";
+/// Least age of a folder for programs that is removed for want of an owner: a new one is locked by then.
+const UNLOCKED: Duration = Duration::from_secs(60);
+
 /// Fresh folder, which is removed with all that is in it.
+#[derive(Debug)]
 pub(super) struct OwnFolder(PathBuf);
 
 impl OwnFolder {
@@ -21,7 +33,11 @@ impl OwnFolder {
     /// # Errors
     /// [`Error::Setup`] with its name.
     pub(super) fn fresh() -> Result<OwnFolder> {
-        let name = format!("deadheat-command-{:016x}", fresh_seed()?);
+        OwnFolder::named(COMMAND)
+    }
+
+    fn named(beginning: &str) -> Result<OwnFolder> {
+        let name = format!("{beginning}{:016x}", fresh_seed()?);
         let path = std::env::temp_dir().join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|e| Error::setup(format!("create {}", path.display()), e))?;
@@ -62,6 +78,62 @@ impl Drop for OwnFolder {
     }
 }
 
+/// Fresh folder for programs, which is locked while it is in use. A process that is killed leaves it behind, and the next one
+/// removes it.
+#[derive(Debug)]
+pub(super) struct CopyFolder {
+    folder: OwnFolder,
+    _lock: Option<FolderLock>,
+}
+
+impl CopyFolder {
+    /// Creates one, for this user alone, and removes folders that were left behind.
+    ///
+    /// # Errors
+    /// As of [`OwnFolder::fresh`].
+    pub(super) fn fresh() -> Result<CopyFolder> {
+        remove_left_behind(&std::env::temp_dir(), UNLOCKED);
+        let folder = OwnFolder::named(PROGRAMS)?;
+        let lock = FolderLock::take(folder.path());
+        let lock =
+            lock.map_err(|e| Error::setup(format!("open {}", folder.path().display()), e))?;
+        Ok(CopyFolder { folder, _lock: lock })
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes the folders for programs of this user that no process has locked, and that are older than `age`.
+fn remove_left_behind(temporary: &Path, age: Duration) {
+    // SAFETY: the call has no arguments.
+    let user = unsafe { libc::geteuid() };
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let is_one = entry.file_name().as_bytes().starts_with(PROGRAMS.as_bytes());
+        let Some(facts) = is_one.then(|| entry.metadata().ok()).flatten() else { continue };
+        let is_old = || facts.modified().ok()?.elapsed().ok().map(|elapsed| elapsed >= age);
+        if facts.is_dir()
+            && facts.uid() == user
+            && is_old() == Some(true)
+            && let Ok(Some(_lock)) = FolderLock::take(&entry.path())
+        {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Returns true unless the file system of a folder runs no programs (the mount option noexec).
+pub(super) fn runs_programs(folder: &Path) -> bool {
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else { return true };
+    // SAFETY: statvfs is plain integers, for which all-zero is a valid value.
+    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the name is a live C string, and `facts` is a live statvfs.
+    let found = unsafe { libc::statvfs(name.as_ptr(), &raw mut facts) };
+    found != 0 || facts.f_flag & libc::ST_NOEXEC == 0
+}
+
 /// Opens a file that is neither a pipe nor a device, whose reader would wait.
 fn regular(path: &Path) -> io::Result<File> {
     match fs::metadata(path)?.is_file() {
@@ -95,6 +167,25 @@ pub(super) fn digest(path: &Path, goes_on: &dyn Fn() -> bool) -> io::Result<Rece
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_for_programs_that_was_left_behind_is_removed_and_one_in_use_is_not() {
+        let temporary = tempfile::tempdir().unwrap();
+        let [used, left, other] =
+            ["deadheat-programs-1", "deadheat-programs-2", "other"].map(|name| {
+                let folder = temporary.path().join(name);
+                fs::create_dir_all(folder.join("0000")).unwrap();
+                folder
+            });
+        let lock = FolderLock::take(&used).unwrap().unwrap();
+        remove_left_behind(temporary.path(), Duration::from_secs(60));
+        assert!(left.exists(), "it may be about to be locked");
+        remove_left_behind(temporary.path(), Duration::ZERO);
+        assert!(used.exists() && !left.exists() && other.exists());
+        drop(lock);
+        remove_left_behind(temporary.path(), Duration::ZERO);
+        assert!(!used.exists());
+    }
 
     #[test]
     fn a_folder_is_fresh_and_is_removed_with_all_in_it() {

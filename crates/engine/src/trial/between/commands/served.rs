@@ -19,7 +19,7 @@ use crate::contract::Side;
 use crate::error::{Error, Result};
 use crate::foreign::{short, visible};
 use crate::time::Nanos;
-use crate::transport::commands::{CommandPair, PairTerms};
+use crate::transport::commands::{CommandPair, CopySet, PairTerms};
 use crate::units::Bytes;
 use crate::workload::ProgramWork;
 use crate::workload::programs::FiguresAsked;
@@ -120,18 +120,26 @@ pub struct CommandAsk {
     pub time_ns: Option<Nanos>,
     /// Seed of the trial.
     pub seed: u64,
+    /// Set of copies from which its programs run.
+    #[serde(default)]
+    pub set: CopySet,
 }
 
 impl CommandAsk {
     /// Returns the request for work of an offered pair.
-    pub(in crate::trial) fn new(offer: &PairOffer, work: &ProgramWork, seed: u64) -> CommandAsk {
+    pub(in crate::trial) fn new(
+        offer: &PairOffer,
+        work: &ProgramWork,
+        seed: u64,
+        set: CopySet,
+    ) -> CommandAsk {
         let (is_transfer, bytes, time_ns) = match work {
             ProgramWork::Transfer { bytes, .. } => (true, Some(*bytes), None),
             ProgramWork::Figures(asked) => (false, asked.bytes, asked.time),
             ProgramWork::None | ProgramWork::Refused(_) => (false, None, None),
         };
         let (name, offer) = (offer.terms.name.clone(), offer.digest.clone());
-        CommandAsk { name, offer, is_transfer, bytes, time_ns, seed }
+        CommandAsk { name, offer, is_transfer, bytes, time_ns, seed, set }
     }
 
     /// Returns the title of the trial for a log: `command iperf3 10.0 MB`.
@@ -221,7 +229,8 @@ mod tests {
 
     fn offer(pair: &CommandPair) -> PairOffer {
         let sha256 = "0".repeat(64);
-        let file = ProgramFile { side: Side::Far, path: "/bin/\u{1b}sh".into(), bytes: 1, sha256 };
+        let (side, path) = (Side::Far, "/bin/\u{1b}sh".into());
+        let file = ProgramFile { side, path, bytes: 1, sha256, copy: None };
         let digest = "1".repeat(64);
         PairOffer { terms: PairTerms::of(pair), files: vec![file], digest }
     }
@@ -264,7 +273,7 @@ mod tests {
     fn a_request_becomes_the_plan_of_the_operators_own_command() {
         let here = pair("");
         let work = ProgramWork::Transfer { bytes: 5, direction: here.direction };
-        let ask = CommandAsk::new(&offer(&here), &work, 9);
+        let ask = CommandAsk::new(&offer(&here), &work, 9, CopySet::Control);
         assert_eq!(ask.title(), "command pair 5 B");
         let terms = || ServedTerms { at: "::1".parse().unwrap(), largest_file: 8 };
         let plan = ServedCommand::new(&here, &ask, terms()).unwrap().among(vec![7]).plan;

@@ -182,7 +182,11 @@ impl<'a> RunningServer<'a> {
                 "it went into the background ({left} of its processes still run); start it in the foreground, as servers do with an \
                  option of their own"
             ),
-            _ => format!("it ended before it was ready ({end}){}", self.output.last_words()),
+            _ => format!(
+                "it ended before it was ready ({end}){}{}",
+                self.output.last_words(),
+                self.plan.hint()
+            ),
         };
         self.plan.broke(&what)
     }
