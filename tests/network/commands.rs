@@ -133,12 +133,16 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
         [[figure]]\nname = 'seconds'\nunit = 's'\npointer = '/sum/seconds'\n\
         [[figure]]\nname = 'wait'\nunit = 'ms'\nregex = '^took (?<wait>[0-9.]+) ms$'\nin = 'stderr'\n\
         [[figure]]\nname = 'rate'\nof = 'goodput'";
-    // The client notes which file it is.
+    // The client notes which file it is, and its CPUs.
     let server = "{shell} -c 'exec python3 {script} serve {host} {port}'";
-    let client = "{shell} -c 'readlink /proc/$$/exe >>{pair}/ran; exec python3 {script} send {host} {port} {bytes}'";
-    write(folder, "pair.toml", server, client, figures);
+    let notes =
+        "readlink /proc/$$/exe >>{pair}/ran; grep Cpus_allowed_list /proc/$$/status >>{pair}/cpus";
+    let client =
+        format!("{{shell}} -c '{notes}; exec python3 {{script}} send {{host}} {{port}} {{bytes}}'");
+    write(folder, "pair.toml", server, &client, figures);
     let builds = ["old", "new"].map(|name| {
-        let (script, shell) = (folder.join(name).with_extension("py"), folder.join(name).join("sh"));
+        let (script, shell) =
+            (folder.join(name).with_extension("py"), folder.join(name).join("sh"));
         std::fs::copy(SCRIPT, &script).unwrap();
         std::fs::create_dir(folder.join(name)).unwrap();
         std::fs::copy("/bin/sh", &shell).unwrap();
@@ -153,6 +157,10 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
     let programs = folder.join("deadheat-programs-").display().to_string();
     assert!(ran.iter().all(|program| program.starts_with(&programs)), "{ran:?}");
     assert_eq!(left(folder), Vec::<PathBuf>::new(), "copies end with the race");
+    let cpus = std::fs::read_to_string(folder.join("cpus")).unwrap();
+    let is_one =
+        |line: &str| line.split_whitespace().nth(1).is_some_and(|cpu| cpu.parse::<u32>().is_ok());
+    assert!(cpus.lines().all(is_one), "a CPU for each command, as for an end: {cpus}");
     let of = |name: &str| {
         let files = result["contenders"][1]["commands"]["files"].as_array().unwrap();
         let is_it = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);

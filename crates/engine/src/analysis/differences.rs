@@ -180,8 +180,8 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "work",
         value: |contender| match contender.commands {
-            None => "done by ends that run before it begins, each on its CPU".into(),
-            Some(_) => "done by commands, from their start to their end, on any CPU".into(),
+            None => "done by ends that run before it begins".into(),
+            Some(_) => "done by commands, from their start to their end".into(),
         },
         matters: "a command's time has in it what its program takes to start, to connect and to end, which the transfer of one \
                   byte shows; the time of the others begins as they connect",

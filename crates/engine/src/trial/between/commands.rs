@@ -78,6 +78,9 @@ pub(in crate::trial) struct NodePlan {
     received: Option<String>,
     /// Figures to read.
     figures: Vec<FigurePlan>,
+    /// CPU for the command and all its threads; absent if the kernel chooses.
+    #[serde(default)]
+    cpu: Option<usize>,
     /// Ports from which the server's is chosen, in the order in which they are tried; empty for any free port.
     #[serde(default)]
     ports: Vec<u16>,
@@ -139,6 +142,7 @@ impl CommandOrder<'_> {
             transfer,
             received: pair.received.clone().filter(|_| receives),
             figures,
+            cpu: None,
             ports: Vec::new(),
             largest_file: None,
         }
@@ -156,6 +160,11 @@ fn figure_plan(pair: &CommandPair, figure: &PairFigure) -> FigurePlan {
 }
 
 impl NodePlan {
+    /// Holds the command on a CPU, if one is given.
+    pub(in crate::trial) fn on(self, cpu: Option<usize>) -> NodePlan {
+        NodePlan { cpu, ..self }
+    }
+
     /// Returns `FILE:LINE: `server` or `client`, for messages.
     fn who(&self) -> String {
         let end = match self.side {

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use deadheat_base::cpu::{allowed_cpus, hold, pin};
 use deadheat_base::ports::SocketTable;
 use deadheat_base::process::die_with_parent;
 
@@ -17,6 +18,30 @@ use crate::transport::external::Port;
 use crate::trial::between::relay::bind;
 use crate::trial::control::SECRET_VARIABLE;
 use crate::trial::process::AGENT;
+
+/// Place of this thread on a CPU, for commands that it starts meanwhile: they stay there. Dropping it gives the thread its own
+/// CPUs back, so that a keeper takes no time from its command.
+pub(super) struct StartingCpu {
+    own: Vec<usize>,
+}
+
+impl StartingCpu {
+    /// Moves this thread to a CPU, if one is given.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the CPU is not allowed.
+    pub(super) fn take(cpu: Option<usize>) -> Result<Option<StartingCpu>> {
+        let own = allowed_cpus();
+        cpu.map(|cpu| pin(cpu).map(|()| StartingCpu { own })).transpose()
+    }
+}
+
+impl Drop for StartingCpu {
+    fn drop(&mut self) {
+        // 0 is the calling thread.
+        let _ = hold(0, &self.own);
+    }
+}
 
 /// Time that a command has to end after the first signal.
 const GRACE: Nanos = Nanos::from_millis(500);

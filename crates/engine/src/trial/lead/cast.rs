@@ -226,7 +226,12 @@ impl Group {
             )));
         };
         let (pair, work) = (&*commands.pair, &self.task.info().programs);
-        Ok(CommandOrder { pair, work, server: *server, seed: self.order.seed }.plan(side))
+        let cpu = match side {
+            Side::Near => self.assigned.near,
+            Side::Far => self.assigned.far,
+        };
+        let order = CommandOrder { pair, work, server: *server, seed: self.order.seed };
+        Ok(order.plan(side).on(cpu))
     }
 
     /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.

@@ -22,7 +22,7 @@ use crate::host::process_tree::TreeTimes;
 use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::commands::{CommandValues, FigureText};
-use crate::trial::between::launched::{CommandEnd, LaunchedCommand};
+use crate::trial::between::launched::{CommandEnd, LaunchedCommand, StartingCpu};
 use crate::trial::between::output::{CommandOutput, STORED};
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
 use crate::units::Bytes;
@@ -45,9 +45,11 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     }
     let (mut output, ends) = CommandOutput::new(None)?;
     let command = command(plan, &plan.values, &folder, ends)?;
+    let place = StartingCpu::take(plan.cpu)?;
     let before = TreeTimes::read();
     let began = Monotonic.now();
     let mut launched = LaunchedCommand::start(command).map_err(|e| plan.wrong(&e.to_string()))?;
+    drop(place);
     await_end(plan, &launched, control)?;
     let took = Monotonic.now() - began;
     check_end(plan, &launched, &mut output)?;

@@ -17,7 +17,9 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
 use crate::transport::commands::{ReadySign, StopSignal, line_sign};
 use crate::transport::external::Port;
-use crate::trial::between::launched::{CommandEnd, LaunchedCommand, free_address, is_there};
+use crate::trial::between::launched::{
+    CommandEnd, LaunchedCommand, StartingCpu, free_address, is_there,
+};
 use crate::trial::between::output::CommandOutput;
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
 
@@ -109,7 +111,9 @@ impl<'a> RunningServer<'a> {
         let mut values = plan.values.clone();
         values.server = at;
         let command = client::command(plan, &values, &folder, ends)?;
+        let place = StartingCpu::take(plan.cpu)?;
         let launched = LaunchedCommand::start(command).map_err(|e| plan.broke(&e.to_string()))?;
+        drop(place);
         Ok(RunningServer { plan, at, launched, output, is_over: false, folder })
     }
 
