@@ -102,12 +102,14 @@ impl Gate {
         Ok(Gate::Runs(runs))
     }
 
-    /// Returns the confidence that the race needs so that the gate has `whole`.
-    pub(super) fn confidence(&self, whole: f64) -> Result<f64> {
-        match self {
-            Gate::Runs(_) => Ok(whole),
-            Gate::First { races } => first::confidence(whole, *races),
-        }
+    /// Gives the race the confidence that it needs so that the gate has `whole`.
+    pub(super) fn apply(&self, request: Request, whole: f64) -> Result<Request> {
+        Ok(match self {
+            Gate::Runs(_) => request.confidence(whole),
+            Gate::First { races } => {
+                request.confidence(first::confidence(whole, *races)?).gate_races(*races)
+            }
+        })
     }
 
     /// Checks that `request` can be compared with the baseline.

@@ -281,7 +281,7 @@ fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(O
             args.allow.refuse()?;
             let request = forced(args, request(args)?);
             match gate {
-                Some(gate) => request.clone().confidence(gate.confidence(confidence(args)?)?),
+                Some(gate) => gate.apply(request, confidence(args)?)?,
                 None => request,
             }
         }

@@ -65,14 +65,14 @@ pub(super) fn run(args: ReportArgs) -> Result<Verdict> {
     let Some(_) = &args.gate else { return Ok(Verdict::Fine) };
     let runs = Runs::read(&args.files)?;
     first::check_saved(&runs.races())?;
-    Ok(judged(FirstJudgement::of(&runs.races())))
+    Ok(judged(FirstJudgement::whole(&runs.races())))
 }
 
 /// Writes a comment on all results that are named, in files or folders.
 fn comment_on(args: &ReportArgs) -> Result<Verdict> {
     let runs = Runs::read(&args.files)?;
     first::check_saved(&runs.races())?;
-    let judgement = FirstJudgement::of(&runs.races());
+    let judgement = FirstJudgement::whole(&runs.races());
     deliver(comment::render(&judgement).as_bytes(), args.output.as_deref())?;
     Ok(if args.gate.is_some() { judged(judgement) } else { Verdict::Fine })
 }

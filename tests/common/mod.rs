@@ -673,6 +673,7 @@ fn asked() -> RecordedRequest {
         claims_all: false,
         as_deployed: false,
         confidence: 0.95,
+        gate_races: None,
         placement: Some("cross-core".into()),
         idle: Some("awake".into()),
         vary: Vec::new(),

@@ -293,6 +293,11 @@ fn the_second_contender_is_held_against_the_first_over_all_paths_together() {
     let (code, text, said) = comment(&["base.json", "faster.json"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(text.contains("Better: arq RTT p50 ") && said.contains(nothing), "{text} {said}");
+    // Half of a gate is none.
+    let (code, text, said) = comment(&["base.json"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(text.starts_with("<!-- deadheat verdict=doubtful -->"), "{text}");
+    assert!(said.contains("gate: no judgement on 1 of the 2 races of this gate"), "{said}");
     // A folder of results is a gate, too.
     std::fs::create_dir(base.join("paths")).unwrap();
     for file in ["base.json", "slower.json"] {

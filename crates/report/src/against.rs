@@ -50,6 +50,7 @@ pub(super) fn answers(judgement: &FirstJudgement<'_>) -> Vec<Line> {
             }
         }
     }
+    lines.extend(missing(judgement));
     if is_judged && !judgement.is_worse() {
         let base = judgement.races.first().map_or_else(String::new, |judged| judged.label(0));
         let text = format!("nothing is worse than {base} beyond the margin");
@@ -69,6 +70,23 @@ pub(super) fn answers(judgement: &FirstJudgement<'_>) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// Returns the sentence on races of a gate that are missing, if any are.
+fn missing(judgement: &FirstJudgement<'_>) -> Option<Line> {
+    let planned = judgement.planned?;
+    let says = Differing::of(judgement.races.iter().map(|judged| judged.race));
+    let here = judgement.races.iter().map(|judged| match says.on(judged.race).strip_prefix(", ") {
+        Some(words) => words.to_owned(),
+        None => brief::place(judged.race),
+    });
+    let here: Vec<String> = here.collect();
+    let left = planned - judgement.races.len() as u64;
+    let text = format!(
+        "no judgement on {left} of the {planned} races of this gate, whose results are missing; the results here are {}",
+        here.join("; ")
+    );
+    Some(Line::new(text, Tone::Open))
 }
 
 /// Returns the sentence on false alarms.

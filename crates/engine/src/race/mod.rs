@@ -3,6 +3,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`request`] | the request for a race, and its checks |
+//! | `asked` | the request as results record it |
 //! | `cells` | contenders under every combination of conditions |
 //! | `names` | names of contenders: their labels, or their specs |
 //! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
@@ -41,6 +42,7 @@
 //! ```
 
 mod absence;
+mod asked;
 mod blast;
 mod block;
 mod block_loop;

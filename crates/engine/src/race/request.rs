@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use super::enough::{SCREENING_BLOCKS, TimeLimit};
+use super::enough::SCREENING_BLOCKS;
 use super::outside::RequestOrigin;
 use super::race_path::RacePath;
-use super::{cells, commands, every};
+use super::{cells, every};
 use crate::error::{Error, Result};
 use crate::host::idle::Idle;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::Metric;
 use crate::path::{Network, PathKind};
 use crate::result::far_hosts::FarHosts;
-use crate::result::outcome::{Entrant, Factor, RecordedPlan, RecordedRequest};
+use crate::result::outcome::{Entrant, Factor, RecordedPlan};
 use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::transport::equal::Terms;
@@ -76,6 +76,7 @@ pub struct Request {
     pub(super) claims: Claims,
     pub(super) terms: Terms,
     pub(super) confidence: f64,
+    pub(super) gate_races: Option<u64>,
     pub(super) seed: Option<u64>,
     pub(super) placement: Option<String>,
     pub(super) idle: Option<Idle>,
@@ -119,6 +120,7 @@ impl Request {
             claims: Claims::Competitors,
             terms: Terms::Equal,
             confidence: DEFAULT_CONFIDENCE,
+            gate_races: None,
             seed: None,
             placement: None,
             idle: None,
@@ -220,6 +222,12 @@ impl Request {
         self
     }
 
+    /// Notes that it is one of so many races of a gate ([`super::gate::first`]), so that a judgement of fewer says so.
+    pub fn gate_races(mut self, races: u64) -> Request {
+        self.gate_races = Some(races);
+        self
+    }
+
     /// Sets the seed of order and impairments; random if not given.
     pub fn seed(mut self, seed: u64) -> Request {
         self.seed = Some(seed);
@@ -318,51 +326,6 @@ impl Request {
         self.check_numbers()?;
         let race_path = self.check_target()?;
         cells::check(self, &race_path)
-    }
-
-    /// Returns the request as results record it, with defaults filled in.
-    pub fn asked(&self) -> RecordedRequest {
-        RecordedRequest {
-            contenders: self.contenders.clone(),
-            workload: self.asked_workload(),
-            path: match self.to {
-                Some(_) => String::new(),
-                None => self.path.clone(),
-            },
-            to: self.to.clone(),
-            family: self.family,
-            source: self.source.clone(),
-            device: self.device.clone(),
-            blocks: self.blocks,
-            budget_ns: match self.limit() {
-                // A screening is bounded by its blocks.
-                TimeLimit::Unasked(_) if self.length == RaceLength::Screening => None,
-                TimeLimit::Asked(limit) | TimeLimit::Unasked(limit) => Some(limit.0),
-                TimeLimit::None => None,
-            },
-            every_ns: self.every.map(|every| every.0),
-            margin: self.margin,
-            margin_ns: self.margin_time.map(|margin| margin.0),
-            resolve: self.resolve,
-            claims_all: self.claims == Claims::All,
-            as_deployed: self.terms == Terms::Deployed,
-            confidence: self.confidence,
-            placement: self.placement.clone(),
-            idle: self.idle.map(|idle| idle.name().to_owned()),
-            vary: self.vary.clone(),
-            interval_ns: self.interval.map(|interval| interval.0),
-            explain: self.after == FinalStep::Explain,
-        }
-    }
-
-    /// Returns the workload with defaults filled in, except for what varies.
-    pub(super) fn asked_workload(&self) -> String {
-        let typed = commands::with_figures(&self.workload, &self.contenders);
-        let parsed = typed.and_then(|typed| {
-            self.race_path().and_then(|on| workload::parse_on(&typed, &on.setting))
-        });
-        let Ok(task) = parsed else { return self.workload.clone() };
-        cells::without_varied(&task.info().spec.to_string(), &self.vary)
     }
 
     /// Returns true if the path is simulated.

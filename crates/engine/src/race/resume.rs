@@ -201,6 +201,7 @@ fn request(outcome: &Outcome) -> Result<Request> {
     request.placement.clone_from(&asked.placement);
     request.idle = asked.idle.as_deref().map(Idle::parse).transpose()?;
     request.interval = asked.interval_ns.map(Nanos);
+    request.gate_races = asked.gate_races;
     if asked.explain {
         request = request.explain();
     }

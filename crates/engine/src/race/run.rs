@@ -138,13 +138,7 @@ impl Request {
         placement: Placement,
     ) -> TrialSettings {
         let interval = self.interval.unwrap_or(intervals::DEFAULT);
-        TrialSettings {
-            pairings,
-            copies: Arc::default(),
-            placement,
-            interval,
-            patience: PATIENCE,
-        }
+        TrialSettings { pairings, copies: Arc::default(), placement, interval, patience: PATIENCE }
     }
 }
 

@@ -44,6 +44,8 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         claims_all,
         as_deployed,
         confidence,
+        // The confidence follows from it.
+        gate_races: _,
         placement,
         idle,
         vary,

@@ -144,6 +144,9 @@ pub struct RecordedRequest {
     pub as_deployed: bool,
     /// Confidence as a fraction.
     pub confidence: f64,
+    /// Number of races of its gate, which share one error (`--gate first --gate-races`); absent without such a gate, and in
+    /// files of older versions.
+    pub gate_races: Option<u64>,
     /// Placement; absent if not given.
     pub placement: Option<String>,
     /// Requested state of idle CPUs, `awake` or `host`; absent if not given.

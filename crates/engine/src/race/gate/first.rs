@@ -24,6 +24,8 @@ pub struct FirstJudgement<'a> {
     pub races: Vec<JudgedRace<'a>>,
     /// Upper bound on the probability that one such gate raises an alarm although nothing changed.
     pub error: f64,
+    /// Number of races that the gate was planned for, if any of them are missing.
+    pub planned: Option<u64>,
 }
 
 /// Race of a gate, with its claims on the second contender against the first.
@@ -55,7 +57,15 @@ impl<'a> FirstJudgement<'a> {
         FirstJudgement {
             races: races.iter().map(|race| JudgedRace::of(race)).collect(),
             error: error.min(1.0),
+            planned: None,
         }
+    }
+
+    /// Judges likewise, and gives no judgement on races of the gate that are missing: each race has the number of all.
+    pub fn whole(races: &[&'a Outcome]) -> FirstJudgement<'a> {
+        let planned = races.iter().filter_map(|race| race.asked.gate_races).max();
+        let planned = planned.filter(|planned| *planned > races.len() as u64);
+        FirstJudgement { planned, ..FirstJudgement::of(races) }
     }
 
     /// Returns the probability that any of [`GATE_RUNS`] such gates raises an alarm although nothing changes, at most.
@@ -69,9 +79,10 @@ impl<'a> FirstJudgement<'a> {
         self.races.iter().any(is_silent) || self.claims(Change::ChangedWorse).next().is_some()
     }
 
-    /// Returns true if a race says nothing on its contenders.
+    /// Returns true if a race says nothing on its contenders, or is missing.
     pub fn is_doubtful(&self) -> bool {
-        self.races.iter().any(|race| matches!(race.finding, RaceFinding::NoJudgement(_)))
+        self.planned.is_some()
+            || self.races.iter().any(|race| matches!(race.finding, RaceFinding::NoJudgement(_)))
     }
 
     /// Returns the claims that show this `change`, each with its race.
@@ -235,6 +246,21 @@ mod tests {
         assert_eq!(why, "udp is failed: it ended with a signal");
         let judged = FirstJudgement::of(&[&old]);
         assert!(!judged.is_worse() && judged.is_doubtful());
+    }
+
+    #[test]
+    fn races_that_are_missing_are_not_judged() {
+        let planned = |seed| {
+            let mut race = race(seed, 1.0);
+            race.asked.gate_races = Some(2);
+            race
+        };
+        let (one, other) = (planned(1), planned(2));
+        let judged = FirstJudgement::whole(&[&one]);
+        assert!(judged.is_doubtful() && !judged.is_worse());
+        assert_eq!(judged.planned, Some(2));
+        assert!(!FirstJudgement::whole(&[&one, &other]).is_doubtful());
+        assert!(!FirstJudgement::of(&[&one]).is_doubtful(), "a race judges itself alone");
     }
 
     #[test]
