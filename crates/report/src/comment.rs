@@ -1,7 +1,7 @@
 //! A comment on a pull request: the second contender of one race or several against the first, in Markdown. The answer
 //! and one table are on a screen; the rest is folded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::against::{self, Differing, comparison};
 use crate::content::entrant;
@@ -9,9 +9,10 @@ use crate::document::{Cell, Column, Section, Table, Tone};
 use crate::html::markup;
 use crate::markdown::{escape, render_section, render_table};
 use crate::results::Bound;
+use crate::words::Scale;
 use crate::{Report, ReportInput, Style, brief, commands, evidence, words};
 use deadheat_base::error::Result;
-use deadheat_contract::measurements::{Better, Metric};
+use deadheat_contract::measurements::{Better, Metric, Unit};
 use deadheat_engine::analysis::against::{AgainstClaim, against};
 use deadheat_engine::analysis::compare::Change;
 use deadheat_engine::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
@@ -84,7 +85,8 @@ pub fn render(judgement: &FirstJudgement<'_>) -> String {
 }
 
 /// Returns the first line, for scripts: `<!-- deadheat verdict=worse ratio=1.1237 -->`. The ratio is that of the claim
-/// that is furthest to the worse side.
+/// that is furthest to the worse side, of the worse ones if there are any. There is none where the verdict does not rest on a
+/// ratio: it would be that of another path.
 fn mark(judgement: &FirstJudgement<'_>) -> String {
     let any = |change| judgement.claims(change).next().is_some();
     let verdict = match (judgement.is_worse(), judgement.is_doubtful()) {
@@ -100,7 +102,12 @@ fn mark(judgement: &FirstJudgement<'_>) -> String {
         Some((sign * point.ln(), point)).filter(|(log, _)| log.is_finite())
     };
     let claims = judgement.races.iter().flat_map(|judged| &judged.claims);
-    let worst = claims.filter_map(worst).max_by(|a, b| a.0.total_cmp(&b.0));
+    let counts = |claim: &&AgainstClaim<'_>| match verdict {
+        "worse" => claim.change == Change::ChangedWorse,
+        "doubtful" => false,
+        _ => true,
+    };
+    let worst = claims.filter(counts).filter_map(worst).max_by(|a, b| a.0.total_cmp(&b.0));
     let ratio = worst.map_or_else(String::new, |(_, ratio)| format!(" ratio={ratio:.4}"));
     format!("{MARK} verdict={verdict}{ratio} -->")
 }
@@ -160,7 +167,9 @@ struct CommentRow {
 /// Returns the table on the screen, and the table of further rows; `None` for a table without rows.
 fn tables(judgement: &FirstJudgement<'_>) -> (Option<Table>, Option<Table>) {
     let says = Differing::of(judgement.races.iter().map(|judged| judged.race));
-    let mut rows: Vec<CommentRow> = judgement.races.iter().flat_map(rows).collect();
+    let units = Units::of(judgement);
+    let mut rows: Vec<CommentRow> =
+        judgement.races.iter().flat_map(|judged| rows(judged, &units)).collect();
     // Rows that are judged come first; others are beside them for comparison.
     rows.sort_by_key(|row| !row.is_judged);
     let base = judgement.races.first().map_or_else(String::new, |judged| judged.label(0));
@@ -188,11 +197,12 @@ fn tables(judgement: &FirstJudgement<'_>) -> (Option<Table>, Option<Table>) {
 }
 
 /// Returns the rows of a race: the second contender first, then the others that have claims against the first.
-fn rows(judged: &JudgedRace<'_>) -> Vec<CommentRow> {
+fn rows(judged: &JudgedRace<'_>, units: &Units) -> Vec<CommentRow> {
     let race = judged.race;
+    let row = |claim: &AgainstClaim<'_>, verdict: &str| row(race, claim, verdict, units);
     let claims = |place| against(race, 0, place);
     let mut rows: Vec<CommentRow> =
-        claims(1).iter().map(|claim| row(race, claim, verdict_of(judged, claim))).collect();
+        claims(1).iter().map(|claim| row(claim, verdict_of(judged, claim))).collect();
     let row_without = |verdict: &str| CommentRow {
         path: brief::place(race),
         work: against::work(race),
@@ -217,7 +227,7 @@ fn rows(judged: &JudgedRace<'_>) -> Vec<CommentRow> {
                 Change::Same => "dead heat",
                 Change::Undecided => "undecided",
             };
-            CommentRow { is_judged: false, ..row(race, claim, word) }
+            CommentRow { is_judged: false, ..row(claim, word) }
         }));
     }
     rows
@@ -233,8 +243,37 @@ fn verdict_of(judged: &JudgedRace<'_>, claim: &AgainstClaim<'_>) -> &'static str
     }
 }
 
-fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str) -> CommentRow {
-    let figure = |entrant: &Entrant| figure(race, entrant, claim.metric);
+/// Units of the table's figures: one for each metric, whatever the path, so that a column can be read down.
+struct Units(BTreeMap<String, Scale>);
+
+impl Units {
+    fn of(judgement: &FirstJudgement<'_>) -> Units {
+        let mut values: BTreeMap<String, (Unit, Vec<f64>)> = BTreeMap::new();
+        for race in judgement.races.iter().map(|judged| judged.race) {
+            for metric in &race.metrics {
+                let own = race.summary.iter().filter(|summary| {
+                    let is_exact = !Bound::of(race, summary).holds(summary.estimate);
+                    is_exact && summary.metric == metric.name
+                });
+                let all = values.entry(metric.label.clone()).or_insert((metric.unit, Vec::new()));
+                all.1.extend(own.map(|summary| summary.estimate));
+            }
+        }
+        let scaled = values.into_iter().map(|(label, (unit, all))| (label, Scale::of(all, unit)));
+        Units(scaled.collect())
+    }
+
+    /// Formats a figure with its unit.
+    fn figure(&self, value: f64, metric: &Metric) -> String {
+        match self.0.get(&metric.label) {
+            Some(scale) => scale.with_unit(value),
+            None => words::figure(value, metric.unit),
+        }
+    }
+}
+
+fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str, units: &Units) -> CommentRow {
+    let figure = |entrant: &Entrant| figure(race, entrant, claim.metric, units);
     CommentRow {
         path: brief::place(race),
         work: against::work(race),
@@ -249,12 +288,12 @@ fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str) -> CommentRow {
 }
 
 /// Returns the median of a contender's trials with its unit.
-fn figure(race: &Outcome, entrant: &Entrant, metric: &Metric) -> String {
+fn figure(race: &Outcome, entrant: &Entrant, metric: &Metric, units: &Units) -> String {
     let mut summaries = race.summary.iter();
     let own = summaries.find(|own| own.contender == entrant.id && own.metric == metric.name);
     own.map_or_else(String::new, |summary| match Bound::of(race, summary).holds(summary.estimate) {
         true => words::beyond(summary.estimate, metric.unit),
-        false => words::figure(summary.estimate, metric.unit),
+        false => units.figure(summary.estimate, metric),
     })
 }
 
@@ -286,8 +325,13 @@ fn changes(judgement: &FirstJudgement<'_>) -> String {
 
 /// Returns the facts in which two contenders differ: what, of the first, of the second.
 fn differing(base: &Entrant, own: &Entrant) -> Vec<(String, String, String)> {
+    // The specification of commands is the path of a file, of which the facts below say what differs.
+    let name = |entrant: &Entrant| match &entrant.commands {
+        Some(_) => entrant.unlabelled.clone().unwrap_or_else(|| entrant.label.clone()),
+        None => entrant.spec.clone(),
+    };
     let mut facts = vec![
-        ("contender".to_owned(), base.spec.clone(), own.spec.clone()),
+        ("contender".to_owned(), name(base), name(own)),
         ("implementation".to_owned(), base.implementation.clone(), own.implementation.clone()),
     ];
     let missing = words::NOTHING;
@@ -298,7 +342,7 @@ fn differing(base: &Entrant, own: &Entrant) -> Vec<(String, String, String)> {
     ] {
         let keys: BTreeSet<&String> = olds.keys().chain(news.keys()).collect();
         facts.extend(keys.into_iter().map(|key| {
-            let of = |all: &std::collections::BTreeMap<String, String>| {
+            let of = |all: &BTreeMap<String, String>| {
                 all.get(key).cloned().unwrap_or_else(|| missing.to_owned())
             };
             (format!("{key}{end}"), of(olds), of(news))
@@ -389,6 +433,28 @@ mod tests {
         assert!(text.contains(changed), "{text}");
         assert!(!text.contains("file key.pem"), "{text}");
         assert!(text.starts_with("<!-- deadheat verdict=doubtful -->\n"), "{text}");
+    }
+
+    #[test]
+    fn a_figure_has_one_unit_on_all_paths_and_commands_their_short_names() {
+        let [mut one, mut other] = [testing::outcome(2), testing::outcome(2)];
+        for (race, factor) in [(&mut one, 1.0), (&mut other, 1e3)] {
+            for summary in &mut race.summary {
+                summary.estimate *= factor;
+            }
+            for entrant in &mut race.contenders {
+                entrant.commands = Some(Box::default());
+                entrant.spec = format!("cmd:file=/a/long/way/{}.toml", entrant.label);
+                entrant.unlabelled = Some(format!("pair {}", entrant.label));
+            }
+        }
+        let text = render(&FirstJudgement::of(&[&one, &other]));
+        assert!(!text.contains("/a/long/way") && text.contains("- contender: pair "), "{text}");
+        let units = Units::of(&FirstJudgement::of(&[&one, &other]));
+        let metric = &one.metrics[0];
+        let shown = [2e3, 2e6].map(|value| units.figure(value, metric));
+        let unit = |text: &String| text.split(' ').next_back().map(str::to_owned);
+        assert_eq!(unit(&shown[0]), unit(&shown[1]), "{shown:?}");
     }
 
     #[test]

@@ -348,9 +348,11 @@ pub(super) fn conditions(outcome: &Outcome) -> Option<Section> {
         let name = row.unwrap_or_else(|| contender.label.clone());
         let by = libraries::implementation(contender);
         // What a label stands for.
-        let ran = match contender.unlabelled {
-            Some(_) => format!("{} · {by}", contender.spec),
-            None => by,
+        let ran = match (&contender.unlabelled, &contender.commands) {
+            // Its specification is the path of a file, and perhaps of programs.
+            (Some(own), Some(_)) => format!("{own} · {by}"),
+            (Some(_), None) => format!("{} · {by}", contender.spec),
+            (None, _) => by,
         };
         let fact = (name, ran);
         // A contender that never ran has no implementation; under several conditions it is listed once.

@@ -26,7 +26,7 @@ use crate::workload::{self, ProgramWork, SharedTask};
 const STARTS: u64 = 5;
 
 /// Returns the names of contenders for people: as typed, or that of a file of commands, with the variables in which it differs
-/// from another contender of that name.
+/// from another contender of that name. Of whole paths it has the part in which they differ.
 pub(super) fn names(contenders: &[Contender]) -> Vec<String> {
     let pair =
         |one: &'_ Contender| one.commands.as_ref().map(|commands| Arc::clone(&commands.pair));
@@ -40,10 +40,25 @@ pub(super) fn names(contenders: &[Contender]) -> Vec<String> {
                 all.iter().any(|other| other.variables.get(*name) != Some(value))
             };
             let told = own.variables.iter().filter(differs);
-            told.fold(own.name.clone(), |text, (name, value)| format!("{text} {name}={value}"))
+            told.fold(own.name.clone(), |text, (name, value)| {
+                let others = all.iter().filter_map(|other| other.variables.get(name));
+                let others: Vec<&str> = others.map(String::as_str).collect();
+                format!("{text} {name}={}", differing_part(value, &others))
+            })
         }
     };
     contenders.iter().zip(&pairs).map(name).collect()
+}
+
+/// Returns a whole path without the folders at its beginning that all these have; any other text as it is.
+fn differing_part<'a>(value: &'a str, all: &[&str]) -> &'a str {
+    if !all.iter().chain([&value]).all(|text| text.starts_with('/')) {
+        return value;
+    }
+    let folders = value.match_indices('/').map(|(at, _)| at + 1);
+    let mut shared = folders.filter(|at| all.iter().all(|other| other.starts_with(&value[..*at])));
+    let rest = shared.next_back().map_or(value, |at| &value[at..]);
+    if rest.is_empty() { value } else { rest }
 }
 
 /// Gives the work the figures that all commands have, unless they are typed, or the work takes none.
@@ -234,4 +249,20 @@ fn start_ns(
         }
     }
     Ok(stats::quantile::median(&took).map(|ns| ns as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_of_paths_what_differs() {
+        let part = |value, other| differing_part(value, &[value, other]);
+        assert_eq!(part("/w/base", "/w/head"), "base");
+        assert_eq!(part("/w/base/bin/x", "/w/bash/bin/x"), "base/bin/x");
+        assert_eq!(part("/w/old", "/w/old/new"), "old");
+        assert_eq!(part("/w/x/", "/w/x/y"), "/w/x/");
+        assert_eq!(part("old/x", "/w/x"), "old/x");
+        assert_eq!(part("cubic", "reno"), "cubic");
+    }
 }
