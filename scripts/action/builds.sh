@@ -5,12 +5,24 @@
 set -euo pipefail
 
 work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
-base="${DEADHEAT_BASE:?DEADHEAT_BASE: the branch or revision to compare with}"
+base="${DEADHEAT_BASE:-}"
 build="${DEADHEAT_BUILD:-make}"
 
+# fail TEXT: what is wrong, and what would be right
+fail() {
+  echo "builds.sh: $1" >&2
+  exit 2
+}
+
+git rev-parse --git-dir >/dev/null 2>&1 || fail "$PWD is in no clone of a repository; check it out in a step before (actions/checkout)"
+# The first push of a branch has nothing before it.
+if [ -z "${base//0/}" ]; then
+  fail "there is no revision to compare with; write a branch, a tag or a commit, such as main (input: base)"
+fi
 if ! revision="$(git rev-parse --verify --quiet --end-of-options "$base^{commit}")"; then
   # A checkout of a job has one commit.
-  git fetch --quiet --no-tags --depth 1 origin -- "$base"
+  git fetch --quiet --no-tags --depth 1 origin -- "$base" ||
+    fail "\`$base\` is no revision here, and no branch, tag or commit at origin; write one that is, such as main (input: base)"
   revision="$(git rev-parse --verify FETCH_HEAD)"
 fi
 mkdir -p "$work"
@@ -20,7 +32,8 @@ for side in base head; do
   git worktree prune
   git worktree add --quiet --detach "$work/$side" "$revision"
   echo "builds.sh: $side is $revision"
-  (cd "$work/$side" && bash -euo pipefail -c "$build")
+  (cd "$work/$side" && bash -euo pipefail -c "$build") ||
+    fail "\`$build\` failed in the tree of the $side, $revision; it has to build both revisions (input: build)"
 done
 
 # A linker writes a file in pieces, which lie apart in the page cache; a file that is copied lies there in few, and is faster. A race copies

@@ -4,8 +4,8 @@
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use sha2::Digest;
 
@@ -150,12 +150,12 @@ fn the_action_unpacks_a_release() {
     assert!(made.status.success(), "{made:?}");
     let digest = deadheat::units::hex::hex(&sha2::Sha256::digest(std::fs::read(&archive).unwrap()));
     let step = |digest: &str| {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/action/program.sh");
-        ran(Command::new("bash")
-            .arg(script)
-            .env("DEADHEAT_WORK", dir.path().join("work"))
-            .env("DEADHEAT_URL", format!("file://{}", archive.display()))
-            .env("DEADHEAT_DIGEST", digest))
+        let url = format!("file://{}", archive.display());
+        action_step(
+            "program.sh",
+            dir.path(),
+            &[("DEADHEAT_URL", &url), ("DEADHEAT_DIGEST", digest)],
+        )
     };
     let done = step(&digest);
     assert_eq!(String::from_utf8_lossy(&done.stdout), "deadheat 1\n", "{done:?}");
@@ -163,6 +163,43 @@ fn the_action_unpacks_a_release() {
     assert_eq!(bin.len(), 1, "{bin:?}");
     let refused = step(&"0".repeat(64));
     assert_eq!(refused.status.code(), Some(1), "another file than the one that was meant");
+}
+
+/// Runs a step of the action in a folder, with a folder `work` in it for its files.
+fn action_step(script: &str, folder: &Path, inputs: &[(&str, &str)]) -> Output {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/action").join(script);
+    let mut command = Command::new("bash");
+    command.arg(script).current_dir(folder).env("DEADHEAT_WORK", folder.join("work"));
+    command.envs(inputs.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn each_step_of_the_action_names_the_wrong_input_and_a_right_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("work/base");
+    std::fs::create_dir_all(&base).unwrap();
+    std::fs::write(base.join("pair.toml"), "server = 'build/server {port}'\n").unwrap();
+    let git = Command::new("git").args(["init", "--quiet"]).current_dir(dir.path()).status();
+    let has_git = git.is_ok_and(|ended| ended.success());
+    for (script, name, value, said) in [
+        ("program.sh", "DEADHEAT_URL", "http://far.example/x", "neither https:// nor file://"),
+        ("program.sh", "DEADHEAT_URL", "file:///x", "SHA256SUMS (input: digest)"),
+        ("program.sh", "DEADHEAT_PROGRAM", "/no/deadheat", "there is no program /no/deadheat"),
+        ("builds.sh", "DEADHEAT_BASE", "no-such", "`no-such` is no revision here"),
+        ("builds.sh", "DEADHEAT_BASE", "0000000", "such as main (input: base)"),
+        ("race.sh", "DEADHEAT_PAIR", "ci/pair.toml", "neither revision has a file `ci/pair.toml`"),
+        ("race.sh", "DEADHEAT_PAIR", "pair.toml", "pair.toml has no {tree} in it"),
+        ("race.sh", "DEADHEAT_MINUTES", "8.5", "`8.5` minutes; write a whole number"),
+    ] {
+        if script == "builds.sh" && !has_git {
+            println!("skipped: no git here");
+            continue;
+        }
+        let ended = action_step(script, dir.path(), &[(name, value)]);
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{script} {value}: {text}");
+        assert!(text.contains(&format!("{script}: ")) && text.contains(said), "{value}: {text}");
+    }
 }
 
 /// The module of the wheel runs the program and reads what it saves.

@@ -76,13 +76,19 @@ pub fn found(program: &str) -> Option<PathBuf> {
 /// # Errors
 /// [`Error::Unsupported`] with the remedy.
 pub(super) fn check_program(program: &str, place: impl FnOnce() -> String) -> Result<()> {
-    match found(program) {
-        Some(_) => Ok(()),
-        None => Err(Error::unsupported(
-            place(),
-            format!(
-                "there is no program `{program}` on this host; install it, or write its whole path"
-            ),
-        )),
+    if found(program).is_some() {
+        return Ok(());
     }
+    let here = std::env::current_dir().unwrap_or_default();
+    let what = match (program.starts_with('/'), program.contains('/')) {
+        (false, true) => format!(
+            "there is no program `{program}` in {}, where the race was typed and relative paths begin; write its whole path, or a \
+             variable with the folder in front of it",
+            here.display()
+        ),
+        _ => format!(
+            "there is no program `{program}` on this host; install it, or write its whole path"
+        ),
+    };
+    Err(Error::unsupported(place(), what))
 }

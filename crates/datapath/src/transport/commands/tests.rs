@@ -165,6 +165,15 @@ fn a_pair_says_which_work_it_can_do() {
 }
 
 #[test]
+fn a_program_that_is_not_there_is_named_with_the_place_where_it_was_looked_up() {
+    let pair = pair("server = 'no-such-program {port}'\nclient = 'no/such {port}'");
+    let said = |side| pair.check(side).unwrap_err().to_string();
+    assert!(said(Side::Far).contains("on this host; install it"), "{}", said(Side::Far));
+    let here = std::env::current_dir().unwrap().display().to_string();
+    assert!(said(Side::Near).contains(&format!("in {here}, where the race was typed")));
+}
+
+#[test]
 fn what_it_names_is_known_without_opening_the_file() {
     let named = Contender::outside("cmd:file=/no/such.toml,set=bin=x").unwrap();
     let shown: Vec<String> = named.iter().map(ToString::to_string).collect();
