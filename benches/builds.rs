@@ -14,9 +14,12 @@ use std::time::Instant;
 use deadheat::stats::quantile;
 use serde_json::Value;
 
+#[path = "race_file.rs"]
+mod race_file;
 #[path = "builds/rules.rs"]
 mod rules;
 
+use race_file::race;
 use rules::{RULES, Ruling, Times};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -86,7 +89,7 @@ fn starts() -> Outcome<()> {
     let mut added = [Vec::new(), Vec::new()];
     println!("| round | first pair, ms | second pair, ms | started here, ms |\n|---|---|---|---|");
     for round in 1..=10 {
-        let race = race_file(
+        let race = race_pair(
             "start.toml",
             ["first", "second"].map(|label| format!("label={label}")),
             &["-w", "command", "--blocks", "20"],
@@ -174,24 +177,13 @@ fn race_series(
     Ok(())
 }
 
-/// Races a file of `builds` twice, with these settings, in a directory that goes with the race.
-fn race_file(file: &str, settings: [String; 2], options: &[&str]) -> Outcome<(Value, Option<i32>)> {
-    let directory = tempfile::tempdir()?;
-    let result = directory.path().join("race.json");
+/// Races a file of `builds` twice, with these settings.
+fn race_pair(file: &str, settings: [String; 2], options: &[&str]) -> Outcome<(Value, Option<i32>)> {
     let pair = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/builds").join(file);
     let contenders = settings.map(|settings| format!("cmd:file={},{settings}", pair.display()));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_deadheat"));
-    let ended = command
-        .arg("race")
-        .args(contenders)
-        .args(options)
-        .args(["-q", "-o"])
-        .arg(&result)
-        .output()?;
-    let read = std::fs::read(&result).map_err(|error| {
-        format!("{error}; the race said: {}", String::from_utf8_lossy(&ended.stderr))
-    })?;
-    Ok((serde_json::from_slice(&read)?, ended.status.code()))
+    let contenders = contenders.each_ref().map(String::as_str);
+    let ran = race(&[&contenders[..], options].concat())?;
+    Ok((serde_json::from_slice(&ran.text)?, ran.code))
 }
 
 fn run(series: &Series, builds: [&Path; 2]) -> Outcome<Race> {
@@ -201,7 +193,7 @@ fn run(series: &Series, builds: [&Path; 2]) -> Outcome<Race> {
     });
     let options = [&["-w", "command:bytes=16MB"], series.options].concat();
     let began = Instant::now();
-    let (race, code) = race_file("pair.toml", settings, &options)?;
+    let (race, code) = race_pair("pair.toml", settings, &options)?;
     let seconds = began.elapsed().as_secs_f64();
     let verdict = &race["verdicts"][0];
     let outcome = match verdict["ahead"].as_u64() {

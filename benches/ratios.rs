@@ -20,6 +20,8 @@ mod libraries;
 mod peers;
 #[path = "ratios/race.rs"]
 mod race;
+#[path = "race_file.rs"]
+mod race_file;
 #[path = "ratios/spacing.rs"]
 mod spacing;
 #[path = "ratios/table.rs"]

@@ -6,10 +6,14 @@
 #![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
 
 use std::error::Error;
-use std::process::Command;
 use std::time::Instant;
 
 use serde_json::Value;
+
+#[path = "race_file.rs"]
+mod race_file;
+
+use race_file::race;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -84,19 +88,14 @@ fn growth() -> Outcome<()> {
 /// # Errors
 /// If the race fails, or has another number of blocks.
 fn virtual_race(blocks: &str) -> Outcome<f64> {
-    let directory = tempfile::tempdir()?;
-    let file = directory.path().join("race.json");
     let began = Instant::now();
-    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .args(["race", "arq", "-q", "-w", "state:count=30", "--seed", "1", "--path"])
-        .args(["sim:delay=5ms,loss=5%", "--blocks", blocks, "-o"])
-        .arg(&file)
-        .output()?;
-    if !ended.status.success() {
-        return Err(String::from_utf8_lossy(&ended.stderr).into());
-    }
+    let path = ["--path", "sim:delay=5ms,loss=5%", "--blocks", blocks];
+    let ran = race(&[&["arq", "-w", "state:count=30", "--seed", "1"], &path[..]].concat())?;
     let took = began.elapsed().as_secs_f64();
-    let race: serde_json::Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    if ran.code != Some(0) {
+        return Err(format!("the race of {blocks} blocks ended with {:?}", ran.code).into());
+    }
+    let race: Value = serde_json::from_slice(&ran.text)?;
     let last = race["trials"].as_array().and_then(|trials| trials.last()?["block"].as_u64());
     if last.map(|last| (last + 1).to_string()).as_deref() != Some(blocks) {
         return Err(format!("the race of {blocks} blocks ended after block {last:?}").into());
@@ -130,23 +129,11 @@ fn series(title: &str, contenders: &[&str], races: usize) -> Outcome<Vec<Race>> 
     Ok(all)
 }
 
-/// A race in a directory of its own, which goes with it.
 fn run(contenders: &[&str]) -> Outcome<Race> {
-    let directory = tempfile::tempdir()?;
-    let file = directory.path().join("race.json");
     let began = Instant::now();
-    let ended = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-        .arg("race")
-        .args(contenders)
-        .arg("-q")
-        .arg("-o")
-        .arg(&file)
-        .output()?;
+    let ran = race(contenders)?;
     let seconds = began.elapsed().as_secs_f64();
-    let read = std::fs::read(&file).map_err(|error| {
-        format!("{error}; the race said: {}", String::from_utf8_lossy(&ended.stderr))
-    })?;
-    let race: Value = serde_json::from_slice(&read)?;
+    let race: Value = serde_json::from_slice(&ran.text)?;
     let verdict = &race["verdicts"][0];
     let ratio = &verdict["ratio"];
     let end = |name: &str| ratio[name].as_f64();
@@ -156,7 +143,7 @@ fn run(contenders: &[&str]) -> Outcome<Race> {
         ratio: end("point").zip(end("low")).zip(end("high")).map(|((p, l), h)| [p, l, h]),
         resolution: verdict["resolution"].as_f64(),
         blocks: verdict["blocks"].as_u64().unwrap_or(0),
-        trusted: ended.status.code() == Some(0),
+        trusted: ran.code == Some(0),
         seconds,
     })
 }

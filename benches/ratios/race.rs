@@ -1,10 +1,9 @@
 //! deadheat's own figures: the binary is run as a user would run it, and its result file read.
 
-use std::process::Command;
-
 use deadheat::result::outcome::{Outcome, Status, Trial};
 use deadheat::stats;
 
+use crate::race_file::race;
 use crate::table::median;
 
 /// The command line of a race.
@@ -13,18 +12,16 @@ pub(crate) struct Race(Vec<String>);
 impl Race {
     /// Contenders, separated by blanks, under a workload; one block where none other is asked for.
     pub(crate) fn new(contenders: &str, workload: &str) -> Race {
-        let mut words = vec!["race".to_owned()];
-        words.extend(contenders.split(' ').map(str::to_owned));
+        let mut words: Vec<String> = contenders.split(' ').map(str::to_owned).collect();
         // With a margin given, one trial warms up instead of six that would find one.
-        words.extend(["-q", "--margin", "5%", "--workload", workload].map(str::to_owned));
+        words.extend(["--margin", "5%", "--workload", workload].map(str::to_owned));
         Race(words)
     }
 
     /// A quick race as a user would ask for one, placement left to the program.
     pub(crate) fn quick(contenders: &str) -> Race {
-        let mut words = vec!["race".to_owned()];
-        words.extend(contenders.split(' ').map(str::to_owned));
-        words.extend(["-q", "--quick"].map(str::to_owned));
+        let mut words: Vec<String> = contenders.split(' ').map(str::to_owned).collect();
+        words.push("--quick".to_owned());
         Race(words)
     }
 
@@ -54,23 +51,17 @@ impl Race {
 
     /// Runs it. A race that is not trusted still has figures.
     pub(crate) fn run(mut self) -> crate::Outcome<Saved> {
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("race.json");
         if !self.0.iter().any(|word| word == "--blocks" || word == "--quick") {
             self = self.blocks(1);
         }
-        let ran = Command::new(env!("CARGO_BIN_EXE_deadheat"))
-            .args(&self.0)
-            .arg("-o")
-            .arg(&file)
-            .current_dir(folder.path())
-            .output()?;
-        if !matches!(ran.status.code(), Some(0 | 3)) {
-            let said = String::from_utf8_lossy(&ran.stderr);
-            return Err(format!("deadheat {}: {said}", self.0.join(" ")).into());
+        let words: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        let ran = race(&words)?;
+        match ran.code {
+            Some(0 | 3) => Ok(Saved(serde_json::from_slice(&ran.text)?)),
+            code => {
+                Err(format!("deadheat race {}: it ended with {code:?}", words.join(" ")).into())
+            }
         }
-        let saved = std::fs::read(file).map_err(|e| format!("deadheat wrote no result: {e}"))?;
-        Ok(Saved(serde_json::from_slice(&saved)?))
     }
 }
 

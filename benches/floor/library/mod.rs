@@ -75,8 +75,25 @@ trait Machine {
 
 /// End of a connection that sends small messages, too.
 trait Talker: Machine {
+    /// Writes as much as there is room for; how much.
+    fn put(&mut self, piece: &[u8]) -> io::Result<usize>;
+
     /// Takes a message to be sent.
-    fn say(&mut self, message: &[u8]) -> io::Result<()>;
+    fn say(&mut self, message: &[u8]) -> io::Result<()> {
+        match self.put(message)? {
+            taken if taken == message.len() => Ok(()),
+            taken => Err(io::Error::other(format!("room for {taken} bytes alone"))),
+        }
+    }
+
+    /// Takes such pieces while there is room; whether it took any.
+    fn fill(&mut self, piece: &[u8]) -> io::Result<bool> {
+        let mut wrote = false;
+        while self.put(piece)? > 0 {
+            wrote = true;
+        }
+        Ok(wrote)
+    }
 }
 
 impl Quic {

@@ -93,15 +93,6 @@ impl Machine {
         }
     }
 
-    fn put(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let Some(connection) = &mut self.connection else { return Ok(0) };
-        match connection.stream_send(Machine::stream(self.role), piece, false) {
-            Ok(taken) => Ok(taken),
-            Err(Error::Done) => Ok(0),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    }
-
     fn handle(&mut self, len: usize, size: usize) -> io::Result<()> {
         for datagram in self.arriving[..len].chunks_mut(size.max(1)) {
             let connection = match &mut self.connection {
@@ -119,10 +110,12 @@ impl Machine {
 }
 
 impl Talker for Machine {
-    fn say(&mut self, message: &[u8]) -> io::Result<()> {
-        match self.put(message)? {
-            taken if taken == message.len() => Ok(()),
-            taken => Err(io::Error::other(format!("room for {taken} bytes alone"))),
+    fn put(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let Some(connection) = &mut self.connection else { return Ok(0) };
+        match connection.stream_send(Machine::stream(self.role), piece, false) {
+            Ok(taken) => Ok(taken),
+            Err(Error::Done) => Ok(0),
+            Err(error) => Err(io::Error::other(error)),
         }
     }
 }
@@ -147,12 +140,9 @@ impl super::super::Machine for Machine {
 
     fn write(&mut self) -> io::Result<bool> {
         let piece = std::mem::take(&mut self.piece);
-        let mut wrote = false;
-        while self.put(&piece)? > 0 {
-            wrote = true;
-        }
+        let wrote = self.fill(&piece);
         self.piece = piece;
-        Ok(wrote)
+        wrote
     }
 
     fn give(&mut self) -> io::Result<()> {

@@ -131,8 +131,9 @@ macro_rules! smallest_program {
                 }
                 Ok(())
             }
+        }
 
-            /// Writes as much as there is room for; how much.
+        impl Talker for Machine {
             fn put(&mut self, piece: &[u8]) -> io::Result<usize> {
                 let (Some((_, connection)), Some(stream)) = (&mut self.connection, self.outgoing)
                 else {
@@ -142,15 +143,6 @@ macro_rules! smallest_program {
                     Ok(taken) => Ok(taken),
                     Err(WriteError::Blocked) => Ok(0),
                     Err(error) => Err(io::Error::other(error)),
-                }
-            }
-        }
-
-        impl Talker for Machine {
-            fn say(&mut self, message: &[u8]) -> io::Result<()> {
-                match self.put(message)? {
-                    taken if taken == message.len() => Ok(()),
-                    taken => Err(io::Error::other(format!("room for {taken} bytes alone"))),
                 }
             }
         }
@@ -177,12 +169,9 @@ macro_rules! smallest_program {
 
             fn write(&mut self) -> io::Result<bool> {
                 let piece = std::mem::take(&mut self.piece);
-                let mut wrote = false;
-                while self.put(&piece)? > 0 {
-                    wrote = true;
-                }
+                let wrote = self.fill(&piece);
                 self.piece = piece;
-                Ok(wrote)
+                wrote
             }
 
             fn give(&mut self) -> io::Result<()> {
