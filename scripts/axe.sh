@@ -31,4 +31,4 @@ server=$!
 until grep -q 'open http' "$dir/log"; do sleep 0.1; done
 address=$(grep -o 'http://127.0.0.1:[0-9]*/' "$dir/log")
 
-CHROMIUM=$CHROMIUM node "$modules/check.js" "$dir"/{race,emulated,several,study,map,folder}.html "$address#blocks=2&count=10&interval_ms=1&run"
+CHROMIUM=$CHROMIUM node "$modules/check.js" "$dir"/{race,emulated,several,study,map,folder}.html "$address#blocks=2&count=20&interval_ms=1&run"

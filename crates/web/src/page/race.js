@@ -12,7 +12,7 @@
 
   const WORKS = {
     ping: { label: "Round trips", about: "a message comes back", settings: { size: [64, 5, 16384, "bytes of a message"],
-      count: [40, 10, 2000, "messages in a trial"], interval_ms: [20, 1, 1000, "ms between two messages"] } },
+      count: [40, 20, 2000, "messages in a trial"], interval_ms: [20, 1, 1000, "ms between two messages"] } },
     connect: { label: "New connections", about: "from the call that opens one to the first answer",
       settings: { count: [3, 1, 20, "connections in a trial"] } },
     state: { label: "State from the server", about: "how old the newest update is, as in a game",
@@ -383,7 +383,7 @@
     };
     if (answer.not_trusted) say(`Not trusted: ${answer.not_trusted}.`, ["bad", "!"]);
     for (const verdict of answer.verdicts) say(verdict.text, TONES[verdict.outcome] ?? ["plain", ""]);
-    if (answer.control) say(`Control: ${answer.control}`, ["plain", ""]);
+    if (answer.control) say(`Control: ${answer.control}`, ["plain", "≈"]);
     byId("figures").replaceChildren(...answer.figures.map((row) => {
       const line = element("tr");
       line.append(element("th", { scope: "row" }, row.contender));
