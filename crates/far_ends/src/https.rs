@@ -4,7 +4,8 @@
 //! exchange   requests of the work, answers to it, facts of the documents
 //! http1      requests and answers on the byte stream of TLS, by httparse
 //! http2      frames of many requests on that stream; hpack for its headers
-//! http3      requests and answers on streams of QUIC; qpack for its headers
+//! http3      requests and answers on streams of QUIC; frames, and qpack for its headers
+//! wire       parts of HTTP/3 that a server has, too
 //! conn       the end in time, and the farewell
 //! ```
 //! A server gets requests for the one document that was named, with the name of this program (`User-Agent`).
@@ -25,6 +26,7 @@ mod conn;
 mod document;
 mod exchange;
 mod fields;
+mod frames;
 mod head;
 mod hpack;
 mod http1;
@@ -38,6 +40,7 @@ mod request;
 #[cfg(test)]
 mod testing;
 mod version;
+pub mod wire;
 
 /// Web server.
 pub(super) struct Https;

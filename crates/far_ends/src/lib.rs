@@ -24,6 +24,8 @@ use deadheat_base::{error, foreign, spec, time, units};
 use deadheat_contract::{contract, measurements, workload};
 use deadheat_datapath::{datapath, transport};
 
+pub use https::wire as http3;
+
 use transport::far_end::FarEnd;
 
 /// Every far end, in the order in which lists show them.

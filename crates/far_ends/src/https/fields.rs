@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::huffman;
 
 /// Writes a number behind the bits `first` of its first byte, of which it has the last `prefix` (RFC 7541, 5.1).
-pub(super) fn put_number(out: &mut Vec<u8>, first: u8, prefix: u32, number: u64) {
+pub fn put_number(out: &mut Vec<u8>, first: u8, prefix: u32, number: u64) {
     let most = (1_u64 << prefix) - 1;
     if number < most {
         out.push(first | number as u8);
@@ -68,7 +68,7 @@ pub(super) fn string<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Cow<'a, [u8
 }
 
 /// Writes a string as it is.
-pub(super) fn put_string(out: &mut Vec<u8>, value: &str) {
+pub fn put_string(out: &mut Vec<u8>, value: &str) {
     put_number(out, 0, 7, value.len() as u64);
     out.extend_from_slice(value.as_bytes());
 }

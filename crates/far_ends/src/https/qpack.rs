@@ -5,35 +5,46 @@ use super::fields::{number, put_number, put_string, string};
 use super::head::Head;
 use super::request::Request;
 
-/// Places in the static table (RFC 9204, appendix A) that are of use here.
+/// Places in the static table (RFC 9204, appendix A) of the fields of a request.
 const AUTHORITY: u64 = 0;
 const PATH: u64 = 1;
-const CONTENT_LENGTH: u64 = 4;
-const LOCATION: u64 = 12;
 const METHOD_GET: u64 = 17;
 const SCHEME_HTTPS: u64 = 23;
 const ACCEPT_ANY: u64 = 29;
 const ACCEPT_ENCODING: u64 = 31;
-const ALT_SVC: u64 = 83;
 const USER_AGENT: u64 = 95;
 const LAST: u64 = 98;
 
-/// Statuses in the static table, with their places.
-const STATUSES: [(u64, &str); 14] = [
-    (24, "103"),
-    (25, "200"),
-    (26, "304"),
-    (27, "404"),
-    (28, "503"),
-    (63, "100"),
-    (64, "204"),
-    (65, "206"),
-    (66, "302"),
-    (67, "400"),
-    (68, "403"),
-    (69, "421"),
-    (70, "425"),
-    (71, "500"),
+/// Entries of the static table that are of use here: places, names and values.
+const ENTRIES: [(u64, &str, &str); 28] = [
+    (AUTHORITY, ":authority", ""),
+    (PATH, ":path", "/"),
+    (4, "content-length", "0"),
+    (12, "location", ""),
+    (15, ":method", "CONNECT"),
+    (16, ":method", "DELETE"),
+    (METHOD_GET, ":method", "GET"),
+    (18, ":method", "HEAD"),
+    (19, ":method", "OPTIONS"),
+    (20, ":method", "POST"),
+    (21, ":method", "PUT"),
+    (22, ":scheme", "http"),
+    (SCHEME_HTTPS, ":scheme", "https"),
+    (24, ":status", "103"),
+    (25, ":status", "200"),
+    (26, ":status", "304"),
+    (27, ":status", "404"),
+    (28, ":status", "503"),
+    (63, ":status", "100"),
+    (64, ":status", "204"),
+    (65, ":status", "206"),
+    (66, ":status", "302"),
+    (67, ":status", "400"),
+    (68, ":status", "403"),
+    (69, ":status", "421"),
+    (70, ":status", "425"),
+    (71, ":status", "500"),
+    (83, "alt-svc", "clear"),
 ];
 
 /// Returns the field section of a request.
@@ -61,13 +72,27 @@ pub(super) fn encode(request: &Request) -> Vec<u8> {
 /// # Errors
 /// The violation, as a sentence.
 pub(super) fn decode(section: &[u8]) -> Result<Head, String> {
+    let mut head = Head::default();
+    read_section(section, &mut |name, value| head.field(name, value))?;
+    head.check()?;
+    Ok(head)
+}
+
+/// Reads a field section: passes name and value of each field to `on_field`. Fields of names that are of no use here may be
+/// left out, or have an empty name.
+///
+/// # Errors
+/// The violation, as a sentence, or the error of `on_field`.
+pub fn read_section(
+    section: &[u8],
+    on_field: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     let mut rest = section;
     let needed = number(&mut rest, 8)?;
     number(&mut rest, 7)?;
     if needed > 0 {
         return Err(dynamic());
     }
-    let mut head = Head::default();
     while let Some(first) = rest.first().copied() {
         if first & 0b1000_0000 != 0 {
             // An indexed field.
@@ -75,14 +100,8 @@ pub(super) fn decode(section: &[u8]) -> Result<Head, String> {
             if first & 0b0100_0000 == 0 {
                 return Err(dynamic());
             }
-            let status = STATUSES.iter().find(|(own, _)| *own == place);
-            if let Some((_, status)) = status {
-                head.field(b":status", status.as_bytes())?;
-            } else if place > LAST {
-                return Err(format!(
-                    "its header names entry {place} of a static table with {LAST}"
-                ));
-            }
+            let (name, value) = entry(place)?;
+            on_field(name.as_bytes(), value.as_bytes())?;
         } else if first & 0b0100_0000 != 0 {
             // A literal with the name of an entry.
             let place = number(&mut rest, 4)?;
@@ -90,32 +109,28 @@ pub(super) fn decode(section: &[u8]) -> Result<Head, String> {
                 return Err(dynamic());
             }
             let value = string(&mut rest, 7)?;
-            head.field(name_of(place)?, &value)?;
+            on_field(entry(place)?.0.as_bytes(), &value)?;
         } else if first & 0b0010_0000 != 0 {
             let name = string(&mut rest, 3)?;
             let value = string(&mut rest, 7)?;
-            head.field(&name, &value)?;
+            on_field(&name, &value)?;
         } else {
             return Err(dynamic());
         }
     }
-    head.check()?;
-    Ok(head)
+    Ok(())
 }
 
 fn dynamic() -> String {
     "its header refers to a dynamic table, for which this end has left no room".to_owned()
 }
 
-/// Returns the name of an entry of the static table, as far as it is of use here.
-fn name_of(place: u64) -> Result<&'static [u8], String> {
-    match place {
-        CONTENT_LENGTH => Ok(b"content-length"),
-        LOCATION => Ok(b"location"),
-        ALT_SVC => Ok(b"alt-svc"),
-        place if STATUSES.iter().any(|(own, _)| *own == place) => Ok(b":status"),
-        0..=LAST => Ok(b""),
-        place => Err(format!("its header names entry {place} of a static table with {LAST}")),
+/// Returns name and value of an entry of the static table; both are empty if it is of no use here.
+fn entry(place: u64) -> Result<(&'static str, &'static str), String> {
+    match ENTRIES.iter().find(|(own, ..)| *own == place) {
+        Some((_, name, value)) => Ok((name, value)),
+        None if place <= LAST => Ok(("", "")),
+        None => Err(format!("its header names entry {place} of a static table with {LAST}")),
     }
 }
 
@@ -127,10 +142,10 @@ mod tests {
     fn answer() -> Vec<u8> {
         let mut out = vec![0, 0];
         put_number(&mut out, 0b1100_0000, 6, 25);
-        put_number(&mut out, 0b0101_0000, 4, CONTENT_LENGTH);
+        put_number(&mut out, 0b0101_0000, 4, 4);
         put_number(&mut out, 0, 7, 4);
         out.extend_from_slice(b"5120");
-        put_number(&mut out, 0b0101_0000, 4, ALT_SVC);
+        put_number(&mut out, 0b0101_0000, 4, 83);
         put_number(&mut out, 0, 7, 8);
         out.extend_from_slice(b"h3=\":1\";");
         put_number(&mut out, 0b0010_0000, 3, 11);
