@@ -46,7 +46,9 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts the browser with an empty page; `None`, with a message, if there is no browser.
     pub(crate) fn start() -> Option<Browser> {
-        Browser::start_by(Command::new(find()?))
+        let mut command = Command::new(find()?);
+        command.arg("--disable-quic");
+        Browser::start_by(command)
     }
 
     /// Starts the browser by a command that gives its own descriptors to it.
@@ -58,7 +60,6 @@ impl Browser {
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
-            "--disable-quic",
             "--no-first-run",
             "--disable-background-networking",
             "--disable-component-update",

@@ -18,6 +18,10 @@ use crate::path::{DEADHEAT, can};
 const PATH: &str = "delay=10ms";
 const ROUND_TRIP_NS: f64 = 20e6;
 
+/// Form with the contenders that have UDP ports of their own.
+const OVER_UDP: &str = "contenders=webtransport,webtransport-datagrams,datachannel,\
+     datachannel-unreliable&work=ping&count=20&interval_ms=5&blocks=1";
+
 /// Starts a browser on the near host of a path, at the far end of which a server gives the page.
 fn browser(results: &Path) -> Option<Browser> {
     let chromium = find().filter(|_| can("tun", &[]))?;
@@ -76,6 +80,14 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
         |url: &String| !url.starts_with("http://far:5280/") && !url.starts_with("data:");
     let foreign: Vec<String> = browser.requests().into_iter().filter(elsewhere).collect();
     assert!(foreign.iter().all(|url| url == "about:blank"), "{foreign:?}");
+    let over_udp = race(&mut browser, OVER_UDP);
+    let trials = over_udp["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 5);
+    for trial in trials {
+        assert_eq!(trial["valid"], true, "{trial}");
+        assert!(trial["metrics"]["rtt_p50_ns"].as_f64().unwrap() >= ROUND_TRIP_NS, "{trial}");
+    }
+    assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
     drop(browser);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the result is in the folder");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the results are in the folder");
 }

@@ -1,7 +1,6 @@
 //! Carriers with ports of their own, beside WebSocket and fetch: each opens ports of its own, and answers the page through the server.
-#![allow(dead_code)] // A build may have none of these carriers.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,11 +10,9 @@ use crate::work::Tickets;
 /// Ground on which a carrier stands.
 #[derive(Clone)]
 pub(crate) struct CarrierGround {
-    /// Address that the page is served at; unspecified for all of this host.
-    pub address: IpAddr,
+    /// Address that the page is served at; its IP address is unspecified for all of this host.
+    pub page: SocketAddr,
     pub tickets: Arc<dyn Tickets>,
-    /// Certificate chain and private key in PEM, if the operator gave them.
-    pub certificate: Option<Arc<PemPair>>,
 }
 
 /// Certificate chain and private key in PEM.

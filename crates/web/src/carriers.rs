@@ -7,7 +7,11 @@ use serde_json::{Value, json};
 use crate::carrier::{Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender};
 
 /// Carriers with ports of their own, in the order in which the page lists them.
-pub(crate) const KINDS: &[&CarrierKind] = &[];
+pub(crate) const KINDS: &[&CarrierKind] = &[
+    &crate::webtransport::KIND,
+    #[cfg(feature = "datachannel")]
+    &crate::datachannel::KIND,
+];
 
 /// Contenders of the page's own port.
 const OWN: &[PageContender] = &[

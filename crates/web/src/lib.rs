@@ -16,6 +16,8 @@
 //! | `channel.rs` `http.rs` | a connection, with TLS or without; requests and answers of HTTP/1.1 |
 //! | `server.rs` `routes.rs` | connections within limits, and which request gets which answer |
 //! | `websocket.rs` `exchange.rs` | carriers of the page's own port |
+//! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
+//! | `udp.rs` | such a port, and the wait for it |
 //! | `tickets.rs` | trials that run, and what they may move |
 //! | `races.rs` `results.rs` | races of pages, and their results for people and files |
 //! | `page.rs`, `page/` | the page, one file |
@@ -23,7 +25,7 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use deadheat_base::{error, rng, time};
 use deadheat_datapath::{datapath, transport};
@@ -43,6 +45,8 @@ use deadheat_everything as _;
 mod carrier;
 mod carriers;
 mod channel;
+#[cfg(feature = "datachannel")]
+mod datachannel;
 mod exchange;
 mod http;
 mod page;
@@ -51,7 +55,9 @@ mod results;
 mod routes;
 mod server;
 mod tickets;
+mod udp;
 mod websocket;
+mod webtransport;
 mod work;
 
 #[cfg(test)]
@@ -100,12 +106,11 @@ impl Responder for WebResponder {
     fn open(&self, at: SocketAddr, _key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
         let options = OPTIONS.get().cloned().unwrap_or_default();
         let pair = options.certificate.as_ref().map(|(chain, key)| PemPair::read(chain, key));
-        let pair = pair.transpose()?.map(Arc::new);
-        let security = pair.as_deref().map_or(Ok(Security::Plain), Security::of)?;
+        let security = pair.transpose()?.as_ref().map_or(Ok(Security::Plain), Security::of)?;
         let listener = answering::listen(at)?;
         let local = listener.local_addr().map_err(|e| Error::setup("read an address", e))?;
         let store = ResultStore::open(options.results)?;
-        Ok(Box::new(OpenWeb { listener, local, security, pair, store: Some(store) }))
+        Ok(Box::new(OpenWeb { listener, local, security, store: Some(store) }))
     }
 }
 
@@ -114,7 +119,6 @@ struct OpenWeb {
     listener: std::net::TcpListener,
     local: SocketAddr,
     security: Security,
-    pair: Option<Arc<PemPair>>,
     store: Option<ResultStore>,
 }
 
@@ -136,7 +140,7 @@ impl OpenResponder for OpenWeb {
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
         let store = self.store.take().unwrap_or_default();
         let security = self.security.clone();
-        let server = server::WebServer::new(host, store, security, (self.local, self.pair.clone()));
+        let server = server::WebServer::new(host, store, security, self.local);
         server.serve(&self.listener, stop)
     }
 }

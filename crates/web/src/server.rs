@@ -11,7 +11,7 @@ use std::thread::Scope;
 use deadheat_base::descriptor::ready;
 use deadheat_datapath::datapath::destination::canonical;
 
-use crate::carrier::{CarrierGround, PemPair};
+use crate::carrier::CarrierGround;
 use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
 use crate::error::{Error, Result};
@@ -63,11 +63,11 @@ impl<'h> WebServer<'h> {
         host: &'h dyn ResponderHost,
         store: ResultStore,
         security: Security,
-        (local, certificate): (SocketAddr, Option<Arc<PemPair>>),
+        page: SocketAddr,
     ) -> WebServer<'h> {
         let tickets = Arc::new(TicketBook::default());
         let own: Arc<TicketBook> = Arc::clone(&tickets);
-        let ground = CarrierGround { address: local.ip(), tickets: own, certificate };
+        let ground = CarrierGround { page, tickets: own };
         let carriers = OpenCarriers::open(&ground);
         WebServer {
             host,

@@ -83,7 +83,7 @@ pub(crate) fn with_server(test: impl FnOnce(SocketAddr)) {
     let local = listener.local_addr().unwrap();
     let (stop, stopper) = UnixStream::pair().unwrap();
     let host = FakeHost::default();
-    let server = WebServer::new(&host, ResultStore::default(), Security::Plain, (local, None));
+    let server = WebServer::new(&host, ResultStore::default(), Security::Plain, local);
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(&listener, stop.as_fd()).unwrap());
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(local)));

@@ -1,0 +1,267 @@
+//! UDP port of a carrier: it answers each datagram from the address to which it was sent, and the thread that waits for it
+//! can be woken.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Instant;
+
+use crate::datapath::answering::{AnswerSocket, Arrived};
+use crate::time::{Clock, Monotonic, Nanos};
+
+/// Room for datagrams that arrive while others are answered, in bytes.
+const ROOM: usize = 4 << 20;
+
+/// Number of datagrams that are taken before answers to them leave.
+const AT_ONCE: usize = 64;
+
+/// Longest wait, so that a fault in a time costs no more than that.
+const LONGEST_WAIT: Nanos = Nanos::from_secs(10);
+
+/// UDP port of a carrier, in the hands of its thread.
+pub(crate) struct CarrierPort {
+    socket: AnswerSocket,
+    local: SocketAddr,
+    wakes: PipeReader,
+    datagram: Vec<u8>,
+}
+
+/// Means to wake the thread of a carrier; once it is dropped, the thread ends.
+pub(crate) struct Waker(PipeWriter);
+
+/// State of a carrier after a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterWait {
+    /// A datagram or a wake arrived, or it is time.
+    GoesOn,
+    /// The carrier was dropped.
+    Ends,
+}
+
+/// One moment on our clock and on the clock of the libraries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: Nanos,
+    pub(crate) instant: Instant,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Moment {
+        Moment { now: Monotonic.now(), instant: Instant::now() }
+    }
+
+    /// Returns a time of a library on our clock.
+    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
+        let later = at.saturating_duration_since(self.instant).as_nanos();
+        self.now + Nanos(u64::try_from(later).unwrap_or(u64::MAX / 2))
+    }
+
+    /// Returns the moment that comes `span` later.
+    #[cfg(test)]
+    pub(crate) fn after(&self, span: Nanos) -> Moment {
+        Moment { now: self.now + span, instant: self.instant + std::time::Duration::from(span) }
+    }
+}
+
+impl CarrierPort {
+    /// Opens the port that is `above` that of the page, so that a firewall can know it; one of the system's choice if that is
+    /// in use.
+    ///
+    /// # Errors
+    /// With a sentence that names the address.
+    pub(crate) fn open(page: SocketAddr, above: u16) -> Result<(CarrierPort, Waker), String> {
+        let at = |port| AnswerSocket::bind(SocketAddr::new(page.ip(), port));
+        let own = page.port().checked_add(above).and_then(|port| at(port).ok());
+        let socket = own.map_or_else(|| at(0), Ok).map_err(|e| e.to_string())?;
+        socket.make_room(ROOM);
+        let local = socket.local_addr().map_err(|e| format!("its port has no address: {e}"))?;
+        let (wakes, waker) = io::pipe().map_err(|e| format!("there is no pipe for it: {e}"))?;
+        Ok((CarrierPort { socket, local, wakes, datagram: vec![0; 1 << 16] }, Waker(waker)))
+    }
+
+    /// Returns its number.
+    pub(crate) fn number(&self) -> u16 {
+        self.local.port()
+    }
+
+    /// Waits for a datagram, for a wake or for a time.
+    pub(crate) fn wait(&mut self, until: Option<Nanos>) -> AfterWait {
+        let left = until.map_or(LONGEST_WAIT, |until| until - Monotonic.now()).min(LONGEST_WAIT);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut entries =
+            [entry(self.socket.as_fd().as_raw_fd()), entry(self.wakes.as_fd().as_raw_fd())];
+        let timeout = libc::timespec {
+            tv_sec: (left.0 / 1_000_000_000) as _,
+            tv_nsec: (left.0 % 1_000_000_000) as _,
+        };
+        // SAFETY: `entries` are two valid pollfds, `timeout` a valid timespec, and a null signal mask leaves the mask as it
+        // is; all outlive the call.
+        let found = unsafe { libc::ppoll(entries.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
+        if found > 0 && entries[1].revents != 0 {
+            let ended = self.wakes.read(&mut [0; 64]);
+            return if matches!(ended, Ok(0)) { AfterWait::Ends } else { AfterWait::GoesOn };
+        }
+        AfterWait::GoesOn
+    }
+
+    /// Takes datagrams that have arrived, as many as a turn may have, each with the socket for answers to it.
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(&AnswerSocket, &Arrived, &[u8])) {
+        let CarrierPort { socket, datagram, .. } = self;
+        for _ in 0..AT_ONCE {
+            match socket.receive(datagram) {
+                Ok(arrived) if arrived.is_unicast() => {
+                    take(socket, &arrived, &datagram[..arrived.len]);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // Nobody to answer, or an answer of ICMP to an earlier datagram.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Returns the socket for datagrams that answer none.
+    pub(crate) fn socket(&self) -> &AnswerSocket {
+        &self.socket
+    }
+}
+
+/// Sends a datagram to the source of `way`. If there is no room, it is lost, as datagrams are.
+pub(crate) fn send(socket: &AnswerSocket, bytes: &[u8], way: &Arrived, field: Option<u8>) {
+    let _ = socket.answer(bytes, way, field);
+}
+
+#[cfg_attr(not(feature = "datachannel"), allow(dead_code))] // One of the carriers has nothing to pass on.
+impl Waker {
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        // The thread is gone only if the process ends.
+        let _ = (&self.0).write(&[1]);
+    }
+}
+
+/// Ground of tests of carriers.
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::transport::responder::Charged;
+    use crate::work::{Tickets, TrialAccount};
+
+    /// Address of the browser in tests without a socket.
+    pub(crate) fn browser(port: u16) -> SocketAddr {
+        ([198, 18, 0, 1], port).into()
+    }
+
+    /// Datagram of a browser.
+    pub(crate) fn arrived(from: SocketAddr, len: usize) -> Arrived {
+        Arrived { len, peer: from, to: None, ttl: None, field: None, at_ns: None }
+    }
+
+    /// Tickets that are all good but `bad`, and the account of their trials: bytes sent and received.
+    #[derive(Default)]
+    pub(crate) struct AnyTickets(Arc<AnyAccount>);
+
+    #[derive(Default)]
+    struct AnyAccount(Mutex<[u64; 2]>);
+
+    impl AnyTickets {
+        pub(crate) fn charged(&self) -> [u64; 2] {
+            *self.0.0.lock().unwrap()
+        }
+    }
+
+    impl Tickets for AnyTickets {
+        fn admit(&self, ticket: &str, _now: Nanos) -> Result<Arc<dyn TrialAccount>, String> {
+            match ticket {
+                "bad" => Err("nobody has this ticket".to_owned()),
+                _ => Ok(Arc::<AnyAccount>::clone(&self.0)),
+            }
+        }
+    }
+
+    impl TrialAccount for AnyAccount {
+        fn charge(&self, _now: Nanos, bytes: [u64; 2]) -> Charged {
+            let mut charged = self.0.lock().unwrap();
+            for way in 0..2 {
+                charged[way] += bytes[way];
+            }
+            Charged { is_within_sum: true, due: [Nanos::ZERO; 2] }
+        }
+
+        fn ends(&self) -> Nanos {
+            Nanos(u64::MAX / 2)
+        }
+    }
+
+    /// Returns a setup as the page sends it.
+    pub(crate) fn setup(ticket: &str, work: &str) -> Vec<u8> {
+        format!("{{\"ticket\":\"{ticket}\",\"work\":{work}}}").into_bytes()
+    }
+
+    /// Returns true for the answer to a good setup.
+    pub(crate) fn is_ready(message: &[u8]) -> bool {
+        String::from_utf8_lossy(message).contains(r#""ready":true"#)
+    }
+
+    /// Returns a ping.
+    pub(crate) fn ping(number: u32, len: usize) -> Vec<u8> {
+        let mut ping = vec![crate::work::PING];
+        ping.extend_from_slice(&number.to_be_bytes());
+        ping.resize(len, number as u8);
+        ping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    fn open() -> (CarrierPort, Waker) {
+        CarrierPort::open(([127, 0, 0, 1], 0).into(), 0).unwrap()
+    }
+
+    #[test]
+    fn a_port_is_woken_by_a_datagram_by_its_waker_and_by_the_end_of_it() {
+        let (mut port, waker) = open();
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.send_to(b"asked", ("127.0.0.1", port.number())).unwrap();
+        assert_eq!(port.wait(None), AfterWait::GoesOn);
+        let mut taken = Vec::new();
+        port.receive(|socket, way, bytes| {
+            taken.push(bytes.to_vec());
+            send(socket, b"answered", way, None);
+        });
+        assert_eq!(taken, [b"asked"]);
+        let mut answer = [0; 9];
+        assert_eq!(near.recv(&mut answer).unwrap(), 8);
+        waker.wake();
+        assert_eq!(port.wait(None), AfterWait::GoesOn);
+        assert_eq!(port.wait(Some(Monotonic.now())), AfterWait::GoesOn);
+        drop(waker);
+        assert_eq!(port.wait(None), AfterWait::Ends);
+    }
+
+    #[test]
+    fn a_port_is_one_of_the_page_or_another_if_that_is_in_use() {
+        let (first, _) = open();
+        let page: SocketAddr = ([127, 0, 0, 1], first.number() - 1).into();
+        let (second, _) = CarrierPort::open(page, 1).unwrap();
+        assert_ne!(second.number(), first.number());
+        drop(first);
+        let (third, _) = CarrierPort::open(page, 1).unwrap();
+        assert_eq!(third.number(), page.port() + 1);
+        let refused = CarrierPort::open(([192, 0, 2, 1], 0).into(), 0).err().unwrap();
+        assert!(refused.contains("192.0.2.1"), "{refused}");
+    }
+
+    #[test]
+    fn a_moment_has_the_times_of_both_clocks() {
+        let moment = Moment::now();
+        let later = moment.after(Nanos::from_millis(5));
+        assert_eq!(moment.nanos(later.instant), later.now);
+        assert_eq!(later.nanos(moment.instant), later.now);
+    }
+}
