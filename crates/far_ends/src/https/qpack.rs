@@ -78,15 +78,15 @@ pub(super) fn decode(section: &[u8]) -> Result<Head, String> {
     Ok(head)
 }
 
+/// Receiver of fields: name and value of each.
+pub type OnField<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>;
+
 /// Reads a field section: passes name and value of each field to `on_field`. Fields of names that are of no use here may be
 /// left out, or have an empty name.
 ///
 /// # Errors
 /// The violation, as a sentence, or the error of `on_field`.
-pub fn read_section(
-    section: &[u8],
-    on_field: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), String>,
-) -> Result<(), String> {
+pub fn read_section(section: &[u8], on_field: OnField<'_>) -> Result<(), String> {
     let mut rest = section;
     let needed = number(&mut rest, 8)?;
     number(&mut rest, 7)?;

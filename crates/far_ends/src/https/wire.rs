@@ -2,4 +2,4 @@
 
 pub use super::fields::{put_number, put_string};
 pub use super::frames::{Frame, FrameEvent, Frames, OnFrame, put_varint, varint};
-pub use super::qpack::read_section;
+pub use super::qpack::{OnField, read_section};
