@@ -11,7 +11,7 @@ trap 'tmux -S "$dir/tmux" kill-server 2>/dev/null || true' EXIT
 
 # run FILE OPTION…: a race in a window; says the CPU time of the view's thread as a share of its life.
 run() {
-  local file=$1 pid= task cpu= began
+  local file=$1 pid='' task cpu='' began
   shift
   tmux -S "$dir/tmux" -f /dev/null new-session -d -x 80 -y 24 \
     "exec '$deadheat' race udp udp -w ping:count=100 --blocks 60 --budget 40s --resolve 0.1% --seed 7 -o '$dir/$file' $*"

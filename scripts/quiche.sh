@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 scripts/need.sh cargo cc g++ cmake libclang git python3-aioquic
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target/quiche}"
-features=(--locked --features all-contenders,quic-quiche)
+features=(--locked --features "all-contenders,quic-quiche")
 
 if cargo clippy --version >/dev/null 2>&1; then
   cargo clippy "${features[@]}" --package deadheat --package deadheat-transports --all-targets -- -D warnings
