@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# browser.sh [N]: races of a page in Chromium, WebSocket against an unreliable data channel, and as many of `deadheat race ws datachannel`, on one
+# browser.sh [N]: races of a page in Chromium, WebSocket against a data channel, and as many of `deadheat race ws datachannel`, on one
 # emulated path with loss: do page and program agree on who is ahead? N of each, 3 unless given. DEADHEAT names the program, a
 # build with the feature datachannel. PATH_SPEC and WORK of the page (`state` or `ping`) may be given, too.
 set -euo pipefail
@@ -35,12 +35,12 @@ page() {
     sh -c 'chromium "$@" 2>/dev/null & browser=$!
       until grep -qsE "\"status\": *\"(decided|budget)\"" '"$dir/page-$1"'/*.json; do kill -0 $browser || exit 1; sleep 0.5; done
       kill $browser' sh "${flags[@]}" "--user-data-dir=$dir/profile-$1" \
-    "http://far:5280/#contenders=websocket,datachannel-unreliable&work=$work&blocks=12&run"
+    "http://far:5280/#contenders=websocket,datachannel&work=$work&blocks=12&run"
   verdict "$dir/page-$1"/*.json
 }
 
 program() {
-  "$deadheat" race ws "datachannel" -w "$work" --path "$path" --blocks 12 -q -o "$dir/program-$1.json" || [ $? = 3 ]
+  "$deadheat" race ws "datachannel" -w "$work" --path "$path" --blocks 12 -q -o "$dir/program-$1.json" >/dev/null || [ $? = 3 ]
   verdict "$dir/program-$1.json"
 }
 
