@@ -70,7 +70,7 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     assert!(result["control"]["note"].as_str().unwrap().contains("WebSocket"), "{result}");
     assert_eq!(result["verdicts"].as_array().unwrap().len(), 1);
     assert_eq!(result["imported"]["pairing"]["by"], "plan");
-    // The page shows the verdict, fits on a phone, and asked nobody but this server.
+    // The page shows the verdict, fits on a phone, and sent requests to this server alone.
     let shown = browser.text("document.getElementById('answer').textContent");
     assert!(shown.contains("WebSocket") && shown.contains("Control"), "{shown}");
     browser.resize(400);

@@ -322,8 +322,7 @@ fn picture(from: &Path, id: &str) -> Option<String> {
     Some(style::standalone(&found, &palette::tints(&outcome)))
 }
 
-/// Finds counts that are not those of the runs, and claims that are open in all of them and have no reason on the page, or the
-/// other way round.
+/// Finds wrong counts, open claims without a reason on the page, and reasons for claims that are settled.
 pub(crate) fn counts(root: &Path, kept: &KeptRuns) -> Vec<String> {
     let mut findings = Vec::new();
     let all: Vec<(&str, ClaimHistory)> = kept.everything().collect();

@@ -116,7 +116,7 @@ impl Drop for SessionPlace {
 /// Returns the address of this host on its way to others.
 fn outward() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // It chooses a route, and sends nothing; the address is nobody's (RFC 5737).
+    // connect(2) chooses a route and sends nothing; no host has this address (RFC 5737).
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     let own = socket.local_addr().ok()?.ip();
     (!own.is_loopback() && !own.is_unspecified()).then_some(own)

@@ -113,7 +113,7 @@ impl CarrierPort {
                     take(socket, &arrived, &datagram[..arrived.len]);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody to answer, or an answer of ICMP to an earlier datagram.
+                // A datagram to a group has no answer, and an error is an ICMP message about an earlier datagram.
                 Ok(_) | Err(_) => {}
             }
         }

@@ -1,6 +1,6 @@
-// fetch over HTTP/1.1: a request for each ping, one answer in pieces for what the server sends, one body for what the page
-// sends. The browser chooses the connections, six to a server at most; the server closes those of a trial as it ends, so that
-// the next one begins with new ones.
+// fetch over HTTP/1.1: a request for each ping, one answer in pieces for messages of the server, one body for messages of the
+// page. The browser chooses the connections, six to a server at most. The server closes them at the end of a trial, so that
+// the next trial begins with new ones.
 (() => {
   // The number of the request on its connection, and the time in ms for which that had waited before.
   const connection = (answer) => {
