@@ -16,7 +16,7 @@ use crate::tickets::fresh_name;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
 use crate::{carriers, rng};
 
-/// Races at once; a further one takes the place of the one that was silent longest, if it was silent for a while.
+/// Largest number of races at once. Beyond it a new race replaces the race that was silent longest, after [`SILENT`].
 const MOST_RACES: usize = 32;
 
 /// Silence after which a race may be forgotten for another, and after which it is.
@@ -31,7 +31,7 @@ const GRACE: Nanos = Nanos::from_secs(15);
 #[serde(deny_unknown_fields)]
 pub(crate) struct AskedRace {
     contenders: Vec<String>,
-    work: AskedRaceWork,
+    work: BrowserWork,
     #[serde(default)]
     blocks: Option<u64>,
     #[serde(default)]
@@ -47,18 +47,6 @@ struct AskedPage {
     step_ms: f64,
     loopback_ms: f64,
     isolated: bool,
-}
-
-/// Work of a race, as a page asks for it.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum AskedRaceWork {
-    Connect { count: u32 },
-    Ping { size: usize, count: u32, interval_ms: u32 },
-    State { hz: u32, size: usize, count: u32 },
-    Events { hz: u32, size: usize, count: u32 },
-    Down { bytes: u64 },
-    Up { bytes: u64 },
 }
 
 /// Race of a page.
@@ -124,7 +112,7 @@ impl RaceTable {
         Ok(answer)
     }
 
-    /// Returns the next trial of a race, which must be the one that the page means.
+    /// Returns the next trial of a race, if its number is the page's.
     ///
     /// # Errors
     /// A sentence for the page.
@@ -234,7 +222,7 @@ fn make_room(races: &mut HashMap<String, PageRace>) -> Result<(), String> {
 
 impl AskedRace {
     fn race(&self) -> Result<PageRace, String> {
-        let work = self.work.work();
+        let work = self.work;
         let mut contenders = Vec::new();
         for id in &self.contenders {
             let known = carriers::contenders().find(|(known, _)| known.id == *id);
@@ -269,21 +257,6 @@ impl AskedPage {
             step_ms: time(self.step_ms),
             loopback_ms: time(self.loopback_ms),
             isolated: self.isolated,
-        }
-    }
-}
-
-impl AskedRaceWork {
-    fn work(self) -> BrowserWork {
-        match self {
-            AskedRaceWork::Connect { count } => BrowserWork::Connect { count },
-            AskedRaceWork::Ping { size, count, interval_ms } => {
-                BrowserWork::Ping { size, count, interval_ms }
-            }
-            AskedRaceWork::State { hz, size, count } => BrowserWork::State { hz, size, count },
-            AskedRaceWork::Events { hz, size, count } => BrowserWork::Events { hz, size, count },
-            AskedRaceWork::Down { bytes } => BrowserWork::Down { bytes },
-            AskedRaceWork::Up { bytes } => BrowserWork::Up { bytes },
         }
     }
 }

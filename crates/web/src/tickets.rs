@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deadheat_base::units::hex::hex;
 use deadheat_datapath::datapath::policer::time_at;
 
 use crate::time::{Clock, Monotonic, Nanos};
@@ -131,7 +132,7 @@ impl Tickets for TicketBook {
 pub(crate) fn fresh_name() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 #[cfg(test)]

@@ -29,6 +29,31 @@ use crate::trial::agent::samples::{self, Place};
 const COLOURS: [&str; 8] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 
+/// Returns a contender that deadheat did not run.
+pub(super) fn entrant(id: usize, label: String, spec: String, implementation: String) -> Entrant {
+    Entrant {
+        id,
+        label,
+        spec,
+        transport: KIND.to_owned(),
+        colour: COLOURS[id % COLOURS.len()].to_owned(),
+        implementation,
+        protocol: None,
+        asked: BTreeMap::new(),
+        effective: BTreeMap::new(),
+        far_effective: BTreeMap::new(),
+        floor: false,
+        blocked: None,
+        limited: None,
+        failed: None,
+        overload: None,
+        not_applicable: None,
+        unlabelled: None,
+        commands: None,
+        cell: None,
+    }
+}
+
 /// A file that was read.
 pub(super) struct SourceFile {
     pub name: String,
@@ -222,27 +247,8 @@ impl ImportCollection {
             return there.id;
         }
         let id = self.contenders.len();
-        self.contenders.push(Entrant {
-            id,
-            label,
-            spec: file.to_owned(),
-            transport: KIND.to_owned(),
-            colour: COLOURS[id % COLOURS.len()].to_owned(),
-            implementation: arm.implementation.clone(),
-            protocol: None,
-            asked: BTreeMap::new(),
-            effective: BTreeMap::new(),
-            far_effective: BTreeMap::new(),
-            floor: false,
-            blocked: None,
-            limited: None,
-            failed: None,
-            overload: None,
-            not_applicable: None,
-            unlabelled: None,
-            commands: None,
-            cell: None,
-        });
+        let implementation = arm.implementation.clone();
+        self.contenders.push(entrant(id, label, file.to_owned(), implementation));
         id
     }
 

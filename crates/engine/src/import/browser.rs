@@ -4,11 +4,12 @@
 //! order, from one seed. The page has no say in statistics: it hands in the raw figures of each trial (`figures`), and from
 //! there on this is the result of a race as any other, but measured by a page, and so with the import section of a result.
 
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::assemble::entrant;
 use super::gather::loss_metric;
 use crate::analysis::claims::{alpha, fewest_for};
 use crate::analysis::verdicts::{DecisionStage, refresh};
@@ -25,6 +26,7 @@ use crate::result::outcome::{
 };
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
+use crate::units::hex::hex;
 
 pub mod figures;
 
@@ -32,10 +34,6 @@ pub use figures::{BrowserTrial, PostedFigures};
 
 /// Confidence of verdicts, as of a race.
 const CONFIDENCE: f64 = 0.95;
-
-/// Colours of contenders, in turn, from Okabe & Ito (2008).
-const COLOURS: [&str; 8] =
-    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#666666"];
 
 /// Bounds of the number of blocks, and of contenders.
 const MOST_BLOCKS: u64 = 100;
@@ -50,8 +48,9 @@ pub struct BrowserContender {
     pub label: String,
 }
 
-/// Work of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Work of a page, in the form in which the page asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum BrowserWork {
     /// Connections, one after the other.
     Connect {
@@ -238,29 +237,13 @@ impl BrowserPlan {
         let of = |(id, own): (usize, &BrowserContender)| {
             let mut trials = done.iter().filter(|(slot, _)| slot.contender == id);
             let record = trials.next().map(|(_, trial)| &trial.record);
+            let implementation = match record.and_then(|own| own.effective.get(PROTOCOL)) {
+                Some(protocol) => format!("{}, {protocol}", page.browser),
+                None => page.browser.clone(),
+            };
             Entrant {
-                id,
-                label: own.label.clone(),
-                spec: own.id.clone(),
-                transport: KIND.to_owned(),
-                colour: COLOURS[id % COLOURS.len()].to_owned(),
-                implementation: match record.and_then(|own| own.effective.get(PROTOCOL)) {
-                    Some(protocol) => format!("{}, {protocol}", page.browser),
-                    None => page.browser.clone(),
-                },
-                protocol: None,
-                asked: BTreeMap::new(),
                 effective: record.map(|own| own.effective.clone()).unwrap_or_default(),
-                far_effective: BTreeMap::new(),
-                floor: false,
-                blocked: None,
-                limited: None,
-                failed: None,
-                overload: None,
-                not_applicable: None,
-                unlabelled: None,
-                commands: None,
-                cell: None,
+                ..entrant(id, own.label.clone(), own.id.clone(), implementation)
             }
         };
         self.contenders.iter().enumerate().map(of).collect()
@@ -271,7 +254,7 @@ impl BrowserPlan {
         done.iter().for_each(|(_, own)| digest.update(own.digest));
         let file = ImportedFile {
             name: "the page".to_owned(),
-            sha256: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: hex(&digest.finalize()),
             format: "browser".to_owned(),
             program: Some(page.browser.clone()),
             unit: "ms".to_owned(),
