@@ -17,6 +17,11 @@ pub(super) struct DecisionOptions {
     /// Such as 2%. It prints first how long that takes. The margin stays as it is.
     #[arg(long, value_name = "SHARE")]
     resolve: Option<String>,
+    /// Run all blocks, whatever they decide, with one look after the last
+    ///
+    /// For claims about figures that have no verdict. A budget still ends a race.
+    #[arg(long, hide_short_help = true)]
+    all_blocks: bool,
     /// Judge the floor, too, which the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
     claims: Option<ClaimScope>,
@@ -43,6 +48,9 @@ impl DecisionOptions {
     pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
         if let Some(resolve) = &self.resolve {
             request = request.resolve(share("resolution", resolve, "2%")?);
+        }
+        if self.all_blocks {
+            request = request.all_blocks();
         }
         if let Some(idle) = &self.idle {
             request = request.idle(Idle::parse(idle)?);
@@ -93,8 +101,13 @@ mod tests {
     use super::*;
     use crate::race::testing;
 
-    const DECIDED: DecisionOptions =
-        DecisionOptions { resolve: None, claims: None, idle: None, decided: true };
+    const DECIDED: DecisionOptions = DecisionOptions {
+        resolve: None,
+        all_blocks: false,
+        claims: None,
+        idle: None,
+        decided: true,
+    };
 
     #[test]
     fn shares_out_of_range_are_refused_with_what_would_be_right() {

@@ -25,7 +25,7 @@ use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
-const FIXED: [&str; 19] = [
+const FIXED: [&str; 20] = [
     "vary",
     "contenders",
     "workload",
@@ -37,6 +37,7 @@ const FIXED: [&str; 19] = [
     "device",
     "blocks",
     "every",
+    "all_blocks",
     "margin",
     "resolve",
     "claims",
@@ -130,7 +131,7 @@ pub(super) struct RaceArgs {
     /// First look: at most 20 blocks, and about 20 s
     ///
     /// If trials are long, it takes the fewest blocks with a verdict, and prints first how long that is.
-    #[arg(long, conflicts_with = "blocks")]
+    #[arg(long, conflicts_with_all = ["blocks", "all_blocks"])]
     quick: bool,
     /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
     /// the result)
@@ -556,6 +557,7 @@ mod tests {
                 .workload("bulk:time=1500ms")
                 .path("delay=25ms,loss=1%,rate=20mbit + delay=1ms")
                 .blocks(12)
+                .all_blocks()
                 .budget(crate::time::Nanos(90_000_000_001))
                 .margin(0.07)
                 .resolve(0.02)

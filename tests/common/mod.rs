@@ -667,6 +667,7 @@ fn asked() -> RecordedRequest {
         blocks: Some(40),
         budget_ns: Some(60_000_000_000),
         every_ns: Some(1_000_000_000),
+        all_blocks: false,
         margin: Some(0.05),
         margin_ns: None,
         resolve: None,

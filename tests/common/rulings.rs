@@ -71,6 +71,7 @@ fn study() -> Study {
         budget: None,
         margin: None,
         every: None,
+        all_blocks: false,
         as_deployed: false,
         explain: false,
         quick: QuickSetting::default(),

@@ -40,6 +40,7 @@ const RESULT: Format = Format {
     full: || {
         let mut outcome = common::everything();
         (outcome.asked.as_deployed, outcome.asked.gate_races) = (true, Some(4));
+        outcome.asked.all_blocks = true;
         outcome.contenders[0].not_applicable = Some("it has no lanes".to_owned());
         outcome.plan.any_time = 0.01;
         outcome.contenders[0].unlabelled = Some("tcp".to_owned());
@@ -130,7 +131,11 @@ const STUDY: Format = Format {
     schema: include_str!("../../docs/study.schema.json"),
     manual: include_str!("../../docs/studies.md"),
     manual_file: "docs/studies.md",
-    full: || serde_json::to_value(common::study::run()).unwrap(),
+    full: || {
+        let mut run = common::study::run();
+        run.study.races[0].all_blocks = true;
+        serde_json::to_value(run).unwrap()
+    },
     is_readable: |value| serde_json::from_value::<StudyRun>(value).is_ok(),
     sizes: (14, 40),
 };

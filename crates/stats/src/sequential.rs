@@ -75,6 +75,14 @@ impl Plan {
         Plan { looks: Vec::new(), any_time: 0.0, alpha, claims }.with_looks(0, max_blocks)
     }
 
+    /// Plans a single look, after all of `max_blocks` blocks, with the whole error: for a race whose number of blocks is
+    /// fixed, because its trials also answer other questions than its claims.
+    pub fn at_the_end(max_blocks: usize, claims: usize, alpha: f64) -> Plan {
+        let look = Look { blocks: max_blocks, alpha };
+        let looks = if max_blocks == 0 { Vec::new() } else { vec![look] };
+        Plan { looks, any_time: 0.0, alpha, claims }
+    }
+
     /// Replans for another number of blocks, after `done` of them and before any look at these. Earlier looks are
     /// unchanged; the remaining error is spent over new ones, in proportion to the spending function. Returns the same
     /// plan if `max_blocks` are done already.
@@ -261,6 +269,7 @@ mod tests {
         assert_eq!(Plan::new(6, 1, 0.05).looks, [Look { blocks: 6, alpha: 0.05 }]);
         assert_eq!(Plan::new(2, 1, 0.05).looks, [Look { blocks: 2, alpha: 0.05 }]);
         assert!(Plan::new(0, 1, 0.05).looks.is_empty());
+        assert!(Plan::at_the_end(0, 1, 0.05).looks.is_empty());
         assert_eq!([1, 5, 10, 15].map(|m| Plan::fewest_blocks(m, 0.05)), [6, 8, 9, 10]);
         assert_eq!(Plan::fewest_blocks(1, 0.0), usize::MAX);
     }

@@ -29,6 +29,7 @@ impl Request {
                 TimeLimit::None => None,
             },
             every_ns: self.every.map(|every| every.0),
+            all_blocks: self.length == RaceLength::AllBlocks,
             margin: self.margin,
             margin_ns: self.margin_time.map(|margin| margin.0),
             resolve: self.resolve,

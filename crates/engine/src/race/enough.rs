@@ -4,6 +4,7 @@
 use super::cells;
 use super::request::{CheckedRequest, DEFAULT_BUDGET, RaceLength, Request};
 use crate::analysis::claims;
+use crate::error::{Error, Result};
 use crate::time::Nanos;
 
 /// Longest default time limit of a race over conditions, if neither blocks nor a budget are asked for.
@@ -48,6 +49,21 @@ impl Request {
         let factors = cells::factors(self).map_or_else(|_| self.vary.clone(), |(_, all)| all);
         let combinations = factors.iter().map(|factor| factor.levels.len() as u64).product();
         TimeLimit::Unasked(Nanos(DEFAULT_BUDGET.0.saturating_mul(combinations)).min(LONGEST_BUDGET))
+    }
+
+    /// Refuses a race of all blocks without an end.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with what would be one.
+    pub(super) fn check_all_blocks(&self) -> Result<()> {
+        let is_endless = self.blocks.is_none() && self.budget.is_none();
+        if self.length == RaceLength::AllBlocks && is_endless {
+            return Err(Error::usage(
+                "--all-blocks runs all blocks, whatever they decide, and nothing says how many; add --blocks 40, or \
+                 --budget 5m for as many as fit (in a study, blocks = 40 or budget = \"5m\" beside all_blocks)",
+            ));
+        }
+        Ok(())
     }
 
     /// Returns the minimum number of blocks for verdicts on `claims` claims; 0 if fewer blocks are asked for,

@@ -9,7 +9,7 @@
 use super::cost::{BlockCost, most};
 use super::enough::TimeLimit;
 use super::request::{
-    Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
+    Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, RaceLength, Request,
 };
 use crate::analysis::claims::{alpha, claimed, claims, looks};
 use crate::error::{Error, Result};
@@ -89,7 +89,12 @@ pub(super) fn fix(
     let (workload, workload_reason) =
         pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
     // A single contender makes no claim, but its control is tested like one.
-    let looks = Plan::new(whole, task.claims.max(1), alpha(request.confidence));
+    let plan = match request.length {
+        // No look may end it, so the error is for the last.
+        RaceLength::AllBlocks => Plan::at_the_end,
+        RaceLength::Whole | RaceLength::Screening => Plan::new,
+    };
+    let looks = plan(whole, task.claims.max(1), alpha(request.confidence));
     let fixed = RecordedPlan {
         margin: request.margin.unwrap_or(DEFAULT_MARGIN),
         margin_reason: match request.margin {

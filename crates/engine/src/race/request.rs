@@ -170,6 +170,14 @@ impl Request {
         self
     }
 
+    /// Runs all blocks, whatever they decide: for trials that also answer other questions than the race's claims. Their
+    /// number is then fixed before the first block, and the only look is after the last. A budget still ends the race,
+    /// because time does not depend on results.
+    pub fn all_blocks(mut self) -> Request {
+        self.length = RaceLength::AllBlocks;
+        self
+    }
+
     /// Makes the race a screening: at most [`SCREENING_BLOCKS`], and
     /// [`SCREENING_TIME`](super::enough::SCREENING_TIME) unless the fewest blocks for a verdict take longer.
     pub fn screening(mut self) -> Request {
@@ -335,7 +343,7 @@ impl Request {
 
     /// Returns true if the plan decides the number of blocks.
     pub(super) fn leaves_blocks_open(&self) -> bool {
-        self.blocks.is_none() && self.every.is_none()
+        self.blocks.is_none() && self.every.is_none() && self.length != RaceLength::AllBlocks
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -354,6 +362,7 @@ impl Request {
             return refuse("a budget of no time; write --budget 60s, say".into());
         }
         every::check(self)?;
+        self.check_all_blocks()?;
         if let Some(interval) = self.interval
             && !(intervals::SHORTEST..=intervals::LONGEST).contains(&interval)
         {
@@ -408,7 +417,7 @@ impl Request {
         if self.every.is_some() {
             return Err(Error::usage(format!(
                 "path `{}`: nothing changes between two blocks in virtual time, so there is nothing to \
-                 wait for; leave --every out",
+                 wait for; leave --every out (--all-blocks runs all blocks, whatever they decide)",
                 self.path
             )));
         }
@@ -466,11 +475,13 @@ pub enum Claims {
     All,
 }
 
-/// Length of a race without a requested budget.
+/// Basis of a race's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RaceLength {
     /// As long as verdicts need.
     Whole,
+    /// All blocks, whatever they decide.
+    AllBlocks,
     /// A screening.
     Screening,
 }

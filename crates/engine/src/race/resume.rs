@@ -187,6 +187,9 @@ fn request(outcome: &Outcome) -> Result<Request> {
     request.device.clone_from(&asked.device);
     request.blocks = asked.blocks;
     request.every = asked.every_ns.map(Nanos);
+    if asked.all_blocks {
+        request = request.all_blocks();
+    }
     request.margin = asked.margin;
     request.margin_time = asked.margin_ns.map(Nanos);
     request.resolve = asked.resolve;

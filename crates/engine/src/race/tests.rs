@@ -285,6 +285,27 @@ fn a_race_whose_trials_answer_other_questions_goes_on_once_it_is_decided() {
 }
 
 #[test]
+fn a_race_of_all_blocks_has_one_look_after_the_last_and_only_time_ends_it_before() {
+    let request = ask(&["tcp", "udp"]).blocks(40).all_blocks();
+    let outcome = run(&request, clear_lead()).unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Decided, 40));
+    let at = |blocks, alpha| stats::Look { blocks, alpha };
+    assert_eq!((&outcome.plan.looks[..], outcome.plan.any_time), (&[at(40, 0.05)][..], 0.0));
+    let again = run(&replay(&outcome).unwrap(), clear_lead()).unwrap();
+    assert_eq!((again.asked.all_blocks, blocks(&again)), (true, 40));
+    // 100 ms for the warm-up, 300 ms a block.
+    let timed = run(&request.budget(Nanos::from_secs(3)), clear_lead()).unwrap();
+    assert_eq!((timed.status, blocks(&timed)), (Status::Decided, 9));
+    assert_eq!(timed.plan.looks, [at(9, 0.05)]);
+    // As many as fit, by the time of the warm-up.
+    let open = Request::new(["tcp", "udp"]).workload(WORKLOAD).all_blocks();
+    let fitting = run(&open.clone().budget(Nanos::from_secs(6)), clear_lead()).unwrap();
+    assert_eq!((fitting.plan.looks[..].to_vec(), blocks(&fitting)), (vec![at(19, 0.05)], 19));
+    let endless = open.check().unwrap_err().to_string();
+    assert!(endless.contains("add --blocks 40, or --budget 5m"), "{endless}");
+}
+
+#[test]
 fn one_blocked_trial_alone_drops_nobody() {
     let mut trials = 0;
     let outcome = run(&ask(&["tcp", "udp"]), |order| {

@@ -38,6 +38,7 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         blocks,
         budget_ns,
         every_ns,
+        all_blocks,
         margin,
         margin_ns,
         resolve,
@@ -66,6 +67,9 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     }
     if let Some(blocks) = blocks {
         words.option("blocks", blocks.to_string());
+    }
+    if *all_blocks {
+        words.switch("--all-blocks");
     }
     words.span("budget", *budget_ns);
     if let Some(margin) = margin {

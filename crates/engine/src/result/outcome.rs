@@ -129,6 +129,9 @@ pub struct RecordedRequest {
     /// Minimum time from the start of one block to the start of the next, in nanoseconds; absent if not
     /// given.
     pub every_ns: Option<u64>,
+    /// True if all blocks were to run, whatever they decide; absent if not.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub all_blocks: bool,
     /// Margin as a fraction; absent if not given.
     pub margin: Option<f64>,
     /// Margin as a time, for figures that are times; absent if not given.

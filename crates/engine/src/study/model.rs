@@ -110,6 +110,9 @@ pub struct RacePlan {
     pub margin: Option<String>,
     /// Minimum time from the start of one block to the start of the next: `10m`.
     pub every: Option<String>,
+    /// True if all blocks run, whatever they decide.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub all_blocks: bool,
     /// True if options that are not typed stay at each implementation's own default.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub as_deployed: bool,

@@ -75,6 +75,9 @@ impl RacePlan {
         if let Some(every) = &self.every {
             request = request.every(units::parse_span(every)?);
         }
+        if self.all_blocks {
+            request = request.all_blocks();
+        }
         if let Some(margin) = &self.margin {
             request = request.margin(units::parse_share(margin)?);
         }
@@ -104,6 +107,9 @@ impl RacePlan {
             value.into_iter().for_each(|value| words.option(option, value));
         }
         self.vary.iter().for_each(|(name, levels)| words.vary(name, levels));
+        if self.all_blocks {
+            words.switch("--all-blocks");
+        }
         if self.as_deployed {
             words.switch("--as-deployed");
         }
