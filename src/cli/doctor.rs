@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::figures::percent;
 use crate::host::doctor::Doctor;
 use crate::host::timing::Lateness;
+use crate::result::layout;
 use crate::time::Nanos;
 
 #[derive(Debug, clap::Args)]
@@ -39,7 +40,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<()> {
     super::print(&match args.format {
         DoctorFormat::Terminal => table(&doctor),
         DoctorFormat::Json => {
-            let json = serde_json::to_string_pretty(&doctor)
+            let json = layout::text(&doctor)
                 .map_err(|e| Error::setup("write the examination as JSON", e.into()))?;
             format!("{json}\n")
         }

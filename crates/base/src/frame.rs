@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::foreign;
+use crate::{foreign, json};
 
 /// Largest message in bytes. It is below 2^24, so that the first byte on the wire is 0, and other data is not mistaken
 /// for a message.
@@ -16,7 +16,10 @@ pub const LARGEST: u32 = 1 << 20;
 /// # Errors
 /// The error of the writer.
 pub fn write<T: Serialize>(writer: &mut impl Write, message: &T) -> io::Result<()> {
-    let body = serde_json::to_vec(message)?;
+    write_body(writer, &json::line(message)?)
+}
+
+fn write_body(writer: &mut dyn Write, body: &[u8]) -> io::Result<()> {
     let len = u32::try_from(body.len())
         .ok()
         .filter(|len| *len <= LARGEST)
@@ -76,13 +79,15 @@ pub fn write_frame(writer: &mut impl Write, body: &[u8]) -> io::Result<()> {
 /// # Errors
 /// `InvalidData` with the fault.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(body).map_err(|e| {
-        let shown = foreign::around(body, place(body, &e));
-        invalid(format!(
-            "a control message that makes no sense: {}, near `{shown}`",
-            foreign::short(&e.to_string())
-        ))
-    })
+    json::read(body).map_err(|error| senseless(body, &error))
+}
+
+fn senseless(body: &[u8], error: &serde_json::Error) -> io::Error {
+    let shown = foreign::around(body, place(body, error));
+    invalid(format!(
+        "a control message that makes no sense: {}, near `{shown}`",
+        foreign::short(&error.to_string())
+    ))
 }
 
 /// Returns the offset of an error of `serde_json`, which counts lines and columns from 1.

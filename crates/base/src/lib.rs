@@ -16,6 +16,7 @@
 //! | [`process`] | helper processes of this program, and threads |
 //! | [`panics`] | panics of other people's code as errors |
 //! | [`ports`] | sockets of this host that listen |
+//! | [`json`] | JSON in a line, and as text for people |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |
@@ -31,6 +32,7 @@ pub mod error;
 pub mod figures;
 pub mod foreign;
 pub mod frame;
+pub mod json;
 pub mod memory;
 pub mod moments;
 pub mod panics;

@@ -164,7 +164,7 @@ struct Measurements {
 
 impl MessageApplication for Measurements {
     fn text(&mut self, message: &str, sent: u64) -> std::result::Result<(), String> {
-        let measurement: Measurement = serde_json::from_str(message)
+        let measurement: Measurement = deadheat_base::json::read(message.as_bytes())
             .map_err(|e| format!("it sent a measurement that is none: {e}"))?;
         if let (Some(app), DataWay::Out) = (measurement.app_info, self.way)
             && app.num_bytes > sent as f64

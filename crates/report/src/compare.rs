@@ -10,6 +10,7 @@ use crate::measurements::Role;
 use deadheat_engine::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
 use deadheat_engine::analysis::conditions::is_other_question;
 use deadheat_engine::race::gate::Judgement;
+use deadheat_engine::result::layout;
 
 /// The formats of a comparison; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
@@ -31,7 +32,7 @@ pub fn render(comparison: &Comparison, format: &str, style: &Style) -> Result<St
         "terminal" => Ok(terminal::render(&document(comparison), style)),
         "markdown" => Ok(markdown::render(&document(comparison))),
         "json" => {
-            let text = serde_json::to_string_pretty(comparison);
+            let text = layout::text(comparison);
             text.map(|text| text + "\n").map_err(|e| Error::data("comparison", e.to_string()))
         }
         other => Err(unknown("format", other, FORMATS)),

@@ -8,6 +8,7 @@ use crate::figures;
 use deadheat_engine::analysis::history::{
     ChangeDirection, DetectionDelay, History, LevelShift, MetricSeries, RaceGroup, SkippedFile,
 };
+use deadheat_engine::result::layout;
 use deadheat_engine::result::outcome::Warning;
 
 /// The formats of a history; the first is the default.
@@ -31,7 +32,7 @@ pub fn render(history: &History, folder: &str, format: &str, style: &Style) -> R
         "terminal" => Ok(terminal::render(&document(history, folder), style)),
         "markdown" => Ok(markdown::render(&document(history, folder))),
         "json" => {
-            let text = serde_json::to_string_pretty(history);
+            let text = layout::text(history);
             text.map(|text| text + "\n").map_err(|e| Error::data("history", e.to_string()))
         }
         other => Err(unknown("format", other, FORMATS)),

@@ -90,7 +90,7 @@ impl RaceTable {
     /// A sentence for the page.
     pub(crate) fn plan(&self, text: &[u8]) -> Result<Value, String> {
         let asked: AskedRace =
-            serde_json::from_slice(text).map_err(|e| format!("the race cannot be read: {e}"))?;
+            deadheat_base::json::read(text).map_err(|e| format!("the race cannot be read: {e}"))?;
         let race = asked.race()?;
         let name = fresh_name().map_err(|e| format!("no random bytes: {e}"))?;
         let order: Vec<&str> = race

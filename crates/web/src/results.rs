@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use deadheat_engine::result::date;
 use deadheat_engine::result::outcome::{Outcome, Verdict};
 use deadheat_engine::result::save;
+use deadheat_engine::result::{date, layout};
 use deadheat_report::html::{self, Page, Part};
 use deadheat_report::words;
 use deadheat_stats::Outcome as Ruled;
@@ -106,7 +106,7 @@ impl ResultStore {
 
     /// Returns the result of a race as its file has it.
     pub(crate) fn json(&self, race: &str) -> Option<String> {
-        self.with(race, |outcome| serde_json::to_string_pretty(outcome).unwrap_or_default())
+        self.with(race, |outcome| layout::text(outcome).unwrap_or_default())
     }
 
     fn with<T>(&self, race: &str, read: impl FnOnce(&Outcome) -> T) -> Option<T> {

@@ -231,8 +231,8 @@ impl Work {
 
     fn admit(&mut self, now: Nanos, message: &[u8]) -> Result<(), String> {
         let setup = as_setup(message).ok_or("the first message is no setup")?;
-        let asked: Setup =
-            serde_json::from_str(setup).map_err(|e| format!("the setup cannot be read: {e}"))?;
+        let asked: Setup = deadheat_base::json::read(setup.as_bytes())
+            .map_err(|e| format!("the setup cannot be read: {e}"))?;
         let task = asked.work.task()?;
         let account = self.tickets.admit(&asked.ticket, now)?;
         self.answers.push_back(ready(now));

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::figures::percent;
 use crate::path::PathSpec;
 use crate::path::emulator::{Emulator, SenderCpus};
+use crate::result::layout;
 use crate::time::Nanos;
 use crate::trial::path::check::{
     Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,
@@ -75,7 +76,7 @@ pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
         CheckFormat::Terminal => print(&conclusion(&checks))?,
         CheckFormat::Json => {
             let answer = Answer { within_limits, checks: &checks };
-            let json = serde_json::to_string_pretty(&answer)
+            let json = layout::text(&answer)
                 .map_err(|e| Error::setup("write the check as JSON", e.into()))?;
             print(&format!("{json}\n"))?;
         }

@@ -149,7 +149,7 @@ impl HandOver {
     }
 
     fn write(&self, note: &HandOverNote, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        descriptor::send(self.0.as_fd(), &serde_json::to_vec(note)?, socket)
+        descriptor::send(self.0.as_fd(), &deadheat_base::json::line(note)?, socket)
     }
 
     fn read(&self) -> io::Result<(HandOverNote, Option<OwnedFd>)> {
@@ -158,7 +158,7 @@ impl HandOver {
         if got == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other end is gone"));
         }
-        Ok((serde_json::from_slice(&bytes[..got])?, socket))
+        Ok((deadheat_base::json::read(&bytes[..got])?, socket))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::measurements::{Better, ClockEstimate, Ledger, Metrics, Unit};
 use crate::result::outcome::Program;
-use crate::result::{packed, save};
+use crate::result::{layout, packed, save};
 use crate::trial::PathFacts;
 
 /// File format that this version writes.
@@ -203,7 +203,7 @@ pub fn is_line(file: &Path) -> bool {
         kind: Option<String>,
     }
     let text = packed::read(file, save::LARGEST).ok();
-    let head = text.and_then(|text| serde_json::from_slice::<LineHead>(&text).ok());
+    let head = text.and_then(|text| layout::read::<LineHead>(&text).ok());
     head.and_then(|head| head.kind).is_some_and(|kind| kind == "line")
 }
 
@@ -215,7 +215,7 @@ pub fn is_line(file: &Path) -> bool {
 pub fn load(file: &Path) -> Result<LineOutcome> {
     let text = packed::read(file, save::LARGEST)?;
     let fault = |what: String| Error::data(file.display().to_string(), what);
-    let outcome: LineOutcome = serde_json::from_slice(&text)
+    let outcome: LineOutcome = layout::read(&text)
         .map_err(|e| fault(format!("not surveys of a line as `deadheat line` saves them: {e}")))?;
     match outcome.format {
         FORMAT => Ok(outcome),

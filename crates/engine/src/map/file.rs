@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::host::facts::HostFacts;
 use crate::measurements::Metric;
 use crate::result::outcome::{Entrant, Program};
-use crate::result::{packed, save};
+use crate::result::{layout, packed, save};
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -127,7 +127,7 @@ impl Map {
     pub(super) fn add_host(&mut self, host: &HostFacts) {
         if !self.hosts.contains(host) {
             self.hosts.push(host.clone());
-            self.hosts.sort_by_cached_key(|host| serde_json::to_string(host).unwrap_or_default());
+            self.hosts.sort_by_cached_key(|host| layout::line(host).unwrap_or_default());
         }
     }
 
@@ -140,7 +140,7 @@ impl Map {
     pub fn differs(&self, other: &Map) -> Option<String> {
         let plan = |map: &Map| {
             let bare = Map { shard: None, points: Vec::new(), hosts: Vec::new(), ..map.clone() };
-            let mut plan = serde_json::to_value(bare).unwrap_or_default();
+            let mut plan = layout::tree(&bare).unwrap_or_default();
             let asked = plan.as_object_mut().and_then(|plan| plan.remove("asked"));
             // The fields of the request are compared individually, because users typed them.
             if let (Some(plan), Some(Value::Object(asked))) = (plan.as_object_mut(), asked) {
@@ -169,7 +169,7 @@ struct MapHead {
 /// Returns true if a file holds a map, complete or not, by its `kind`.
 pub fn is_map(file: &Path) -> bool {
     let text = packed::read(file, LARGEST).ok();
-    let head = text.and_then(|text| serde_json::from_slice::<MapHead>(&text).ok());
+    let head = text.and_then(|text| layout::read::<MapHead>(&text).ok());
     head.and_then(|head| head.kind).is_some_and(|kind| kind == "map")
 }
 
@@ -189,7 +189,7 @@ pub fn load(file: &Path) -> Result<Map> {
 /// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Map, String> {
     check_head(text)?;
-    let map: Map = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let map: Map = layout::read(text).map_err(|error| error.to_string())?;
     check_references(&map)?;
     Ok(map)
 }

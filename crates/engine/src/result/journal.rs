@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dropped::DropReason;
 use super::outcome::{Entrant, Outcome, RecordedPlan, Trial};
-use super::packed;
 use super::save::{LARGEST, explained};
+use super::{layout, packed};
 use crate::error::{Error, Result};
 use crate::host::quiet::ProbePoint;
 use crate::result::outcome::blocks_done;
@@ -37,11 +37,38 @@ const EVERY: Nanos = Nanos::from_secs(2);
 
 /// Line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", untagged)]
+#[serde(rename_all = "snake_case", untagged, try_from = "JournalMembers")]
 enum JournalLine {
     Head(JournalHead),
     Trial { trial: Box<Trial> },
     Block { block: Box<JournalBlock> },
+}
+
+/// Members of any line. They are read at once: serde would first read an untagged line whole, and then each type of it by
+/// a second reader of its own.
+#[derive(Debug, Deserialize)]
+struct JournalMembers {
+    journal: Option<u32>,
+    seed: Option<u64>,
+    started: Option<String>,
+    trial: Option<Box<Trial>>,
+    block: Option<Box<JournalBlock>>,
+}
+
+impl TryFrom<JournalMembers> for JournalLine {
+    type Error = &'static str;
+
+    fn try_from(line: JournalMembers) -> Result<JournalLine, &'static str> {
+        match line {
+            JournalMembers { trial: Some(trial), .. } => Ok(JournalLine::Trial { trial }),
+            JournalMembers { block: Some(block), .. } => Ok(JournalLine::Block { block }),
+            JournalMembers { journal: Some(journal), seed: Some(seed), started, .. } => {
+                let started = started.ok_or("the head has no time at which the race started")?;
+                Ok(JournalLine::Head(JournalHead { journal, seed, started }))
+            }
+            _ => Err("it is neither a head nor a trial nor a block"),
+        }
+    }
 }
 
 /// Head of a journal, which identifies its race.
@@ -167,7 +194,7 @@ impl Journal {
 }
 
 fn write_line(into: &mut Vec<u8>, line: &JournalLine) -> io::Result<()> {
-    serde_json::to_writer(&mut *into, line)?;
+    into.extend(layout::line(line)?);
     into.push(b'\n');
     Ok(())
 }
@@ -246,7 +273,7 @@ fn take_lines(text: &[u8], outcome: &mut Outcome, name: &str) -> Option<String> 
     // A line without an end was being written when the race was killed.
     while let Some((at, Some(line))) = lines.next().map(|(at, line)| (at, line.strip_suffix(b"\n")))
     {
-        let parsed = serde_json::from_slice(line).map_err(|error| error.to_string());
+        let parsed = layout::read(line).map_err(|error| error.to_string());
         match parsed.and_then(|line| reader.take(line)) {
             Ok(true) => {}
             Ok(false) => return None,

@@ -5,7 +5,7 @@
 //! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
 //! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of time, account of a path, origin of an import |
 //! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
-//! | [`save`], [`layout`], [`packed`] | writing and reading; layout of the text; files that may be compressed |
+//! | [`save`], [`layout`], [`packed`] | writing and reading; JSON and its layout; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
 //! | [`lock`] | one race per file |
 //! | [`command`] | the command line that repeats a race |
@@ -21,9 +21,11 @@ pub mod imported;
 pub(crate) mod journal;
 mod json_path;
 pub mod knee;
-pub mod layout;
 pub mod lock;
 pub mod outcome;
 pub mod packed;
 pub mod path_way;
 pub mod save;
+mod trial_members;
+
+pub use deadheat_base::json as layout;

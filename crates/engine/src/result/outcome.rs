@@ -374,7 +374,7 @@ impl Entrant {
 }
 
 /// Trial of the race.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trial {
     /// Block of the trial, from 0.
     pub block: u64,
@@ -383,7 +383,7 @@ pub struct Trial {
     /// Id of the contender; the control carries the id of the contender it copies.
     pub contender: usize,
     /// True if it is the hidden copy.
-    #[serde(default, skip_serializing_if = "is_unset")]
+    #[serde(skip_serializing_if = "is_unset")]
     pub control: bool,
     /// Figures of the trial.
     #[serde(flatten)]

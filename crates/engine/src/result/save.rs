@@ -14,7 +14,6 @@ use super::journal::JournalRecovery;
 use super::outcome::{FORMAT, Factor, Outcome};
 use super::{date, journal, json_path, layout, packed};
 use crate::error::{Error, Result};
-use crate::trial::Record;
 
 /// Maximum size of a file to read, in bytes. A race of 10,000 blocks has about 100 MB.
 pub const LARGEST: u64 = 512 << 20;
@@ -163,8 +162,7 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
-    let outcome: Outcome =
-        serde_json::from_slice(text).map_err(|error| field_with_error(text, &error))?;
+    let outcome: Outcome = layout::read(text).map_err(|error| field_with_error(text, &error))?;
     check_references(&outcome)?;
     Ok(outcome)
 }
@@ -176,11 +174,13 @@ pub(crate) fn head<T: DeserializeOwned>(
     foreign: &str,
     whole: &str,
 ) -> Result<T, String> {
-    // serde also reads a struct from an array, but no saved file is an array.
-    if text.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<Value>(text).is_ok() {
-        return Err(foreign.to_owned());
-    }
-    serde_json::from_slice(text).map_err(|error| match error.classify() {
+    // No saved file is an array. One that is none of JSON, or ends in the middle, is refused as such.
+    let read = match text.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice(text)
+            .and_then(|_: Value| Err(serde::de::Error::custom("an array"))),
+        false => layout::read(text),
+    };
+    read.map_err(|error: serde_json::Error| match error.classify() {
         _ if text.is_empty() => "the file is empty".to_owned(),
         _ if is_at_end(&error, text) => {
             let bytes = text.len();
@@ -271,23 +271,7 @@ fn check_cells(outcome: &Outcome) -> Result<(), String> {
 /// Returns the field with the error, and the reason.
 fn field_with_error(text: &[u8], error: &serde_json::Error) -> String {
     let path = json_path::of(error, text);
-    // A trial's figures are flattened into it, and there serde loses the path.
-    let index = path.strip_prefix("trials[").and_then(|rest| rest.strip_suffix(']'));
-    if let Some((field, why)) = index.and_then(|at| figure_with_error(text, at.parse().ok()?)) {
-        let dot = if field.is_empty() { "" } else { "." };
-        return format!("{path}{dot}{field}: {why}");
-    }
     if path.is_empty() { error.to_string() } else { format!("{path}: {error}") }
-}
-
-/// Returns the field of a trial's figures with the error, and the reason without its position.
-fn figure_with_error(text: &[u8], trial: usize) -> Option<(String, String)> {
-    let race: Value = serde_json::from_slice(text).ok()?;
-    let trial = race.get("trials")?.get(trial)?.to_string();
-    let error = serde_json::from_slice::<Record>(trial.as_bytes()).err()?;
-    let why = error.to_string();
-    let why = why.split(" at line ").next().unwrap_or(&why).to_owned();
-    Some((json_path::of(&error, trial.as_bytes()), why))
 }
 
 /// Returns `.race.json.part` for `race.json`: in the same directory, because a rename cannot cross file systems.

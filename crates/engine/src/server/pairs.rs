@@ -212,7 +212,8 @@ impl LastOffer {
 }
 
 fn as_sent(of: &impl serde::Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(of).map_err(|e| Error::setup("write an offer", std::io::Error::other(e)))
+    deadheat_base::json::line(of)
+        .map_err(|e| Error::setup("write an offer", std::io::Error::other(e)))
 }
 
 #[cfg(test)]

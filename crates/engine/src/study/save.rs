@@ -11,7 +11,7 @@ use super::again::judge_again;
 use super::outcome::{FORMAT, StudyRun};
 use crate::error::{Error, Result};
 use crate::result::outcome::Outcome;
-use crate::result::{packed, save};
+use crate::result::{layout, packed, save};
 
 /// Name of the file.
 pub const FILE: &str = "study.json";
@@ -100,7 +100,7 @@ pub fn result_file(run: &StudyRun, place: &Path, race: &str) -> Option<PathBuf> 
 /// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<StudyRun, String> {
     check_head(text)?;
-    let run: StudyRun = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let run: StudyRun = layout::read(text).map_err(|error| error.to_string())?;
     check_references(&run)?;
     Ok(run)
 }

@@ -47,7 +47,7 @@ impl TestResults {
     /// # Errors
     /// Returns what is wrong with them, as a sentence.
     pub(super) fn parse(text: &[u8]) -> Result<TestResults, String> {
-        let written: WrittenResults = serde_json::from_slice(text)
+        let written: WrittenResults = deadheat_base::json::read(text)
             .map_err(|e| format!("its results are not those of iperf3 ({e})"))?;
         let whole = |what: &str, value: f64| match value {
             value if (0.0..=MOST).contains(&value) => Ok(value as u64),

@@ -61,7 +61,7 @@ pub(super) type Qdiscs = Vec<Value>;
 /// # Errors
 /// [`Error::Data`] where it is no list in JSON.
 pub(super) fn parse(shown: &str) -> Result<Qdiscs> {
-    serde_json::from_str(shown)
+    serde_json::from_slice(shown.as_bytes())
         .map_err(|e| Error::data("tc -s -j qdisc show", format!("is not what tc shows: {e}")))
 }
 

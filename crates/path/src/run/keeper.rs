@@ -9,9 +9,10 @@
 //! ```
 //! Each ends with the one to its left, so that `kill -9` at any place leaves nothing behind.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
@@ -63,9 +64,9 @@ pub(super) fn start(
     let user = user.map(|fd| fd.as_raw_fd());
     let (near, far) = (near.as_raw_fd(), far.as_raw_fd());
     (task.user, task.near, task.far) = (user, near, far);
-    let task = serde_json::to_string(&task).map_err(|e| failed(e.into()))?;
+    let task = deadheat_base::json::line(&task).map_err(|e| failed(e.into()))?;
     let mut keeper = Command::new(itself("the keeper of the commands")?);
-    keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, task);
+    keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, OsStr::from_bytes(&task));
     keeper.envs(variables.iter().map(|(name, value)| (name, value)));
     let inherited = move || {
         for fd in [user, Some(near), Some(far)].into_iter().flatten() {
@@ -85,10 +86,12 @@ pub(super) fn start(
 pub fn enter() -> Option<ExitCode> {
     let task = std::env::var(VARIABLE).ok()?;
     let command: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let code = serde_json::from_str(&task).map_err(io::Error::from).and_then(|task: Task| {
-        hold_until_exec(&task)?;
-        keep(&task, &command)
-    });
+    let code = deadheat_base::json::read(task.as_bytes()).map_err(io::Error::from).and_then(
+        |task: Task| {
+            hold_until_exec(&task)?;
+            keep(&task, &command)
+        },
+    );
     Some(ExitCode::from(code.unwrap_or_else(|e| {
         tell!("keep the commands together: {e}");
         1

@@ -55,8 +55,8 @@ impl BrowserTrial {
     /// # Errors
     /// A sentence with what cannot be.
     pub fn read(work: BrowserWork, text: &[u8], started_ms: u64) -> Result<BrowserTrial, String> {
-        let posted: PostedFigures =
-            serde_json::from_slice(text).map_err(|e| format!("the figures cannot be read: {e}"))?;
+        let posted: PostedFigures = deadheat_base::json::read(text)
+            .map_err(|e| format!("the figures cannot be read: {e}"))?;
         posted.check()?;
         let mut record = match (&posted.why_invalid, posted.record(work)) {
             (Some(why), _) => Record::without_figures(crate::foreign::short(why)),

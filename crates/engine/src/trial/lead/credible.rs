@@ -358,7 +358,7 @@ fn check_headers(conn: &ConnStats) -> Checked {
 }
 
 fn check_size(what: &str, of: &(impl Serialize + ?Sized)) -> Checked {
-    let value = serde_json::to_value(of).map_err(|e| format!("{what} of it: {e}"))?;
+    let value = deadheat_base::json::tree(of).map_err(|e| format!("{what} of it: {e}"))?;
     match largest(&value) {
         Some(number) if number > MOST => Err(format!("{what} is {number:.3e}")),
         _ => Ok(()),

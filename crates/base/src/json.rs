@@ -1,28 +1,90 @@
-//! Layout of a result as text: indented JSON, except that the numbers of one array share a line. Series over time
-//! consist of such arrays, and would otherwise need a line per number.
+//! JSON in two layouts: a line for other processes, and indented text for people. In the text the numbers of one array
+//! share a line: series over time consist of such arrays, and would otherwise need a line per number.
+//!
+//! Both layouts are states of one formatter, and all writers are one type, so that the program has the code of a saved
+//! type once, not for each layout and each writer.
+
+mod members;
 
 use std::io::{self, Write};
 
 use crate::foreign::is_obeyed;
-use serde::Serialize;
+pub use members::ReadValue;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 /// Writes `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
 /// Error of the writer, or of a value that JSON cannot hold.
-pub fn write<T: Serialize>(value: &T, writer: impl Write) -> serde_json::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(writer, Layout::default()))
+pub fn write<T: Serialize + ?Sized>(value: &T, writer: &mut dyn Write) -> serde_json::Result<()> {
+    write_as(Shape::Text, value, writer)
 }
 
 /// Returns `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn text<T: Serialize>(value: &T) -> serde_json::Result<String> {
+pub fn text<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     write(value, &mut bytes)?;
     String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+}
+
+/// Returns `value` as JSON without any space, and without a newline at its end.
+///
+/// # Errors
+/// As [`write()`].
+pub fn line<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write_as(Shape::Line, value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a value from its JSON; structs are objects there.
+///
+/// # Errors
+/// If it is not JSON, or has another form.
+pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
+    serde_json::from_slice::<ReadValue<T>>(text).map(|read| read.0)
+}
+
+/// Returns `value` as the tree that its JSON is read as.
+///
+/// # Errors
+/// As [`write()`].
+pub fn tree<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Value> {
+    serde_json::from_slice(&line(value)?)
+}
+
+fn write_as<T: Serialize + ?Sized>(
+    shape: Shape,
+    value: &T,
+    writer: &mut dyn Write,
+) -> serde_json::Result<()> {
+    let layout = Layout { shape, ..Layout::default() };
+    value.serialize(&mut Serializer::with_formatter(writer, layout))
+}
+
+/// Shape of the whole.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// Indented text.
+    #[default]
+    Text,
+    /// All in one line.
+    Line,
+}
+
+impl Shape {
+    /// Returns the separator for this shape.
+    fn either(self, in_text: &'static [u8], in_line: &'static [u8]) -> &'static [u8] {
+        match self {
+            Shape::Text => in_text,
+            Shape::Line => in_line,
+        }
+    }
 }
 
 /// State of a new array element. The separator before it depends on its type.
@@ -34,6 +96,7 @@ enum OpenElement {
 
 #[derive(Debug, Default)]
 struct Layout {
+    shape: Shape,
     depth: usize,
     begun: Option<OpenElement>,
     /// True if the last value shares its line with the previous one.
@@ -43,21 +106,28 @@ struct Layout {
 }
 
 impl Layout {
+    /// Begins a line, where there are several.
+    #[inline(never)]
     fn line<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
+        if self.shape == Shape::Line {
+            return Ok(());
+        }
         writer.write_all(b"\n")?;
         (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
     }
 
     /// Writes the separator before a number, null or truth value.
+    #[inline(never)]
     fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = true;
         match self.begun.take() {
-            Some(OpenElement::Further) => writer.write_all(b", "),
+            Some(OpenElement::Further) => writer.write_all(self.shape.either(b", ", b",")),
             Some(OpenElement::First) | None => Ok(()),
         }
     }
 
     /// Writes the separator before any other value.
+    #[inline(never)]
     fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.inline = false;
         match self.begun.take() {
@@ -67,6 +137,7 @@ impl Layout {
         }
     }
 
+    #[inline(never)]
     fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.other(writer)?;
         self.depth += 1;
@@ -74,6 +145,7 @@ impl Layout {
         writer.write_all(bracket)
     }
 
+    #[inline(never)]
     fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.depth = self.depth.saturating_sub(1);
         if self.filled && !self.inline {
@@ -98,12 +170,17 @@ macro_rules! scalars {
 }
 
 impl Formatter for Layout {
-    /// Escapes control characters above U+001F, which a terminal would execute; JSON itself escapes none of them.
+    /// Escapes control characters above U+001F, which a terminal would execute; JSON itself escapes none of them. No
+    /// terminal shows a line for another process.
+    #[inline(never)]
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
+        if self.shape == Shape::Line {
+            return writer.write_all(fragment.as_bytes());
+        }
         for part in fragment.split_inclusive(is_obeyed) {
             let (text, obeyed) = match part.char_indices().next_back() {
                 Some((at, c)) if is_obeyed(c) => (&part[..at], Some(c)),
@@ -165,6 +242,7 @@ impl Formatter for Layout {
         self.close(writer, b"}")
     }
 
+    #[inline(never)]
     fn begin_object_key<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,
@@ -176,8 +254,9 @@ impl Formatter for Layout {
         self.line(writer)
     }
 
+    #[inline(never)]
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(b": ")
+        writer.write_all(self.shape.either(b": ", b":"))
     }
 
     fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
@@ -188,7 +267,7 @@ impl Formatter for Layout {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -226,6 +305,8 @@ mod tests {
         let mixed = json!([null, {"k": [1, {"l": []}, 2]}, 3, "s", [[], [[4, "t"]]], false]);
         for value in [mixed, json!(5), json!("x"), json!(null), json!([{}])] {
             assert_eq!(serde_json::from_str::<Value>(&text(&value).unwrap()).unwrap(), value);
+            assert_eq!(line(&value).unwrap(), value.to_string().into_bytes());
+            assert_eq!(tree(&value).unwrap(), value);
         }
     }
 
