@@ -1,7 +1,11 @@
-//! Lists the files of `studies/` and those of `apps/` for `src/program.rs`, so that adding one is adding a file.
+//! Packs the files of `studies/` and those of `apps/`, and lists them for `src/program.rs`, so that adding one is adding a
+//! file.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+use flate2::{Compression, GzBuilder};
 
 /// Folders whose files are put into the program.
 const FOLDERS: &[&str] = &["studies", "apps"];
@@ -16,14 +20,24 @@ fn main() -> io::Result<()> {
     for folder in FOLDERS {
         let mut files = files(&root.join(folder))?;
         files.sort();
-        let entry = |file: &PathBuf| {
+        fs::create_dir_all(out.join(folder))?;
+        let mut entries = String::new();
+        for file in &files {
             let name = file.file_stem().unwrap_or_default().to_string_lossy();
-            format!("    &({:?}, include_str!({:?})),\n", name, file.display().to_string())
-        };
-        let entries: String = files.iter().map(entry).collect();
+            let packed = out.join(folder).join(format!("{name}.gz"));
+            pack(file, &packed)?;
+            entries += &format!("    BundledFile::new({name:?}, include_bytes!({packed:?})),\n");
+        }
         fs::write(out.join(format!("{folder}.rs")), format!("&[\n{entries}]\n"))?;
     }
     Ok(())
+}
+
+/// Packs a file, without a name or a time of it.
+fn pack(file: &Path, into: &Path) -> io::Result<()> {
+    let mut packed = GzBuilder::new().write(Vec::new(), Compression::best());
+    packed.write_all(&fs::read(file)?)?;
+    fs::write(into, packed.finish()?)
 }
 
 /// The files themselves; folders, such as that of runs, are none.

@@ -13,8 +13,8 @@ use crate::transport::responder::Responder;
 use crate::workload::Workload;
 use crate::{cli, trial};
 
-const STUDIES: &[&BundledFile] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
-const APPS: &[&BundledFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
+static STUDIES: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
+static APPS: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 
 /// A program that races transports: deadheat itself, or a program of another author with more implementations.
 ///
@@ -40,8 +40,8 @@ impl Program {
                 .concat(),
             optional: deadheat_transports::OPTIONAL.to_vec(),
             workloads: deadheat_workloads::ALL.to_vec(),
-            studies: STUDIES.to_vec(),
-            apps: APPS.to_vec(),
+            studies: STUDIES.iter().collect(),
+            apps: APPS.iter().collect(),
         };
         Program { registry, reports: Vec::new() }
     }

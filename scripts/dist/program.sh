@@ -54,8 +54,9 @@ for path in "$cargo_home/registry/src=/crates" "$sysroot=/rust" "$root=/deadheat
   flags+=("--remap-path-prefix=$path")
 done
 # Zig has the files with which a program for musl starts, and links it at fixed addresses, so code need not find out where it lies. Crates
-# share what they make of generic code, functions that turn out the same become one, and names, where they are kept, have types.
-flags+=(-Crelocation-model=static -Clink-self-contained=no -Zshare-generics=yes -Csymbol-mangling-version=v0 -Cpasses=mergefunc -Cpasses=name-anon-globals)
+# share what they make of generic code, functions that turn out the same become one, and names, where they are kept, have types. Tables by
+# which panics unwind are those of calls: nothing looks at the stack between two of them.
+flags+=(-Crelocation-model=static -Clink-self-contained=no -Zshare-generics=yes -Zuse-sync-unwind=yes -Csymbol-mangling-version=v0 -Cpasses=mergefunc -Cpasses=name-anon-globals)
 CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; echo "${flags[*]}")"
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$cargo_home/registry/src=/crates -ffile-prefix-map=$root=/deadheat"

@@ -10,6 +10,7 @@ pub(crate) const FOLDERS: &[&str] = &[
     "crates/base/",
     "crates/contract/",
     "crates/datapath/",
+    "crates/driver/",
     "crates/engine/",
     "crates/everything/",
     "crates/path/",

@@ -184,7 +184,7 @@ impl NamedStudy {
     /// Files that the study names are not opened.
     fn text(typed: &str) -> Result<String> {
         let Some(path) = file(typed) else {
-            return bundled::text(meant(typed)?).map(str::to_owned);
+            return bundled::text(meant(typed)?);
         };
         let text = written::text(path, "study")?;
         written::parse::<Study>(&text, typed)?;

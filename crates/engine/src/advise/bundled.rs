@@ -11,14 +11,15 @@ pub static FILES: HandedIn<BundledFile> = HandedIn::new();
 
 /// Returns the names of the bundled applications, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FILES.iter().map(|(name, _)| *name)
+    FILES.iter().map(|file| file.name)
 }
 
 /// Returns the file of the application with this name.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for an unknown name, with the nearest name and the list of all.
-pub fn text(name: &str) -> Result<&'static str> {
+/// [`crate::error::Error::Usage`] for an unknown name, with the nearest name and the list of all; of a
+/// file that cannot be unpacked.
+pub fn text(name: &str) -> Result<String> {
     written::bundled(&FILES, "application", name)
 }
 
@@ -27,5 +28,5 @@ pub fn text(name: &str) -> Result<&'static str> {
 /// # Errors
 /// As [`text`]; an error in the file.
 pub fn app(name: &str) -> Result<App> {
-    app::parse(text(name)?, &format!("apps/{name}.toml"))
+    app::parse(&text(name)?, &format!("apps/{name}.toml"))
 }

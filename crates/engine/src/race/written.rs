@@ -1,8 +1,10 @@
 //! Files that people write by hand, in TOML: an error has its line and an explanation, with the nearest valid key.
 
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use flate2::bufread::GzDecoder;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result, nearest, unknown};
@@ -22,19 +24,40 @@ pub fn text(file: &Path, what: &str) -> Result<String> {
     })
 }
 
-/// Name and text of a file in the program.
-pub type BundledFile = (&'static str, &'static str);
+/// File in the program.
+pub struct BundledFile {
+    /// Its name, without an ending.
+    pub name: &'static str,
+    /// Its text, packed by gzip: texts are a third of that then.
+    packed: &'static [u8],
+}
+
+impl BundledFile {
+    /// Creates a file with this name, of a text that gzip packed.
+    pub const fn new(name: &'static str, packed: &'static [u8]) -> BundledFile {
+        BundledFile { name, packed }
+    }
+
+    fn text(&self) -> Result<String> {
+        let mut text = String::new();
+        let read = GzDecoder::new(self.packed).read_to_string(&mut text);
+        read.map(|_| text)
+            .map_err(|e| Error::data(format!("{} in this program", self.name), e.to_string()))
+    }
+}
 
 /// Returns the text with this name among the program's own `files`; `what` names their kind.
 ///
 /// # Errors
-/// [`Error::Usage`] for an unknown name, with the nearest name and the list of all.
-pub fn bundled(files: &[&'static BundledFile], what: &str, name: &str) -> Result<&'static str> {
-    let found = files.iter().find(|(known, _)| *known == name);
-    found.map(|(_, text)| *text).ok_or_else(|| {
-        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-        unknown(what, name, &names)
-    })
+/// [`Error::Usage`] for an unknown name, with the nearest name and the list of all; [`Error::Data`] if it cannot be unpacked.
+pub fn bundled(files: &[&'static BundledFile], what: &str, name: &str) -> Result<String> {
+    match files.iter().find(|file| file.name == name) {
+        Some(file) => file.text(),
+        None => {
+            let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+            Err(unknown(what, name, &names))
+        }
+    }
 }
 
 /// Parses `text`; `name` is its file, for error messages.

@@ -1,7 +1,7 @@
 //! Figures in the output of a command: a member of a JSON document by its pointer, a named group of a regular expression, or
 //! the time that the command took.
 
-use regex::Regex;
+use regex_lite::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -140,20 +140,33 @@ impl FigureSource {
 /// Compiles an expression.
 ///
 /// # Errors
-/// [`Error::Usage`] with the position of the mistake.
+/// [`Error::Usage`] with the mistake.
 fn compiled(typed: &str) -> Result<Regex> {
-    let built =
-        regex::RegexBuilder::new(typed).multi_line(true).size_limit(LARGEST_EXPRESSION).build();
+    built(typed, RegexBuilder::new(typed).multi_line(true))
+}
+
+fn built(typed: &str, builder: &mut RegexBuilder) -> Result<Regex> {
+    let built = builder.size_limit(LARGEST_EXPRESSION).build();
     built.map_err(|error| Error::usage(format!("`{typed}` is no regular expression: {error}")))
 }
 
-/// Compiles an expression for lines as programs print them, of any bytes.
-///
-/// # Errors
-/// [`Error::Usage`] with the position of the mistake.
-pub fn line_sign(typed: &str) -> Result<regex::bytes::Regex> {
-    let built = regex::bytes::RegexBuilder::new(typed).size_limit(LARGEST_EXPRESSION).build();
-    built.map_err(|error| Error::usage(format!("`{typed}` is no regular expression: {error}")))
+/// Expression for a line that a program prints.
+#[derive(Debug, Clone)]
+pub struct LineSign(Regex);
+
+impl LineSign {
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the mistake.
+    pub fn new(typed: &str) -> Result<LineSign> {
+        built(typed, &mut RegexBuilder::new(typed)).map(LineSign)
+    }
+
+    /// Returns true if it matches a line, which may have any bytes.
+    pub fn is_match(&self, line: &[u8]) -> bool {
+        self.0.is_match(&String::from_utf8_lossy(line))
+    }
 }
 
 fn at_pointer(pointer: &str, text: &[u8]) -> Result<f64> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::figure::{FigureSource, FigureText, line_sign, own_file};
+use super::figure::{FigureSource, FigureText, LineSign, own_file};
 use super::template::{CommandTemplate, PLACES};
 use super::{CommandPair, CopyRule, PairFigure, ReadySign, StopSignal};
 use crate::contract::Direction;
@@ -259,7 +259,7 @@ impl PairCheck<'_> {
             if self.key("ready").is_some() {
                 return Err(self.at("ready-line", "give either ready or ready-line"));
             }
-            line_sign(&line.text).map_err(|e| self.wrap("ready-line", e))?;
+            LineSign::new(&line.text).map_err(|e| self.wrap("ready-line", e))?;
             return Ok(ReadySign::Line(line.text.clone()));
         }
         let signs = [None, Some(Port::Tcp), Some(Port::Udp)].map(ReadySign::Port);

@@ -31,7 +31,7 @@ mod file;
 mod template;
 mod terms;
 
-pub use figure::{FigureSource, FigureText, line_sign};
+pub use figure::{FigureSource, FigureText, LineSign};
 use file::{FIGURE_KEYS, PairCheck, Said, WrittenPair};
 pub use template::{CommandTemplate, CommandValues};
 pub use terms::PairTerms;

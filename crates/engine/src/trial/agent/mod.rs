@@ -2,18 +2,17 @@
 //! meanwhile, and reports to the lead over control.
 
 pub mod confine;
-pub mod driver;
 pub(super) mod effective;
 mod hole;
-pub mod intervals;
 pub mod means;
 mod meters;
 mod parting;
 pub(super) mod run;
-pub mod samples;
 pub(super) mod session;
 mod shifted;
 mod stand_in;
 pub mod store;
 mod stuck;
 mod upkeep;
+
+pub use deadheat_driver::{driver, intervals, samples};

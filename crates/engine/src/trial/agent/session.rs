@@ -373,13 +373,12 @@ fn run_flow(
 
 /// Runs a flow. Its half, and the samples file with it, is closed before its end is reported.
 fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Result<FlowEnd> {
-    let clock = Monotonic;
     let before = AllocationReading::now();
-    flow.run(&clock, signal, events)?;
+    flow.run_here(signal, events)?;
     let allocations = before.map(AllocationReading::since);
     Ok(FlowEnd {
         stats: flow.stats(),
-        report: flow.half.report(clock.now()),
+        report: flow.half.report(Monotonic.now()),
         series: flow.sampler.series(),
         effective: effective::of(&*flow.conn),
         wait_calls: flow.wait_calls,

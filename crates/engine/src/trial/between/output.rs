@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadheat_base::process::spawn;
-use regex::bytes::Regex;
 
 use crate::error::{Error, Result};
+use crate::transport::commands::LineSign;
 
 /// Bytes of each stream that are stored.
 pub(super) const STORED: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl CommandOutput {
     ///
     /// # Errors
     /// [`Error::Setup`] without pipes or threads.
-    pub(super) fn new(sign: Option<&Regex>) -> Result<(CommandOutput, [PipeWriter; 2])> {
+    pub(super) fn new(sign: Option<&LineSign>) -> Result<(CommandOutput, [PipeWriter; 2])> {
         let pipe = || io::pipe().map_err(|e| Error::setup("make a pipe", e));
         let ((out, out_end), (err, err_end)) = (pipe()?, pipe()?);
         let streams: [Arc<Mutex<PrintedStream>>; 2] = Default::default();
@@ -117,7 +117,7 @@ struct StreamReader {
     stream: Arc<Mutex<PrintedStream>>,
     ended: Sender<()>,
     found: Sender<()>,
-    sign: Option<Regex>,
+    sign: Option<LineSign>,
     line: Vec<u8>,
 }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_line_is_found_once_it_is_whole_wherever_reads_cut_it() {
-        let sign = Regex::new("^ready on [0-9]+$").unwrap();
+        let sign = LineSign::new("^ready on [0-9]+$").unwrap();
         let (output, [mut out, mut err]) = CommandOutput::new(Some(&sign)).unwrap();
         out.write_all(b"rea").unwrap();
         err.write_all(b"not ready on 5\n").unwrap();

@@ -207,8 +207,8 @@ fn obstacle(path: &Path) -> Option<ProgramCopy> {
         return Some(ProgramCopy::Script);
     }
     // In the list of a program's folders with libraries (ld.so(8)).
-    let beside = regex::bytes::Regex::new(r"\$(ORIGIN|\{ORIGIN\})");
-    beside.is_ok_and(|beside| beside.is_match(&content)).then_some(ProgramCopy::Beside)
+    let has = |name: &[u8]| content.windows(name.len()).any(|piece| piece == name);
+    (has(b"$ORIGIN") || has(b"${ORIGIN}")).then_some(ProgramCopy::Beside)
 }
 
 /// Returns true if a file has capabilities (capabilities(7)).

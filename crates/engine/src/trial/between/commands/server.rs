@@ -15,7 +15,7 @@ use crate::host::process_tree::TreeTimes;
 use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::Address;
-use crate::transport::commands::{ReadySign, StopSignal, line_sign};
+use crate::transport::commands::{LineSign, ReadySign, StopSignal};
 use crate::transport::external::Port;
 use crate::trial::between::launched::{
     CommandEnd, LaunchedCommand, StartingCpu, free_address, is_there,
@@ -104,7 +104,7 @@ impl<'a> RunningServer<'a> {
         let at = free_port(plan)?;
         let folder = OwnFolder::fresh()?;
         let sign = match &plan.ready {
-            ReadySign::Line(regex) => Some(line_sign(regex)?),
+            ReadySign::Line(regex) => Some(LineSign::new(regex)?),
             ReadySign::Port(_) => None,
         };
         let (output, ends) = CommandOutput::new(sign.as_ref())?;

@@ -20,7 +20,7 @@ const LOOK_AGAIN: [Nanos; 2] = [Nanos::from_micros(50), Nanos::from_millis(1)];
 impl Turns {
     /// Returns true if a flow may end after its endpoint is done: no data that it sent still depends on it, or it has
     /// waited for long enough.
-    pub(in crate::trial) fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
+    pub fn may_part<C: Conn + ?Sized>(&mut self, conn: &C) -> bool {
         let acknowledged = || conn.info().view.and_then(|view| view.bytes_acked);
         let Some(since) = self.done_since else {
             (self.done_since, self.acknowledged) = (Some(self.now), acknowledged());

@@ -12,7 +12,11 @@ use crate::workload::{BulkPart, FlowEvent};
 use super::{Flow, failed};
 
 impl<C: Conn + ?Sized> Flow<C> {
-    pub(in crate::trial) fn pump(&mut self) -> Result<Progress> {
+    /// Sends bulk data as far as there is space.
+    ///
+    /// # Errors
+    /// Fails if the workload has no bulk data to send, or if the connection fails.
+    pub fn pump(&mut self) -> Result<Progress> {
         let BulkPart::Sends(source) = self.half.bulk() else { return Err(no_bulk()) };
         self.conn.pump(source).map_err(|e| failed("send", e))
     }
@@ -37,11 +41,11 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.drain(patience, clock)
     }
 
-    pub(in crate::trial) fn drain(
-        &mut self,
-        patience: Patience,
-        clock: &impl Clock,
-    ) -> Result<Progress> {
+    /// Receives the bulk data that has arrived.
+    ///
+    /// # Errors
+    /// Fails if the workload receives no bulk data, or if the connection fails.
+    pub fn drain(&mut self, patience: Patience, clock: &impl Clock) -> Result<Progress> {
         let BulkPart::Receives(sink) = self.half.bulk() else { return Err(no_bulk()) };
         let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
         match progress {

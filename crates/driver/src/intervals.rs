@@ -298,7 +298,7 @@ mod tests {
             }
             let series = vec![sampler.series(); flows];
             let bytes = serde_json::to_vec(&series).unwrap().len();
-            assert!(bytes < crate::trial::control::LARGEST as usize / 2, "{flows}: {bytes}");
+            assert!(bytes < deadheat_base::frame::LARGEST as usize / 2, "{flows}: {bytes}");
             let points: usize = series.iter().map(|series| series.at_ns.len()).sum();
             assert!(points <= MOST_TOGETHER.max(4 * flows), "{flows}: {points}");
         }

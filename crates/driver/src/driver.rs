@@ -7,14 +7,14 @@ use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use crate::datapath::policer::{self, Overrun};
 use crate::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
 use crate::error::{Error, Result};
+use crate::intervals::Sampler;
 use crate::measurements::series::Point;
 use crate::measurements::{ConnStats, Tally};
-use crate::time::{Clock, Nanos};
+use crate::notes::probed::Probe;
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Conn, ConnInfo, Progress, Readiness};
-use crate::trial::explain::probed::Probe;
 use crate::workload::{Endpoint, FlowEvent};
 
-use super::intervals::Sampler;
 pub use further::Further;
 pub use signal::Signal;
 use waiting::TurnUse;
@@ -82,10 +82,11 @@ const FAR_OFF: Nanos = Nanos::from_micros(200);
 const CLEAR: Nanos = Nanos::from_micros(100);
 
 /// State of a flow's loop between one turn and the next.
-pub(in crate::trial) struct Turns {
+pub struct Turns {
     /// Buffer of the next message to send.
-    pub(in crate::trial) out: Vec<u8>,
-    pub(in crate::trial) now: Nanos,
+    pub out: Vec<u8>,
+    /// Time of the turn.
+    pub now: Nanos,
     stale: bool,
     announced: bool,
     /// Time at which the endpoint was done, or at which the peer last acknowledged more after that.
@@ -97,13 +98,23 @@ pub(in crate::trial) struct Turns {
 impl Turns {
     /// Notes that `action` was performed, and reads the clock again unless it was a send.
     #[inline(always)]
-    pub(in crate::trial) fn after(&mut self, action: Action, clock: &impl Clock) {
+    pub fn after(&mut self, action: Action, clock: &impl Clock) {
         // After a send the next action is mostly a wait, for which the time before the send is good enough; a further
         // message reads the clock again.
         self.stale = matches!(action, Action::Send { .. });
         if !self.stale {
             self.now = clock.now();
         }
+    }
+}
+
+impl Flow {
+    /// Runs the flow to its end by the clock of this host. The code of the loop is in this crate then, not in the caller's.
+    ///
+    /// # Errors
+    /// As [`Flow::run`].
+    pub fn run_here(&mut self, signal: &Signal, watch: &mut dyn Watch) -> Result<()> {
+        self.run(&Monotonic, signal, watch)
     }
 }
 
@@ -151,7 +162,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 
     /// Begins the flow now.
-    pub(in crate::trial) fn begin(&mut self, now: Nanos) -> Turns {
+    pub fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
         Turns {
             out: vec![0; self.largest_message],
@@ -164,7 +175,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 
     /// Ends the flow now.
-    pub(in crate::trial) fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
+    pub fn end(&mut self, now: Nanos, watch: &mut dyn Watch) {
         let last = self.look(now);
         self.sampler.finish(last);
         watch.sampled(&last);
@@ -228,8 +239,11 @@ impl<C: Conn + ?Sized> Flow<C> {
 
     /// Handles control signals, polls the endpoint, and samples the flow if that is due. Returns the next action, for
     /// the time in `turns`, or `None` once the flow was stopped.
+    ///
+    /// # Errors
+    /// Fails if the endpoint or the connection fails.
     #[inline(always)]
-    pub(in crate::trial) fn turn(
+    pub fn turn(
         &mut self,
         turns: &mut Turns,
         clock: &impl Clock,
@@ -420,12 +434,12 @@ impl<C: Conn + ?Sized> Flow<C> {
         self.receive_once(patience, clock).map(|_| ())
     }
 
+    /// Receives arrived data, and passes it to the endpoint.
+    ///
+    /// # Errors
+    /// Fails if the connection fails.
     #[inline]
-    pub(in crate::trial) fn receive_once(
-        &mut self,
-        patience: Patience,
-        clock: &impl Clock,
-    ) -> Result<Progress> {
+    pub fn receive_once(&mut self, patience: Patience, clock: &impl Clock) -> Result<Progress> {
         let mut inbox = StampedInbox { half: &mut *self.half, clock };
         let progress = match self.conn.receive(patience, &mut inbox) {
             // The dialling end closes a connection at will; the next one arrives then.
@@ -454,7 +468,7 @@ impl<C: Clock> Inbox for StampedInbox<'_, C> {
 }
 
 /// Returns the error for a limit that was passed. It concerns this contender only; the race can go on with the others.
-pub(in crate::trial) fn limited(overrun: Overrun) -> Error {
+pub fn limited(overrun: Overrun) -> Error {
     match overrun {
         Overrun::Blast(_) => Error::limited(format!("it is stopped: {overrun}")),
         Overrun::Rate(_) | Overrun::Sum(_) => Error::limited(format!(
@@ -463,7 +477,8 @@ pub(in crate::trial) fn limited(overrun: Overrun) -> Error {
     }
 }
 
-pub(in crate::trial) fn failed(op: &str, source: io::Error) -> Error {
+/// Returns the error of the operation `op` on the connection under test.
+pub fn failed(op: &str, source: io::Error) -> Error {
     Error::setup(format!("{op} over the connection under test"), source)
 }
 

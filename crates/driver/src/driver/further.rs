@@ -55,20 +55,20 @@ impl<C: Conn + ?Sized> Flow<C> {
     }
 
     /// Replaces the connection by the next, which may still be in its handshake.
-    pub(in crate::trial) fn leave_for(&mut self, next: Box<C>) {
+    pub fn leave_for(&mut self, next: Box<C>) {
         self.past = Some(self.stats());
         self.conn = next;
         self.is_closed = false;
     }
 
     /// Informs the endpoint that the next connection is open.
-    pub(in crate::trial) fn goes_on(&mut self, clock: &impl Clock) {
+    pub fn goes_on(&mut self, clock: &impl Clock) {
         let set_up = Nanos(self.conn.info().stats.connect_ns);
         self.half.on_event(clock.now(), FlowEvent::Opened { set_up });
     }
 
     /// Returns the counters of all its connections.
-    pub(in crate::trial) fn stats(&self) -> ConnStats {
+    pub fn stats(&self) -> ConnStats {
         self.info().stats
     }
 
