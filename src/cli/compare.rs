@@ -65,7 +65,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Verdict> {
     for line in judged(&judgement, &old.name) {
         tell!("gate: {line}");
     }
-    let is_trusted = after.iter().all(|race| race.trusted());
+    let is_trusted = after.iter().all(|race| race.trusted()) && !judgement.is_doubtful();
     Ok(match (is_trusted, judgement.is_worse()) {
         (false, _) => Verdict::Doubtful,
         (true, true) => Verdict::Worse,

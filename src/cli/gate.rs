@@ -193,7 +193,7 @@ impl GateJudgement<'_> {
     /// Returns true if the gate could not judge although the race may be trusted, such as for a baseline without figures.
     pub(super) fn is_doubtful(&self) -> bool {
         match self {
-            GateJudgement::Runs { .. } => false,
+            GateJudgement::Runs { judgement, .. } => judgement.is_doubtful(),
             GateJudgement::First(judgement) => judgement.is_doubtful(),
         }
     }

@@ -17,3 +17,4 @@ mod import;
 mod plots;
 mod reports;
 mod schema;
+mod silent;

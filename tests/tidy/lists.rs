@@ -85,6 +85,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         parent: "lib.rs",
         through: &[],
         helpers: &[
+            ("absence", "contenders without figures, with the reasons"),
             ("advise", "advice on an application"),
             ("against", "the second contender against the first, in sentences"),
             ("answer", "the verdicts in sentences"),

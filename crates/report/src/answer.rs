@@ -5,20 +5,16 @@
 
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
-use super::{factors, imported, libraries, resolution, sweeps, words};
+use super::{absence, factors, imported, libraries, resolution, sweeps, words};
 use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
-use deadheat_engine::analysis::claims;
-use deadheat_engine::result::dropped::DropReason;
-use deadheat_engine::result::outcome::{Entrant, Outcome, Status, UNTRUSTED_GATE, Verdict};
+use deadheat_engine::analysis::{claims, no_figures};
+use deadheat_engine::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
-
-/// Maximum number of reasons to drop out that are given in full.
-const MOST_REASONS: usize = 2;
 
 /// Returns the section at the top.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
@@ -34,7 +30,8 @@ pub(super) fn sentences(outcome: &Outcome) -> Vec<Line> {
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = doubts(outcome);
     lines.extend(unfinished(outcome));
-    let figures_alone = claims::is_for_figures(outcome).then(|| figures_alone(outcome));
+    let is_for_figures = claims::is_for_figures(outcome) && !no_figures::is_blank(outcome);
+    let figures_alone = is_for_figures.then(|| figures_alone(outcome));
     if factors::vary(outcome) {
         lines.extend(sweeps::lines(outcome));
     }
@@ -62,8 +59,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());
     lines.extend(basis.map(|basis| Line::new(basis, Tone::Open)));
     lines.extend(imported::notes(outcome).into_iter().map(|note| Line::new(note, Tone::Open)));
-    lines.extend(dropped(outcome));
-    lines.extend(not_applicable(outcome));
+    lines.extend(absence::lines(outcome));
     lines
 }
 
@@ -125,38 +121,6 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
         _ => "No verdict yet: too few blocks.".into(),
     };
     Line::new(text, Tone::Open)
-}
-
-/// Names the contenders that dropped out, with the reason of each; if there are many, only the first reason.
-fn dropped(outcome: &Outcome) -> Vec<Line> {
-    let mut reasons: Vec<(DropReason, Vec<&str>)> = Vec::new();
-    for contender in &outcome.contenders {
-        let Some(why) = contender.dropped() else { continue };
-        match reasons.iter_mut().find(|(other, _)| *other == why) {
-            Some((_, labels)) => labels.push(&contender.label),
-            None => reasons.push((why, vec![&contender.label])),
-        }
-    }
-    let others = reasons.split_off(reasons.len().min(MOST_REASONS));
-    let mut lines: Vec<String> = reasons
-        .iter()
-        .map(|(why, labels)| format!("{}.", why.sentence(&words::list(labels))))
-        .collect();
-    let labels: Vec<&str> = others.into_iter().flat_map(|(_, labels)| labels).collect();
-    if !labels.is_empty() {
-        let is = words::is_are(labels.len());
-        lines.push(format!("{} {is} out, too; --details has the reasons.", words::list(&labels)));
-    }
-    lines.into_iter().map(|text| Line::new(text, Tone::Bad)).collect()
-}
-
-/// Names the contenders that cannot carry the work at all, with the reasons.
-fn not_applicable(outcome: &Outcome) -> Vec<Line> {
-    let of = |contender: &Entrant| {
-        let why = contender.not_applicable.as_ref()?;
-        Some(Line::new(format!("{} is not applicable: {why}.", contender.label), Tone::Aside))
-    };
-    outcome.contenders.iter().filter_map(of).collect()
 }
 
 /// Returns the sentence on one verdict, as its race wrote it.

@@ -9,11 +9,15 @@ use crate::foreign::visible;
 use crate::measurements::Role;
 use deadheat_engine::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
 use deadheat_engine::analysis::conditions::is_other_question;
+use deadheat_engine::analysis::no_figures::{AbsentFigures, ComparedSide, SilentContender};
 use deadheat_engine::race::gate::Judgement;
 use deadheat_engine::result::layout;
 
 /// The formats of a comparison; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
+
+/// Maximum number of reasons for which a contender has no figures that are given in full.
+const MOST_REASONS: usize = 3;
 
 /// Kinds of change to report, the worst first, with the heading and the tone of each.
 const REPORTED: [(Change, &str, Tone); 4] = [
@@ -80,10 +84,15 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
             lines.push(Line::new(format!("{heading}{of_two}: {}.", rows.join("; ")), tone));
         }
     }
+    let gaps = gaps(comparison);
     if lines.len() == claimed {
-        let text = "Old and new races have no claim in common; nothing can be said.";
+        let text = match gaps.is_empty() {
+            true => "Old and new races have no claim in common; nothing can be said.",
+            false => "No contender has figures in both old and new races; nothing can be said.",
+        };
         lines.push(Line::new(text, Tone::Open));
     }
+    lines.extend(gaps.iter().map(|text| Line::new(words::capital(text) + ".", Tone::Open)));
     if is_of_two {
         let doubt = "How much two runs of the same thing differ is not known, and may be all of this; \
                      give more runs of the old one (deadheat compare OLD OLD OLD NEW).";
@@ -94,6 +103,67 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
                  Contenders of one race do not have this problem.";
     lines.push(Line::new(drift, Tone::Aside));
     lines
+}
+
+/// Returns a sentence on each contender that lacks claimed figures in any of the races, with the reason.
+fn gaps(comparison: &Comparison) -> Vec<String> {
+    let mut groups: Vec<Vec<&AbsentFigures>> = Vec::new();
+    for absent in &comparison.absent {
+        let is_alike = |group: &&mut Vec<&AbsentFigures>| {
+            let mut known = group.iter();
+            known.any(|one| (&one.contender, &one.metrics) == (&absent.contender, &absent.metrics))
+        };
+        match groups.iter_mut().find(is_alike) {
+            Some(group) => group.push(absent),
+            None => groups.push(vec![absent]),
+        }
+    }
+    groups.iter().filter_map(|group| gap(comparison, group)).collect()
+}
+
+/// Returns the sentence on figures that a contender lacks in some races.
+fn gap(comparison: &Comparison, absent: &[&AbsentFigures]) -> Option<String> {
+    let AbsentFigures { contender, metrics, .. } = *absent.first()?;
+    let has_row = comparison.rows.iter().any(|row| {
+        row.contender == *contender && metrics.iter().any(|metric| metric.name == row.metric.name)
+    });
+    let mut alike: Vec<Vec<&AbsentFigures>> = Vec::new();
+    for one in absent.iter().copied() {
+        match alike.iter_mut().find(|group| (group[0].side, &group[0].why) == (one.side, &one.why))
+        {
+            Some(group) => group.push(one),
+            None => alike.push(vec![one]),
+        }
+    }
+    let others = alike.split_off(alike.len().min(MOST_REASONS)).into_iter().flatten().count();
+    let mut reasons: Vec<String> = alike.iter().map(|group| reason(comparison, group)).collect();
+    if others > 0 {
+        reasons
+            .push(format!("and in {} for such reasons", words::count(others as u64, "other race")));
+    }
+    let labels: Vec<&str> = metrics.iter().map(|metric| metric.label.as_str()).collect();
+    let what = format!("{contender} {}", words::list(&labels));
+    let reasons = reasons.join("; ");
+    Some(match has_row {
+        true => format!("some runs have no figure of {what}: {reasons}"),
+        false => format!("not compared: {what}, since {reasons}"),
+    })
+}
+
+/// Returns the reason that some races of one side share, with the races.
+fn reason(comparison: &Comparison, alike: &[&AbsentFigures]) -> String {
+    let Some(first) = alike.first() else { return String::new() };
+    let (side, all) = match first.side {
+        ComparedSide::Old => ("old", comparison.old.len()),
+        ComparedSide::New => ("new", comparison.new.len()),
+    };
+    let place = match (alike.len(), all) {
+        (1, 1) => format!("in the {side} race"),
+        (1, _) => format!("in the {side} race of {}", first.started),
+        (some, all) if some == all => format!("in all {all} {side} races"),
+        (some, all) => format!("in {some} of {all} {side} races"),
+    };
+    format!("{place} {}", first.why)
 }
 
 fn say(row: &ComparisonRow, change: Change) -> String {
@@ -143,10 +213,15 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
             "worse than {baseline}: {what}{interval}, beyond the margin of {margin}"
         ));
     }
-    for label in &judgement.silent {
-        lines.push(format!("worse than {baseline}: {label} has no figures at all any more"));
+    for silent in &judgement.silent {
+        let SilentContender { contender, why } = silent;
+        lines.push(format!(
+            "worse than {baseline}: {contender} has no figures at all any more: {why}"
+        ));
     }
-    if !judgement.is_worse() {
+    if judgement.is_doubtful() {
+        lines.push(format!("no judgement: no contender has figures here and in {baseline}"));
+    } else if !judgement.is_worse() {
         lines.push(format!("nothing is worse than {baseline} beyond the margin"));
     }
     for (change, word) in [
@@ -162,6 +237,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
             lines.push(format!("{word}: {}", rows.join("; ")));
         }
     }
+    lines.extend(gaps(comparison));
     lines.extend(reach(comparison));
     lines.extend(promise(comparison));
     if !comparison.only_old.is_empty() {

@@ -14,6 +14,7 @@ use crate::figures;
 use crate::measurements::Metric;
 use crate::stats;
 use crate::time::Nanos;
+use deadheat_engine::analysis::exclusions::by_reason;
 use deadheat_engine::host::facts::HostFacts;
 use deadheat_engine::host::quiet::HostQuiet;
 use deadheat_engine::result::outcome::{
@@ -289,15 +290,7 @@ pub(super) fn warnings(outcome: &Outcome) -> Option<Section> {
 /// Returns the excluded trials, counted by reason and contender. Reasons that differ only in their numbers
 /// count as one.
 pub(super) fn excluded(outcome: &Outcome) -> Option<Section> {
-    let mut reasons: BTreeMap<String, Vec<(&Trial, &str)>> = BTreeMap::new();
-    for trial in outcome.trials.iter().filter(|trial| !trial.record.valid) {
-        let why = trial.record.why_invalid.as_deref().unwrap_or("no reason recorded");
-        let is_number = |c: char| c.is_ascii_digit() || c == '.';
-        let parts: Vec<&str> = why.split(is_number).filter(|part| !part.is_empty()).collect();
-        reasons.entry(parts.concat()).or_default().push((trial, why));
-    }
-    let mut reasons: Vec<Vec<(&Trial, &str)>> = reasons.into_values().collect();
-    reasons.sort_by_key(|trials| std::cmp::Reverse(trials.len()));
+    let reasons = by_reason(outcome.trials.iter());
     let facts = reasons.iter().map(|trials| {
         let first = trials.first().map_or("", |(_, why)| *why);
         let is_one = trials.iter().all(|(_, why)| *why == first);

@@ -6,7 +6,8 @@ use super::{Style, markdown, spark, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::figures;
 use deadheat_engine::analysis::history::{
-    ChangeDirection, DetectionDelay, History, LevelShift, MetricSeries, RaceGroup, SkippedFile,
+    ChangeDirection, DetectionDelay, History, HistoryRun, LevelShift, MetricSeries, RaceGroup,
+    SkippedFile,
 };
 use deadheat_engine::result::layout;
 use deadheat_engine::result::outcome::Warning;
@@ -16,6 +17,9 @@ pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
 
 /// Maximum number of races that a table shows; those before are in the sparklines, and in JSON.
 const MOST_ROWS: usize = 30;
+
+/// Maximum number of races of a kind of which it is said why they have no figures of some contenders.
+const MOST_SILENT: usize = 3;
 
 /// Maximum number of files that are named as left out.
 const MOST_LEFT_OUT: usize = 20;
@@ -70,6 +74,9 @@ fn summary(history: &History) -> Vec<Block> {
                  after a change are compared with deadheat compare OLD OLD OLD NEW.",
                 group.fewest
             ),
+            Some(_) if history.groups.iter().all(|group| group.series.is_empty()) => {
+                "No race has a figure, so nothing can be said of a change.".to_owned()
+            }
             Some(_) => "No change of level beyond the margin.".to_owned(),
         };
         lines.push(Line::new(text, Tone::Tie));
@@ -141,7 +148,27 @@ fn remarks(group: &RaceGroup) -> Vec<Line> {
     lines.extend(minor.map(|change| {
         Line::new(format!("Smaller than the margin: {}", say(group, change)), Tone::Aside)
     }));
+    lines.extend(silent(group));
     lines
+}
+
+/// Returns a sentence on each of the last races in which contenders ran without a valid trial, and one on the others.
+fn silent(group: &RaceGroup) -> Vec<Line> {
+    let runs: Vec<&HistoryRun> = group.races.iter().filter(|run| !run.silent.is_empty()).collect();
+    let (earlier, last) = runs.split_at(runs.len().saturating_sub(MOST_SILENT));
+    let more = (!earlier.is_empty()).then(|| {
+        let races = words::count(earlier.len() as u64, "earlier race");
+        format!("{races} lack figures of some contenders; --format json has the reasons.")
+    });
+    let sentence = |run: &&HistoryRun| {
+        let parts = run.silent.iter();
+        let parts: Vec<String> = parts
+            .map(|silent| format!("no figures of {}: {}", silent.contender, silent.why))
+            .collect();
+        format!("The race of {} has {}.", run.started, parts.join("; "))
+    };
+    let lines = more.into_iter().chain(last.iter().map(sentence));
+    lines.map(|text| Line::new(text, Tone::Open)).collect()
 }
 
 /// Returns a row for each series, with its course at a glance.

@@ -10,6 +10,7 @@
 //! | `content.rs` | content of a full report, in order: the one list of sections for people |
 //! | `opening/` | the first screen of a page, in plain words |
 //! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `absence.rs` | contenders without figures, with the reasons |
 //! | `libraries.rs` | on what the implementations of one protocol agree, and on what they do not |
 //! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
 //! | `results.rs` | the table of figures |
@@ -50,6 +51,7 @@ use error::{Result, unknown};
 #[cfg(test)]
 use deadheat_everything as _;
 
+mod absence;
 pub mod advise;
 pub mod against;
 mod answer;

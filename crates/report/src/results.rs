@@ -7,6 +7,7 @@ use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
 use super::{factors, spark};
 use crate::measurements::{Metric, Role, Unit};
+use deadheat_engine::analysis::no_figures;
 use deadheat_engine::analysis::spread::{self, valid_trials};
 use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Entrant, Outcome, Summary, Trial};
@@ -137,11 +138,8 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     let cell = |(id, summary): (&usize, &Option<&Summary>)| {
         let Some(summary) = summary else {
             let is_first = outcome.metrics.first() == Some(metric);
-            let why = match (entrant(outcome, *id).and_then(Entrant::out), is_first) {
-                (Some((word, _)), true) => word,
-                (Some(_), false) => "",
-                (None, _) => words::NOTHING,
-            };
+            let is_out = entrant(outcome, *id).is_some_and(|one| one.out().is_some());
+            let why = if is_out && !is_first { "" } else { absent(outcome, *id) };
             return Cell::text(why).tone(Tone::Aside);
         };
         figure(outcome, metric, summary, &scale)
@@ -149,6 +147,17 @@ fn figures(outcome: &Outcome, metric: &Metric, rows: &[usize]) -> Column {
     let cells = rows.iter().zip(&shown).map(cell).collect();
     let unit = scale.unit();
     Column::new(format!("{}, {unit}", metric.label), cells)
+}
+
+/// Returns the words in place of a figure that a contender lacks.
+pub(super) fn absent(outcome: &Outcome, id: usize) -> &'static str {
+    let Some(entrant) = entrant(outcome, id) else { return words::NOTHING };
+    let ran = outcome.trials.iter().any(|trial| trial.contender == id && !trial.control);
+    match entrant.out() {
+        Some((word, _)) => word,
+        None if ran && no_figures::why_silent(outcome, entrant).is_some() => "no valid trial",
+        None => words::NOTHING,
+    }
 }
 
 /// Formats a figure with its interval.

@@ -13,6 +13,7 @@ use crate::analysis::claims::alpha;
 use crate::analysis::conditions::warnings;
 use crate::analysis::independent::RankTest;
 use crate::analysis::kind::RaceKind;
+use crate::analysis::no_figures::{AbsentFigures, absent};
 use crate::analysis::time_differences::clock_slack;
 use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, Role};
@@ -45,6 +46,9 @@ pub struct Comparison {
     pub error: f64,
     /// Rows, one for each contender and metric that both old and new runs have.
     pub rows: Vec<ComparisonRow>,
+    /// Claimed figures that contenders of both sides lack in a race; such a contender has no row if no race of a side has
+    /// the figure.
+    pub absent: Vec<AbsentFigures>,
     /// Labels of contenders that only old runs have.
     pub only_old: Vec<String>,
     /// Labels of contenders that only new runs have.
@@ -208,6 +212,7 @@ pub fn compare(old: &[&Outcome], new: &[&Outcome], promise: Promise) -> Comparis
         },
         error: judge.alpha,
         rows,
+        absent: absent(old, new),
         only_old: missing(old, new),
         only_new: missing(new, old),
         warnings: warnings(old, new),

@@ -3,6 +3,8 @@
 //! A gate that checks only conditions excludes equally many trials of each contender. If it does not, the race is
 //! also judged on all trials, and is not trusted if that changes a verdict.
 
+use std::collections::BTreeMap;
+
 use crate::result::outcome::{Entrant, Outcome, Trial};
 use crate::stats::{Outcome as Ruled, fisher};
 
@@ -60,6 +62,21 @@ pub(crate) fn unequal_losses(outcome: &Outcome) -> Option<UnequalLosses> {
     };
     (p * tests <= LEVEL)
         .then(|| UnequalLosses { more: failed_trials(more), less: failed_trials(less) })
+}
+
+/// Groups trials that failed their gate by the reason, the most frequent first, each trial with its own words. Reasons that
+/// differ only in their numbers count as one.
+pub fn by_reason<'a>(trials: impl Iterator<Item = &'a Trial>) -> Vec<Vec<(&'a Trial, &'a str)>> {
+    let mut reasons: BTreeMap<String, Vec<(&Trial, &str)>> = BTreeMap::new();
+    for trial in trials.filter(|trial| !trial.record.valid) {
+        let why = trial.record.why_invalid.as_deref().unwrap_or("no reason recorded");
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let parts: Vec<&str> = why.split(is_number).filter(|part| !part.is_empty()).collect();
+        reasons.entry(parts.concat()).or_default().push((trial, why));
+    }
+    let mut reasons: Vec<Vec<(&Trial, &str)>> = reasons.into_values().collect();
+    reasons.sort_by_key(|trials| std::cmp::Reverse(trials.len()));
+    reasons
 }
 
 /// Returns true if a verdict would differ without exclusions.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::conditions;
 use super::kind::RaceKind;
+use super::no_figures::{SilentContender, silent};
 use crate::measurements::{Better, Metric, Role};
 use crate::path::PathKind;
 use crate::result::outcome::{Outcome, Ratio, Status, Warning};
@@ -28,13 +29,16 @@ pub struct HistoryEntry {
     /// File name for display.
     pub file: String,
     race: Outcome,
+    /// Contenders that ran without a valid trial.
+    silent: Vec<SilentContender>,
 }
 
 impl HistoryEntry {
     /// Creates an entry of a race without its trials: a history needs only its estimates.
     pub fn new(file: impl Into<String>, race: Outcome) -> HistoryEntry {
+        let silent = silent(&race);
         let race = Outcome { trials: Vec::new(), explain: None, ..race };
-        HistoryEntry { file: file.into(), race }
+        HistoryEntry { file: file.into(), race, silent }
     }
 }
 
@@ -102,6 +106,8 @@ pub struct HistoryRun {
     pub trusted: bool,
     /// True if the race ran to its end.
     pub finished: bool,
+    /// Contenders that ran without a valid trial, so that no series has a figure of theirs from this race.
+    pub silent: Vec<SilentContender>,
 }
 
 /// Series of one contender under one metric over time.
@@ -263,6 +269,7 @@ impl HistoryRun {
             started: race.started.clone(),
             trusted: race.trusted(),
             finished: !matches!(race.status, Status::Running | Status::Failed),
+            silent: entry.silent.clone(),
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, in words |
 //! | [`causes`] | causes of warnings, which decide the advice |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
+//! | [`no_figures`] | contenders without a valid trial, and the reason |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |
 //! | [`pauses`] | pauses between blocks that a person asked for |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
@@ -52,6 +53,7 @@ mod library_limits;
 mod loss_words;
 pub mod losses;
 mod nat;
+pub mod no_figures;
 pub mod notice;
 mod order;
 mod own_state;

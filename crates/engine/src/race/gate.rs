@@ -12,6 +12,7 @@ use super::request::Request;
 use crate::analysis::compare::{
     Change, Comparison, ComparisonRow, GATE_RUNS, check as check_races, compare, is_simulated,
 };
+use crate::analysis::no_figures::{SilentContender, why_silent};
 use crate::error::{Error, Result};
 use crate::measurements::{Metric, Role};
 use crate::result::outcome::{Entrant, Outcome, RecordedRequest};
@@ -22,8 +23,8 @@ use crate::stats::runs::{FEWEST_RUNS, Promise};
 pub struct Judgement {
     /// Comparison claim by claim; descriptive metrics are not judged.
     pub comparison: Comparison,
-    /// Labels of contenders that had figures in the baseline, and ran again without figures.
-    pub silent: Vec<String>,
+    /// Contenders that had figures in the baseline, and ran again without figures.
+    pub silent: Vec<SilentContender>,
 }
 
 impl Judgement {
@@ -34,20 +35,33 @@ impl Judgement {
         let promise = if is_one_look { Promise::Once } else { Promise::Runs(GATE_RUNS) };
         let mut comparison = compare(baseline, new, promise);
         comparison.rows.retain(|row| row.metric.role == Role::Claim);
-        let mut silent: Vec<String> = Vec::new();
-        for contender in new.iter().flat_map(|race| &race.contenders) {
-            let (label, own) = (&contender.label, contender.identity());
+        let mut silent: Vec<SilentContender> = Vec::new();
+        for (race, contender) in
+            new.iter().flat_map(|race| race.contenders.iter().map(move |one| (race, one)))
+        {
+            let own = contender.identity();
             let has = |races: &[&Outcome]| races.iter().any(|race| has_figures(race, own));
-            if has(baseline) && !has(new) && !silent.contains(label) {
-                silent.push(label.clone());
+            let is_known = silent.iter().any(|known| known.contender == contender.label);
+            if let (true, false, false, Some(why)) =
+                (has(baseline), has(new), is_known, why_silent(race, contender))
+            {
+                silent.push(SilentContender { contender: contender.label.clone(), why });
             }
         }
+        // Their sentences say why.
+        let is_silent = |label: &String| silent.iter().any(|silent| silent.contender == *label);
+        comparison.absent.retain(|absent| !is_silent(&absent.contender));
         Judgement { comparison, silent }
     }
 
     /// Returns true if a contender is worse: by more than the margin, or without figures although it had some.
     pub fn is_worse(&self) -> bool {
         self.comparison.is_worse() || !self.silent.is_empty()
+    }
+
+    /// Returns true if there is nothing to judge: no contender has claimed figures both in the baseline and now.
+    pub fn is_doubtful(&self) -> bool {
+        self.comparison.rows.is_empty() && self.silent.is_empty()
     }
 
     /// Returns the rows of claims that show this `change`.

@@ -6,11 +6,11 @@ use crate::content::{entrant, label};
 use crate::document::{Cell, Column, Table, Tone};
 use crate::measurements::{Metric, Role};
 use crate::results::{self, Bound};
-use crate::words::{self, Scale};
+use crate::words::Scale;
 use crate::{factors, spark};
 use deadheat_engine::analysis::spread::{self, FiveNumbers};
 use deadheat_engine::analysis::translated::translated;
-use deadheat_engine::result::outcome::{Entrant, Outcome, Summary};
+use deadheat_engine::result::outcome::{Outcome, Summary};
 
 /// Number of bars of a strip, on a terminal of 70 columns or more and on a narrower one.
 const BARS: (usize, usize) = (24, 14);
@@ -80,7 +80,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
             let rest = if matches!(strips, Strips::None) { cell.rest } else { String::new() };
             Cell { rest, ..cell }
         }
-        None => Cell::text(absent(of(id))).tone(Tone::Aside),
+        None => Cell::text(results::absent(outcome, *id)).tone(Tone::Aside),
     };
     let figures = rows.iter().zip(&shown).map(figure).collect();
     columns.push(Column::new(scale.unit(), figures));
@@ -99,10 +99,6 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
     columns.push(Column::new("", rows.iter().map(note).collect()));
     columns.retain(Column::has_content);
     Some(Table { columns, legend: String::new() })
-}
-
-fn absent(entrant: Option<&Entrant>) -> &'static str {
-    entrant.and_then(Entrant::out).map_or(words::NOTHING, |(word, _)| word)
 }
 
 /// Returns a strip of each contender's trials. All strips share one scale, which spans the contenders that take part in

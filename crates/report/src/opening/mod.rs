@@ -8,7 +8,7 @@ use super::answer::{self, Standing};
 use super::content::{blocks_done, label};
 use super::document::{Line, Tone};
 use super::{factors, sweeps, words};
-use deadheat_engine::analysis::claims;
+use deadheat_engine::analysis::{claims, no_figures};
 use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Status};
 
@@ -47,7 +47,11 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
         headlines = in_sentences(outcome);
     }
     headlines.truncate(MOST);
-    if !outcome.trusted() {
+    if no_figures::is_blank(outcome) {
+        let text =
+            "No contender has a valid trial, so there are no figures, and nothing to compare.";
+        headlines = vec![Line::new(text, Tone::Bad)];
+    } else if !outcome.trusted() {
         // Bad news must not look like good news.
         headlines.iter_mut().for_each(|line| line.tone = Tone::Open);
         let text = "This race cannot be trusted, so it decides nothing. What it measured:";
@@ -61,7 +65,8 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
 pub(super) fn headline(outcome: &Outcome) -> Line {
     let all = of_race(outcome).headlines;
     let is_doubted = !outcome.trusted();
-    let mut line = all.into_iter().nth(usize::from(is_doubted)).unwrap_or_default();
+    let first = usize::from(is_doubted && !no_figures::is_blank(outcome));
+    let mut line = all.into_iter().nth(first).unwrap_or_default();
     if is_doubted {
         line = Line::new(format!("Not to be trusted: {}", line.text), Tone::Bad);
     }
@@ -162,6 +167,34 @@ mod tests {
         assert!(opening.headlines[1..].iter().all(|line| line.tone == Tone::Open));
         assert_eq!(opening.trust[0].text, "Not trusted: 9 of 12 trials failed their gate.");
         assert!(headline(&outcome).text.starts_with("Not to be trusted: "));
+    }
+
+    #[test]
+    fn a_race_without_a_valid_trial_measured_nothing() {
+        let mut outcome = testing::outcome(2);
+        let mut record = deadheat_engine::trial::sim::fake::record(Default::default());
+        record.valid = false;
+        outcome.trials = vec![deadheat_engine::result::outcome::Trial {
+            block: 0,
+            order: 0,
+            contender: 1,
+            control: false,
+            record,
+        }];
+        let text =
+            "No contender has a valid trial, so there are no figures, and nothing to compare.";
+        for is_doubted in [false, true] {
+            if is_doubted {
+                outcome.warnings.push(Warning {
+                    code: deadheat_engine::result::outcome::UNTRUSTED_GATE.into(),
+                    message: "1 of 1 trials failed their gate".into(),
+                    advice: String::new(),
+                });
+            }
+            let headlines = of_race(&outcome).headlines;
+            assert_eq!((headlines.len(), headlines[0].text.as_str()), (1, text));
+            assert!(headline(&outcome).text.ends_with(text), "{:?}", headline(&outcome));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::has_valid_trial;
 use crate::analysis::against::{AgainstClaim, against, place};
 use crate::analysis::claims::alpha;
 use crate::analysis::compare::{Change, GATE_RUNS};
+use crate::analysis::no_figures::why_silent;
 use crate::error::{Error, Result};
 use crate::race::request::Request;
 use crate::result::outcome::{Entrant, Outcome};
@@ -136,7 +137,10 @@ fn finding(race: &Outcome) -> RaceFinding {
         let name = name(race, at);
         match cells(at).find_map(Entrant::out) {
             Some((word, why)) => format!("{name} is {word}: {why}"),
-            None => format!("{name} has no valid trial"),
+            None => match cells(at).find_map(|entrant| why_silent(race, entrant)) {
+                Some(why) => format!("{name} has no figures: {why}"),
+                None => format!("{name} has no valid trial"),
+            },
         }
     };
     match [0, 1].map(|at| cells(at).any(has_figures)) {
