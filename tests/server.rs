@@ -439,29 +439,30 @@ fn a_flood_is_cut_off_and_costs_nobody_else() {
 
 #[test]
 fn who_says_nothing_or_stops_in_the_middle_is_closed() {
-    let far = Far::with(Manner::Right, |config| {
-        config.patience.first = Nanos::from_millis(50);
-        config.patience.partial = Nanos::from_millis(50);
-        config.patience.idle = Nanos::from_millis(200);
-    });
+    // Each server is short of one kind of patience, and that no more than the test can bear: a busy host may hold it up before
+    // it has said its part.
+    let far = Far::with(Manner::Right, |config| config.patience.first = Nanos::from_millis(50));
     let mut silent = Client::connect(far.address);
     assert_eq!(silent.rest(), b"");
     far.line_with("closed: 0 bytes");
-
-    let mut half = Client::connect(far.address);
-    half.raw(&[0, 0, 0, 99, b'{']);
-    assert!(half.refusal().contains("stopped after 5 bytes"));
 
     let mut data = Client::connect(far.address);
     data.raw(b"DHT1\x01");
     assert_eq!(data.rest(), b"");
 
-    let mut idle = far.client();
-    assert!(idle.refusal().contains("you said nothing for too long"));
+    let far = Far::with(Manner::Right, |config| config.patience.first = Nanos::from_secs(1));
+    let mut half = Client::connect(far.address);
+    half.raw(&[0, 0, 0, 99, b'{']);
+    assert!(half.refusal().contains("stopped after 5 bytes"));
 
+    let far = Far::with(Manner::Right, |config| config.patience.partial = Nanos::from_millis(50));
     let mut stuck = far.client();
     stuck.raw(&[0, 0, 9, 0, b'{']);
     assert!(stuck.refusal().contains("stopped in the middle"));
+
+    let far = Far::with(Manner::Right, |config| config.patience.idle = Nanos::from_millis(200));
+    let mut idle = far.client();
+    assert!(idle.refusal().contains("you said nothing for too long"));
 }
 
 #[test]

@@ -21,6 +21,12 @@ const RATE_BPS: u64 = 10_000_000;
 /// Time of a trial. Honest clients wait for its end, in their turn.
 const TRIAL: Duration = Duration::from_secs(1);
 
+/// Longer than anything here takes; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Time without a datagram after which a trial has ended. A host under attack may let its far end wait for some of it.
+const LULL: Duration = Duration::from_millis(500);
+
 /// Trials that are counted, before honest clients come.
 const COUNTED: u64 = 3;
 
@@ -78,7 +84,7 @@ fn drain(trial: u64, protocol: u64) -> (u64, u64) {
     assert!(word.get("ready").is_some(), "{word}");
     let data: UdpSocket = socket(from, Type::DGRAM).unwrap().into();
     data.connect(at(from)).unwrap();
-    data.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    data.set_read_timeout(Some(PATIENCE)).unwrap();
     data.send(&hello(token, 0)).unwrap();
     let mut room = [0; 65_536];
     let welcome = data.recv(&mut room).unwrap();
@@ -87,6 +93,7 @@ fn drain(trial: u64, protocol: u64) -> (u64, u64) {
     assert_eq!(word, json!("connected"));
     control.write_all(&said(&json!("start"))).unwrap();
     let (mut lies, mut received) = (0, 0);
+    data.set_read_timeout(Some(LULL)).unwrap();
     let until = Instant::now() + 2 * TRIAL;
     while let Ok(len) = data.recv(&mut room) {
         received += len as u64;

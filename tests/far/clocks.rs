@@ -74,7 +74,8 @@ fn a_server_answers_only_so_many_echoes_and_no_clock_that_is_none() {
     assert!(why.contains("more than 4096 echoes in one trial"), "{why}");
 }
 
-/// Returns the trials of a race of this work to a server.
+/// Returns the trials of a race of this work to a server. On a busy host some may have left late, and are invalid: their clocks
+/// and ages are as true as those of others.
 fn race(server: &Honest, work: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let to = server.address.to_string();
@@ -87,8 +88,7 @@ fn race(server: &Honest, work: &str) -> Vec<Value> {
     let said = String::from_utf8_lossy(&ran.stderr);
     let saved = std::fs::read(dir.path().join("race.json")).unwrap_or_else(|_| panic!("{said}"));
     let outcome: Value = serde_json::from_slice(&saved).unwrap();
-    let trials = outcome["trials"].as_array().unwrap();
-    trials.iter().filter(|trial| trial["valid"] == true).cloned().collect()
+    outcome["trials"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn ages_are_true_where_the_far_clock_is_five_hours_ahead_and_drifts() {
     let [apart, alike] = servers.each_ref().map(|server| race(server, "state:count=30"));
     // 100 ppm since the server began.
     let drifted = ((Monotonic.now() - began).0 / 10_000) as i64;
-    assert!(!apart.is_empty() && !alike.is_empty(), "no valid trial");
+    assert!(!apart.is_empty() && !alike.is_empty(), "no trial");
     for trial in apart.iter().chain(&alike) {
         let age = trial["metrics"]["age_mean_ns"].as_f64().unwrap();
         let bound = trial["clock"]["error_bound_ns"].as_u64().unwrap();

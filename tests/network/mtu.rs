@@ -80,14 +80,14 @@ impl RoutedHosts {
         let mut command = Command::new("ip");
         command
             .args(["netns", "exec", &self.near, env!("CARGO_BIN_EXE_deadheat"), "race"])
-            .args(["--idle", "host", "--margin", "50%", "-q", "-o", "r.json"])
+            .args(["--idle", "host", "-q", "-o", "r.json"])
             .args(args.split_whitespace())
             .current_dir(dir);
         command
     }
 
     fn race(&self, args: &str, dir: &Path) -> Output {
-        self.racing(&format!("--blocks 1 {args}"), dir).output().unwrap()
+        self.racing(&format!("--blocks 1 --margin 50% {args}"), dir).output().unwrap()
     }
 
     /// Runs a race that ends well, and returns its result.
@@ -110,15 +110,16 @@ impl Drop for RoutedHosts {
     }
 }
 
-/// Valid trials of a contender.
-fn valid(outcome: &Value, contender: usize) -> Vec<&Value> {
+/// Trials of a contender in which both ends did the work. On a busy host all of a short transfer may arrive in one call, which is
+/// no rate, and makes the trial invalid: what it carried and was probed for is the same.
+fn ran(outcome: &Value, contender: usize) -> Vec<&Value> {
     let all = outcome["trials"].as_array().unwrap().iter();
-    all.filter(|trial| trial["contender"] == contender && trial["valid"] == true).collect()
+    all.filter(|trial| trial["contender"] == contender && trial["implementation"] != "").collect()
 }
 
 /// What probes found in the last trial of a contender.
 fn found(outcome: &Value, contender: usize) -> &Value {
-    let trials = valid(outcome, contender);
+    let trials = ran(outcome, contender);
     &trials.last().unwrap_or_else(|| panic!("{contender}: {outcome:#}"))["path_mtu"]
 }
 
@@ -162,7 +163,7 @@ fn a_black_hole_is_named_and_contenders_over_udp_pass_it() {
             }
             let want = mtu(1_500, (1_280, "vanish"), (1_280, "vanish"));
             assert_eq!(*found(&outcome, number), json!([{ "host": to, "mtu": want }]));
-            let trial = valid(&outcome, number)[0];
+            let trial = ran(&outcome, number)[0];
             if !contender.starts_with("tcp") {
                 assert_eq!(trial["effective"]["mtu"], "1280 B", "{contender}");
                 assert_eq!(trial["effective"]["path_mtu_by"], "probes, larger ones vanish");
@@ -186,11 +187,15 @@ fn a_black_hole_in_one_direction_stops_what_goes_that_way() {
     let why = blocked(&down, 0);
     assert!(why.contains("more than 1400 bytes vanish on the way back from 198.18.2.2"), "{why}");
     assert!(why.contains("the far end sends packets of 1500 bytes"), "{why}");
-    assert_eq!(valid(&down, 1)[0]["effective"]["mtu"], "1400 B");
+    assert_eq!(ran(&down, 1)[0]["effective"]["mtu"], "1400 B");
     let want = mtu(1_500, (1_500, "unsent"), (1_400, "vanish"));
     assert_eq!(*found(&down, 1), json!([{ "host": FAR_V4, "mtu": want }]));
     let up = hosts.raced(&format!("tcp -w bulk:bytes=200kB,direction=up --to {FAR_V4}"));
-    assert!(!valid(&up, 0).is_empty(), "{up:#}");
+    let trials = ran(&up, 0);
+    assert!(!trials.is_empty(), "{up:#}");
+    for trial in trials {
+        assert_eq!(trial["ledger"]["up"]["delivered"], 200_000, "{trial}");
+    }
 }
 
 /// The far host's own link is narrow, and the router says nothing: TCP learns the size from the far host's SYN.
@@ -219,16 +224,27 @@ fn a_black_hole_that_begins_amid_a_race_is_named_with_its_begin() {
     let hosts = RoutedHosts::new("l", 1_500, 1_500);
     let _server = hosts.serve();
     let dir = tempfile::tempdir().unwrap();
-    let args =
-        "udp tcp:mss=1200 -w ping:size=1400,count=20,interval=2ms,timeout=300ms --blocks 5 --to";
-    let mut racing = hosts.racing(&format!("{args} {FAR_V4}"), dir.path());
-    let mut racing = racing.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    // More blocks than it takes to find the hole, on any host, which decide nothing at this margin.
+    let work = "-w ping:size=1400,count=20,interval=2ms,timeout=300ms --blocks 60 --margin 0.1%";
+    let mut racing = hosts.racing(&format!("udp tcp:mss=1200 {work} --to {FAR_V4}"), dir.path());
+    racing.env("DEADHEAT_TEST_UNSETTLED", "1").stderr(Stdio::null()).stdout(Stdio::null());
+    let mut racing = racing.spawn().unwrap();
     // A race is saved after its first block.
-    while std::fs::read_dir(dir.path()).unwrap().next().is_none() {
-        assert_eq!(racing.try_wait().unwrap(), None, "the race ended early");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert_eq!(racing.try_wait().unwrap(), None, "the race ended early");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(&|| dir.path().join("r.json").exists());
     hosts.drops("meta length > 1280");
+    let is_found = || {
+        let saved = std::fs::read_to_string(dir.path().join("r.json"));
+        saved.is_ok_and(|text| text.contains("\"blocked\""))
+    };
+    until(&is_found);
+    // SAFETY: kill(2) takes integers, and the process is a child that has not been waited for.
+    unsafe { libc::kill(racing.id() as i32, libc::SIGINT) };
     racing.wait().unwrap();
     let outcome = outcome(&dir.path().join("r.json"));
     check_schema(&outcome);
@@ -259,7 +275,7 @@ fn each_of_several_far_hosts_is_probed() {
         { "host": "198.18.2.3:5211", "mtu": mtu(1_500, (1_300, "vanish"), whole) },
     ]);
     assert_eq!(*found(&outcome, 1), want);
-    let trial = valid(&outcome, 1)[0];
+    let trial = ran(&outcome, 1)[0];
     assert_eq!(
         (&trial["effective"]["mtu"], &trial["far_effective"]["mtu"]),
         (&json!("1300 B"), &json!("1300 B"))
@@ -300,7 +316,7 @@ fn an_announced_mtu_serves_all_contenders_over_both_ip_versions() {
             let mtu = &found(&outcome, contender)[0]["mtu"];
             assert_eq!([&mtu["up"]["bytes"], &mtu["down"]["bytes"]], [1_280; 2], "{mtu}");
             if contender != 1 {
-                assert_eq!(valid(&outcome, contender)[0]["effective"]["mtu"], "1280 B");
+                assert_eq!(ran(&outcome, contender)[0]["effective"]["mtu"], "1280 B");
             }
         }
         assert_eq!(warning(&outcome, "black_hole"), None);
@@ -316,7 +332,7 @@ fn jumbo_frames_are_used_where_the_whole_path_takes_them() {
     let _server = hosts.serve();
     let outcome = hosts.raced(&format!("quic kcp kcp:mtu=1400B {BULK} --to {FAR_V4}"));
     for (contender, want) in [(0, "4000 B"), (1, "4000 B"), (2, "1400 B")] {
-        let trials = valid(&outcome, contender);
+        let trials = ran(&outcome, contender);
         assert!(!trials.is_empty(), "{contender}: {outcome:#}");
         assert_eq!(trials[0]["effective"]["mtu"], want);
         assert_eq!(trials[0]["far_effective"]["mtu"], want);

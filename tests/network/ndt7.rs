@@ -41,7 +41,8 @@ fn race_on_loopback(query: &str, work: &str, dir: &Path) -> Output {
     raced
 }
 
-/// Checks the trials of a race in this direction, on a path or without one.
+/// Checks the trials of a race in this direction, on a path or without one. What came late is taken for what came fast, so
+/// `fastest` is more than the path's rate.
 fn check(outcome: &Value, way: &str, fastest: f64) {
     assert!(says_so(outcome, "an ndt7 server"), "{}", outcome["warnings"]);
     for (_, trial) in trials(outcome) {
@@ -74,7 +75,7 @@ fn an_ndt7_server_takes_and_sends_for_a_time() {
     for way in ["up", "down"] {
         let work = format!("bulk:direction={way},time=400ms,warmup=200ms");
         let args = ["wss", "-w", &work, "--to", "ndt7://198.18.0.2", "--pin", &pin];
-        check(&race(&far, &args, dir.path()), way, 5e7);
+        check(&race(&far, &args, dir.path()), way, 1e8);
     }
 }
 

@@ -277,9 +277,10 @@ fn a_server_runs_the_whole_cast_of_a_trial() {
         check_schema(&outcome);
         let trials = outcome["trials"].as_array().unwrap().clone();
         for trial in &trials {
-            // A host that tests keep busy sends late, which is no fault of the servers'.
+            // A host that tests keep busy sends late, or takes all of a transfer in one call, which is no fault of the servers'.
             let why = trial.get("why_invalid").and_then(|why| why.as_str());
-            assert!(why.is_none_or(|why| why.contains("late")), "{workload}: {trial}");
+            let is_busy = |why: &str| why.contains("late") || why.contains("came in one call");
+            assert!(why.is_none_or(is_busy), "{workload}: {trial}");
         }
         trials
     };
@@ -302,7 +303,12 @@ fn a_server_runs_the_whole_cast_of_a_trial() {
     }
     for file in ["fanout.json", "hosts.json"] {
         for trial in race(&["tcp", "udp", "kcp"], "fanout:receivers=3,bytes=1MB", file) {
-            assert!(trial["metrics"]["goodput_bps"].as_f64().unwrap() > 1e5, "{trial}");
+            let up = &trial["ledger"]["up"];
+            let number = |key: &str| up[key].as_u64().unwrap_or(0);
+            let lost = number("lost_on_path") + number("dropped_at_receiver");
+            assert_eq!(number("sent"), number("delivered") + lost, "{trial}");
+            // Datagrams that nobody slows down may find no room.
+            assert!(number("delivered") > 0 && (lost == 0 || trial["contender"] == 1), "{trial}");
         }
     }
     let several = outcome(&dir.path().join("hosts.json"));

@@ -105,10 +105,11 @@ fn a_file_arrives_whole_in_both_directions_and_over_several_streams() {
         .output()
         .unwrap();
     let shown = words(&shown.stdout);
-    assert!(
-        shown.contains("verified in 1 trial") && shown.contains("out: 1.00 MB, whole"),
-        "{shown}"
-    );
+    // A trial in which a busy host took all of a stream in one call is repeated, and counts here, too.
+    let trials = folder.trials();
+    let own = trials.iter().filter(|trial| trial["contender"] == 0 && trial["control"] != true);
+    let verified = format!("tcp: verified in {} trial", own.count());
+    assert!(shown.contains(&verified) && shown.contains("out: 1.00 MB, whole"), "{shown}");
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn what_is_sent_twice_arrives_more_often_in_virtual_time() {
 fn it_races_over_sockets() {
     let race = ["race", "udp", "twice", "-w", "knock:count=100,interval=1ms", "--blocks", "1"];
     let (said, code) = run(&[&race[..], &["--idle", "host", "--format", "json"]].concat());
-    assert_eq!(code, Some(0), "{said}");
+    // 3 is a race that is not to be trusted, as on a busy machine.
+    assert!(matches!(code, Some(0 | 3)), "{said}");
     let json = &said[said.find('{').unwrap()..];
     assert!(json.contains("\"arrived_share\": 1.0") && json.contains("\"twice\""), "{json}");
 }
