@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::report::ReportInput;
-use crate::report::html::{self, EntryContent, IndexEntry, Page, Part, index, page};
+use crate::report::html::{EntryContent, IndexEntry, Page, Part, index, page};
 use crate::result::outcome::Outcome;
 use crate::result::save;
 use crate::study::outcome::StudyRun;
@@ -28,16 +28,6 @@ pub(super) fn prepare(file: &Path, option: &str) -> Result<()> {
         )));
     }
     save::prepare(file)
-}
-
-/// Returns the error for one page of the several studies in `dir`.
-pub(super) fn of_one_study(dir: &Path) -> Error {
-    Error::usage(format!(
-        "a page shows one study; `deadheat report {} --format {} -o DIR` writes a page for each of several, \
-         and an index",
-        dir.display(),
-        html::ID
-    ))
 }
 
 /// Returns the page of one result, which is in `file`.

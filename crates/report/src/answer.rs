@@ -188,10 +188,22 @@ pub(super) struct Standing<'a> {
 impl<'a> Standing<'a> {
     /// Returns the standings for a metric; `None` if no verdict is about it.
     pub(super) fn of(outcome: &'a Outcome, metric: &'a Metric) -> Option<Standing<'a>> {
+        let all: Vec<usize> = outcome.contenders.iter().map(|contender| contender.id).collect();
+        Standing::among(outcome, metric, &all)
+    }
+
+    /// Returns the standings of some contenders for a metric; `None` if no verdict is about two of them.
+    pub(super) fn among(
+        outcome: &'a Outcome,
+        metric: &'a Metric,
+        some: &[usize],
+    ) -> Option<Standing<'a>> {
+        let is_among = |verdict: &&Verdict| some.contains(&verdict.a) && some.contains(&verdict.b);
         let verdicts: Vec<&Verdict> = outcome
             .verdicts
             .iter()
             .filter(|verdict| verdict.metric == metric.name && metric.role == Role::Claim)
+            .filter(is_among)
             .collect();
         if verdicts.is_empty() {
             return None;
@@ -268,6 +280,14 @@ impl<'a> Standing<'a> {
         };
         let mut others = others.iter().flatten();
         others.all(|other| group.iter().all(|id| is_ahead(*id, *other)))
+    }
+
+    /// Returns the best contenders, each of which is ahead of all others and in a dead heat with each other one; `None` if
+    /// the verdicts show none.
+    pub(super) fn best(&self) -> Option<Vec<usize>> {
+        let groups = self.groups();
+        let (first, rest) = groups.split_first()?;
+        self.leads(first, rest).then(|| first.clone())
     }
 
     /// Describes the order:

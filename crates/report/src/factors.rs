@@ -1,7 +1,7 @@
 //! Report on a race over conditions: shares of variation by factor, ratios of levels, and the figures of
 //! every contender under every combination.
 
-use super::answer::{result, tone};
+use super::answer::{Standing, result, tone};
 use super::content::entrant;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::results::{Bound, figure};
@@ -62,7 +62,7 @@ fn accounts(outcome: &Outcome, metric: &Metric) -> Option<Line> {
     let together =
         |share: &&VarianceShare| share.kind == ShareKind::Interactions && share.share >= TOGETHER;
     let depends = if rest.iter().any(together) {
-        " What a factor does depends on the others; see each combination."
+        " The effect of a factor depends on the others; see each combination."
     } else {
         ""
     };
@@ -257,14 +257,34 @@ pub(super) fn combined_tables(outcome: &Outcome) -> Vec<Table> {
     if !vary(outcome) {
         return Vec::new();
     }
+    let rows = combined_levels(outcome);
+    let claimed = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
+    claimed.map(|metric| combined(outcome, metric, &rows)).collect()
+}
+
+/// Returns the levels of each combination, a number for each factor.
+fn combined_levels(outcome: &Outcome) -> Vec<&[usize]> {
     let mut rows: Vec<&[usize]> = Vec::new();
     for cell in outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref()) {
         if !rows.contains(&cell.levels.as_slice()) {
             rows.push(&cell.levels);
         }
     }
-    let claimed = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
-    claimed.map(|metric| combined(outcome, metric, &rows)).collect()
+    rows
+}
+
+/// Returns each combination in words, `placement=busy, size=1kB`, with the ids and the names of its contenders.
+pub(super) fn combined_names(outcome: &Outcome) -> Vec<(String, Vec<(usize, String)>)> {
+    let named = |levels: &[usize]| {
+        let names = outcome.factors.iter().enumerate();
+        let names = names.map(|(at, one)| format!("{}={}", one.name, level(outcome, at, levels)));
+        let its = outcome.contenders.iter().filter_map(|entrant| {
+            let cell = entrant.cell.as_ref().filter(|cell| cell.levels == levels)?;
+            Some((entrant.id, outcome.contender(cell.contender)))
+        });
+        (names.collect::<Vec<_>>().join(", "), its.collect())
+    };
+    combined_levels(outcome).into_iter().map(named).collect()
 }
 
 fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {
@@ -306,6 +326,13 @@ fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {
                 .map_or_else(Cell::default, |v| Cell::text(short(outcome, v)).tone(tone(v.outcome)))
         };
         columns.push(Column::new("verdict", rows.iter().map(verdict).collect()));
+    } else {
+        let verdict = |levels: &&[usize]| {
+            let entrants = (0..outcome.asked.contenders.len()).filter_map(|row| at(levels, row));
+            best(outcome, metric, &entrants.collect::<Vec<_>>())
+        };
+        columns.push(Column::new("verdict", rows.iter().map(verdict).collect()));
+        columns.retain(Column::has_content);
     }
     let legend = format!(
         "{} in {}: median of the trials, with its {} interval.",
@@ -314,6 +341,22 @@ fn combined(outcome: &Outcome, metric: &Metric, rows: &[&[usize]]) -> Table {
         words::level(outcome.asked.confidence)
     );
     Table { columns, legend }
+}
+
+/// Returns the best of several contenders under a combination, in a word or two; an empty cell without verdicts.
+fn best(outcome: &Outcome, metric: &Metric, entrants: &[&Entrant]) -> Cell {
+    let ids: Vec<usize> = entrants.iter().map(|entrant| entrant.id).collect();
+    let Some(standing) = Standing::among(outcome, metric, &ids) else { return Cell::default() };
+    match standing.best().as_deref() {
+        Some([leader]) => {
+            let leader = entrants.iter().find(|entrant| entrant.id == *leader);
+            let cell = leader.and_then(|entrant| entrant.cell.as_ref());
+            let name = cell.map_or_else(String::new, |cell| outcome.contender(cell.contender));
+            Cell::text(format!("{name} ahead")).tone(Tone::Good)
+        }
+        Some(_) => Cell::text("dead heat of the best").tone(Tone::Tie),
+        None => Cell::text("undecided").tone(Tone::Open),
+    }
 }
 
 /// Returns the verdict in a word or two, without the conditions, which are beside it.

@@ -32,17 +32,25 @@ fn document(runs: &[StudyRun], form: Form) -> Document {
     ];
     let studies = runs.iter().map(|run| Section::new(&run.study.title, section(run, form)));
     Document {
-        title: match runs.len() {
-            1 => "What came of 1 study".into(),
-            n => format!("What came of {n} studies"),
-        },
+        title: title(runs),
         subtitle: subtitle(runs),
         sections: std::iter::once(Section::new("", top)).chain(studies).flatten().collect(),
     }
 }
 
+pub(super) fn title(runs: &[StudyRun]) -> String {
+    format!("The claims of {}", how_many_studies(runs))
+}
+
+pub(super) fn how_many_studies(runs: &[StudyRun]) -> String {
+    match runs.len() {
+        1 => "1 study".to_owned(),
+        n => format!("{n} studies"),
+    }
+}
+
 /// Returns hosts and dates: `on quiet, 2026-01-01 to 2026-01-02`.
-fn subtitle(runs: &[StudyRun]) -> String {
+pub(super) fn subtitle(runs: &[StudyRun]) -> String {
     let hosts: BTreeSet<&str> = runs.iter().map(|run| run.host.as_str()).collect();
     let hosts: Vec<&str> = hosts.into_iter().collect();
     let days: BTreeSet<&str> = runs.iter().map(day).collect();
@@ -59,7 +67,7 @@ fn day(run: &StudyRun) -> &str {
 }
 
 /// Counts the claims of each study by ruling.
-fn table(runs: &[StudyRun]) -> Table {
+pub(super) fn table(runs: &[StudyRun]) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&StudyRun) -> String| {
         Column::new(heading, runs.iter().map(|run| Cell::text(cell(run))).collect())
     };
@@ -75,10 +83,9 @@ fn table(runs: &[StudyRun]) -> Table {
     Table { columns, legend: String::new() }
 }
 
-fn section(run: &StudyRun, form: Form) -> Vec<Block> {
-    let how = format!("{}, {}, {}.", run.name, run.thoroughness(), day(run));
-    let mut lines =
-        vec![Line::new(run.study.question.clone(), Tone::Plain), Line::new(how, Tone::Aside)];
+/// Returns the sentences on races that did not run or are not trusted, and on the history of a study.
+pub(super) fn remarks(run: &StudyRun) -> Vec<Line> {
+    let mut lines = Vec::new();
     for race in &run.races {
         if let Some(why) = race.why_not.as_ref().filter(|_| race.file.is_none()) {
             lines.push(Line::new(format!("{} did not run: {why}", race.id), Tone::Open));
@@ -89,6 +96,14 @@ fn section(run: &StudyRun, form: Form) -> Vec<Block> {
         }
     }
     lines.extend(history(run).map(|text| Line::new(text, Tone::Aside)));
+    lines
+}
+
+fn section(run: &StudyRun, form: Form) -> Vec<Block> {
+    let how = format!("{}, {}, {}.", run.name, run.thoroughness(), day(run));
+    let mut lines =
+        vec![Line::new(run.study.question.clone(), Tone::Plain), Line::new(how, Tone::Aside)];
+    lines.extend(remarks(run));
     let mut blocks = vec![Block::Sentences(lines)];
     if form == Form::Terminal {
         blocks.push(Block::Points(claims(run)));

@@ -191,7 +191,7 @@ pub(super) fn doubts(run: &StudyRun) -> Vec<Line> {
         let text = format!("{without} of {all} did not run; see Races for why.");
         lines.push(Line::new(text, Tone::Open));
     }
-    let doubtful: Vec<&str> = run.races.iter().filter(is_doubtful).map(|r| r.id.as_str()).collect();
+    let doubtful = doubtful(run);
     if !doubtful.is_empty() {
         let is = words::is_are(doubtful.len());
         let text = format!("{} {is} not trusted, and settles no claim.", words::list(&doubtful));
@@ -199,6 +199,11 @@ pub(super) fn doubts(run: &StudyRun) -> Vec<Line> {
         lines.push(Line::new(text, Tone::Bad));
     }
     lines
+}
+
+/// Returns the races that ran and are not trusted.
+pub(super) fn doubtful(run: &StudyRun) -> Vec<&str> {
+    run.races.iter().filter(is_doubtful).map(|race| race.id.as_str()).collect()
 }
 
 /// Returns the figure of a test's answer with its interval; `None` without a measurement.

@@ -120,10 +120,12 @@ fn report(args: &StudyReportArgs) -> Result<()> {
             None => pages::of_study(&run, &results, &args.dir),
         }
     } else {
-        let form = form.ok_or_else(|| pages::of_one_study(&args.dir))?;
         let judged = |dir: &PathBuf| save::judged(dir).map(|(run, _)| run);
         let runs = within.iter().map(judged).collect::<Result<Vec<_>>>()?;
-        studies::render(&runs, form, &stdout_style())?
+        match form {
+            Some(form) => studies::render(&runs, form, &stdout_style())?,
+            None => html::of_studies(&runs),
+        }
     };
     deliver(text.as_bytes(), args.output.as_deref())
 }

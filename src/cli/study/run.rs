@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::host::facts::HostFacts;
+use crate::report::html;
 use crate::report::study::{Form, render, ruling_word, tally};
 use crate::result::outcome::Outcome;
 use crate::study::bundled;
@@ -81,7 +82,7 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
     let studies = named(args)?;
     let labels = labels(&args.label)?;
     check_full(args, studies.len())?;
-    check_page(args, studies.len())?;
+    check_page(args)?;
     let started = SystemTime::now();
     let mut ended = Vec::new();
     for (at, named) in studies.iter().enumerate() {
@@ -106,7 +107,7 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
         let ran = run_study(&task, &mut |job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
         tell!("saved: {}", dir.display());
-        if let Some(file) = &args.html {
+        if let Some(file) = args.html.as_ref().filter(|_| studies.len() == 1) {
             pages::write(file, &pages::of_study(&ran.run, &ran.results, &dir))?;
             tell!("page: {}", file.display());
         }
@@ -119,6 +120,11 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
             );
             break;
         }
+    }
+    if let Some(file) = args.html.as_ref().filter(|_| studies.len() > 1) {
+        let runs: Vec<StudyRun> = ended.iter().map(|ran| ran.run.clone()).collect();
+        pages::write(file, &html::of_studies(&runs))?;
+        tell!("page: {}", file.display());
     }
     if studies.len() > 1 && form != Form::Json {
         print(&closing(ended.iter().map(|ran| &ran.run)))?;
@@ -156,12 +162,8 @@ fn check_full(args: &StudyRunArgs, studies: usize) -> Result<()> {
 }
 
 /// Checks, before anything runs, that the page can be written.
-fn check_page(args: &StudyRunArgs, studies: usize) -> Result<()> {
-    let Some(file) = &args.html else { return Ok(()) };
-    if studies > 1 {
-        return Err(pages::of_one_study(Path::new("DIR")));
-    }
-    pages::prepare(file, "--html")
+fn check_page(args: &StudyRunArgs) -> Result<()> {
+    args.html.as_ref().map_or(Ok(()), |file| pages::prepare(file, "--html"))
 }
 
 /// Returns the directory of a study: the given one, or its own in it where there are several studies.

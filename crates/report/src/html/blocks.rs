@@ -40,6 +40,9 @@ impl Tone {
 
 /// Writes the answer: sentences that stand out, each with a sign of its meaning.
 pub(super) fn answer(html: &mut Markup, lines: &[Line]) {
+    if lines.is_empty() {
+        return;
+    }
     html.open("ul", &[("class", "answer")]);
     for line in lines {
         html.open("li", &[("class", line.tone.class())]);

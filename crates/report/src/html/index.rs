@@ -1,8 +1,9 @@
 //! A page over the results of a folder, with a link to the page of each.
 
 use super::markup::Markup;
-use super::{blocks, day, shell, study};
+use super::{blocks, day, several, shell, study};
 use crate::document::{Line, Tone};
+use crate::opening::RaceSet;
 use crate::{content, opening, words};
 use deadheat_engine::result::outcome::Outcome;
 use deadheat_engine::study::outcome::StudyRun;
@@ -60,6 +61,12 @@ pub fn index(title: &str, entries: &[IndexEntry<'_>]) -> String {
     let left_out: Vec<&IndexEntry<'_>> = entries.iter().filter(unreadable).collect();
     let shown = entries.len() - left_out.len();
     html.leaf("p", &[("class", "subtitle")], &words::count(shown as u64, "result"));
+    let races = entries.iter().filter_map(|entry| match &entry.found {
+        EntryContent::Race { outcome, .. } => Some((entry.file.as_str(), *outcome)),
+        _ => None,
+    });
+    let set = RaceSet::of_races(races.collect());
+    let links = if set.is_worth_a_summary() { several(&mut html, &set) } else { Vec::new() };
     html.open("ol", &[("class", "cards")]);
     for entry in entries {
         match &entry.found {
@@ -80,7 +87,7 @@ pub fn index(title: &str, entries: &[IndexEntry<'_>]) -> String {
             .collect();
         blocks::facts(&mut html, &facts);
     }
-    shell::page(title, "", &[], &html.into_string())
+    shell::page(title, "", &links, &html.into_string())
 }
 
 struct Card<'a> {

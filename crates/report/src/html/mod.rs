@@ -11,12 +11,13 @@
 //! | `blocks.rs` | sentences, tables and lists |
 //! | `figure.rs` | a drawing with its caption and its numbers |
 //! | `study.rs` | a study: its question, its claims, the published figures |
+//! | `studies.rs` | several studies: every claim with its ruling |
 //! | `index.rs` | a page over many pages |
 //! | `page.css` `page.js` | style; behaviour if scripts run |
 
-use super::document::{Block, Document, Line, Tone};
+use super::document::{Block, Document, Line};
 use super::figure::Figure;
-use super::opening::{self as first_screen, Opening};
+use super::opening::{self as first_screen, Opening, RaceSet};
 use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, brief, content};
 use crate::error::Result;
@@ -30,12 +31,15 @@ pub(super) mod markup;
 mod opening;
 mod part;
 mod shell;
+mod studies;
 mod study;
 
 pub use shell::STYLE;
 
 pub use index::{EntryContent, IndexEntry, index};
 use markup::{Markup, slug};
+use shell::Link;
+pub use studies::of_studies;
 
 /// Name of the format, after `--format`.
 pub const ID: &str = "html";
@@ -113,13 +117,17 @@ fn with_drawing(
     // Drawings of letters are left out: a page has others.
     let is_shown = |block: &Block| !matches!(block, Block::Boxes(_) | Block::Fixed(_));
     let shown = document.sections.iter().filter(|section| section.blocks.iter().any(is_shown));
+    let is_new = |line: &&Line| !opening.says(&line.text);
     for (at, section) in shown.enumerate() {
         if !section.heading.is_empty() {
             html.leaf("h2", &[("id", &slug(&section.heading))], &section.heading);
         }
         for block in &section.blocks {
             match block {
-                Block::Sentences(lines) if at == 0 => blocks::answer(&mut html, lines),
+                Block::Sentences(lines) if at == 0 => {
+                    let lines: Vec<Line> = lines.iter().filter(is_new).cloned().collect();
+                    blocks::answer(&mut html, &lines);
+                }
                 block => blocks::block(&mut html, &document.title, block),
             }
         }
@@ -154,7 +162,8 @@ pub fn page(page: &Page<'_>) -> String {
         contents(&mut html, "Races", &page.parts);
     } else if !is_alone {
         html.leaf("h1", &[], &page.title);
-        opening::write(&mut html, &of_several(&page.parts));
+        let races = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
+        links.extend(several(&mut html, &RaceSet::of_races(races.collect())));
         contents(&mut html, "Contents", &page.parts);
     }
     for (at, one) in page.parts.iter().enumerate() {
@@ -172,16 +181,21 @@ pub fn page(page: &Page<'_>) -> String {
     shell::page(&page.title, &colours, &links, &html.into_string())
 }
 
-/// Returns the first screen of several results: how many of them can be trusted.
-fn of_several(parts: &[Part<'_>]) -> Opening {
-    let all = parts.len();
-    let trusted = parts.iter().filter(|part| part.shown.outcome.trusted()).count();
-    let (text, tone) = match (all - trusted, trusted) {
-        (0, _) => ("No check of them failed.".to_owned(), Tone::Good),
-        (_, 0) => ("None of them can be trusted.".to_owned(), Tone::Bad),
-        (bad, _) => (format!("{bad} of them cannot be trusted."), Tone::Open),
-    };
-    Opening { headlines: vec![Line::new(text, tone)], ..Opening::default() }
+/// Writes the answer of several results: the first screen, and their figures side by side; returns links to it.
+fn several(html: &mut Markup, set: &RaceSet<'_>) -> Vec<Link> {
+    opening::write(html, &set.opening());
+    let tables = set.tables();
+    if tables.is_empty() {
+        return Vec::new();
+    }
+    let heading = "Side by side";
+    let id = slug(heading);
+    html.open("section", &[]).leaf("h2", &[("id", &id)], heading);
+    for table in &tables {
+        blocks::table(html, heading, table);
+    }
+    html.close("section");
+    vec![(format!("#{id}"), heading.to_owned())]
 }
 
 /// Writes a list of results, each with its answer in a sentence and a link to its part.

@@ -8,6 +8,7 @@ use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::study::{Results, answer_word, beside, history, ruling_word, variant_word};
 use crate::{plot, words};
+use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
 use deadheat_engine::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, Ruling, Setting, StudyRun, TestAnswer,
@@ -77,13 +78,17 @@ fn of_study(run: &StudyRun) -> Opening {
     let mut headlines = vec![Line::new(format!("{tally}."), Tone::Plain)];
     let of_claims = rulings(run).into_iter().take(MOST_CLAIMS);
     headlines.extend(of_claims.map(|line| Line::new(words::capital(&line.text), Tone::Plain)));
+    let checked = check::check(run.study.clone(), &[]).ok();
     let settled = run.rulings.iter().filter(|said| said.ruling != Ruling::Open);
     let mut figures = settled.filter_map(|said| {
         let answer = said.answers.iter().find(|one| one.answer != AnswerKind::LeftOut)?;
         let shown = crate::study::shown(answer)?;
         let confidence =
             answer.confidence.map(|level| format!("at {} confidence", words::level(level)));
-        let about = format!("{}: {}", answer.test.race, subject(&answer.test));
+        let (test, race) = (&answer.test, &answer.test.race);
+        let metric = checked.as_ref().and_then(|checked| checked.metric(race, &test.metric));
+        let label = metric.map_or(test.metric.as_str(), |metric| &metric.label);
+        let about = format!("{label} of {}, in the race {race}", subject(test));
         Some(OpeningFigure { value: shown, interval: confidence.unwrap_or_default(), about })
     });
     let trusted = run.races.iter().filter(|race| race.trusted).count();
@@ -124,7 +129,8 @@ fn look(ruling: Ruling) -> (&'static str, Tone) {
     }
 }
 
-fn claims(html: &mut Markup, run: &StudyRun) {
+/// Writes each claim with its ruling, and the tests behind it, folded.
+pub(super) fn claims(html: &mut Markup, run: &StudyRun) {
     html.open("ul", &[("class", "claims")]);
     for said in &run.rulings {
         let claim = run.study.claims.iter().find(|claim| claim.id == said.id);

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `plain.rs` | verdicts in words of every day |
+//! | `several.rs` | several races, or a race under several conditions |
 
 use super::answer::{self, Standing};
 use super::content::{blocks_done, label};
@@ -13,6 +14,9 @@ use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Status};
 
 mod plain;
+mod several;
+
+pub(super) use several::RaceSet;
 
 /// Most sentences of the answer; each further claim is in the table.
 const MOST: usize = 3;
@@ -26,6 +30,13 @@ pub(super) struct Opening {
     pub figure: Option<OpeningFigure>,
     /// Sentences on how far to trust it.
     pub trust: Vec<Line>,
+}
+
+impl Opening {
+    /// Returns true if one of its sentences is this one.
+    pub(super) fn says(&self, text: &str) -> bool {
+        self.headlines.iter().chain(&self.trust).any(|line| line.text == text)
+    }
 }
 
 /// Figure behind a headline.
@@ -43,7 +54,12 @@ pub(super) struct OpeningFigure {
 pub(super) fn of_race(outcome: &Outcome) -> Opening {
     let standings = standings(outcome);
     let mut headlines: Vec<Line> = standings.iter().map(plain::claim).collect();
-    if headlines.is_empty() {
+    let mut figure = standings.first().and_then(plain::figure);
+    // Rising load has sentences of its own.
+    let combinations = RaceSet::of_conditions(outcome).filter(|_| outcome.sweeps.is_empty());
+    if let Some(set) = combinations {
+        (headlines, figure) = (set.headlines(), set.widest());
+    } else if headlines.is_empty() {
         headlines = in_sentences(outcome);
     }
     headlines.truncate(MOST);
@@ -57,7 +73,6 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
         let text = "This race cannot be trusted, so it decides nothing. What it measured:";
         headlines.insert(0, Line::new(text, Tone::Bad));
     }
-    let figure = standings.first().and_then(plain::figure);
     Opening { headlines, figure, trust: trust(outcome) }
 }
 

@@ -82,6 +82,15 @@ pub(super) fn figure(standing: &Standing<'_>) -> Option<OpeningFigure> {
     all.figure(standing.between(*first, *other)?)
 }
 
+/// Returns the figure of a verdict.
+pub(super) fn of_verdict(
+    outcome: &Outcome,
+    metric: &Metric,
+    verdict: &Verdict,
+) -> Option<OpeningFigure> {
+    PlainClaim { outcome, metric }.figure(verdict)
+}
+
 /// Claim of a race.
 #[derive(Clone, Copy)]
 struct PlainClaim<'a> {

@@ -126,7 +126,7 @@ pub(super) fn claims(run: &StudyRun) -> Option<Figure> {
     });
     Some(drawn(
         "claims".into(),
-        "Claims, and what came of them".into(),
+        "Claims and their rulings".into(),
         "A mark for each test of a claim: filled where the answer is yes, an empty square where it \
          is no, a small ring where the measurements do not tell."
             .into(),
