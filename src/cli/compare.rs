@@ -14,7 +14,7 @@ use super::{Verdict, deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Runs of the same thing differ, too. Several runs of the old one show by how much:
+Two runs of the same race differ, too. Several runs of the old one show by how much:
   deadheat compare base-1.json base-2.json base-3.json new.json
   deadheat compare base/ new/    each result in a folder is a run
 

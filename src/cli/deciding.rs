@@ -28,7 +28,7 @@ pub(super) struct DecisionOptions {
     /// Keep idle CPUs awake while trials run, or let them sleep as usual on this host
     ///
     /// Awake is the default where both ends are on this machine and the kernel allows it, as root, by
-    /// /dev/cpu_dma_latency; but for bulk data over loopback, which gets less that way. How long a CPU takes to wake up is the same for every transport, and on
+    /// /dev/cpu_dma_latency; but not for bulk data over loopback, which is slower that way. How long a CPU takes to wake up is the same for every transport, and on
     /// many virtual machines it varies more than they differ.
     #[arg(long, value_name = "awake|host", hide_short_help = true)]
     idle: Option<String>,

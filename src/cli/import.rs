@@ -16,15 +16,17 @@ use super::{deliver, stdout_style};
 #[command(
     after_help = "The format is detected from the content; --help has examples.",
     after_long_help = "\
-Each file is a contender; files of the same --label are trials of one, and so are the files of a folder or an
-archive (tar) among several. A folder alone stands for the files in it, and - for standard input. The format is
-detected from the content, whatever the name: docs/import.md lists what is read. Files may be packed by gzip,
-bzip2 or zstd.
-  deadheat import tcp.txt udp.txt --unit ms --each trial    each number is a transfer
-  deadheat import rtt.txt --unit us                         each number is a round trip of one trial
-  deadheat import monday/ tuesday/                          the files of each folder are trials of one
+Each file is a contender. Files of the same --label are trials of one, and so
+are the files of a folder or an archive (tar) among several. A folder alone
+stands for the files in it, and - for standard input. The format is detected
+from the content, whatever the name: docs/import.md lists all formats. Files may
+be packed by gzip, bzip2 or zstd.
+  deadheat import tcp.txt udp.txt --unit ms --each trial    a number: a transfer
+  deadheat import rtt.txt --unit us              a number: a round trip
+  deadheat import monday/ tuesday/               a folder: trials of a contender
   deadheat import 'tcp-*.json' 'udp-*.json' --label tcp --label udp
-  deadheat import --paired a1.json b1.json b2.json a2.json --label 'a*=old' --label 'b*=new'
+  deadheat import --paired a1.json b1.json b2.json a2.json --label 'a*=old' \
+      --label 'b*=new'
   deadheat import runs.csv --paired --block run --contender build --unit ms
   iperf3 -c host -J | deadheat import -"
 )]

@@ -37,10 +37,11 @@ const PAUSE: Duration = Duration::from_secs(1);
   deadheat map tcp:cc=bbr -w ping --path rate=20mbit \\
       --over 'delay=5ms|20ms|80ms' --over 'load=none|tcp|quic'
 
-A..B/N is N points: equal ratios where A is above 0 and B at least ten times as much, equal steps
-otherwise. A|B|C is a list. A key is one of the path (`deadheat list paths`), or of the workload and its
-load; w.KEY is the workload's where both have it. `deadheat merge` joins shards. One contender has its figure
-at each point.
+A..B/N is N points: equal ratios where A is above 0 and B at least ten times as
+much, equal steps otherwise. A|B|C is a list. A key is one of the path
+(`deadheat list paths`), or of the workload and its load; w.KEY is the
+workload's where both have it. `deadheat merge` joins shards. A map of one
+contender shows its figure at each point.
 
 Exit: 0 it ran, 1 it failed or was interrupted, 2 the command line is wrong.")]
 pub(super) struct MapArgs {

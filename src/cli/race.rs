@@ -52,14 +52,16 @@ const FIXED: [&str; 20] = [
 #[command(
     after_help = "`deadheat list` shows all names; --help has every option and examples.",
     after_long_help = "\
-Contenders are NAME or NAME:key=value,…, and so are workloads; `deadheat list` shows all names.
+Contenders are NAME or NAME:key=value,…, and so are workloads; `deadheat list`
+shows all names.
   deadheat race tcp tcp:cc=bbr -w bulk:time=2s
-  deadheat race udp udp --quick                 two identical ones: anything but a dead heat is an alarm
+  deadheat race udp udp --quick              identical contenders: a dead heat
   deadheat race tcp udp --path delay=25ms,loss=1%
-  deadheat race tcp udp --to host.example       against `deadheat serve` on that host
+  deadheat race tcp udp --to host.example    with `deadheat serve` on that host
 
-Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong, 3 it is not to be trusted,
-4 a claim is undecided (with --decided), 5 a contender got worse (with --gate)."
+Exit: 0 it ran and can be trusted, 1 it failed, 2 the command line is wrong,
+3 it is not to be trusted, 4 a claim is undecided (with --decided),
+5 a contender got worse (with --gate)."
 )]
 pub(super) struct RaceArgs {
     /// Transports [default: tcp and udp, with icmp as the floor]
@@ -133,8 +135,8 @@ pub(super) struct RaceArgs {
     /// If trials are long, it takes the fewest blocks with a verdict, and prints first how long that is.
     #[arg(long, conflicts_with_all = ["blocks", "all_blocks"])]
     quick: bool,
-    /// Show each trial while it runs, an interval at a time; with TIME, that long instead of 100ms (also in
-    /// the result)
+    /// Show each trial while it runs, every 100ms; with TIME, in intervals of that time, which the result has,
+    /// too
     #[arg(short, long, value_name = "TIME", hide_short_help = true)]
     interval: Option<Option<String>>,
     /// A title for the result

@@ -299,7 +299,7 @@ impl ServeArgs {
         let totals = [("--max-total", &self.max_total), ("--max-per-client", &self.max_per_client)];
         match totals.iter().find(|(_, typed)| typed.is_some() && pairs.is_any()) {
             Some((name, _)) => Err(Error::usage(format!(
-                "{name} and --command: nobody counts the bytes of a command, so no sum of bytes would hold; leave one of them out, or \
+                "{name} and --command: the bytes of a command are not counted, so this limit would not hold; leave one of them out, or \
                  run two servers"
             ))),
             None => Ok(pairs),

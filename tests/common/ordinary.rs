@@ -174,7 +174,7 @@ fn control() -> Control {
             ..verdict()
         }],
         trusted: true,
-        note: "identical copies of tcp differed by 0.6 %, as chance has it".into(),
+        note: "identical copies of tcp differed by 0.6 %, no more than chance does".into(),
     }
 }
 

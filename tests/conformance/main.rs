@@ -513,7 +513,7 @@ fn knobs_that_make_no_sense_are_refused_by_name() {
     assert!(say("tcp:sndbuf=4KB").contains("did you mean `kB`?"));
     assert!(say("tcp:quickack=1").contains("valid: on, off"));
     assert!(say("tcp:notsent_lowat=0").contains("outside"));
-    assert!(say("unix:nodelay=on").contains("unknown key of `unix` `nodelay`"));
+    assert!(say("unix:nodelay=on").contains("unknown key of `unix`: `nodelay`"));
     assert!(say("unix:rcvbuf=2TB").contains("outside"));
     assert!(say("unixgram:cc=reno").contains("valid: sndbuf, rcvbuf"));
 }

@@ -103,7 +103,7 @@ fn with_one_a_client_gives_values_and_the_operators_command_runs() {
     assert!(offer.files.iter().any(|file| file.path == script), "{:?}", offer.files);
     for (wrong, said) in [
         (CommandAsk { name: "other".into(), ..ask(offer) }, "runs no command of this name"),
-        (CommandAsk { offer: "0".repeat(64), ..ask(offer) }, "is another by now"),
+        (CommandAsk { offer: "0".repeat(64), ..ask(offer) }, "has changed since"),
         (CommandAsk { bytes: None, ..ask(offer) }, "no number of bytes"),
         (CommandAsk { is_transfer: false, bytes: None, ..ask(offer) }, "{bytes}"),
         (CommandAsk { bytes: Some(1 << 40), ..ask(offer) }, "raise --max-bytes"),
@@ -139,7 +139,7 @@ fn a_command_that_changes_is_not_run_for_who_was_offered_the_other() {
     std::fs::write(folder.path().join("serve"), "exit 1 # and more\n").unwrap();
     client.say(&command(&ask(&offer)));
     let why = client.refusal();
-    assert!(why.contains("is another by now"), "{why}");
+    assert!(why.contains("has changed since"), "{why}");
     let list = listed(&mut client, "pair");
     client.say(&command(&ask(&list.offers[0])));
     client.ready();

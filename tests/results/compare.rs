@@ -313,7 +313,7 @@ fn another_ip_version_or_command_is_said_before_anything_else() {
     for said in [
         "No runs of the same thing: The IP version differs: IPv4 before, IPv6 now",
         "The setting near of tcp differs: kcptun -l a before, kcptun -l b now",
-        "How much two runs of the same thing differ is not known",
+        "Two runs of the same race differ, too; how much is not known here",
     ] {
         assert!(answer.contains(said), "{said}: {answer}");
     }

@@ -314,7 +314,8 @@ fn a_map_is_drawn_with_a_letter_in_every_cell_and_a_colour_for_every_contender()
     for mark in [">T=U<", ">T=U=D=C<", ">d<", ">U<"] {
         assert!(svg.contains(mark), "{mark}: {svg}");
     }
-    for said in ["delay, each way", "loss, each way", ">undecided<", ">nobody got through<", ">×<"]
+    for said in
+        ["delay, each way", "loss, each way", ">undecided<", ">no contender got through<", ">×<"]
     {
         assert!(svg.contains(said), "{said}: {svg}");
     }

@@ -175,7 +175,7 @@ fn knees_are_in_the_answer_and_in_a_table() {
     outcome.sweeps.iter_mut().for_each(|sweep| sweep.contender %= 2);
     let text = render("markdown", &outcome);
     for said in [
-        "tcp · placement=busy: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 \
+        "tcp · placement=busy: the delivered load follows the offered load up to 4.98 Mbit/s (4.90 \
          Mbit/s to 5.05 Mbit/s).",
         "tcp · placement=busy: even 16.0 Mbit/s, the highest load, gets through.",
     ] {

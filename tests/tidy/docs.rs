@@ -199,7 +199,7 @@ fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
         if guarantees.encrypted { "encrypted" } else { "not encrypted" },
     ];
     if guarantees.ending == Ending::Silent {
-        words.push("the end of a direction is not told");
+        words.push("no signal at the end of the data");
     }
     match peer {
         PeerKind::Process

@@ -239,6 +239,8 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
             (folded, strsim::damerau_levenshtein(typed, name), name)
         })
         .filter(|(folded, _, name)| *folded <= 1 + name.len() / 3)
+        // Half of the letters are right.
+        .filter(|(folded, _, name)| folded * 2 <= name.len().max(typed.len()))
         .min_by_key(|(folded, exact, _)| (*folded, *exact))
         .map(|(_, _, name)| name)
 }
@@ -249,7 +251,8 @@ pub fn unknown(what: &str, typed: &str, known: &[&str]) -> Error {
         .map(|name| format!("; did you mean `{name}`?"))
         .unwrap_or_default();
     let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Error::usage(format!("unknown {what} `{typed}`{near} (valid: {list})"))
+    let behind = if what.ends_with('`') { ":" } else { "" };
+    Error::usage(format!("unknown {what}{behind} `{typed}`{near} (valid: {list})"))
 }
 
 #[cfg(test)]
@@ -271,6 +274,11 @@ mod tests {
         assert_eq!(
             unknown("contender", "carrier-pigeon", &["tcp", "udp"]).to_string(),
             "unknown contender `carrier-pigeon` (valid: tcp, udp)"
+        );
+        assert_eq!(nearest("far", ["arq"]), None, "one letter of three");
+        assert_eq!(
+            unknown("key of `udp`", "x", &["df"]).to_string(),
+            "unknown key of `udp`: `x` (valid: df)"
         );
     }
 

@@ -29,7 +29,7 @@ Options of run:
 
 The commands find DEADHEAT_NEAR and DEADHEAT_FAR in their environment (DEADHEAT_FAR6 for IPv6,
 DEADHEAT_FAR_2 for a second link); $DEADHEAT_FAR is replaced in COMMAND, too, so quote it. The
-addresses are always the same: 198.18.0.1 is near, 198.18.0.2 is far, and so are they called.
+addresses are always the same: 198.18.0.1 is the host near, 198.18.0.2 the host far.
 
   deadheat-path run delay=20ms -- ping -c 3 far
   deadheat-path run loss=1%,rate=20mbit --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 /// Runs the command as typed; returns the exit code.
 fn start(typed: &[OsString]) -> Result<u8> {
     let Some(first) = typed.first() else {
-        return Err(Error::usage(format!("what is to be done?\n\n{HELP}")));
+        return Err(Error::usage(format!("which command?\n\n{HELP}")));
     };
     match first.to_string_lossy().as_ref() {
         "run" => match request(&typed[1..])? {
@@ -126,7 +126,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
     request.path = path
         .ok_or_else(|| Error::usage("which network? `deadheat-path run delay=20ms -- COMMAND`"))?;
     if request.command.is_empty() {
-        return Err(Error::usage("what is to run on it? Write it behind `--`"));
+        return Err(Error::usage("no command to run on it; write it behind `--`"));
     }
     Ok(Some(request))
 }

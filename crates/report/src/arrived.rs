@@ -32,7 +32,7 @@ fn states(all: &[&Verified]) -> String {
     for (state, word) in [
         (ContentState::Verified, "verified"),
         (ContentState::Partial, "partial"),
-        (ContentState::Differs, "not what was sent"),
+        (ContentState::Differs, "not the file that was sent"),
         (ContentState::NotVerified, "not verified"),
     ] {
         let trials = of(state).count() as u64;
@@ -57,7 +57,7 @@ fn left(file: &str, last: &Verified) -> String {
             let hash = last.content.as_deref().map_or(String::new(), |hash| format!(", {hash}"));
             format!("{file}: {}, whole{hash}", Bytes(last.bytes))
         }
-        ContentState::Differs => format!("{file}: not what was sent"),
+        ContentState::Differs => format!("{file}: not the file that was sent"),
         ContentState::Partial | ContentState::NotVerified => format!(
             "{file}: {} of {} bytes missing, which are holes or beyond its end",
             last.bytes_missing, last.bytes
@@ -82,7 +82,7 @@ mod tests {
         wrong.differs_at = Some(7);
         assert_eq!(
             states(&[&whole, &few, &many, &wrong]),
-            "verified in 1 trial; partial in 2 trials, up to 30 B missing; not what was sent in 1 \
+            "verified in 1 trial; partial in 2 trials, up to 30 B missing; not the file that was sent in 1 \
              trial, differing from byte 7 on"
         );
         assert_eq!(

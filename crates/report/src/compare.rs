@@ -94,7 +94,7 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
     }
     lines.extend(gaps.iter().map(|text| Line::new(words::capital(text) + ".", Tone::Open)));
     if is_of_two {
-        let doubt = "How much two runs of the same thing differ is not known, and may be all of this; \
+        let doubt = "Two runs of the same race differ, too; how much is not known here, and it may be all of this: \
                      give more runs of the old one (deadheat compare OLD OLD OLD NEW).";
         lines.push(Line::new(doubt, Tone::Open));
     }

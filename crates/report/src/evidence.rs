@@ -119,7 +119,9 @@ fn verdict_table(
     }
     legend.push_str(&on_differences(verdicts));
     if verdicts.iter().any(|verdict| !resolution(verdict).is_empty()) {
-        legend.push_str(" Resolution: what these blocks would have found 4 times in 5.");
+        legend.push_str(
+            " Resolution: the difference that these blocks would have found 4 times in 5.",
+        );
     }
     columns.retain(Column::has_content);
     Table { columns, legend }

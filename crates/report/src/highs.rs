@@ -42,8 +42,7 @@ fn extremes(outcome: &Outcome, seen: &Highs<'_>) -> Table {
     ];
     columns.retain(Column::has_content);
     let legend = format!(
-        "By {}, a trial each, times in UTC. The worst of many is always bad: what tells is how often, and \
-         whether the others were at the same time.",
+        "By {}, a trial each, times in UTC. The worst of many trials is always bad. More important: how often it is bad, and whether the other contenders were bad at the same time.",
         seen.metric.label
     );
     Table { columns, legend }

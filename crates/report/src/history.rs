@@ -84,7 +84,7 @@ fn summary(history: &History) -> Vec<Block> {
     if !history.groups.is_empty() {
         let races = words::count(history.false_alarm_in, "race");
         let text = format!(
-            "Where nothing changes, a false change is told once in {races} of a kind or more rarely (--false-alarm-in)."
+            "Where nothing changes, a false change is reported once in {races} of a kind or more rarely (--false-alarm-in)."
         );
         lines.push(Line::new(text, Tone::Aside));
     }

@@ -107,8 +107,8 @@ pub(super) fn files(outcome: &Outcome) -> Option<Section> {
         detail: remarks(file),
     });
     let heading = match imported.is_of_page() {
-        true => "The page, and what it cannot know",
-        false => "Imported files, and what they no longer tell",
+        true => "The page and the limits of a browser",
+        false => "Imported files and their gaps",
     };
     Section::new(heading, vec![Block::Points(points.collect())])
 }

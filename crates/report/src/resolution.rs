@@ -33,8 +33,7 @@ fn widened(outcome: &Outcome) -> Vec<Line> {
         return Vec::new();
     }
     let text = format!(
-        "margin widened: {}. Deadheat did so with the noise until 2026-11; nobody asked for a margin \
-         that wide.",
+        "margin widened: {}. Until 2026-11 deadheat widened the margin with the noise; a smaller one was asked for.",
         figures::percent(outcome.plan.margin)
     );
     vec![Line::new(text, Tone::Open)]

@@ -8,7 +8,7 @@ use crate::measurements::Unit;
 use deadheat_engine::result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
 /// Returns lines such as
-/// `udp: what is delivered follows what is offered up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`
+/// `udp: the delivered load follows the offered load up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let line = |sweep: &Sweep| {
         let bps = |at: &KneeAt| words::figure(at.bps, Unit::BitRate);
@@ -20,7 +20,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
                 let interval = interval.map_or_else(String::new, |(low, high)| {
                     format!(" ({} to {})", end(low), end(high))
                 });
-                format!("{name}: what is delivered follows what is offered up to {at}{interval}.")
+                format!("{name}: the delivered load follows the offered load up to {at}{interval}.")
             }
             KneePlace::Below => format!("{name}: even {at}, the lowest load, is too much."),
             KneePlace::Above => format!("{name}: even {at}, the highest load, gets through."),
@@ -51,7 +51,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         column("blocks".into(), &|sweep| Cell::text(sweep.blocks.to_string())),
     ];
     let legend = format!(
-        "Knee: the offered load up to which what is delivered follows it; median over blocks with \
+        "Knee: the offered load up to which the delivered load follows it; median over blocks with \
          its {} interval. < and >: below the lowest load, above the highest.",
         words::level(outcome.asked.confidence)
     );

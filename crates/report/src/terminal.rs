@@ -32,7 +32,7 @@ impl Report for Terminal {
     }
 
     fn summary(&self) -> &'static str {
-        "for people: the answer, the table, and what it stands on"
+        "for people: the answer, the table, and their basis"
     }
 
     fn render(&self, shown: &ReportInput<'_>, style: &Style) -> Result<Vec<u8>> {

@@ -119,15 +119,14 @@ const NODELAY: Optional<bool> = Optional::switch(
 const INTERVAL: Preset<Nanos> = Optional::span(
     "interval",
     (10_000_000, 5_000_000_000),
-    "the protocol's own clock, at which it looks for what to send again",
+    "period at which the protocol looks for data to send again",
 )
 .or("10ms");
 
 const RESEND: Optional<u64> = Optional::count(
     "resend",
     (0, 100),
-    "how many later acknowledgements have a segment sent again; 0: only its timeout \
-     does; not set: as the mode",
+    "number of later acknowledgements after which a segment is sent again; 0: only after its timeout; not set: as the mode",
 );
 
 const MIN_RTO: Optional<Nanos> = Optional::span(

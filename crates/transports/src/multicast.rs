@@ -83,8 +83,7 @@ const REPAIR: Preset<RepairRule> = Optional::choice(
     "repair",
     &["selective", "go-back-n"],
     &[RepairRule::Selective, RepairRule::GoBackN],
-    "what leaves again: the packets that a receiver misses, or all from the first of \
-     them on",
+    "packets that are sent again: the missing ones of a receiver, or all from the first missing one on",
 )
 .or("selective");
 

@@ -158,8 +158,7 @@ pub(super) const WINDOW: Optional<Bytes> = Optional::size(
 pub(super) const PACKET: Optional<Bytes> = Optional::size(
     "mtu",
     (1_228, 9_216),
-    "the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to \
-     what probes find",
+    "the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to the largest that probes find",
 )
 .assumed(equal::MTU);
 

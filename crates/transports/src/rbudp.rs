@@ -78,7 +78,7 @@ const RATE: Preset<RateSource> = Optional::form(
 const WINDOW: Preset<Bytes> = Optional::size(
     "window",
     (4_096, 1 << 30),
-    "the most bytes under way, and the room for what arrives behind a gap; a round is a \
+    "the most bytes under way, and the room for data that arrives behind a gap; a round is a \
      quarter of it at most",
 )
 .or("8MB");

@@ -71,7 +71,7 @@ const TARGET: Preset<Nanos> = Optional::span(
 const WINDOW: Preset<Bytes> = Optional::size(
     "window",
     (4_096, 1 << 30),
-    "the most bytes under way, and the room for what was not read",
+    "the most bytes under way, and the room for data that was not read yet",
 )
 .or("1MB");
 

@@ -34,7 +34,7 @@ const KEYS: &[Key] =
 const RATE: Preset<OfferedRate> = Optional::offered(
     "rate",
     (1_000_000_000_000, 100_000_000),
-    "what each direction offers, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
+    "load in each direction, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
 )
 .or("1mbit");
 
@@ -48,19 +48,19 @@ const SIZE: Preset<usize> = Optional::length(
 const TIME: Optional<Nanos> = Optional::span(
     "time",
     (1_000_000, 86_400 * 1_000_000_000),
-    "how long to send after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
+    "time of sending after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
 );
 
 const WARMUP: Optional<Nanos> = Optional::span(
     "warmup",
     (0, 60 * 1_000_000_000),
-    "how long to send before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
+    "time of sending before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
 );
 
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (2, 1_000_000_000_000),
-    "how many messages each direction offers, all flows together, instead of time",
+    "number of messages in each direction, all flows together, instead of time",
 );
 
 const DIRECTION: Preset<&'static [Direction]> = Optional::choice(

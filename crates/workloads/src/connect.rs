@@ -45,23 +45,27 @@ const KEYS: &[Key] =
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 65_000),
-    "how many connections (as many as the claim needs: 20, or 1000 for p99)",
+    "number of connections (as many as the claim needs: 20, or 1000 for p99)",
 );
 
 const PAUSE: Preset<Nanos> =
     Optional::span("pause", (0, 60_000_000_000), "between the answer and the next connection")
         .or("0");
 
-const REQUEST: Preset<usize> =
-    Optional::length("request", (header::LEN as u64, 65_507), "what is asked on each").or("64");
+const REQUEST: Preset<usize> = Optional::length(
+    "request",
+    (header::LEN as u64, 65_507),
+    "size of the request on each connection",
+)
+.or("64");
 
 const ANSWER: Preset<usize> =
-    Optional::length("answer", (header::LEN as u64, 65_507), "what comes back").or("64");
+    Optional::length("answer", (header::LEN as u64, 65_507), "size of the answer to it").or("64");
 
 const RETRY: Preset<Nanos> = Optional::span(
     "retry",
     (1_000_000, 60_000_000_000),
-    "after how long the same is asked again, where the transport may lose it (the first timeout of RFC 6298)",
+    "time after which the request is sent again, where the transport may lose it (the first timeout of RFC 6298)",
 )
 .or("1s");
 

@@ -77,12 +77,12 @@ const SERVICE: Preset<bool> = Optional::choice(
     "service",
     &["own", "latest"],
     &[false, true],
-    "the lane of the state: of the transport's own usual service, or one whose messages may be lost; own shares the lane of the events where a connection has one",
+    "service of the lane of the state: the transport's own usual one, or messages that may be lost; with own it shares the lane of the events where a connection has one",
 )
 .or("own");
 
 const COUNT: Optional<u64> =
-    count_key("how many events (as many as the claim needs: 100, or 1000 for p99)");
+    count_key("number of events (as many as the claim needs: 100, or 1000 for p99)");
 
 const DIRECTION: Preset<Direction> =
     direction_key("up", "near to far, or far to near as from a server");

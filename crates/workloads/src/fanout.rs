@@ -34,8 +34,7 @@ const RECEIVERS: Preset<u64> =
     Optional::count("receivers", (1, 64), "receivers, each a process with a connection of its own")
         .or("4");
 
-const BYTES: Optional<Bytes> =
-    Optional::size("bytes", (1, 1 << 50), "how much each receiver is to get");
+const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50), "bytes for each receiver");
 
 const CALL: Preset<Bytes> = Optional::size(
     "call",

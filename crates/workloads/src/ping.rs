@@ -60,38 +60,38 @@ const INTERVAL: Optional<Nanos> = Optional::span(
 const WINDOW: Optional<u64> = Optional::count(
     "window",
     (1, 65_536),
-    "closed loop instead: this many questions open at once, each answer starts the next",
+    "closed loop instead: number of questions that are open at once; each answer starts the next",
 );
 
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (1, 1_000_000_000_000),
-    "how many questions are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
+    "number of questions that are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
 );
 
 const TIME: Optional<Nanos> = Optional::span(
     "time",
     (1_000_000, 31 * 86_400 * 1_000_000_000),
-    "how long to ask after the warm-up, instead of count",
+    "time of the questions after the warm-up, instead of count",
 );
 
 const WARMUP: Optional<u64> = Optional::count(
     "warmup",
     (0, 1_000_000),
-    "how many questions come first and are counted apart (20, or 100 with a window on loopback)",
+    "number of questions before these, counted apart (20, or 100 with a window on loopback)",
 );
 
 const THINK: Preset<Nanos> = Optional::span(
     "think",
     (0, 60_000_000_000),
-    "how long the far end waits before it answers: server time, not path delay",
+    "time that the far end waits before it answers: server time, not path delay",
 )
 .or("0");
 
 const TIMEOUT: Optional<Nanos> = Optional::span(
     "timeout",
     (1_000_000, 3_600_000_000_000),
-    "after this an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
+    "time after which an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
 );
 
 const CLAIM: Preset<Percentile> = Optional::choice(

@@ -58,7 +58,7 @@ const PICTURE: Preset<Bytes> =
 const PICTURES: Preset<u64> = Optional::count(
     "pictures",
     (0, 1_000),
-    "how many pictures, the first at the start and the others evenly far apart; 0 for a session without",
+    "number of pictures, the first at the start and the others evenly far apart; 0 for a session without",
 )
 .or("1");
 
@@ -104,12 +104,12 @@ const SERVICE: Preset<bool> = Optional::choice(
     "service",
     &["own", "latest"],
     &[false, true],
-    "the lanes of voice and pose: of the transport's own usual service, or ones whose messages may be lost; own shares the lane of the pen where a connection has too few",
+    "service of the lanes of voice and pose: the transport's own usual one, or messages that may be lost; with own they share the lane of the pen where a connection has too few",
 )
 .or("own");
 
 const COUNT: Optional<u64> =
-    count_key("how many points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
+    count_key("number of points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

@@ -60,7 +60,7 @@ const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "updates per second").
 const SIZE: Preset<usize> = size_key("200", "one update, with all that changed");
 
 const COUNT: Optional<u64> =
-    count_key("how many updates (as many as the claim needs: 120, or two seconds)");
+    count_key("number of updates (as many as the claim needs: 120, or two seconds)");
 
 const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",
@@ -89,14 +89,14 @@ const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::
 const PLAYOUT: Preset<Nanos> = Optional::span(
     "playout",
     (0, 5_000_000_000),
-    "how far behind the sender's time interpolation shows",
+    "delay of the state that interpolation shows, behind the sender's time",
 )
 .or("50ms");
 
 const OBJECTS: Preset<u64> = Optional::count(
     "objects",
     (1, 10_000),
-    "how many objects the state has; of several, those in an update are chosen by priority",
+    "number of objects in the state; of several, an update has those of highest priority",
 )
 .or("1");
 
@@ -392,10 +392,10 @@ const CROWD_FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("age_mean_ns", "mean age", Unit::Nanos, Better::Lower),
     ("age_p99_ns", "age p99", Unit::Nanos, Better::Lower),
     ("age_max_ns", "greatest age", Unit::Nanos, Better::Lower),
-    ("near_age_mean_ns", "mean age of what is near", Unit::Nanos, Better::Lower),
+    ("near_age_mean_ns", "mean age of near objects", Unit::Nanos, Better::Lower),
     ("rest_age_mean_ns", "mean age of the rest", Unit::Nanos, Better::Lower),
-    ("error_mean_share", "mean error of what is shown", Unit::Share, Better::Lower),
-    ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
+    ("error_mean_share", "mean error of the shown state", Unit::Share, Better::Lower),
+    ("error_p99_share", "error p99 of the shown state", Unit::Share, Better::Lower),
     (LOST, "lost", Unit::Share, Better::Lower),
 ];
 
@@ -406,8 +406,8 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("age_max_ns", "greatest age", Unit::Nanos, Better::Lower),
     ("stall_share", "time stalled", Unit::Share, Better::Lower),
     ("stall_max_ns", "longest stall", Unit::Nanos, Better::Lower),
-    ("error_mean_share", "mean error of what is shown", Unit::Share, Better::Lower),
-    ("error_p99_share", "error p99 of what is shown", Unit::Share, Better::Lower),
+    ("error_mean_share", "mean error of the shown state", Unit::Share, Better::Lower),
+    ("error_p99_share", "error p99 of the shown state", Unit::Share, Better::Lower),
     ("playout_p99_ns", "playout delay for 1 % late", Unit::Nanos, Better::Lower),
     (LOST, "lost", Unit::Share, Better::Lower),
 ];

@@ -46,19 +46,19 @@ const KEYS: &[Key] = &[
 ];
 
 const STREAMS: Preset<u64> =
-    Optional::count("streams", (1, MOST_STREAMS), "how many streams, which take turns").or("8");
+    Optional::count("streams", (1, MOST_STREAMS), "number of streams, which take turns").or("8");
 
 const RATE: Preset<OfferedRate> = Optional::offered(
     "rate",
     (100_000_000_000, 10_000_000),
-    "what all streams offer together: messages (200pps) or application bits (2mbit) per second",
+    "load of all streams together: messages (200pps) or application bits (2mbit) per second",
 )
 .or("200pps");
 
 const SIZE: Preset<usize> = size_key("200", "message size");
 
 const COUNT: Optional<u64> = count_key(
-    "how many messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
+    "number of messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
 );
 
 const OVER: Preset<Over> = Optional::choice(

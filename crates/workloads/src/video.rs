@@ -54,20 +54,20 @@ const RATE: Preset<BitRate> =
 const GOP: Preset<u64> = Optional::count(
     "gop",
     (1, 10_000),
-    "a keyframe, which refers to no other, each so many frames",
+    "number of frames from a keyframe, which refers to no other, to the next",
 )
 .or("30");
 
 const KEYFRAME: Preset<u64> = Optional::count(
     "keyframe",
     (1, 100),
-    "how many times as large as another frame a keyframe is, on average",
+    "mean size of a keyframe, as a multiple of the other frames'",
 )
 .or("5");
 
 const SPREAD: Preset<f64> = Optional::any_share(
     "spread",
-    "how much the sizes of frames of a kind scatter: their standard deviation, in means; lognormal",
+    "scatter of the sizes of frames of a kind: standard deviation as a share of the mean; lognormal",
 )
 .or("30%");
 
@@ -81,7 +81,7 @@ const MTU: Preset<usize> = Optional::length(
 const DEADLINE: Preset<Nanos> = Optional::span(
     "deadline",
     (1_000_000, 10_000_000_000),
-    "how long after it was due a frame is shown",
+    "time from when a frame is due until it is shown",
 )
 .or("100ms");
 
@@ -96,7 +96,7 @@ const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Op
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 1_000_000),
-    "how many frames (as many as the claim needs: 60, or two seconds)",
+    "number of frames (as many as the claim needs: 60, or two seconds)",
 );
 
 const DIRECTION: Preset<Direction> =

@@ -47,12 +47,12 @@ const CODEC: Preset<Codec> = Optional::choice(
     "codec",
     &["g711", "g711-plc", "g729a"],
     &[Codec::G711, Codec::G711_PLC, Codec::G729A],
-    "what a lost frame costs: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
+    "treatment of a lost frame: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
 )
 .or("g711-plc");
 
 const FRAME: Preset<Nanos> =
-    Optional::span("frame", (2_500_000, 120_000_000), "how much is spoken in each message")
+    Optional::span("frame", (2_500_000, 120_000_000), "duration of the speech in each message")
         .or("20ms");
 
 const SIZE: Preset<usize> =
@@ -66,7 +66,7 @@ const BUFFER: Preset<Nanos> = Optional::span(
 .or("40ms");
 
 const COUNT: Optional<u64> =
-    count_key("how many messages (as many as the claim needs: 200, four seconds)");
+    count_key("number of messages (as many as the claim needs: 200, four seconds)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

@@ -193,7 +193,7 @@ pub(super) fn far_ends(wanted: &Selection<'_>) -> String {
             &mut out,
             4,
             ("carries", 14),
-            &format!("{over}; and what the far kernel answers"),
+            &format!("{over}; and contenders that the far kernel answers"),
             width,
         );
         put(&mut out, 4, ("counts", 14), info.counts.unwrap_or("nothing"), width);

@@ -2,7 +2,7 @@
 //! kind has a line for each, and a name has everything.
 
 use crate::advise::bundled as apps;
-use crate::error::{Result, unknown};
+use crate::error::{Error, Result, nearest};
 use crate::path::profile;
 use crate::study::bundled;
 use crate::transport::{self, far_end, optional};
@@ -22,13 +22,13 @@ pub(super) use full::at_most;
 #[command(after_help = "\
 Examples:
   deadheat list               the names of everything, on one screen
-  deadheat list transports    a line for each
-  deadheat list udp           one in full: its keys, their values and defaults
+  deadheat list transports    a line for each of a kind
+  deadheat list udp           this one in full: its keys, their values and defaults
   deadheat list --all         everything in full")]
 pub(super) struct ListArgs {
     /// A kind (transports, workloads, paths, far-ends, studies, applications), or a name of any kind
     ///
-    /// Of a word that is no whole name, all names with it in them are shown.
+    /// A part of a name shows all names with this part.
     #[arg(value_name = "KIND|NAME")]
     what: Option<String>,
     /// Show each in full
@@ -174,7 +174,16 @@ fn in_full(word: &str, width: usize) -> Result<String> {
         texts.push(text);
     }
     if texts.is_empty() {
-        return Err(unknown("name", word, &names()));
+        // A part of a kind's name, such as `far`.
+        let kinds = KINDS.iter().filter(|kind| kind.name.contains(word));
+        texts.extend(kinds.map(|kind| overview::lines(kind, width)));
+    }
+    if texts.is_empty() {
+        let near = nearest(word, names());
+        let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+        return Err(Error::usage(format!(
+            "unknown name `{word}`{near} (`deadheat list` shows all names)"
+        )));
     }
     Ok(texts.join("\n"))
 }
@@ -239,6 +248,7 @@ mod tests {
         assert!(study.ends_with("next: deadheat study show relay\n"), "{study}");
         let said = in_full("tpc", 80).unwrap_err().to_string();
         assert!(said.contains("did you mean `tcp`?"), "{said}");
+        assert!(in_full("far", 80).unwrap().starts_with("FAR ENDS"));
     }
 
     #[test]

@@ -23,10 +23,11 @@ const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
 /// Options as typed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Judged are: the median and the 99th percentile of what packets take beyond the path's delay (at most
-10 and 50 µs off; 5 and 20 µs with wait=spin), the rate (0.1 % and two packets off), and the number
-of lost packets (in its 99 % interval, and as the path itself counted). What the path carries depends
-on the machine and is not judged. Exit code 3: something is outside its limits.")]
+It judges the median and the 99th percentile of the delay (at most 10 and 50 µs
+beyond the path's; 5 and 20 µs with wait=spin), the rate (0.1 % and two packets
+off), and the number of lost packets (in its 99 % interval, and as the path
+itself counted). The most that the path carries depends on the machine, and is
+not judged. Exit code 3: something is outside its limits.")]
 pub(super) struct CheckArgs {
     /// The path, as for `race --path` [default: four simple ones, one after another]
     path: Option<String>,

@@ -13,12 +13,14 @@ use crate::path::run::{Request, Talk, run as run_on};
 #[derive(Debug, Args)]
 #[command(after_help = "  deadheat path run delay=20ms -- ping -c 3 198.18.0.2")]
 #[command(after_long_help = "\
-Both hosts are namespaces of this machine; nothing else is reachable from them. The commands find
-DEADHEAT_NEAR, DEADHEAT_FAR, DEADHEAT_NEAR6 and DEADHEAT_FAR6 in their environment (and
-DEADHEAT_FAR_2 and so on for further links); $DEADHEAT_FAR is replaced in COMMAND, too, so quote it.
-The addresses are always the same: 198.18.0.1 is near, 198.18.0.2 is far, and so are they called.
+Both hosts are namespaces of this machine; they reach nothing else. Their
+addresses are always the same: 198.18.0.1 for the near host, which has the name
+near, too, and 198.18.0.2 for the far host, far. The commands have these in the
+variables DEADHEAT_NEAR and DEADHEAT_FAR, those of IPv6 in DEADHEAT_NEAR6 and
+DEADHEAT_FAR6, and those of further links in DEADHEAT_FAR_2 and so on.
+$DEADHEAT_FAR is replaced in COMMAND, too, so quote it.
 
-  deadheat path run delay=20ms,loss=1% --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
+  deadheat path run delay=20ms --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
   deadheat path run delay=20ms -- ping -c 3 far
   deadheat path run rate=5mbit,delay=30ms -- bash")]
 pub(super) struct PathRunArgs {

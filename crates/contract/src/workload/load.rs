@@ -55,7 +55,7 @@ const DIRECTION: Preset<&'static str> = Optional::choice(
 const LEAD: Optional<Nanos> = Optional::span(
     "load-lead",
     (0, 60 * 1_000_000_000),
-    "how long the load runs before the work begins, or, with load-from, how long what follows its edges is in no phase (20 round trips of the path, from 50ms to 1.3s)",
+    "time that the load runs before the work begins; with load-from: time behind its start and behind its end that belongs to no phase (20 round trips of the path, from 50ms to 1.3s)",
 );
 
 const FROM: Optional<Nanos> = Optional::span(
@@ -67,14 +67,14 @@ const FROM: Optional<Nanos> = Optional::span(
 const FOR: Optional<Nanos> = Optional::span(
     "load-for",
     (10_000_000, 600 * 1_000_000_000),
-    "how long the load then runs (as long as load-from)",
+    "time that the load then runs (as long as load-from)",
 );
 
 const PHASE: Preset<Option<Phase>> = Optional::choice(
     "load-phase",
     &["before", "during", "after", "all"],
     &[Some(Phase::Before), Some(Phase::During), Some(Phase::After), None],
-    "the phase whose figure verdicts are given for, where load-from makes phases; with all it is the figure of the work as ever",
+    "the phase whose figure verdicts are given for, where load-from makes phases; all: the figure of the whole work",
 )
 .or("during");
 

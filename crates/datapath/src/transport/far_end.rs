@@ -368,7 +368,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
     let over: Vec<String> = info.carries.iter().map(|carried| carried.over.to_string()).collect();
     let over = match over.is_empty() {
         true => "what the far kernel answers".to_owned(),
-        false => format!("{}, and what the far kernel answers", list(&over)),
+        false => format!("{}, and contenders that the far kernel answers", list(&over)),
     };
     Some(format!("{} carries {over}; `deadheat serve` there carries all", info.label))
 }

@@ -59,7 +59,7 @@ pub(super) fn on_option(end: Side, effective: &str) -> &'static str {
         }
         Side::Near => "load the kernel module or allow the setting, or ask for what the host has",
         Side::Far => {
-            "what that end sends, it sends by this value: have its operator allow the setting (sysctl \
+            "that end sends with this value: have its operator allow the setting (sysctl \
              net.ipv4.tcp_allowed_congestion_control for cc), or ask for what that host has"
         }
     }

@@ -33,8 +33,7 @@ pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Differ
     promised.chain([hosts, programs]).chain(options(&racing)).flatten().collect()
 }
 
-const COPIES_MATTER: &str = "where a file lies in the page cache is part of a program's speed: a copy lies in few large pieces, and what a \
-                             linker wrote in many small ones";
+const COPIES_MATTER: &str = "where a file lies in the page cache is part of a program's speed: a copy lies in few large pieces, and the output of a linker in many small ones";
 
 /// Returns where the programs of a contender's commands lie, if it has commands.
 fn programs(entrant: &Entrant) -> Option<String> {
@@ -43,7 +42,7 @@ fn programs(entrant: &Entrant) -> Option<String> {
     Some(if is_copied { "copied for the race" } else { "where their files are" }.to_owned())
 }
 
-const FAR_HOSTS_MATTER: &str = "each host has a way and a clock of its own, so what differs may be the ways and not the transports";
+const FAR_HOSTS_MATTER: &str = "each host has a way and a clock of its own, so a difference may be that of the ways and not of the transports";
 
 /// Formats the far hosts of a contender's parts, if one is at another than the first.
 fn far_hosts(contender: &Contender) -> String {
@@ -150,7 +149,7 @@ const PROMISES: &[Promise] = &[
             Congestion::Uncontrolled => "none".into(),
         },
         matters: "without congestion control a sender fills queues and takes bandwidth from \
-                  others; what it gains here it may not keep on a shared network",
+                  others; it may lose this gain on a shared network",
     },
     Promise {
         what: "encryption",
@@ -174,8 +173,7 @@ const PROMISES: &[Promise] = &[
             None => "the ends themselves".into(),
             Some(pair) => format!("`{}` and `{}`", pair.near.typed, pair.far.typed),
         },
-        matters: "two more programs take in and pass on each byte, on CPUs that the ends want, too; connecting reaches \
-                  the first of them, and what they do on the path is not seen",
+        matters: "two more programs take in and pass on each byte, on CPUs that the ends want, too; connecting reaches the first of them, and their work on the path is not seen",
     },
     Promise {
         what: "work",
@@ -218,7 +216,7 @@ const PROMISES: &[Promise] = &[
             }
         },
         matters: "a figure is one of an implementation, and two of one protocol may differ by more than two protocols do; \
-                  what is seen of one library is not said of its protocol",
+                  a finding on one library is none on its protocol",
     },
     Promise {
         what: "recipients",
@@ -235,8 +233,7 @@ const PROMISES: &[Promise] = &[
             | PeerKind::Responder
             | PeerKind::Command => "one for each connection".into(),
         },
-        matters: "what is sent once for all crosses the shared part of a path once, and connections carry it \
-                  once for each receiver",
+        matters: "data that is sent once for all receivers crosses the shared part of a path once, and connections carry it once for each receiver",
     },
 ];
 

@@ -76,11 +76,10 @@ impl HostNotice {
                 "the host's scheduler placed the two ends, perhaps differently in each trial".into()
             }
             HostNotice::Quota { cpus } => format!(
-                "a quota lets this race use {cpus:.2} CPUs on the average (cgroup, cpu.max); what needs more \
-                 is stopped for the rest of each period"
+                "a quota lets this race use {cpus:.2} CPUs on the average (cgroup, cpu.max); a program that needs more is stopped for the rest of each period"
             ),
             HostNotice::Throttled { whom, trials, throttled } => format!(
-                "a CPU quota held {whom} back {throttled}, in {trials} {}; what was under way waited for it",
+                "a CPU quota held {whom} back {throttled}, in {trials} {}; messages under way waited for it",
                 if *trials == 1 { "trial" } else { "trials" }
             ),
             HostNotice::Busy { share, waited } => format!(

@@ -243,7 +243,7 @@ fn exclusions_differ(
     decides: VerdictEffect,
 ) -> String {
     let then = match decides {
-        VerdictEffect::Yes => "counted with them, a verdict is another one",
+        VerdictEffect::Yes => "counted with them, a verdict changes",
         VerdictEffect::No => "counted with them, the verdicts are the same",
     };
     format!(
@@ -260,7 +260,7 @@ fn lost_on_loopback(labels: &[String], lost: u64) -> String {
 fn path_overrun(packets: u64, trials: usize) -> String {
     format!(
         "{packets} packets were lost in the emulated path's devices and rings in {trials} trials, \
-         which do not count: this host could not move what was offered"
+         which do not count: this host could not move the offered load"
     )
 }
 
@@ -429,8 +429,7 @@ impl Notice {
                  that holds it down), or lower the rate"
             }
             Notice::SendQueue(_) => {
-                "lower the rate to what the first link carries: a sender that nobody slows down only \
-                 fills its own queue"
+                "lower the rate to that of the first link: a sender without congestion control only fills its own queue"
             }
             Notice::LoopbackLoss { .. } => LOOPBACK_ADVICE,
             Notice::BudgetTooSmall { limit: BlockLimit::Blocks, .. } => {
@@ -457,7 +456,7 @@ impl Notice {
             Notice::LibraryLimit(_) => LIBRARY_ADVICE,
             Notice::Dropped { why, .. } => why.advice(),
             Notice::TrialFailed { .. } => {
-                "mend what the message names; the blocks done are kept and can be resumed"
+                "remove the cause that the message names; the blocks done are kept and can be resumed"
             }
             Notice::FarEnd(notice) => notice.advice(),
             Notice::SaveFailed { .. } => {

@@ -74,14 +74,14 @@ fn warning(outcome: &Outcome, one: &PredictedFigure) -> Option<Warning> {
     let metric = outcome.metrics.iter().find(|m| m.name == one.prediction.metric)?;
     let Prediction { form, tolerance, .. } = &one.prediction;
     let message = format!(
-        "{} of {} is {:.2} times what theory says ({form}), and within {} was to be expected",
+        "{} of {} is {:.2} times the figure of theory ({form}); expected was a difference within {}",
         metric.label,
         entrant.label,
         one.ratio(),
         percent(*tolerance)
     );
-    let advice = "look at what the form takes for granted: losses that are independent and found by three later messages, no \
-                  queue; what differs from that is the contender's own, or the host's";
+    let advice = "look at the assumptions of the form: losses that are independent and found by three later messages, no \
+                  queue; any difference comes from the contender or from the host";
     Some(Warning { code: "theory_parts".to_owned(), message, advice: advice.to_owned() })
 }
 

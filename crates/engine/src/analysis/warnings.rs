@@ -465,8 +465,7 @@ mod tests {
         refresh(&mut outcome, None);
         let said: Vec<_> =
             outcome.warnings.iter().map(|warning| warning.message.as_str()).collect();
-        let expected = "a CPU quota held this program back 12 times, 340 ms in all, in 2 trials; what was under \
-                        way waited for it";
+        let expected = "a CPU quota held this program back 12 times, 340 ms in all, in 2 trials; messages under way waited for it";
         assert_eq!(said, [expected]);
     }
 

@@ -71,7 +71,7 @@ fn steal(doctor: &Doctor) -> Option<Finding> {
     finding(
         "steal",
         format!(
-            "the hypervisor took {} of the CPU time; what it takes lands in somebody's tail",
+            "the hypervisor took {} of the CPU time; this adds to the slowest round trips of any contender",
             percent(doctor.steal_share)
         ),
         "use a dedicated instance, or race at another time",
@@ -234,7 +234,7 @@ fn default_congestion_control(doctor: &Doctor) -> Option<Finding> {
             "TCP's congestion control is {default} by default here; on a fast local path that \
              can halve what TCP moves, and other tools compare it unnoticed"
         ),
-        "contenders use cubic unless told otherwise; tcp:cc=host races this host's default",
+        "contenders use cubic unless another is asked for; tcp:cc=host races this host's default",
     )
 }
 

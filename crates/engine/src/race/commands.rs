@@ -173,7 +173,7 @@ pub(super) fn check_unchanged(
     let changed = before.files.iter().find(is_gone);
     changed.map_or(Ok(()), |file: &ProgramFile| {
         Err(Error::usage(format!(
-            "`{}`: {} is another file by now than in the blocks that are done; restore it, or race anew",
+            "`{}`: {} has changed since the blocks that are done; restore it, or race anew",
             contender.spec, file.path
         )))
     })

@@ -252,7 +252,7 @@ impl Request {
         if self.to.is_some() && most > usize::from(MOST_FAR_ENDS) {
             return Err(Error::usage(format!(
                 "`{}` has {ends} far ends, and a server runs {MOST_FAR_ENDS} in a trial, a load among them; ask for fewer, or \
-                 deal them over more hosts, --to A --to B",
+                 spread them over more hosts, --to A --to B",
                 task.info().spec.name
             )));
         }

@@ -120,8 +120,7 @@ pub fn check(baseline: &[&Outcome], request: &Request) -> Result<()> {
     let new = request.is_simulated();
     if old != new {
         return Err(Error::usage(format!(
-            "--gate: the baseline is {} and this race is {}; hold simulated races against simulated \
-             ones only",
+            "--gate: the baseline is {} and this race is {}; compare simulated races with simulated races only",
             word(old),
             word(new)
         )));

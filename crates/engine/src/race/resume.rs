@@ -70,7 +70,7 @@ pub fn resume(
         let names_commands = contender.external.is_some() || contender.commands.is_some();
         if names_commands && contender.asked() != entrant.asked {
             return Err(Error::usage(format!(
-                "`{}` names other commands by now than those of the blocks that are done; restore its file, or race anew",
+                "`{}` has other commands now than in the blocks that are done; restore its file, or race anew",
                 contender.spec
             )));
         }

@@ -218,7 +218,7 @@ fn check_place(place: Option<GrantPlace>, share: Option<Share>, flows: usize) ->
         && (nodes > MOST_FAR_ENDS || node >= nodes)
     {
         return Err(Error::usage(format!(
-            "far end {} of {nodes} of one trial; a server runs {MOST_FAR_ENDS} of them at most, so deal them over more \
+            "far end {} of {nodes} of one trial; a server runs {MOST_FAR_ENDS} of them at most, so spread them over more \
              servers (--to A --to B), or ask for fewer",
             u32::from(node) + 1
         )));

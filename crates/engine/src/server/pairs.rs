@@ -176,8 +176,7 @@ impl PairOffers {
         let name = short(&ask.name);
         match is_known {
             true => Err(Error::usage(format!(
-                "the server's `{name}` is another by now than the one that this race began with: its file, or a program that it runs, \
-                 has changed; race anew"
+                "the server's `{name}` has changed since this race began: its file, or a program that it runs; race anew"
             ))),
             false => Err(Error::limited(format!(
                 "`{name}`: the server runs no command of this name; its operator can allow it, with `deadheat serve --command FILE`"
@@ -268,7 +267,7 @@ mod tests {
         offers.asked(&ask("pair", &before)).unwrap();
         std::fs::write(folder.path().join("program"), "#!/bin/sh\nexit 1\n").unwrap();
         let why = offers.asked(&ask("pair", &before)).unwrap_err().to_string();
-        assert!(why.contains("is another by now"), "{why}");
+        assert!(why.contains("has changed since"), "{why}");
         let after = offers.list("pair").unwrap().offers[0].digest.clone();
         offers.asked(&ask("pair", &after)).unwrap();
     }

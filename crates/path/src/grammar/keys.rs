@@ -60,7 +60,7 @@ pub(super) const DELAY: Preset<Nanos> = Optional::span(
 pub(super) const JITTER: Optional<Nanos> = Optional::span(
     "jitter",
     (0, HOUR),
-    "how much the delay varies: half the range of `uniform`, the standard deviation of the others; not set: not at all",
+    "variation of the delay: half the range of `uniform`, the standard deviation of the others; not set: none",
 );
 
 pub(super) const JITTER_SHAPE: Key = Key {
@@ -71,14 +71,14 @@ pub(super) const JITTER_SHAPE: Key = Key {
         refers: forms::shape_refers,
     },
     default: "uniform",
-    doc: "how jitter is distributed; FILE has one offset a line, in units of `jitter`, with a mean of 0",
+    doc: "distribution of the jitter; FILE has one offset a line, in units of `jitter`, with a mean of 0",
 };
 
 pub(super) const ORDER: Preset<Order> = Optional::choice(
     "order",
     &["kept", "free"],
     &[Order::Kept, Order::Free],
-    "whether jitter lets packets overtake: `free` sends each when its own delay is over",
+    "order of packets under jitter: kept, or `free`, which sends each when its own delay is over",
 )
 .or("kept");
 
@@ -128,7 +128,7 @@ pub(super) const BLOCK: Key = Key {
     doc: "a firewall drops all packets of these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time on, counted from just before a trial connects",
 };
 
-pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super], "what a loss decides on: `super` loses all segments of a super-packet at once, which is wrong and what netem does with offloads").or("packet");
+pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super], "unit of a loss: `super` loses all segments of a super-packet at once, which is wrong and what netem does with offloads").or("packet");
 
 pub(super) const DUPLICATE: Optional<f64> =
     Optional::share("duplicate", forms::share, "the share of packets that arrive twice");
@@ -188,7 +188,7 @@ pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["sp
 pub(super) const OVERHEAD: Optional<Bytes> = Optional::size(
     "overhead",
     (0, 1_500),
-    "what the link layer adds to each packet, in what the rate counts; not set: 0B, 4B with a trace of mahimahi's",
+    "bytes that the link layer adds to each packet, which count for the rate; not set: 0B, 4B with a trace of mahimahi's",
 );
 
 pub(super) const QUEUE: Key = Key {
@@ -199,14 +199,14 @@ pub(super) const QUEUE: Key = Key {
         refers: plain,
     },
     default: "100ms",
-    doc: "how much waits for the rate, the packet that is leaving not counted",
+    doc: "room for packets that wait for the rate; the packet that is leaving does not count",
 };
 
 pub(super) const AQM: Preset<Aqm> = Optional::choice(
     "aqm",
     &["droptail", "codel", "fq-codel", "pie"],
     &[Aqm::DropTail, Aqm::Codel, Aqm::FqCodel, Aqm::Pie],
-    "what keeps the queue short before it is full (RFC 8289, RFC 8290, RFC 8033)",
+    "active queue management, which keeps the queue short before it is full (RFC 8289, RFC 8290, RFC 8033)",
 )
 .or("droptail");
 
@@ -219,7 +219,7 @@ pub(super) const TARGET: Optional<Nanos> = Optional::span(
 pub(super) const INTERVAL: Preset<Nanos> = Optional::span(
     "interval",
     (1_000, 100_000_000_000),
-    "over which time codel and fq-codel judge the queue",
+    "time over which codel and fq-codel judge the queue",
 )
 .or("100ms");
 
@@ -246,14 +246,14 @@ pub(super) const BACKEND: Optional<Backend> = Optional::choice(
     "backend",
     &["tun", "packet", "netem"],
     &[Backend::Tun, Backend::Packet, Backend::Netem],
-    "what builds it: TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here",
+    "builder of the path: TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here",
 );
 
 pub(super) const WAIT: Preset<WaitMode> = Optional::choice(
     "wait",
     &["hybrid", "spin"],
     &[WaitMode::Hybrid, WaitMode::Spin],
-    "how it waits for the time of a release: spin burns a core for each direction",
+    "way of waiting for the time of a release: spin takes a core for each direction",
 )
 .or("hybrid");
 
@@ -261,5 +261,5 @@ pub(super) const MODE: Optional<Grouping> = Optional::choice(
     "mode",
     &["strict", "aggregate"],
     &[Grouping::Strict, Grouping::Aggregate],
-    "whether departures within 15us go together, as from a card that moderates its interrupts; not set: by rate",
+    "departures within 15us: each at its time (strict), or together (aggregate), as from a card that moderates its interrupts; not set: by rate",
 );

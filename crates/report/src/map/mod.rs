@@ -110,7 +110,7 @@ pub(super) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
         PointAnswer::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
         PointAnswer::Undecided => "undecided".to_owned(),
         PointAnswer::Alone => format!("{} alone", leaders.concat()),
-        PointAnswer::Failed => "nobody".to_owned(),
+        PointAnswer::Failed => "no contender".to_owned(),
         PointAnswer::Figure => figure_text(map, point),
     }
 }
@@ -172,15 +172,15 @@ fn answer(map: &Map) -> Vec<Line> {
         let alone = with(PointAnswer::Alone).filter(|point| point.leaders == [contender.id]);
         say(&format!("{} alone at", contender.label), alone.count(), Tone::Open);
     }
-    say("dead heat at", with(PointAnswer::DeadHeat).count(), Tone::Tie);
+    say("Dead heat at", with(PointAnswer::DeadHeat).count(), Tone::Tie);
     let (told, doubted): (Vec<&MapPoint>, _) =
         with(PointAnswer::Undecided).partition(|point| point.trusted);
-    say("undecided at", told.len(), Tone::Open);
-    say("not to be trusted at", doubted.len(), Tone::Bad);
-    say("nobody got through at", with(PointAnswer::Failed).count(), Tone::Bad);
+    say("Undecided at", told.len(), Tone::Open);
+    say("Not to be trusted at", doubted.len(), Tone::Bad);
+    say("No contender got through at", with(PointAnswer::Failed).count(), Tone::Bad);
     let doubted = with(PointAnswer::Figure).filter(|point| !point.trusted);
-    say("not to be trusted at", doubted.count(), Tone::Bad);
-    say("not run:", all - map.points.len().min(all), Tone::Open);
+    say("Not to be trusted at", doubted.count(), Tone::Bad);
+    say("Not run:", all - map.points.len().min(all), Tone::Open);
     let of = words::count(all as u64, "point");
     let line = |(text, tone)| Line::new(format!("{text} of {of}."), tone);
     ends.into_iter().chain(parts.into_iter().map(line)).collect()

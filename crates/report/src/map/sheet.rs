@@ -143,7 +143,7 @@ impl<'a> Sheet<'a> {
             (has(PointAnswer::Undecided).then_some('?'), "undecided"),
             (doubted.then_some('?'), "not to be trusted"),
             (small.map(|point| self.letter(Some(point))), "small: ahead where others had no part"),
-            (has(PointAnswer::Failed).then_some('×'), "nobody got through"),
+            (has(PointAnswer::Failed).then_some('×'), "no contender got through"),
             ((points.len() < self.map.asked.points()).then_some('·'), "not run"),
         ];
         all.into_iter().filter_map(|(sign, text)| Some((sign?, text)))

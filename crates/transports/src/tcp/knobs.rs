@@ -114,7 +114,7 @@ pub(super) const KEYS: &[Key] = &[
 const MSS: Optional<Bytes> = Optional::size(
     "mss",
     (88, 32_767),
-    "largest segment (TCP_MAXSEG); not set: what the path allows",
+    "largest segment (TCP_MAXSEG); not set: the largest that the path allows",
 );
 
 const QUICKACK: Optional<bool> = Optional::switch(

@@ -69,9 +69,8 @@ pub(crate) const DF: Optional<Fragmenting> = Optional::choice(
     "df",
     &["on", "off", "probe"],
     &[Fragmenting::Refused, Fragmenting::Allowed, Fragmenting::Probed],
-    "whether packets may not be fragmented (IP_MTU_DISCOVER): on refuses messages over \
-     the path MTU, off lets hosts and routers cut, probe sets the bit and ignores the \
-     path MTU; not set: the host's way, which cuts what exceeds the path MTU here",
+    "the don't-fragment bit (IP_MTU_DISCOVER): on refuses messages over the path MTU, off lets hosts and routers cut, probe sets the bit and ignores the \
+     path MTU; not set: the host's way, which cuts packets over the path MTU here",
 );
 
 /// Receive buffer. By default it is the host's (`net.core.rmem_default`).

@@ -22,14 +22,14 @@ pub(crate) const WAYS: [&[Direction]; 3] =
 pub(crate) const TIME: Optional<Nanos> = Optional::span(
     "time",
     (10_000_000, 86_400 * 1_000_000_000),
-    "how long to send after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+    "time of sending after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
 );
 
 /// Time to send before the measured time.
 pub(crate) const WARMUP: Optional<Nanos> = Optional::span(
     "warmup",
     (0, 60 * 1_000_000_000),
-    "how long to send before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
+    "time of sending before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
 );
 
 /// Message size.
@@ -56,7 +56,7 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 pub(super) const BYTES: Optional<Bytes> =
-    Optional::size("bytes", (1, 1 << 50), "how much each direction carries, all streams together");
+    Optional::size("bytes", (1, 1 << 50), "bytes in each direction, all streams together");
 
 const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
     "direction",

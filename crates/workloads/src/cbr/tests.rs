@@ -524,7 +524,7 @@ fn the_gate_looks_at_the_generator_and_not_at_the_transport() {
     assert_eq!(why(pacing(1_000, 0, 90, 250)), None);
     let said = why(pacing(1_000, 0, 91, 5)).unwrap();
     assert!(said.contains("of 1000 messages 91 were due while it did not run"), "{said}");
-    assert!(why(pacing(1_000, 0, 0, 251)).unwrap().contains("251 left late (9 and 25 % allowed)"));
+    assert!(why(pacing(1_000, 0, 0, 251)).unwrap().contains("251 left late (25 % allowed)"));
     let near = [sender(2, 1_000_000_000, pacing(2, 0, 0, 0))];
     let found =
         conclude("cbr:rate=1kpps", &Guarantees::DATAGRAMS, &near, &[receiver(1, 0, 0)], None);

@@ -145,8 +145,8 @@ pub(super) fn judge(findings: &mut Measurements) {
     findings.late_effect = Some(-(1.0 - share(missed)).ln()).filter(|effect| effect.is_finite());
     findings.why_invalid = (share(missed) > MOST_MISSED || share(late) > MOST_LATE).then(|| {
         format!(
-            "the generator was late: of {slots} messages {missed} were due while it did not run, and {late} \
-             left late ({:.0} and {:.0} % allowed); lower the rate or give it a CPU of its own",
+            "the generator was late: of {slots} messages {missed} were due while it did not run ({:.0} % allowed), and \
+             {late} left late ({:.0} % allowed); lower the rate or give it a CPU of its own",
             MOST_MISSED * 100.0,
             MOST_LATE * 100.0
         )

@@ -228,19 +228,19 @@ fn help(subject: LiveSubject, ink: Ink) -> Vec<Line<'static>> {
 
 /// Keys of a race.
 const RACE_KEYS: &[(&str, &str)] = &[
-    ("p", "pauses after this block, and goes on; in no figure and no budget"),
+    ("p", "pauses after this block, or resumes; a pause counts in no figure and no budget"),
     ("q", "ends the race after this block, with its result"),
     ("Ctrl-C", "ends it at once, with the blocks done; again: without a result"),
-    ("s", "says in which file the race is saved, after every block"),
+    ("s", "names the file of the race, which is saved after every block"),
     ("d", "shows the terms of the race, and its other figures"),
-    ("Ctrl-L", "draws anew"),
+    ("Ctrl-L", "draws everything again"),
 ];
 
 /// Keys of a line.
 const LINE_KEYS: &[(&str, &str)] = &[
     ("q", "ends the survey after this trial, with the rounds so far"),
     ("Ctrl-C", "the same, at once; again: without a result"),
-    ("Ctrl-L", "draws anew"),
+    ("Ctrl-L", "draws everything again"),
 ];
 
 /// Sentences on how to read a race.

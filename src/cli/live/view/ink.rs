@@ -68,7 +68,7 @@ pub(super) fn shorten(mut lines: Vec<Line<'static>>, room: usize, ink: Ink) -> V
     if lines.len() > room {
         lines.truncate(room.saturating_sub(1));
         if room > 0 {
-            lines.push(line("  … and more; a higher window shows all", ink.faint()));
+            lines.push(line("  … and more; a taller window shows all", ink.faint()));
         }
     }
     lines

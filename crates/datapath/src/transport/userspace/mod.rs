@@ -40,7 +40,7 @@ pub use wrapped::{LayeredProtocol, ProtocolLayer};
 pub const MTU: Optional<Bytes> = Optional::size(
     "mtu",
     (576, 65_535),
-    "the largest IP packet; the path's where that is less; not typed: with --to what probes find",
+    "the largest IP packet; the path's where that is less; not typed: with --to the largest that probes find",
 )
 .assumed(equal::MTU);
 

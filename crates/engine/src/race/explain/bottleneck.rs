@@ -102,7 +102,7 @@ fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let dropped = percent(evidence.dropped);
     if evidence.cpus == Cpus::Shared {
         let reason = format!(
-            "One CPU for both ends: the receiver's socket dropped {dropped} of what was sent while \
+            "One CPU for both ends: the receiver's socket dropped {dropped} of the data that was sent while \
              the sender's thread ran {}.",
             of_the_time(evidence.sender.ran)
         );
@@ -111,13 +111,13 @@ fn receiver_drops(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     let receiver = &evidence.receiver;
     Some(if is_occupied(receiver) {
         let reason = format!(
-            "The receiver's CPU: {}, and its socket dropped {dropped} of what was sent.",
+            "The receiver's CPU: {}, and its socket dropped {dropped} of the data that was sent.",
             occupation("its", receiver)
         );
         (Limit::ReceiverCpu, reason)
     } else {
         let reason = format!(
-            "The receive buffer: its socket dropped {dropped} of what was sent, although the \
+            "The receive buffer: its socket dropped {dropped} of the data that was sent, although the \
              receiver's thread ran only {}: the data comes in bursts larger than the buffer.",
             of_the_time(receiver.ran)
         );
@@ -199,7 +199,7 @@ fn cpus(evidence: &TransferEvidence) -> Option<(Limit, String)> {
 fn path_loses(evidence: &TransferEvidence) -> Option<(Limit, String)> {
     (evidence.lost >= NOTABLE_LOSS).then(|| {
         let reason = format!(
-            "The path: it lost {} of what was sent, and neither end's CPU was occupied.",
+            "The path: it lost {} of the data that was sent, and neither end's CPU was occupied.",
             percent(evidence.lost)
         );
         (Limit::Path, reason)
@@ -425,7 +425,7 @@ mod tests {
         reason(
             TransferEvidence { tcp: None, lost: 0.35, ..transfer() },
             Limit::Path,
-            "The path: it lost 35 % of what was sent, and neither end's CPU was occupied.",
+            "The path: it lost 35 % of the data that was sent, and neither end's CPU was occupied.",
         );
     }
 
@@ -435,12 +435,12 @@ mod tests {
         reason(
             TransferEvidence { receiver: FULL, sender: FULL, ..dropping.clone() },
             Limit::ReceiverCpu,
-            "The receiver's CPU: its thread ran 98 % of the time, and its socket dropped 25 % of what was sent.",
+            "The receiver's CPU: its thread ran 98 % of the time, and its socket dropped 25 % of the data that was sent.",
         );
         reason(
             dropping,
             Limit::ReceiveWindow,
-            "The receive buffer: its socket dropped 25 % of what was sent, although the receiver's thread ran only 40 % of the time: the data comes in bursts larger than the buffer.",
+            "The receive buffer: its socket dropped 25 % of the data that was sent, although the receiver's thread ran only 40 % of the time: the data comes in bursts larger than the buffer.",
         );
         let (limit, _) = judge(&TransferEvidence { sender: FULL, tcp: None, ..transfer() });
         assert_eq!(limit, Limit::SenderCpu);

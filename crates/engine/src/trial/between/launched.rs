@@ -77,7 +77,7 @@ impl std::fmt::Display for CommandEnd {
         match self {
             CommandEnd::Exit(status) => write!(f, "exit status {status}"),
             CommandEnd::Signal(signal) => write!(f, "signal {signal}"),
-            CommandEnd::Unknown => f.write_str("nobody knows how"),
+            CommandEnd::Unknown => f.write_str("in an unknown way"),
         }
     }
 }
