@@ -422,7 +422,7 @@ pub(super) fn outlook(open: &[&Verdict]) -> String {
     match (time, blocks) {
         (Some(time), _) => format!(" (about {time} more on this machine)"),
         (None, Some(n)) => format!(" (about {} would tell)", words::count(n, "more block")),
-        (None, None) => " (no time will tell: the estimates lie on the margin)".to_owned(),
+        (None, None) => " (no time will decide it: the estimates lie on the margin)".to_owned(),
     }
 }
 

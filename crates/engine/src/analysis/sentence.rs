@@ -234,9 +234,9 @@ impl ContenderPair<'_> {
         let should = if seen.is_doubtful { "may" } else { "should" };
         let outlook = match (verdict.more_blocks, verdict.more_ns) {
             _ if seen.censored => {
-                "No time will: the figure falls among lost messages, which cannot show a tie".into()
+                "No time will decide it: the figure falls among lost messages, which cannot show a tie".into()
             }
-            (None, _) => "No time will: the estimate lies on the margin".into(),
+            (None, _) => "No time will decide it: the estimate lies on the margin".into(),
             (Some(1), None) => format!("About 1 more block {should} decide it"),
             (Some(blocks), None) => format!("About {blocks} more blocks {should} decide it"),
             (Some(_), Some(ns)) => {
@@ -436,7 +436,7 @@ mod tests {
         );
         assert_eq!(
             open([1.05, 0.99, 1.1], |_| (), NONE),
-            "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will: the estimate lies \
+            "tcp and udp: undecided, RTT p50 ratio 1.05, 0.99 to 1.10. No time will decide it: the estimate lies \
              on the margin."
         );
         let lost = PairLosses { censored: true, both_censored: 3, ..NONE };
