@@ -228,7 +228,7 @@ fn help(subject: LiveSubject, ink: Ink) -> Vec<Line<'static>> {
 
 /// Keys of a race.
 const RACE_KEYS: &[(&str, &str)] = &[
-    ("p", "pauses after this block, or resumes; a pause counts in no figure and no budget"),
+    ("p", "pauses after this block, or resumes; counts in no figure or budget"),
     ("q", "ends the race after this block, with its result"),
     ("Ctrl-C", "ends it at once, with the blocks done; again: without a result"),
     ("s", "names the file of the race, which is saved after every block"),
