@@ -99,7 +99,7 @@ fn trust(runs: &[StudyRun]) -> Vec<Line> {
     let all = words::count(races().count() as u64, "race");
     let ran = races().filter(|race| race.file.is_some()).count();
     let trusted = races().filter(|race| race.trusted).count();
-    let tone = if trusted == ran { Tone::Good } else { Tone::Plain };
+    let tone = if trusted == races().count() { Tone::Good } else { Tone::Plain };
     let mut lines = vec![Line::new(format!("{trusted} of {all} trusted."), tone)];
     let doubtful = runs.iter().map(|run| doubtful(run).len()).sum::<usize>();
     let (missing, quick) =

@@ -358,7 +358,6 @@ fn side_by_side(settings: &[&RaceSetting<'_>], noun: &str) -> Table {
         text("path", &|setting| setting.outcome.path.spec.clone()),
     ];
     let differs = |column: &Column| column.cells.iter().any(|cell| *cell != column.cells[0]);
-    columns.extend(places.into_iter().filter(differs));
     for contender in contenders {
         let cell = |setting: &&RaceSetting<'_>| match setting.summary(contender) {
             Some(summary) => figure(setting.outcome, metric, summary, &scale),
@@ -371,6 +370,8 @@ fn side_by_side(settings: &[&RaceSetting<'_>], noun: &str) -> Table {
         Cell::text(text).tone(tone)
     };
     columns.push(Column::new("verdict", settings.iter().map(verdict).collect()));
+    // They may be long, and the figures come first.
+    columns.extend(places.into_iter().filter(differs));
     let legend = format!(
         "{} in {}: median of the trials, with its {} interval.",
         metric.label,
