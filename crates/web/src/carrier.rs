@@ -13,6 +13,20 @@ pub(crate) struct CarrierGround {
     /// Address that the page is served at; its IP address is unspecified for all of this host.
     pub page: SocketAddr,
     pub tickets: Arc<dyn Tickets>,
+    /// Certificate of the page, if its operator gave one.
+    pub certificate: Option<Arc<PemPair>>,
+}
+
+/// Message of a page to a carrier, which came through the server of the page.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "datachannel"), allow(dead_code))] // No other carrier takes signals.
+pub(crate) struct PageSignal<'a> {
+    /// Up to 64 kB.
+    pub text: &'a str,
+    /// Address of the browser.
+    pub from: IpAddr,
+    /// Address of this host that the page reached.
+    pub reached: IpAddr,
 }
 
 /// Certificate chain and private key in PEM.
@@ -26,12 +40,11 @@ pub(crate) trait Carrier: Send + Sync {
     /// Facts for the page's script: port, fingerprint of a certificate and their like.
     fn facts(&self) -> Value;
 
-    /// Answers a message of the page that came through the server: an offer of a session, for example (`POST /signal/ID`, up to
-    /// 64 kB of text). `reached` is the address of this host that the page reached.
+    /// Answers a message of the page: an offer of a session, for example (`POST /signal/ID`).
     ///
     /// # Errors
     /// With a sentence for the page.
-    fn signal(&self, text: &str, reached: IpAddr) -> Result<String, String>;
+    fn signal(&self, signal: &PageSignal<'_>) -> Result<String, String>;
 }
 
 /// Carrier that a build may have.

@@ -1,10 +1,10 @@
 //! All carriers of this build: two at the page's own port, and those with ports of their own.
 
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 
-use crate::carrier::{Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender};
+use crate::carrier::{
+    Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
+};
 
 /// Carriers with ports of their own, in the order in which the page lists them.
 pub(crate) const KINDS: &[&CarrierKind] = &[
@@ -51,12 +51,11 @@ impl OpenCarriers {
     pub(crate) fn signal(
         &self,
         id: &str,
-        text: &str,
-        reached: IpAddr,
+        signal: &PageSignal<'_>,
     ) -> Option<Result<String, String>> {
         let tried = self.0.iter().find(|tried| tried.id == id)?;
         Some(match &tried.open {
-            Ok(open) => open.signal(text, reached),
+            Ok(open) => open.signal(signal),
             Err(why) => Err(why.clone()),
         })
     }

@@ -19,7 +19,11 @@ use crate::time::{Clock, Monotonic, Nanos};
 #[derive(Clone)]
 pub(crate) enum Security {
     Plain,
-    Tls(Arc<ServerConfig>),
+    Tls {
+        config: Arc<ServerConfig>,
+        /// Certificate of the operator, for carriers with ports of their own.
+        pair: Arc<PemPair>,
+    },
 }
 
 impl PemPair {
@@ -33,6 +37,26 @@ impl PemPair {
         };
         Ok(PemPair { chain: read(chain)?, key: read(key)? })
     }
+
+    /// Returns the chain and the key.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if one of them is none.
+    pub(crate) fn parsed(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+        let chain: std::result::Result<Vec<CertificateDer<'static>>, _> =
+            CertificateDer::pem_slice_iter(&self.chain).collect();
+        let chain = chain.map_err(|e| wrong("the chain cannot be read", &e))?;
+        if chain.is_empty() {
+            return Err(wrong("the chain", &"there is no certificate in it"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&self.key)
+            .map_err(|e| wrong("the key cannot be read", &e))?;
+        Ok((chain, key))
+    }
+}
+
+fn wrong(what: &str, e: &dyn std::fmt::Display) -> Error {
+    Error::usage(format!("the certificate of the page: {what}: {e}; both files are in PEM"))
 }
 
 impl Security {
@@ -40,18 +64,8 @@ impl Security {
     ///
     /// # Errors
     /// [`Error::Usage`] if it is none, or if the key is another's.
-    pub(crate) fn of(pair: &PemPair) -> Result<Security> {
-        let wrong = |what: &str, e: &dyn std::fmt::Display| {
-            Error::usage(format!("the certificate of the page: {what}: {e}; both files are in PEM"))
-        };
-        let chain: std::result::Result<Vec<CertificateDer<'static>>, _> =
-            CertificateDer::pem_slice_iter(&pair.chain).collect();
-        let chain = chain.map_err(|e| wrong("the chain cannot be read", &e))?;
-        if chain.is_empty() {
-            return Err(wrong("the chain", &"there is no certificate in it"));
-        }
-        let key = PrivateKeyDer::from_pem_slice(&pair.key)
-            .map_err(|e| wrong("the key cannot be read", &e))?;
+    pub(crate) fn of(pair: PemPair) -> Result<Security> {
+        let (chain, key) = pair.parsed()?;
         let (_, provider) = crate::transport::identity::provider(None);
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -62,14 +76,22 @@ impl Security {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         // A connection of a trial is a new one, and pays for its handshake.
         config.send_tls13_tickets = 0;
-        Ok(Security::Tls(Arc::new(config)))
+        Ok(Security::Tls { config: Arc::new(config), pair: Arc::new(pair) })
+    }
+
+    /// Returns the certificate of the operator, if there is one.
+    pub(crate) fn pair(&self) -> Option<Arc<PemPair>> {
+        match self {
+            Security::Plain => None,
+            Security::Tls { pair, .. } => Some(Arc::clone(pair)),
+        }
     }
 
     /// Returns the scheme of the page's address.
     pub(crate) fn scheme(&self) -> &'static str {
         match self {
             Security::Plain => "http",
-            Security::Tls(_) => "https",
+            Security::Tls { .. } => "https",
         }
     }
 }
@@ -114,7 +136,7 @@ impl<'a> Channel<'a> {
         socket.set_nodelay(true)?;
         let bytes = match security {
             Security::Plain => ChannelBytes::Plain(socket),
-            Security::Tls(config) => {
+            Security::Tls { config, .. } => {
                 let own = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
                 ChannelBytes::Tls(Box::new(StreamOwned::new(own, socket)))
             }
@@ -301,7 +323,7 @@ mod tests {
     #[test]
     fn bytes_pass_both_ways_within_tls() {
         let (pair, config) = pair();
-        let security = Security::of(&pair).unwrap();
+        let security = Security::of(pair).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, peer) = listener.accept().unwrap();
@@ -332,7 +354,7 @@ mod tests {
         let (good, _) = pair();
         let refusal = |chain: &[u8], key: &[u8]| {
             let pair = PemPair { chain: chain.to_vec(), key: key.to_vec() };
-            Security::of(&pair).err().unwrap().to_string()
+            Security::of(pair).err().unwrap().to_string()
         };
         assert!(refusal(b"", &good.key).contains("no certificate"));
         assert!(refusal(&good.chain, b"none").contains("the key cannot be read"));

@@ -10,14 +10,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use deadheat_base::panics::contained;
 use serde_json::{Value, json};
 
-use crate::carrier::{Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender};
+use crate::carrier::{
+    Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
+};
 use crate::datapath::answering::AnswerSocket;
+use crate::places::Places;
 use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
 use session::RtcSession;
@@ -46,28 +48,25 @@ pub(crate) const KIND: CarrierKind = CarrierKind {
     script: include_str!("page/datachannel.js"),
 };
 
-/// Most sessions.
-const MOST: usize = 64;
+/// Most sessions, in all and of one address.
+const MOST: (usize, usize) = (64, 16);
 
 /// Open carrier. Its thread ends with it.
 struct DataChannelCarrier {
     port: u16,
     /// True if it is open at every address of this host.
     is_everywhere: bool,
-    sessions: Arc<AtomicUsize>,
+    places: Places,
     new: SyncSender<RtcSession>,
     waker: Waker,
 }
 
-/// Place of a session among the most that there may be; free again once it is dropped.
-struct SessionPlace(Arc<AtomicUsize>);
-
 fn open(ground: &CarrierGround) -> Result<Box<dyn Carrier>, String> {
     let (port, waker) = CarrierPort::open(ground.page, 1)?;
-    let (new, coming) = sync_channel(MOST);
-    let sessions = Arc::default();
+    let (new, coming) = sync_channel(MOST.0);
+    let places = Places::new(MOST.0, MOST.1);
     let is_everywhere = ground.page.ip().is_unspecified();
-    let carrier = DataChannelCarrier { port: port.number(), is_everywhere, sessions, new, waker };
+    let carrier = DataChannelCarrier { port: port.number(), is_everywhere, places, new, waker };
     let tickets = Arc::clone(&ground.tickets);
     std::thread::Builder::new()
         .name("datachannel".to_owned())
@@ -81,35 +80,20 @@ impl Carrier for DataChannelCarrier {
         json!({ "port": self.port })
     }
 
-    fn signal(&self, text: &str, reached: IpAddr) -> Result<String, String> {
-        let place = SessionPlace::taken(&self.sessions)
-            .ok_or("too many sessions are open; try again in a minute")?;
-        let reached = reached.to_canonical();
+    fn signal(&self, signal: &PageSignal<'_>) -> Result<String, String> {
+        let place = self.places.take(signal.from.to_canonical())?;
+        let reached = signal.reached.to_canonical();
         // Firefox takes no address of the loopback interface.
         let other = outward().filter(|_| self.is_everywhere && reached.is_loopback());
         let ends: Vec<SocketAddr> =
             [Some(reached), other].into_iter().flatten().map(|ip| (ip, self.port).into()).collect();
         let moment = Moment::now();
-        let answered = contained("str0m", || Ok(offer::answer(text, &ends, moment.instant)));
+        let answered = contained("str0m", || Ok(offer::answer(signal.text, &ends, moment.instant)));
         let (rtc, answer) = answered.map_err(|e| e.to_string())??;
         let session = RtcSession::new(rtc, ends[0], moment.now, place);
         self.new.try_send(session).map_err(|_| "its thread is gone".to_owned())?;
         self.waker.wake();
         Ok(answer)
-    }
-}
-
-impl SessionPlace {
-    fn taken(sessions: &Arc<AtomicUsize>) -> Option<SessionPlace> {
-        let add = |open: usize| (open < MOST).then_some(open + 1);
-        let before = sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-        before.is_ok().then(|| SessionPlace(Arc::clone(sessions)))
-    }
-}
-
-impl Drop for SessionPlace {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

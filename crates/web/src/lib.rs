@@ -18,6 +18,7 @@
 //! | `websocket.rs` `exchange.rs` | carriers of the page's own port |
 //! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
 //! | `udp.rs` | such a port, and the wait for it |
+//! | `places.rs` | connections and sessions, so many in all and of one address |
 //! | `tickets.rs` | trials that run, and what they may move |
 //! | `races.rs` `results.rs` | races of pages, and their results for people and files |
 //! | `page.rs`, `page/` | the page, one file |
@@ -50,6 +51,7 @@ mod datachannel;
 mod exchange;
 mod http;
 mod page;
+mod places;
 mod races;
 mod results;
 mod routes;
@@ -106,7 +108,7 @@ impl Responder for WebResponder {
     fn open(&self, at: SocketAddr, _key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
         let options = OPTIONS.get().cloned().unwrap_or_default();
         let pair = options.certificate.as_ref().map(|(chain, key)| PemPair::read(chain, key));
-        let security = pair.transpose()?.as_ref().map_or(Ok(Security::Plain), Security::of)?;
+        let security = pair.transpose()?.map_or(Ok(Security::Plain), Security::of)?;
         let listener = answering::listen(at)?;
         let local = listener.local_addr().map_err(|e| Error::setup("read an address", e))?;
         let store = ResultStore::open(options.results)?;

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::carrier::PageSignal;
 use crate::exchange::Exchanges;
 use crate::http::{Answer, BadRequest, RequestHead, Requests};
 use crate::server::WebServer;
@@ -148,7 +149,8 @@ fn signal(server: &WebServer<'_>, requests: &Requests<'_>, path: &str, body: &[u
     let Ok(reached) = requests.channel.reached() else {
         return Answer::refusal(503, "the connection has no address");
     };
-    match server.carriers.signal(id, text, reached) {
+    let from = requests.channel.peer.ip();
+    match server.carriers.signal(id, &PageSignal { text, from, reached }) {
         None => Answer::refusal(404, "there is no such carrier here"),
         Some(Ok(answer)) => Answer::new(200, "text/plain; charset=utf-8", answer),
         Some(Err(why)) => Answer::refusal(503, &why),

@@ -1,8 +1,7 @@
 //! Connections of browsers, a thread for each within limits, and the trials that run.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
 use crate::error::{Error, Result};
 use crate::http::Requests;
+use crate::places::Places;
 use crate::races::RaceTable;
 use crate::results::ResultStore;
 use crate::routes;
@@ -43,7 +43,7 @@ pub(crate) struct WebServer<'h> {
     pub races: RaceTable,
     pub store: ResultStore,
     running: Mutex<Vec<RunningTrial<'h>>>,
-    connections: Mutex<HashMap<IpAddr, usize>>,
+    places: Places,
 }
 
 /// Trial that has its turn.
@@ -67,7 +67,7 @@ impl<'h> WebServer<'h> {
     ) -> WebServer<'h> {
         let tickets = Arc::new(TicketBook::default());
         let own: Arc<TicketBook> = Arc::clone(&tickets);
-        let ground = CarrierGround { page, tickets: own };
+        let ground = CarrierGround { page, tickets: own, certificate: security.pair() };
         let carriers = OpenCarriers::open(&ground);
         WebServer {
             host,
@@ -77,7 +77,7 @@ impl<'h> WebServer<'h> {
             races: RaceTable::default(),
             store,
             running: Mutex::default(),
-            connections: Mutex::default(),
+            places: Places::new(MOST_CONNECTIONS, MOST_OF_ONE),
         }
     }
 
@@ -113,10 +113,13 @@ impl<'h> WebServer<'h> {
             Err(e) => return e.kind() == io::ErrorKind::ConnectionAborted,
         };
         let peer = canonical(peer);
-        if !self.enter(peer.ip()) {
-            self.host.note(peer, "turned away: it has too many connections, or all have");
-            return true;
-        }
+        let place = match self.places.take(peer.ip()) {
+            Ok(place) => place,
+            Err(why) => {
+                self.host.note(peer, &format!("turned away: {why}"));
+                return true;
+            }
+        };
         let run = move || {
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 if let Ok(channel) = Channel::new(socket, peer, &self.security, stop) {
@@ -126,37 +129,13 @@ impl<'h> WebServer<'h> {
             if ran.is_err() {
                 self.host.note(peer, "a connection ended by a fault in deadheat; please report it");
             }
-            self.leave(peer.ip());
+            drop(place);
         };
         if let Err(e) = std::thread::Builder::new().name("browser".into()).spawn_scoped(scope, run)
         {
             self.host.note(peer, &format!("no thread for it: {e}"));
-            self.leave(peer.ip());
         }
         true
-    }
-
-    fn enter(&self, peer: IpAddr) -> bool {
-        let mut connections = lock(&self.connections);
-        if connections.values().sum::<usize>() >= MOST_CONNECTIONS {
-            return false;
-        }
-        let own = connections.entry(peer).or_default();
-        if *own >= MOST_OF_ONE {
-            return false;
-        }
-        *own += 1;
-        true
-    }
-
-    fn leave(&self, peer: IpAddr) {
-        let mut connections = lock(&self.connections);
-        if let Some(own) = connections.get_mut(&peer) {
-            *own -= 1;
-            if *own == 0 {
-                connections.remove(&peer);
-            }
-        }
     }
 
     /// Returns the server that it runs in.
@@ -166,7 +145,7 @@ impl<'h> WebServer<'h> {
 
     /// Returns true if the page comes over TLS.
     pub(crate) fn is_secure(&self) -> bool {
-        matches!(self.security, Security::Tls(_))
+        matches!(self.security, Security::Tls { .. })
     }
 
     /// Charges bytes beside trials to a browser, and waits as long as it must.

@@ -1,7 +1,7 @@
 //! WebTransport over HTTP/3 (draft-ietf-webtrans-http3) as browsers speak it: a stream in both directions, or datagrams.
 //!
 //! ```text
-//! own_certificate  certificates of two weeks, whose SHA-256 the page gets, and the set-up of QUIC
+//! own_certificate  certificates of two weeks, whose SHA-256 the page gets, or the operator's, and the set-up of QUIC
 //! browsers         connections, without socket and clock
 //! session          HTTP/3 on one connection: SETTINGS, the request for the session, types of streams
 //! request          field sections of requests and of answers
@@ -21,7 +21,9 @@ use base64::engine::general_purpose::STANDARD;
 use deadheat_base::panics::contained;
 use serde_json::{Value, json};
 
-use crate::carrier::{Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender};
+use crate::carrier::{
+    Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
+};
 use crate::datapath::answering::Arrived;
 use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
@@ -65,7 +67,10 @@ struct WebTransportCarrier {
 
 fn open(ground: &CarrierGround) -> Result<Box<dyn Carrier>, String> {
     let (port, waker) = CarrierPort::open(ground.page, 0)?;
-    let certificates = OwnCertificates::new()?;
+    let certificates = match &ground.certificate {
+        Some(pair) => OwnCertificates::of_operator(pair)?,
+        None => OwnCertificates::new()?,
+    };
     let certificates = Arc::new(certificates);
     let carrier = WebTransportCarrier {
         port: port.number(),
@@ -82,10 +87,14 @@ fn open(ground: &CarrierGround) -> Result<Box<dyn Carrier>, String> {
 
 impl Carrier for WebTransportCarrier {
     fn facts(&self) -> Value {
-        json!({ "port": self.port, "sha256": STANDARD.encode(self.certificates.digest()) })
+        let mut facts = json!({ "port": self.port });
+        if let Some(digest) = self.certificates.digest() {
+            facts["sha256"] = STANDARD.encode(digest).into();
+        }
+        facts
     }
 
-    fn signal(&self, _text: &str, _reached: std::net::IpAddr) -> Result<String, String> {
+    fn signal(&self, _signal: &PageSignal<'_>) -> Result<String, String> {
         Err("it takes no signals".to_owned())
     }
 }

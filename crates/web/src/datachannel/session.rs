@@ -8,8 +8,8 @@ use str0m::channel::ChannelId;
 use str0m::net::{Protocol, Receive};
 use str0m::{Event, IceConnectionState, Input, Output, Rtc};
 
-use super::SessionPlace;
 use super::offer::WINDOW;
+use crate::places::Place;
 use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::work::{LONGEST, Tickets, Work};
@@ -43,7 +43,7 @@ pub(super) struct RtcSession {
     idle_since: Nanos,
     silent_since: Nanos,
     is_over: bool,
-    _place: SessionPlace,
+    _place: Place,
 }
 
 /// Channel with the work on it.
@@ -64,7 +64,7 @@ enum Given {
 }
 
 impl RtcSession {
-    pub(super) fn new(rtc: Rtc, local: SocketAddr, now: Nanos, place: SessionPlace) -> RtcSession {
+    pub(super) fn new(rtc: Rtc, local: SocketAddr, now: Nanos, place: Place) -> RtcSession {
         RtcSession {
             rtc,
             local,

@@ -11,7 +11,7 @@ use str0m::{Candidate, Event, Input, Output, Rtc};
 
 use super::offer;
 use super::session::RtcSession;
-use super::{MOST, SessionPlace};
+use crate::places::Places;
 use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::udp::testing::{AnyTickets, arrived, browser, is_ready, ping, setup};
@@ -49,7 +49,7 @@ impl Pair {
         let (far, answer) = answered.unwrap();
         let answer = SdpAnswer::from_sdp_string(&answer).unwrap();
         near.sdp_api().accept_answer(pending, answer).unwrap();
-        let place = SessionPlace::taken(&Arc::default()).unwrap();
+        let place = Places::new(1, 1).take(browser(0).ip()).unwrap();
         let far = RtcSession::new(far, far_address(), moment.now, place);
         let tickets = Arc::new(AnyTickets::default());
         Pair {
@@ -216,14 +216,4 @@ fn a_first_message_that_is_no_setup_is_refused_with_the_reason() {
     assert!(pair.send(b"hello"));
     let said = String::from_utf8(pair.next()).unwrap();
     assert!(said.contains("refused") && said.contains("no setup"), "{said}");
-}
-
-#[test]
-fn there_are_no_more_places_than_sessions_and_each_is_free_again() {
-    let sessions = Arc::default();
-    let mut places: Vec<_> = (0..MOST).filter_map(|_| SessionPlace::taken(&sessions)).collect();
-    assert_eq!(places.len(), MOST);
-    assert!(SessionPlace::taken(&sessions).is_none());
-    places.pop();
-    assert!(SessionPlace::taken(&sessions).is_some());
 }

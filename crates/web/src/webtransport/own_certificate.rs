@@ -1,5 +1,6 @@
 //! Certificates that browsers accept by their SHA-256 (`serverCertificateHashes` of the WebTransport API): ECDSA with P-256,
-//! and valid for two weeks at most. A new one is made before the old one ends.
+//! and valid for two weeks at most. A new one is made before the old one ends. Where the operator has a certificate for the
+//! page, that one is used, and browsers check it by its name and its authority.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,10 +8,11 @@ use std::time::Duration;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{ServerConfig, TransportConfig};
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
+use crate::carrier::PemPair;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::identity::{self, Failure, NAME};
 
@@ -43,7 +45,8 @@ pub(super) struct OwnCertificates(Mutex<OwnCertificate>);
 /// Certificate in use.
 struct OwnCertificate {
     config: Arc<ServerConfig>,
-    digest: [u8; 32],
+    /// Its SHA-256; `None` for the operator's, which is never replaced.
+    digest: Option<[u8; 32]>,
     made: Nanos,
 }
 
@@ -56,14 +59,28 @@ impl OwnCertificates {
         Ok(OwnCertificates(Mutex::new(first)))
     }
 
-    /// Returns the SHA-256 of the certificate in use, for a page that is about to connect; an old one is replaced.
-    pub(super) fn digest(&self) -> [u8; 32] {
+    /// Takes the certificate of the operator.
+    ///
+    /// # Errors
+    /// With a sentence, if QUIC cannot use it.
+    pub(super) fn of_operator(pair: &PemPair) -> Result<OwnCertificates, String> {
+        let (chain, key) = pair.parsed().map_err(|e| e.to_string())?;
+        let config = quic(chain, key);
+        let config = config.map_err(|e| format!("QUIC cannot use the page's certificate: {e}"))?;
+        let own = OwnCertificate { config, digest: None, made: Monotonic.now() };
+        Ok(OwnCertificates(Mutex::new(own)))
+    }
+
+    /// Returns the SHA-256 of the certificate in use, for a page that is about to connect; an old one is replaced. `None` for
+    /// the operator's.
+    pub(super) fn digest(&self) -> Option<[u8; 32]> {
         self.digest_at(Monotonic.now())
     }
 
-    fn digest_at(&self, now: Nanos) -> [u8; 32] {
+    fn digest_at(&self, now: Nanos) -> Option<[u8; 32]> {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now - own.made > RENEWED
+        if own.digest.is_some()
+            && now - own.made > RENEWED
             && let Ok(next) = OwnCertificate::made(now)
         {
             *own = next;
@@ -85,20 +102,28 @@ impl OwnCertificate {
         params.not_before = today - time::Duration::days(DAYS.0);
         params.not_after = today + time::Duration::days(DAYS.1);
         let certificate: CertificateDer<'static> = params.self_signed(&pair)?.into();
-        let digest = Sha256::digest(&certificate).into();
+        let digest = Some(Sha256::digest(&certificate).into());
         let key = PrivatePkcs8KeyDer::from(pair.serialize_der()).into();
-        let (_, provider) = identity::provider(None);
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)?;
-        tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-        tls.send_tls13_tickets = 0;
-        let crypto = QuicServerConfig::try_from(Arc::new(tls))?;
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(transport()?)).migration(false);
-        Ok(OwnCertificate { config: Arc::new(config), digest, made: now })
+        Ok(OwnCertificate { config: quic(vec![certificate], key)?, digest, made: now })
     }
+}
+
+/// Returns the set-up of QUIC with a certificate.
+fn quic(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, Failure> {
+    let (_, provider) = identity::provider(None);
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    tls.send_tls13_tickets = 0;
+    let crypto = QuicServerConfig::try_from(Arc::new(tls))?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(Arc::new(transport()?)).migration(false);
+    Ok(Arc::new(config))
 }
 
 fn transport() -> Result<TransportConfig, Failure> {
