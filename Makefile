@@ -75,6 +75,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network remote::cells
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network answers::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network web::
+	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network browser::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network quicperf::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network ndt7::
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network commands::

@@ -11,12 +11,14 @@ use crate::http::Answer;
 const BODY: &str = include_str!("page/body.html");
 const STYLE: &str = include_str!("page/page.css");
 
-/// Scripts in their order: what all share, the carriers of the page's own port, and the race. The scripts of
-/// other carriers stand before the last.
+/// Scripts in their order: what all share, the carriers of the page's own port, trials, the address, and the race. The scripts
+/// of other carriers stand before the last.
 const SHARED: &[&str] = &[
     include_str!("page/shared.js"),
     include_str!("page/websocket.js"),
     include_str!("page/fetch.js"),
+    include_str!("page/trial.js"),
+    include_str!("page/address.js"),
 ];
 const RACE: &str = include_str!("page/race.js");
 

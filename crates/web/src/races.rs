@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use deadheat_engine::import::browser::{
-    BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial,
+    BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial, TrialSpan,
 };
 use deadheat_engine::result::outcome::Outcome;
 use serde::Deserialize;
@@ -55,9 +55,16 @@ struct PageRace {
     slots: Vec<PlannedTrial>,
     done: Vec<(PlannedTrial, BrowserTrial)>,
     page: PageFacts,
-    /// Ticket of the trial that runs, and its start in Unix time.
-    running: Option<(String, u64)>,
+    running: Option<OpenTurn>,
     touched: Nanos,
+}
+
+/// Turn of a race's trial that runs.
+struct OpenTurn {
+    ticket: String,
+    /// Its start, in Unix time and by this host's clock.
+    started_ms: u64,
+    since: Nanos,
 }
 
 /// Next trial of a race.
@@ -66,6 +73,8 @@ pub(crate) struct NextTrial {
     /// Work as the setup of a connection has it.
     pub work: Value,
     pub span: Nanos,
+    /// Ticket of an earlier turn for the same trial, whose answer the page did not receive.
+    pub stale: Option<String>,
 }
 
 /// Race after a trial was handed in.
@@ -120,9 +129,10 @@ impl RaceTable {
         let mut races = self.lock();
         let race = races.get_mut(name).ok_or(NO_RACE)?;
         race.touched = Monotonic.now();
-        if race.running.is_some() || race.done.len() != number || number >= race.slots.len() {
-            return Err("this trial is not the next one of its race".to_owned());
+        if race.done.len() != number || number >= race.slots.len() {
+            return Err(NOT_NEXT.to_owned());
         }
+        let stale = race.running.take().map(|turn| turn.ticket);
         let slot = race.slots[number];
         let label = &race.plan.contenders[slot.contender].label;
         let work = race.plan.work.headline();
@@ -130,17 +140,20 @@ impl RaceTable {
         let span = Nanos::from_millis(race.plan.work.span_ms()) + GRACE;
         // All contenders of a block have the same random times.
         let seed = (race.plan.seed as u32).wrapping_add(slot.block as u32);
-        Ok(NextTrial { title, work: setup(race.plan.work, seed), span })
+        Ok(NextTrial { title, work: setup(race.plan.work, seed), span, stale })
     }
 
     /// Notes that the next trial of a race has its ticket.
     pub(crate) fn begun(&self, name: &str, ticket: &str) {
         if let Some(race) = self.lock().get_mut(name) {
-            race.running = Some((ticket.to_owned(), epoch_ms(SystemTime::now())));
+            let started_ms = epoch_ms(SystemTime::now());
+            let since = Monotonic.now();
+            race.running = Some(OpenTurn { ticket: ticket.to_owned(), started_ms, since });
         }
     }
 
-    /// Takes the figures of the trial that runs.
+    /// Takes the figures of the trial that runs. The same figures once more have the same answer: the page repeats them where it
+    /// did not receive the first.
     ///
     /// # Errors
     /// A sentence for the page; the trial is in the race without figures then, if it was the next one.
@@ -153,29 +166,32 @@ impl RaceTable {
         let mut races = self.lock();
         let race = races.get_mut(name).ok_or(NO_RACE)?;
         race.touched = Monotonic.now();
+        let last = race.done.last().filter(|_| race.done.len() == number.saturating_add(1));
+        if last.is_some_and(|(_, trial)| trial.is_of(text)) {
+            return Ok(race.after(None));
+        }
         if race.done.len() != number || number >= race.slots.len() {
-            return Err("this trial is not the next one of its race".to_owned());
+            return Err(NOT_NEXT.to_owned());
         }
-        let (ticket, started) = match race.running.take() {
-            Some((ticket, started)) => (Some(ticket), started),
-            None => (None, epoch_ms(SystemTime::now())),
+        let turn = race.running.take();
+        let span = TrialSpan {
+            started_ms: turn
+                .as_ref()
+                .map_or_else(|| epoch_ms(SystemTime::now()), |own| own.started_ms),
+            lasted_ms: turn.as_ref().map_or(0.0, |own| (race.touched - own.since).0 as f64 / 1e6),
         };
-        let read = BrowserTrial::read(race.plan.work, text, started);
-        let trial = match read {
-            Ok(trial) if ticket.is_some() || trial.why_invalid().is_some() => trial,
-            Ok(_) => BrowserTrial::failed("it had no turn at the server", started),
-            Err(why) => BrowserTrial::failed(&why, started),
+        let trial = match BrowserTrial::read(race.plan.work, text, span) {
+            Ok(trial) if turn.is_some() || trial.why_invalid().is_some() => trial,
+            Err(why) if turn.is_some() => BrowserTrial::failed(&why, text, span),
+            Ok(_) | Err(_) => BrowserTrial::failed("it had no turn at the server", text, span),
         };
-        let why_invalid = trial.why_invalid().map(str::to_owned);
         race.done.push((race.slots[number], trial));
-        let each = race.plan.contenders.len() + 1;
-        let is_whole = race.done.len().is_multiple_of(each);
-        let outcome = is_whole.then(|| race.plan.outcome(&race.done, &race.page));
-        let left = race.slots.len() - race.done.len();
-        if left == 0 {
-            races.remove(name);
-        }
-        Ok(AfterTrial { ticket, why_invalid, left, outcome })
+        Ok(race.after(turn.map(|turn| turn.ticket)))
+    }
+
+    /// Returns the ticket of the trial that runs in a race whose page is closed.
+    pub(crate) fn leave(&self, name: &str) -> Option<String> {
+        Some(self.lock().get_mut(name)?.running.take()?.ticket)
     }
 
     /// Forgets races that were silent for long.
@@ -185,6 +201,21 @@ impl RaceTable {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, PageRace>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PageRace {
+    /// Returns the state of the race after its last trial so far, which had this ticket.
+    fn after(&self, ticket: Option<String>) -> AfterTrial {
+        let last = self.done.last();
+        let why_invalid = last.and_then(|(_, trial)| trial.why_invalid()).map(str::to_owned);
+        let is_whole = self.done.len().is_multiple_of(self.plan.contenders.len() + 1);
+        let outcome = is_whole.then(|| self.plan.outcome(&self.done, &self.page));
+        AfterTrial { ticket, why_invalid, left: self.slots.len() - self.done.len(), outcome }
+    }
+
+    fn is_over(&self) -> bool {
+        self.done.len() == self.slots.len()
     }
 }
 
@@ -204,15 +235,17 @@ fn setup(work: BrowserWork, seed: u32) -> Value {
     }
 }
 
+const NOT_NEXT: &str = "this trial is not the next one of its race";
 const NO_RACE: &str = "there is no such race, or the server has forgotten it; start a new one";
 
-/// Makes room for one more race.
+/// Makes room for one more race; a race that is over goes first.
 fn make_room(races: &mut HashMap<String, PageRace>) -> Result<(), String> {
     if races.len() < MOST_RACES {
         return Ok(());
     }
-    let silent = races.iter().min_by_key(|(_, race)| race.touched);
-    let silent = silent.filter(|(_, race)| Monotonic.now() - race.touched > SILENT);
+    let silent = races.iter().min_by_key(|(_, race)| (!race.is_over(), race.touched));
+    let silent =
+        silent.filter(|(_, race)| race.is_over() || Monotonic.now() - race.touched > SILENT);
     let Some(name) = silent.map(|(name, _)| name.clone()) else {
         return Err(format!("{MOST_RACES} races run here now; try again later"));
     };

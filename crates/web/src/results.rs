@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use deadheat_engine::result::outcome::{Outcome, Verdict};
+use deadheat_engine::import::browser::MOST_BLOCKS;
+use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
 use deadheat_engine::result::save;
 use deadheat_engine::result::{date, layout};
 use deadheat_report::html::{self, Page, Part};
@@ -156,6 +157,28 @@ pub(crate) fn answer(outcome: &Outcome) -> Value {
         "not_trusted": outcome.why_not_trusted(),
         "figures": rows,
         "limits": limits,
+        "again": again(outcome),
+    })
+}
+
+/// Returns the new race that should decide what this one has left open: a sentence, and its number of blocks if a page may
+/// have so many. `None` before the end, and where no number of blocks would decide.
+fn again(outcome: &Outcome) -> Option<Value> {
+    let is_open = |verdict: &&Verdict| verdict.outcome == Ruled::Undecided;
+    let open = outcome.verdicts.iter().filter(is_open).filter(|_| outcome.status == Status::Budget);
+    let more = open.filter_map(|verdict| verdict.more_blocks).max()?;
+    let blocks = outcome.plan.blocks_max + more;
+    let why = format!("About {more} more blocks than this race had should decide what is open.");
+    Some(match blocks {
+        0..=MOST_BLOCKS => json!({
+            "blocks": blocks,
+            "text": format!(
+                "{why} The number of this race was fixed before it, so it takes a new race, with figures of its own."
+            ),
+        }),
+        _ => json!({
+            "text": format!("{why} A race of a page has {MOST_BLOCKS} at most; longer trials need fewer."),
+        }),
     })
 }
 
@@ -181,7 +204,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use deadheat_engine::import::browser::{
-        BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts,
+        BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, TrialSpan,
     };
 
     fn outcome() -> Outcome {
@@ -189,7 +212,8 @@ mod tests {
         let contender = |id: &str| BrowserContender { id: id.to_owned(), label: id.to_owned() };
         let plan =
             BrowserPlan::new(vec![contender("a"), contender("b")], work, Some(6), 1).unwrap();
-        let trial = || BrowserTrial::read(work, b"{\"connects_ms\":[3]}", 0).unwrap();
+        let span = TrialSpan { started_ms: 0, lasted_ms: 10.0 };
+        let trial = || BrowserTrial::read(work, b"{\"connects_ms\":[3]}", span).unwrap();
         let done: Vec<_> = plan.trials().into_iter().map(|slot| (slot, trial())).collect();
         let page = PageFacts {
             browser: "a test".to_owned(),
@@ -214,6 +238,21 @@ mod tests {
         let text = std::fs::read(files[0].path()).unwrap();
         assert!(save::parse(&text).is_ok());
         assert!(ResultStore::open(Some(folder.path().join("none"))).is_err());
+    }
+
+    #[test]
+    fn a_race_that_is_open_at_its_end_has_the_blocks_that_a_new_one_takes() {
+        let mut open = outcome();
+        assert_eq!(answer(&open)["again"], Value::Null);
+        open.status = Status::Budget;
+        open.verdicts[0].outcome = Ruled::Undecided;
+        open.verdicts[0].more_blocks = Some(7);
+        assert_eq!(answer(&open)["again"]["blocks"], 13);
+        open.verdicts[0].more_blocks = Some(MOST_BLOCKS);
+        let again = &answer(&open)["again"];
+        assert!(again["blocks"].is_null() && again["text"].as_str().unwrap().contains("longer"));
+        open.status = Status::Interrupted;
+        assert_eq!(answer(&open)["again"], Value::Null);
     }
 
     #[test]

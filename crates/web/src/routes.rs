@@ -76,6 +76,7 @@ fn beside(server: &WebServer<'_>, requests: &mut Requests<'_>, head: &RequestHea
         ("POST", "/plan") => said(server.races.plan(&body), 400),
         ("POST", "/begin") => begin(server, requests, head),
         ("POST", "/trial") => trial(server, head, &body),
+        ("POST", "/leave") => leave(server, head),
         ("POST", path) if path.starts_with("/signal/") => signal(server, requests, path, &body),
         ("GET" | "POST", _) => Answer::refusal(404, "there is no such page"),
         _ => Answer::refusal(405, "the page asks with GET and POST"),
@@ -111,6 +112,9 @@ fn begin(server: &WebServer<'_>, requests: &Requests<'_>, head: &RequestHead) ->
         Ok(next) => next,
         Err(why) => return Answer::refusal(400, &why),
     };
+    if let Some(stale) = &next.stale {
+        server.end(stale, Some("its page asked for the turn again"));
+    }
     match server.begin(requests.channel.peer, next.title, next.span) {
         Ok(ticket) => {
             server.races.begun(race, &ticket);
@@ -139,6 +143,14 @@ fn trial(server: &WebServer<'_>, head: &RequestHead, body: &[u8]) -> Answer {
         "why_invalid": after.why_invalid,
         "answer": answer,
     }))
+}
+
+/// Gives the turn of a page that is closed back.
+fn leave(server: &WebServer<'_>, head: &RequestHead) -> Answer {
+    if let Some(ticket) = server.races.leave(head.asked("race").unwrap_or_default()) {
+        server.end(&ticket, Some("its page was closed"));
+    }
+    Answer::json(&json!({}))
 }
 
 fn signal(server: &WebServer<'_>, requests: &Requests<'_>, path: &str, body: &[u8]) -> Answer {

@@ -10,11 +10,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::assemble::entrant;
-use super::gather::loss_metric;
 use crate::analysis::claims::{alpha, fewest_for};
 use crate::analysis::verdicts::{DecisionStage, refresh};
 use crate::analysis::{claims, warnings};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use crate::path::PathKind;
 use crate::race::schedule::{self, SlotRole};
 use crate::result::date;
@@ -28,15 +26,18 @@ use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
 use crate::units::hex::hex;
 
+mod checks;
 pub mod figures;
+mod metrics;
 
+pub use checks::TrialSpan;
 pub use figures::{BrowserTrial, PostedFigures};
 
 /// Confidence of verdicts, as of a race.
 const CONFIDENCE: f64 = 0.95;
 
-/// Bounds of the number of blocks, and of contenders.
-const MOST_BLOCKS: u64 = 100;
+/// Largest number of blocks, and of contenders.
+pub const MOST_BLOCKS: u64 = 100;
 const MOST_CONTENDERS: usize = 8;
 
 /// Contender of a page.
@@ -306,13 +307,23 @@ fn doubts(done: &[(PlannedTrial, BrowserTrial)], page: &PageFacts) -> Vec<String
         ),
     ];
     let lag = done.iter().map(|(_, own)| own.lag_max_ms).fold(0.0, f64::max);
-    doubts.push(format!("Its event loop was busy for {} at most during a trial.", ms(lag)));
     let late = done.iter().map(|(_, own)| own.late_max_ms).fold(0.0, f64::max);
-    if late > 0.0 {
+    doubts.push(format!(
+        "Its event loop was busy for {} at most during a trial, and its timers were late by up to {}, so a round trip counts from \
+         the call that sends, not from the time at which it was due.",
+        ms(lag),
+        ms(late)
+    ));
+    let is_slow = |own: &BrowserTrial| own.lag_max_ms.max(own.late_max_ms) > checks::LONG_TASK_MS;
+    let slow = done.iter().filter(|(_, own)| is_slow(own)).count();
+    if slow > 0 {
         doubts.push(format!(
-            "Its timers were late by up to {}, so a round trip counts from the call that sends, not from the time at which it \
-             was due.",
-            ms(late)
+            "In {slow} of {} trials that was more than {} ms, a long task: single messages of these waited in the page. Each \
+             trial has its own figures of both ({}, {}).",
+            done.len(),
+            checks::LONG_TASK_MS,
+            figures::PAGE_LAG,
+            figures::TIMER_LATE
         ));
     }
     doubts
@@ -398,23 +409,36 @@ impl BrowserWork {
         }
     }
 
+    /// Returns the number of messages or connections of a trial; 1 for bulk data.
+    fn count(&self) -> u32 {
+        match *self {
+            BrowserWork::Connect { count }
+            | BrowserWork::Ping { count, .. }
+            | BrowserWork::State { count, .. }
+            | BrowserWork::Events { count, .. } => count,
+            BrowserWork::Down { .. } | BrowserWork::Up { .. } => 1,
+        }
+    }
+
     /// Refuses numbers outside their bounds.
     fn check(&self) -> Result<(), String> {
         let within = |name: &str, value: u64, least: u64, most: u64| match value {
             value if (least..=most).contains(&value) => Ok(()),
             value => Err(format!("{name} is {value}, and may be {least} to {most}")),
         };
-        let count = |count: u32| within("count", u64::from(count), 1, MOST_MESSAGES);
+        // A median has ten samples on each side.
+        let count =
+            |count: u32, least: u64| within("count", u64::from(count), least, MOST_MESSAGES);
         match *self {
             BrowserWork::Connect { count } => within("count", u64::from(count), 1, 20)?,
             BrowserWork::Ping { size, count: n, interval_ms } => {
-                count(n)?;
                 within("size", size as u64, 5, 16_384)?;
+                count(n, FEWEST_PINGS)?;
                 within("interval", u64::from(interval_ms), 1, 1_000)?;
             }
             BrowserWork::State { hz, size, count: n }
             | BrowserWork::Events { hz, size, count: n } => {
-                count(n)?;
+                count(n, FEWEST_MESSAGES)?;
                 within("hz", u64::from(hz), 1, 1_000)?;
                 within("size", size as u64, 13, 1_100)?;
             }
@@ -424,51 +448,14 @@ impl BrowserWork {
         }
         within("time of a trial in ms", self.span_ms(), 0, 60_000_000)
     }
-
-    /// Returns the metrics, claims first.
-    fn metrics(&self) -> Vec<Metric> {
-        let time = |name: &str, label: &str, role, clock| Metric {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            unit: Unit::Nanos,
-            better: Better::Lower,
-            role,
-            clock,
-        };
-        let own = |name: &str, label: &str, role| time(name, label, role, ClockNeed::None);
-        let of_both = |name: &str, label: &str, role| time(name, label, role, ClockNeed::Offset);
-        let (claim, other) = (Role::Claim, Role::Descriptive);
-        match self {
-            BrowserWork::Connect { .. } => vec![own("connect_p50_ns", "connect p50", claim)],
-            BrowserWork::Ping { .. } => vec![
-                own("rtt_p50_ns", "RTT p50", claim),
-                own("rtt_mean_ns", "RTT mean", other),
-                own("rtt_p90_ns", "RTT p90", other),
-                own("rtt_p99_ns", "RTT p99", other),
-                loss_metric(),
-            ],
-            BrowserWork::State { .. } => vec![
-                of_both("age_mean_ns", "mean age", claim),
-                of_both("age_max_ns", "greatest age", other),
-                loss_metric(),
-            ],
-            BrowserWork::Events { .. } => vec![
-                of_both("delivery_mean_ns", "mean delivery", claim),
-                of_both("delivery_p50_ns", "delivery p50", other),
-                of_both("delivery_p90_ns", "delivery p90", other),
-                of_both("delivery_max_ns", "slowest delivery", other),
-            ],
-            BrowserWork::Down { .. } | BrowserWork::Up { .. } => vec![Metric {
-                unit: Unit::BitRate,
-                better: Better::Higher,
-                ..own("goodput_bps", "goodput", claim)
-            }],
-        }
-    }
 }
 
 /// Largest number of messages in a trial: a page posts a number or two for each.
 const MOST_MESSAGES: u64 = 5_000;
+
+/// Fewest pings in a trial, for a median with ten on each side, and fewest messages of the server.
+const FEWEST_PINGS: u64 = 20;
+const FEWEST_MESSAGES: u64 = 10;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
   const MOST_WAITING = 65536;
 
   // Longest time for the handshakes of ICE, DTLS and SCTP.
-  const LONGEST_MS = 15000;
+  const LONGEST_MS = 10000;
 
   const lacks = (facts) => {
     if (!facts) return "this server has no data channels";
@@ -57,6 +57,7 @@
         isOver = true;
         connection.close();
       };
+      on.abort = close;
       try {
         await connection.setLocalDescription();
         const ready = opened(connection, channel);

@@ -61,16 +61,16 @@
       },
 
       // Asks for what the server sends; resolves at its end.
-      async stream(setup, on) {
-        const answer = await fetch("/fetch/stream", { method: "POST", body: JSON.stringify(setup), cache: "no-store" });
+      async stream(setup, on, signal) {
+        const answer = await fetch("/fetch/stream", { method: "POST", body: JSON.stringify(setup), cache: "no-store", signal });
         if (!answer.ok) throw await failed(answer);
         await readMessages(answer, on);
         return connection(answer);
       },
 
       // Sends bytes, and resolves with the server's account of them.
-      async up(ticket, bytes) {
-        const answer = await fetch(`/fetch/up?ticket=${ticket}`, { method: "POST", body: bytes, cache: "no-store" });
+      async up(ticket, bytes, signal) {
+        const answer = await fetch(`/fetch/up?ticket=${ticket}`, { method: "POST", body: bytes, cache: "no-store", signal });
         if (!answer.ok) throw await failed(answer);
         return answer.json();
       },

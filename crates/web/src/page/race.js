@@ -1,6 +1,5 @@
 // The race: the form, the trials in the order of the server's plan, and the answer that the server computes.
 (() => {
-  const WARM = 3;
   const byId = (id) => document.getElementById(id);
 
   const element = (name, attributes = {}, text = "") => {
@@ -16,9 +15,9 @@
     connect: { label: "New connections", about: "from the call that opens one to the first answer",
       settings: { count: [3, 1, 20, "connections in a trial"] } },
     state: { label: "State from the server", about: "how old the newest update is, as in a game",
-      settings: { hz: [60, 1, 1000, "updates a second"], size: [200, 13, 1100, "bytes of an update"], count: [60, 10, 5000, "updates in a trial"] } },
+      settings: { hz: [60, 1, 1000, "updates a second"], size: [200, 13, 1100, "bytes of an update"], count: [300, 10, 5000, "updates in a trial"] } },
     events: { label: "Events from the server", about: "at random times; all must arrive",
-      settings: { hz: [50, 1, 1000, "events a second"], size: [64, 13, 1100, "bytes of an event"], count: [60, 10, 5000, "events in a trial"] } },
+      settings: { hz: [50, 1, 1000, "events a second"], size: [64, 13, 1100, "bytes of an event"], count: [200, 10, 5000, "events in a trial"] } },
     down: { label: "Bulk data, server to page", about: "from the call that connects to the last byte", settings: { bytes: [2000000, 1000, 1000000000, "bytes"] } },
     up: { label: "Bulk data, page to server", about: "from the call that connects to the server's word that all arrived",
       settings: { bytes: [2000000, 1000, 1000000000, "bytes"] } },
@@ -27,8 +26,16 @@
   let facts = null;
   let page = null;
   let isStopped = false;
+  // Name of the race that runs.
+  let racing = null;
 
   const status = (text) => { byId("status").textContent = text; };
+
+  // Faults stay on the page, each once.
+  const fault = (text) => {
+    const list = byId("faults");
+    if (![...list.children].some((item) => item.textContent === text)) list.append(element("li", {}, text));
+  };
 
   // ---- The form ----
 
@@ -83,20 +90,25 @@
     }
   };
 
-  // Fills in the form from the address behind its #, as in #contenders=websocket,fetch&work=ping&count=20&run.
+  // Fills in the form from the address; returns true if the race starts at once.
   const fillIn = () => {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    if (asked.has("contenders")) {
-      const ids = asked.get("contenders").split(",");
-      for (const box of document.querySelectorAll("input[name=contender]")) box.checked = !box.disabled && ids.includes(box.value);
+    const address = readAddress(location.hash, WORKS);
+    const boxes = [...document.querySelectorAll("input[name=contender]")];
+    for (const id of address.contenders ?? []) {
+      const contender = facts.contenders.find((one) => one.id === id);
+      if (!contender) address.wrong.push(`there is no contender "${id}" here, but ${facts.contenders.map((one) => one.id).join(", ")}`);
+      else if (lacks(contender)) fault(`${contender.label} is left out. ${lacks(contender)}`);
     }
-    const work = document.querySelector(`input[name=work][value="${CSS.escape(asked.get("work") ?? "")}"]`);
+    if (address.wrong.length) {
+      status(`The address of this page is not understood: ${address.wrong.join("; ")}.`);
+      return false;
+    }
+    if (address.contenders) boxes.forEach((box) => { box.checked = !box.disabled && address.contenders.includes(box.value); });
+    const work = address.work && document.querySelector(`input[name=work][value=${address.work}]`);
     if (work) { work.checked = true; showSettings(); }
-    for (const input of document.querySelectorAll("#settings input, #blocks")) {
-      const value = asked.get(input.name || input.id);
-      if (value !== null) input.value = value;
-    }
-    return asked.has("run");
+    for (const [name, value] of Object.entries(address.settings)) byId(`setting-${name}`).value = value;
+    if (address.blocks) byId("blocks").value = address.blocks;
+    return address.runs;
   };
 
   const asked = () => {
@@ -107,269 +119,128 @@
     return { contenders, work, blocks, page };
   };
 
-  // ---- One trial ----
-
-  // A connection of a carrier that has shown its ticket. Messages of the work go to `take`.
-  const openSession = async (contender, setup, take) => {
-    const session = { lost: "", ready: null, take, conn: null };
-    let answered;
-    const answer = new Promise((done) => { answered = done; });
-    const on = {
-      message(bytes, at) {
-        const said = asJson(bytes);
-        if (said?.refused) this.lost(said.refused);
-        else if (said?.ready) { session.ready = said; answered(); }
-        else session.take(bytes, at);
-      },
-      lost(why) { session.lost ||= why; answered(); },
-    };
-    session.conn = await carriers[contender.id].open(contenderFacts(contender), on);
-    const bytes = encode(setup);
-    session.conn.send(bytes);
-    const again = contender.promise === "best effort" && setInterval(() => session.conn.send(bytes), 300);
-    const late = setTimeout(() => on.lost("no answer to the ticket came in 10 s"), 10000);
-    await answer;
-    clearInterval(again);
-    clearTimeout(late);
-    if (!session.ready) {
-      session.conn.close();
-      throw new Error(session.lost);
-    }
-    return session;
-  };
-
-  // Resolves once `isDone`, at the latest `ms` from now; rejects if the connection is lost.
-  const settled = async (isDone, session, ms) => {
-    const end = now() + ms;
-    while (!isDone() && now() < end) {
-      if (session.lost) throw new Error(session.lost);
-      await sleep(5);
-    }
-  };
-
-  const closed = (conn) => conn && conn.close();
-
-  const runPings = async (contender, setup, work) => {
-    const all = work.count + WARM;
-    const sent = new Array(all).fill(0);
-    const trips = new Array(all).fill(null);
-    let open = all;
-    let late = 0;
-    const take = (bytes, at) => {
-      if (bytes[0] !== PING || bytes.length < 5) return;
-      const number = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
-      if (number < all && trips[number] === null) { trips[number] = at - sent[number]; open -= 1; }
-    };
-    const exchanges = carriers[contender.id].exchanges;
-    const began = now();
-    let session = { lost: "" };
-    if (exchanges) {
-      session.conn = exchanges.pings(setup.ticket, { message: take, lost(why) { session.lost ||= why; } });
-    } else {
-      session = await openSession(contender, setup, take);
-    }
-    const connects = exchanges ? [] : [now() - began];
-    try {
-      const start = now() + work.interval_ms;
-      for (let n = 0; n < all; n += 1) {
-        const due = start + n * work.interval_ms;
-        while (now() < due) await sleep(due - now());
-        if (session.lost) throw new Error(session.lost);
-        const message = new Uint8Array(work.size);
-        message[0] = PING;
-        new DataView(message.buffer).setUint32(1, n);
-        sent[n] = now();
-        if (n >= WARM) late = Math.max(late, sent[n] - due);
-        session.conn.send(message);
-      }
-      await settled(() => open === 0, session, contender.promise === "best effort" ? 2000 : 10000);
-    } finally {
-      closed(session.conn);
-    }
-    return { trips_ms: trips.slice(WARM), late_max_ms: late, connects_ms: connects };
-  };
-
-  const runConnects = async (contender, setup, work) => {
-    const connects = [];
-    let before = 0;
-    while (connects.length < work.count) {
-      const began = now();
-      const exchanges = carriers[contender.id].exchanges;
-      if (exchanges) {
-        let first = 0;
-        const own = await exchanges.stream(setup, { message(_bytes, at) { first ||= at; } });
-        // The browser may have connected beforehand, or used a connection again: the server says so, and that attempt is left
-        // out, whatever its time. A request follows a new connection at once, or after the handshake of TLS.
-        const share = location.protocol.endsWith("s:") ? 0.75 : 0.5;
-        if (own.count === 1 && own.waited <= share * (first - began) + 1) connects.push(first - began);
-        else before += 1;
-        if (before > 3) throw new Error("the browser connects beforehand, so the time of its connections is not known");
-      } else {
-        const session = await openSession(contender, setup, () => {});
-        connects.push(now() - began);
-        closed(session.conn);
-      }
-    }
-    return { connects_ms: connects };
-  };
-
-  // Runs a work in which the server sends; `take` gets what is no JSON, and `isDone` says when all is there.
-  const receive = async (contender, setup, take, isDone, ms) => {
-    const state = { end: null, began: 0, isReady: false };
-    const each = (bytes, at) => {
-      const said = asJson(bytes);
-      if (said?.ready) state.began = said.began_ns / 1e6;
-      else if (said?.refused) throw new Error(said.refused);
-      else if (said) state.end = { said, at };
-      else take(bytes, at, state);
-    };
-    const exchanges = carriers[contender.id].exchanges;
-    if (exchanges) {
-      await exchanges.stream(setup, { message: each });
-      return state;
-    }
-    const held = [];
-    const session = await openSession(contender, setup, (bytes, at) => held.push([bytes, at]));
-    state.began = session.ready.began_ns / 1e6;
-    session.take = each;
-    held.forEach(([bytes, at]) => each(bytes, at));
-    try {
-      await settled(() => isDone(state), session, ms);
-    } finally {
-      closed(session.conn);
-    }
-    return state;
-  };
-
-  const runUpdates = async (contender, setup, work) => {
-    const arrived = [];
-    const seen = new Set();
-    const take = (bytes, at) => {
-      if (bytes[0] !== UPDATE || bytes.length < 13) return;
-      const view = new DataView(bytes.buffer, bytes.byteOffset);
-      const number = view.getUint32(1);
-      if (seen.has(number)) return;
-      seen.add(number);
-      arrived.push([number, (view.getUint32(5) * 4294967296 + view.getUint32(9)) / 1e6, at]);
-    };
-    let lastChance = Infinity;
-    const isDone = (state) => {
-      if (seen.size >= work.count) return true;
-      if (state.end && contender.promise !== "best effort") return true;
-      if (state.end) lastChance = Math.min(lastChance, state.end.at + 1000);
-      return now() > lastChance;
-    };
-    const span = 1000 * work.count / work.hz;
-    const state = await receive(contender, setup, take, isDone, contender.promise === "best effort" ? span * 1.5 + 2000 : span * 3 + 10000);
-    const onServer = (at) => at + serverClock.offsetMs - state.began;
-    return {
-      arrivals: arrived.map(([number, due, at]) => [number, due, Math.max(onServer(at), due)]),
-      clock_ms: serverClock.bound,
-    };
-  };
-
-  const runDown = async (contender, setup, work) => {
-    let bytes = 0;
-    let last = 0;
-    const began = now();
-    const take = (message, at) => {
-      if (message[0] !== BULK) return;
-      bytes += message.length;
-      last = at;
-    };
-    await receive(contender, setup, take, () => bytes >= work.bytes, 120000);
-    return { bulk: [bytes, last - began] };
-  };
-
-  const runUp = async (contender, setup, work) => {
-    const exchanges = carriers[contender.id].exchanges;
-    const bytes = exchanges && new Uint8Array(work.bytes).fill(BULK);
-    const began = now();
-    if (exchanges) {
-      const said = await exchanges.up(setup.ticket, bytes);
-      return { bulk: [said.received ?? 0, now() - began] };
-    }
-    let end = null;
-    const take = (bytes, at) => { end ??= { said: asJson(bytes), at }; };
-    const session = await openSession(contender, setup, take);
-    try {
-      for (let left = work.bytes; left > 0;) {
-        const chunk = new Uint8Array(Math.min(left, CHUNK));
-        chunk[0] = BULK;
-        session.conn.send(chunk);
-        left -= chunk.length;
-        await session.conn.room();
-        if (session.lost) throw new Error(session.lost);
-      }
-      await settled(() => end !== null, session, 120000);
-      return { bulk: [end?.said?.received ?? 0, (end?.at ?? now()) - began] };
-    } finally {
-      closed(session.conn);
-    }
-  };
-
-  const RUNS = { ping: runPings, connect: runConnects, state: runUpdates, events: runUpdates, down: runDown, up: runUp };
-
-  // Runs a trial, and returns its raw figures, or the reason why it has none.
-  const runTrial = async (contender, setup, [kind, work]) => {
-    const watch = watchLoop();
-    let wasHidden = document.hidden;
-    const onHidden = () => { wasHidden ||= document.hidden; };
-    document.addEventListener("visibilitychange", onHidden);
-    performance.clearResourceTimings();
-    let figures;
-    try {
-      figures = await RUNS[kind](contender, setup, work);
-    } catch (error) {
-      figures = { why_invalid: error.message || "the trial failed" };
-    }
-    watch.isOver = true;
-    document.removeEventListener("visibilitychange", onHidden);
-    if (wasHidden) figures = { why_invalid: "the tab was in the background, where browsers slow timers down" };
-    figures.lag_max_ms = watch.greatest;
-    const own = performance.getEntriesByType("resource").find((entry) => entry.name.includes("/fetch/"));
-    if (own?.nextHopProtocol) figures.protocol = own.nextHopProtocol;
-    return figures;
-  };
-
   // ---- The race ----
 
-  // Takes the turn of a trial; waits while others have it.
-  const begin = async (race, number) => {
-    const end = now() + 120000;
+  // Time for which the page goes on asking a server that does not answer.
+  const PATIENCE_MS = 120000;
+
+  // Trials that may fail in a row before the contender is left out: without a connection, and otherwise.
+  const MOST_FAILURES = { withoutConnection: 2, any: 3 };
+
+  // Times at which a server did not answer.
+  let outages = 0;
+
+  const seconds = (ms) => `${Math.round(ms / 1000)} s`;
+
+  // Asks until the server answers, and says meanwhile that it does not. A refusal ends it.
+  const persist = async (act) => {
+    const since = now();
     for (;;) {
       try {
-        return await postJson(`/begin?race=${race}&n=${number}`);
+        return await act();
       } catch (error) {
-        if (error.status !== 503 || now() > end || isStopped) throw error;
-        status(`Waiting: ${error.message}.`);
+        if (error.isUnreachable) outages += 1;
+        const asked = now() - since;
+        if (!error.isUnreachable || isStopped || asked > PATIENCE_MS) throw error;
+        const offline = navigator.onLine === false ? " This device is offline." : "";
+        status(`No trial runs: ${error.message}.${offline} The page has asked for ${seconds(asked)}, and goes on for ${seconds(PATIENCE_MS)}; `
+          + "what was measured stays.");
+        await sleep(1000);
+      }
+    }
+  };
+
+  // Other tabs of this browser at this server: they share its turns and this host's line.
+  const tabs = {
+    channel: "BroadcastChannel" in window ? new BroadcastChannel("deadheat") : null,
+    seen: -Infinity,
+    isRacing() { return now() - this.seen < 3000; },
+    // Lets the others know; returns the end of that.
+    announce() {
+      const timer = setInterval(() => this.channel?.postMessage("races"), 1000);
+      return () => clearInterval(timer);
+    },
+  };
+  if (tabs.channel) tabs.channel.onmessage = () => { tabs.seen = now(); };
+
+  const inFront = async () => {
+    while (document.hidden && !isStopped) {
+      status("The race waits until this tab is in front: browsers slow down a tab that is not.");
+      await new Promise((done) => { document.addEventListener("visibilitychange", done, { once: true }); });
+    }
+  };
+
+  // Takes the turn of a trial, and waits while others have it; null if the user stops.
+  const begin = async (race, number) => {
+    const since = now();
+    while (!isStopped) {
+      await inFront();
+      try {
+        return await persist(() => postJson(`/begin?race=${race}&n=${number}`));
+      } catch (error) {
+        if (error.status !== 503) throw error;
+        const who = tabs.isRacing() ? "another tab of this browser races, too, and has the turn" : error.message;
+        status(`Waiting for ${seconds(now() - since)}: ${who}.`);
         await sleep(500);
       }
     }
+    return null;
+  };
+
+  // Notes the outcome of a contender's trial; one that fails again and again is left out of the rest.
+  const note = (own, contender, why, hadNone) => {
+    own.inRow = why ? own.inRow + 1 : 0;
+    if (!why || own.inRow < (hadNone ? MOST_FAILURES.withoutConnection : MOST_FAILURES.any)) return;
+    own.out = why;
+    fault(`${contender.label} is left out from here on: ${own.inRow} trials in a row failed, the last as ${why}. The others go on.`);
+  };
+
+  // Runs one trial of a plan; returns the server's answer to its figures, and null if the user stops.
+  const runSlot = async (plan, number, own, work, progress) => {
+    const contender = facts.contenders.find((one) => one.id === plan.trials[number]);
+    own[contender.id] ??= { inRow: 0, out: "" };
+    const state = own[contender.id];
+    let done = { figures: { why_invalid: `left out: ${state.out}` }, hadNone: false };
+    const before = outages;
+    if (!state.out) {
+      const turn = await begin(plan.race, number);
+      if (!turn) return null;
+      status(progress);
+      const say = (more) => status(more ? `${progress} ${contender.label}: ${more}` : progress);
+      done = await trials.run(contender, contenderFacts(contender), turn, work, say);
+    }
+    const after = await persist(() => postJson(`/trial?race=${plan.race}&n=${number}`, done.figures));
+    // A failure beside an outage of the whole server is not the contender's.
+    if (!state.out && outages === before) note(state, contender, after.why_invalid, done.hadNone);
+    if (Object.values(own).length === new Set(plan.trials).size && Object.values(own).every((one) => one.out)) {
+      throw new Error("no contender works here");
+    }
+    return after;
   };
 
   const run = async (wanted) => {
-    const plan = await postJson("/plan", wanted);
-    const [work] = Object.entries(wanted.work);
+    const plan = await persist(() => postJson("/plan", wanted));
+    const work = Object.entries(wanted.work)[0];
     const each = wanted.contenders.length + 1;
-    const failures = {};
-    byId("progress").hidden = false;
-    byId("progress").max = plan.trials.length;
-    byId("progress").value = 0;
-    for (let number = 0; number < plan.trials.length && !isStopped; number += 1) {
-      const contender = facts.contenders.find((one) => one.id === plan.trials[number]);
-      if (number % each === 0 && ["state", "events"].includes(work[0])) await serverClock.compare();
-      const { ticket, work: setup } = await begin(plan.race, number);
-      status(`Block ${Math.floor(number / each) + 1} of ${plan.blocks}, trial ${number + 1} of ${plan.trials.length}.`);
-      const figures = await runTrial(contender, { ticket, work: setup }, work);
-      const after = await postJson(`/trial?race=${plan.race}&n=${number}`, figures);
+    const all = plan.trials.length;
+    const own = {};
+    const began = now();
+    Object.assign(byId("progress"), { hidden: false, max: all, value: 0 });
+    racing = plan.race;
+    for (let number = 0; number < all && !isStopped; number += 1) {
+      if (number % each === 0 && ["state", "events"].includes(work[0])) await persist(() => serverClock.compare());
+      const left = number > 0 ? `, about ${minutes((now() - began) / number * (all - number))} left` : "";
+      const progress = `Block ${Math.floor(number / each) + 1} of ${plan.blocks}, trial ${number + 1} of ${all}${left}.`;
+      const after = await runSlot(plan, number, own, work, progress);
+      if (!after) break;
       byId("progress").value = number + 1;
-      if (after.answer) show(plan, after.answer, after.left === 0);
-      failures[contender.id] = after.why_invalid ? (failures[contender.id] ?? 0) + 1 : 0;
-      if (failures[contender.id] >= 3) throw new Error(`${contender.label} failed three times in a row: ${after.why_invalid}`);
+      plan.blockMs = (now() - began) / (number + 1) * each;
+      if (after.answer) show({ ...plan, wanted }, after.answer, after.left === 0);
     }
     return plan;
   };
+
+  const minutes = (ms) => (ms < 90000 ? seconds(ms) : `${Math.round(ms / 60000)} min`);
 
   const TONES = { ahead: ["good", "✓"], "dead heat": ["tie", "="], undecided: ["open", "?"] };
 
@@ -394,8 +265,20 @@
     byId("links").replaceChildren();
     byId("links").append(element("a", { href: `/result/${plan.race}.html` }, "The whole report"), " · ",
       element("a", { href: `/result/${plan.race}.json`, download: "browser.json" }, "The result file (deadheat report browser.json)"));
+    showAgain(plan, answer.again);
     byId("result-title").textContent = isLast ? "Result" : "So far";
     byId("result").hidden = false;
+  };
+
+  // Offers the new race that should decide what this one left open.
+  const showAgain = (plan, again) => {
+    byId("again").replaceChildren();
+    if (!again) return;
+    byId("again").append(`${again.text} `);
+    if (!again.blocks) return;
+    const button = element("button", { type: "button" }, `Start a new race of ${again.blocks} blocks, about ${minutes(again.blocks * plan.blockMs)}`);
+    button.addEventListener("click", () => start({ ...plan.wanted, blocks: again.blocks }));
+    byId("again").append(button);
   };
 
   const ms = (value) => `${value < 0.1 ? value.toFixed(3) : value.toFixed(1)} ms`;
@@ -417,20 +300,25 @@
     return sentences;
   };
 
-  const start = async () => {
-    const wanted = asked();
+  const start = async (wanted) => {
     if (wanted.contenders.length < 1) return status("Choose a contender or two first.");
     isStopped = false;
     byId("start").disabled = true;
     byId("stop").hidden = false;
+    byId("again").replaceChildren();
+    if (tabs.isRacing()) fault("Another tab of this browser races at this server, too. One trial runs at a time; the tab that is not in front waits.");
+    const silent = tabs.announce();
     try {
       const plan = await run(wanted);
       status(isStopped ? "Stopped; the blocks before are in the result." : "Done.");
       document.body.dataset.done = plan.race;
     } catch (error) {
-      status(`The race could not go on: ${error.message}.`);
+      const stays = byId("result").hidden ? "No block was whole" : "The blocks before it stay in the result below";
+      status(`The race ended early: ${error.message}. ${stays}.`);
       document.body.dataset.failed = error.message;
     }
+    racing = null;
+    silent();
     byId("start").disabled = false;
     byId("stop").hidden = true;
   };
@@ -441,9 +329,11 @@
     showContenders();
     showWorks();
     showLimits(firstLimits());
-    byId("form").addEventListener("submit", (event) => { event.preventDefault(); start(); });
+    byId("form").addEventListener("submit", (event) => { event.preventDefault(); byId("faults").replaceChildren(); start(asked()); });
     byId("stop").addEventListener("click", () => { isStopped = true; status("Stops after this trial."); });
-    if (fillIn()) await start();
+    // The turn of a page that is closed goes to the next.
+    window.addEventListener("pagehide", () => { if (racing) navigator.sendBeacon(`/leave?race=${racing}`); });
+    if (fillIn()) await start(asked());
   };
 
   open().catch((error) => status(`The server does not answer: ${error.message}.`));

@@ -26,22 +26,47 @@ const asJson = (bytes) => {
   try { return JSON.parse(decoder.decode(bytes)); } catch { return null; }
 };
 
-// Requests beside trials. The server closes their connections, so that none is left over for a trial.
+// Settles as the promise does, and rejects after a time with the reason.
+const within = (promise, ms, why) => {
+  let timer;
+  const late = new Promise((_, fail) => { timer = setTimeout(() => fail(new Error(why)), ms); });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+};
+
+// Longest time for an answer of the server beside trials, in ms.
+const LONGEST_ANSWER_MS = 8000;
+
+// An error of a server that does not answer at all, as one that is gone or behind a line that is down.
+const unreachable = (error) => {
+  const isLate = ["TimeoutError", "AbortError"].includes(error.name);
+  const made = new Error(isLate ? `the server has not answered for ${LONGEST_ANSWER_MS / 1000} s` : "the server cannot be reached");
+  made.isUnreachable = true;
+  return made;
+};
+
+// Requests beside trials, and the text of the answer. The server closes their connections, so that none is left over for a trial.
 const request = async (method, path, body) => {
-  const answer = await fetch(path, { method, body, cache: "no-store" });
-  if (answer.ok) return answer;
+  let answer;
+  let text;
+  try {
+    answer = await fetch(path, { method, body, cache: "no-store", signal: AbortSignal.timeout(LONGEST_ANSWER_MS) });
+    text = await answer.text();
+  } catch (error) {
+    throw unreachable(error);
+  }
+  if (answer.ok) return text;
   let why = `the server answered ${answer.status}`;
-  try { why = (await answer.json()).error || why; } catch { /* No reason was given. */ }
+  try { why = JSON.parse(text).error || why; } catch { /* No reason was given. */ }
   const error = new Error(why);
   error.status = answer.status;
   throw error;
 };
 
-const getJson = async (path) => (await request("GET", path)).json();
-const postJson = async (path, value) => (await request("POST", path, value === undefined ? "" : JSON.stringify(value))).json();
+const getJson = async (path) => JSON.parse(await request("GET", path));
+const postJson = async (path, value) => JSON.parse(await request("POST", path, value === undefined ? "" : JSON.stringify(value)));
 
 // Hands a message to a carrier of the server, such as an offer of a session, and returns its answer.
-const signal = async (id, text) => (await request("POST", `/signal/${id}`, text)).text();
+const signal = (id, text) => request("POST", `/signal/${id}`, text);
 
 // ---- This browser as an instrument ----
 
@@ -74,13 +99,15 @@ const loopback = async () => {
   return (now() - began) / all;
 };
 
-// Watches the event loop during a trial: the greatest time for which it did not answer.
+// Watches the event loop during a trial: the greatest time for which it did not answer, and the greatest lateness of a timer.
 const watchLoop = () => {
-  const watch = { greatest: 0, isOver: false };
+  const watch = { greatest: 0, late: 0, isOver: false };
   (async () => {
     while (!watch.isOver) {
       watch.greatest = Math.max(watch.greatest, await tick());
+      const due = now() + 15;
       await sleep(15);
+      watch.late = Math.max(watch.late, now() - due);
     }
   })();
   return watch;
@@ -102,13 +129,14 @@ const serverClock = {
   offsetMs: 0,
   bound: null,
 
-  async open() {
+  open() {
+    this.socket?.close();
     const socket = new WebSocket(`${location.protocol.endsWith("s:") ? "wss" : "ws"}://${location.host}/clock`);
-    await new Promise((done, fail) => {
-      socket.onopen = done;
-      socket.onerror = () => fail(new Error("the clock of the server does not answer"));
-    });
     this.socket = socket;
+    return new Promise((done, fail) => {
+      socket.onopen = done;
+      socket.onclose = () => fail(new Error("closed"));
+    });
   },
 
   echo() {
@@ -118,19 +146,28 @@ const serverClock = {
         const at = now();
         done({ trip: at - sent, offset: Number(event.data) / 1e6 - (sent + at) / 2 });
       };
-      this.socket.onclose = () => fail(new Error("the clock of the server does not answer"));
+      this.socket.onclose = () => fail(new Error("closed"));
       this.socket.send("now");
     });
   },
 
   async compare() {
-    if (this.socket?.readyState !== WebSocket.OPEN) await this.open();
-    let best = null;
-    for (let n = 0; n < 12; n += 1) {
-      const echo = await this.echo();
-      if (!best || echo.trip < best.trip) best = echo;
+    try {
+      if (this.socket?.readyState !== WebSocket.OPEN) await within(this.open(), LONGEST_ANSWER_MS, "late");
+      let best = null;
+      for (let n = 0; n < 12; n += 1) {
+        const echo = await within(this.echo(), LONGEST_ANSWER_MS, "late");
+        if (!best || echo.trip < best.trip) best = echo;
+      }
+      this.offsetMs = best.offset;
+      this.bound = [best.trip / 2, best.trip];
+    } catch {
+      // An echo that arrives after all is not of the next comparison.
+      this.socket?.close();
+      this.socket = null;
+      const error = new Error("the clock of the server does not answer");
+      error.isUnreachable = true;
+      throw error;
     }
-    this.offsetMs = best.offset;
-    this.bound = [best.trip / 2, best.trip];
   },
 };

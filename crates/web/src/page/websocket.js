@@ -5,6 +5,7 @@ carriers.websocket = {
   open(_facts, on) {
     const socket = new WebSocket(`${location.protocol.endsWith("s:") ? "wss" : "ws"}://${location.host}/websocket`);
     socket.binaryType = "arraybuffer";
+    on.abort = () => socket.close();
     return new Promise((done, fail) => {
       socket.onmessage = (event) => {
         const at = now();

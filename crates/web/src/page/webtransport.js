@@ -1,5 +1,5 @@
 // Carriers of WebTransport: a stream, and datagrams, each in a session of its own. The server's certificate is its own, known by
-// its SHA-256, which the page got with the facts.
+// its SHA-256, which the page got with the facts, or the page's.
 (() => {
   // Bytes of the length in front of a message of a stream, and bytes that may wait in a page.
   const LENGTH = 4;
@@ -26,15 +26,22 @@
 
   // Opens a session. The result: the session, and a function that ends it without `on.lost`.
   const connect = async (facts, on) => {
-    const value = Uint8Array.from(atob(facts.sha256), (c) => c.charCodeAt(0));
-    const session = new WebTransport(address(facts.port), {
-      allowPooling: false,
-      serverCertificateHashes: [{ algorithm: "sha-256", value }],
-    });
+    const options = { allowPooling: false };
+    // Without it the certificate is the operator's, which the browser checks by its name.
+    if (facts.sha256) {
+      const value = Uint8Array.from(atob(facts.sha256), (c) => c.charCodeAt(0));
+      options.serverCertificateHashes = [{ algorithm: "sha-256", value }];
+    }
+    const session = new WebTransport(address(facts.port), options);
     let isOver = false;
     const lost = (why) => {
       if (!isOver) on.lost(why);
       isOver = true;
+    };
+    on.abort = () => {
+      isOver = true;
+      // One that is closed already has nothing to close.
+      try { session.close(); } catch { /* closed */ }
     };
     session.closed.then(
       () => lost("the server closed the session"),
@@ -46,12 +53,7 @@
       isOver = true;
       throw new Error(`no session of WebTransport: ${reason(error, "the server did not answer")}`);
     }
-    const close = () => {
-      isOver = true;
-      // A session that is closed already has nothing to close.
-      try { session.close(); } catch { /* closed */ }
-    };
-    return { session, lost, close };
+    return { session, lost, close: on.abort };
   };
 
   // Writes to a stream of the browser's, and counts the bytes that it has not taken.

@@ -48,10 +48,13 @@ fn a_race_goes_from_plan_to_result() {
         assert_eq!(trials.len(), 6);
         let trips = vec!["2.5"; 20].join(",");
         for (n, contender) in trials.iter().enumerate() {
+            let lost = ask_json(to, &format!("/begin?race={race}&n={n}"), "");
             let begun = ask_json(to, &format!("/begin?race={race}&n={n}"), "");
             let ticket = begun["ticket"].as_str().unwrap();
-            let (status, busy) = ask(to, "POST", &format!("/begin?race={race}&n={n}"), "");
-            assert_eq!(status, 400, "{busy}");
+            let lost = ping_fetch(to, lost["ticket"].as_str().unwrap());
+            assert!(lost.contains("403 Forbidden"), "a turn that is asked for again: {lost}");
+            let (status, early) = ask(to, "POST", &format!("/begin?race={race}&n={}", n + 1), "");
+            assert_eq!(status, 400, "{early}");
             match contender.as_str().unwrap() {
                 "websocket" => assert_eq!(ping_websocket(to, ticket), 20),
                 _ => {
@@ -62,6 +65,8 @@ fn a_race_goes_from_plan_to_result() {
             }
             let figures = format!("{{\"trips_ms\":[{trips}]}}");
             let after = ask_json(to, &format!("/trial?race={race}&n={n}"), &figures);
+            // Of a page that did not receive the answer.
+            assert_eq!(ask_json(to, &format!("/trial?race={race}&n={n}"), &figures), after);
             assert_eq!(after["left"], trials.len() - n - 1, "{after}");
             assert_eq!(after["why_invalid"], Value::Null, "{after}");
             assert_eq!(after["answer"].is_null(), n % 3 != 2);
@@ -72,6 +77,28 @@ fn a_race_goes_from_plan_to_result() {
         assert_eq!(result["imported"]["pairing"]["by"], "plan");
         let (status, page) = ask(to, "GET", &format!("/result/{race}.html"), "");
         assert!(status == 200 && page.contains("WebSocket"), "{status}");
+    });
+}
+
+#[test]
+fn a_page_that_is_closed_gives_its_turn_back_and_one_that_lies_about_times_is_refused() {
+    with_server(|to| {
+        let plan = ask_json(to, "/plan", RACE);
+        let race = plan["race"].as_str().unwrap();
+        let begin =
+            |race: &str, n: usize| ask(to, "POST", &format!("/begin?race={race}&n={n}"), "");
+        assert_eq!(begin(race, 0).0, 200);
+        let other = ask_json(to, "/plan", RACE);
+        let other = other["race"].as_str().unwrap();
+        assert_eq!(begin(other, 0).0, 503);
+        ask_json(to, &format!("/leave?race={race}"), "");
+        assert_eq!(begin(other, 0).0, 200);
+        let trips = vec!["90000"; 20].join(",");
+        let figures = format!("{{\"trips_ms\":[{trips}]}}");
+        let after = ask_json(to, &format!("/trial?race={other}&n=0"), &figures);
+        let why = after["why_invalid"].as_str().unwrap();
+        assert!(why.contains("90000 ms is longer than the trial"), "{why}");
+        assert_eq!(ask(to, "POST", "/leave?race=guessed", ""), (200, "{}".to_owned()));
     });
 }
 

@@ -5,13 +5,15 @@ use sha2::{Digest, Sha256};
 
 use super::super::ImportedTrial;
 use super::super::gather::{MessageCounts, SampleBuffer, loss_metric};
-use super::{BrowserWork, MOST_MESSAGES, PROTOCOL};
+use super::checks::TrialSpan;
+use super::{BrowserWork, PROTOCOL};
 use crate::measurements::{Account, ClockEstimate, Ledger, Quantile};
 use crate::stats::quantile::printable_rank;
 use crate::trial::Record;
 
-/// Longest time in milliseconds that a page may post: a day.
-const LONGEST_MS: f64 = 86_400_000.0;
+/// Metrics of the page itself, in each trial.
+pub(super) const PAGE_LAG: &str = "page_lag_max_ns";
+pub(super) const TIMER_LATE: &str = "timer_late_max_ns";
 
 /// Figures of a trial, as posted.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -33,7 +35,7 @@ pub struct PostedFigures {
     pub clock_ms: Option<(f64, f64)>,
     /// Greatest time for which the page's event loop did not answer, in milliseconds.
     pub lag_max_ms: f64,
-    /// Greatest lateness of a send against its schedule, in milliseconds.
+    /// Greatest lateness of any timer of the page, a sender's too, in milliseconds.
     pub late_max_ms: f64,
     /// Protocol that the browser reports, such as `http/1.1`; empty if it reports none.
     pub protocol: String,
@@ -50,20 +52,20 @@ pub struct BrowserTrial {
 }
 
 impl BrowserTrial {
-    /// Reads and sums up what a page posted about a trial of `work` that began at `started_ms` (Unix time).
+    /// Reads and sums up what a page posted about a trial of `work` that ran within `span`.
     ///
     /// # Errors
     /// A sentence with what cannot be.
-    pub fn read(work: BrowserWork, text: &[u8], started_ms: u64) -> Result<BrowserTrial, String> {
+    pub fn read(work: BrowserWork, text: &[u8], span: TrialSpan) -> Result<BrowserTrial, String> {
         let posted: PostedFigures = deadheat_base::json::read(text)
             .map_err(|e| format!("the figures cannot be read: {e}"))?;
-        posted.check()?;
-        let mut record = match (&posted.why_invalid, posted.record(work)) {
+        posted.check(work, span)?;
+        let mut record = match (&posted.why_invalid, posted.sound_record(work)) {
             (Some(why), _) => Record::without_figures(crate::foreign::short(why)),
             (None, Ok(record)) => record,
             (None, Err(why)) => Record::without_figures(why),
         };
-        record.started_ms = started_ms;
+        record.started_ms = span.started_ms;
         if !posted.protocol.is_empty() {
             record.effective.insert(PROTOCOL.to_owned(), crate::foreign::short(&posted.protocol));
         }
@@ -72,11 +74,17 @@ impl BrowserTrial {
         Ok(BrowserTrial { record, lag_max_ms, late_max_ms, digest })
     }
 
-    /// Creates the trial of a page that gave up on it without figures.
-    pub fn failed(why: &str, started_ms: u64) -> BrowserTrial {
-        let record = Record { started_ms, ..Record::without_figures(crate::foreign::short(why)) };
-        let digest = Sha256::digest(why.as_bytes()).into();
+    /// Creates the trial of a page that posted `text`, which is in no figure.
+    pub fn failed(why: &str, text: &[u8], span: TrialSpan) -> BrowserTrial {
+        let without = Record::without_figures(crate::foreign::short(why));
+        let record = Record { started_ms: span.started_ms, ..without };
+        let digest = Sha256::digest(text).into();
         BrowserTrial { record, lag_max_ms: 0.0, late_max_ms: 0.0, digest }
+    }
+
+    /// Returns true if it was made from this text.
+    pub fn is_of(&self, text: &[u8]) -> bool {
+        <[u8; 32]>::from(Sha256::digest(text)) == self.digest
     }
 
     /// Returns the reason why it is in no figure; `None` if it is.
@@ -86,26 +94,13 @@ impl BrowserTrial {
 }
 
 impl PostedFigures {
-    /// Refuses more values than any work has, and values that are no times.
-    fn check(&self) -> Result<(), String> {
-        let most = MOST_MESSAGES as usize;
-        let lists = [self.connects_ms.len(), self.trips_ms.len(), self.arrivals.len()];
-        if lists.iter().any(|len| *len > most) {
-            return Err(format!("more than {most} figures of one trial"));
-        }
-        let of_bulk = self.bulk.map(|(_, ms)| ms);
-        let of_clock = self.clock_ms.into_iter().flat_map(|(bound, trip)| [bound, trip]);
-        let arrived = self.arrivals.iter().flat_map(|(_, due, at)| [*due, at.abs()]);
-        let mut times = (self.connects_ms.iter().copied())
-            .chain(self.trips_ms.iter().flatten().copied())
-            .chain(arrived)
-            .chain(of_bulk)
-            .chain(of_clock)
-            .chain([self.lag_max_ms, self.late_max_ms]);
-        match times.find(|ms| !(0.0..=LONGEST_MS).contains(ms)) {
-            Some(ms) => Err(format!("{ms} ms is no time of a trial")),
-            None => Ok(()),
-        }
+    /// Returns the record of a trial in which the page itself was not too busy.
+    fn sound_record(&self, work: BrowserWork) -> Result<Record, String> {
+        self.check_page()?;
+        let mut record = self.record(work)?;
+        record.metrics.insert(PAGE_LAG.to_owned(), nanos(self.lag_max_ms) as f64);
+        record.metrics.insert(TIMER_LATE.to_owned(), nanos(self.late_max_ms) as f64);
+        Ok(record)
     }
 
     fn record(&self, work: BrowserWork) -> Result<Record, String> {

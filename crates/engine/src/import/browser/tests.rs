@@ -13,11 +13,14 @@ const PINGS: BrowserWork = BrowserWork::Ping { size: 64, count: 30, interval_ms:
 const PAGE: PageFacts =
     PageFacts { browser: String::new(), step_ms: 0.1, loopback_ms: 0.05, isolated: false };
 
+/// Span of a trial that is as long as a trial may be.
+const SPAN: TrialSpan = TrialSpan { started_ms: 1_700_000_000_000, lasted_ms: 86_400_000.0 };
+
 /// Returns the trial of pings that took about `ms` each.
 fn pings(ms: f64) -> BrowserTrial {
     let trips: Vec<String> = (0..30).map(|at| format!("{}", ms + f64::from(at) / 100.0)).collect();
     let text = format!("{{\"trips_ms\":[{}],\"lag_max_ms\":2.5}}", trips.join(","));
-    BrowserTrial::read(PINGS, text.as_bytes(), 1_700_000_000_000).unwrap()
+    BrowserTrial::read(PINGS, text.as_bytes(), SPAN).unwrap()
 }
 
 /// Returns the result of a race in which contender `b` takes `factor` times as long as `a`.
@@ -54,6 +57,9 @@ fn a_plan_that_cannot_be_is_refused_by_name() {
     assert!(refusal(vec![contender("a")], PINGS, Some(101)).contains("1 to 100 blocks"));
     let large = BrowserWork::Ping { size: 1 << 20, count: 1, interval_ms: 1 };
     assert!(refusal(vec![contender("a")], large, None).contains("size is 1048576"));
+    let few = BrowserWork::Ping { size: 64, count: 19, interval_ms: 1 };
+    let said = refusal(vec![contender("a")], few, None);
+    assert!(said.contains("count is 19, and may be 20 to 5000"), "{said}");
 }
 
 #[test]
@@ -69,7 +75,10 @@ fn a_slower_contender_loses_and_the_control_is_a_tie() {
     assert_eq!((outcome.status, outcome.trials.len()), (Status::Decided, 24));
     let origin = outcome.imported.as_ref().unwrap();
     assert!(origin.files[0].doubts[0].contains("steps of 0.1 ms"), "{origin:?}");
-    assert!(origin.files[0].doubts[2].contains("2.5 ms"), "{origin:?}");
+    assert!(origin.files[0].doubts[2].contains("busy for 2.5 ms"), "{origin:?}");
+    assert_eq!(outcome.trials[0].record.metrics["page_lag_max_ns"], 2.5e6);
+    let lag = outcome.summary.iter().find(|row| row.metric == "page_lag_max_ns");
+    assert_eq!(lag.map(|row| row.estimate), Some(2.5e6));
     assert_eq!(race(1.0).verdicts[0].outcome, stats::Outcome::DeadHeat);
 }
 
@@ -83,19 +92,29 @@ fn blocks_that_are_not_whole_are_in_no_figure() {
 
 #[test]
 fn figures_that_cannot_be_are_refused_or_make_the_trial_invalid() {
-    let refused = |text: &str| BrowserTrial::read(PINGS, text.as_bytes(), 0).unwrap_err();
+    let refused = |text: &str| BrowserTrial::read(PINGS, text.as_bytes(), SPAN).unwrap_err();
     assert!(refused("{").contains("cannot be read"));
-    assert!(refused("{\"trips_ms\":[-1]}").contains("no time"));
-    assert!(refused("{\"trips_ms\":[1e300]}").contains("no time"));
+    assert_eq!(refused("{\"trips_ms\":[-1]}"), "a round trip of -1 ms cannot be");
+    assert_eq!(refused("{\"trips_ms\":[1e300]}"), "a round trip of 1e300 ms cannot be");
     assert!(refused("{\"more\":1}").contains("unknown field"));
     let many = format!("{{\"trips_ms\":[{}1]}}", "1,".repeat(5_000));
-    assert!(refused(&many).contains("more than 5000"));
+    assert_eq!(refused(&many), "figures of 5001 round trips, of 30 that the trial has");
+    let short = TrialSpan { lasted_ms: 1_000.0, ..SPAN };
+    let too_late = |text: &str| BrowserTrial::read(PINGS, text.as_bytes(), short).unwrap_err();
+    let said = too_late("{\"trips_ms\":[20,1200]}");
+    assert_eq!(said, "a round trip of 1200 ms is longer than the trial, which lasted 1000 ms");
+    assert!(too_late("{\"connects_ms\":[600,600]}").contains("one connection after the other"));
+    assert!(too_late("{\"lag_max_ms\":5000}").contains("a busy page of 5000 ms"));
+    assert!(too_late("{\"arrivals\":[[0,9,8]]}").contains("message 0 arrived 1 ms before"));
     let invalid = |work, text: &str| {
-        let trial = BrowserTrial::read(work, text.as_bytes(), 0).unwrap();
+        let trial = BrowserTrial::read(work, text.as_bytes(), SPAN).unwrap();
         assert!(!trial.record.valid && trial.record.metrics.is_empty());
         trial.why_invalid().unwrap().to_owned()
     };
     assert_eq!(invalid(PINGS, "{\"trips_ms\":[1]}"), "1 of 30 pings were sent");
+    let busy = |name: &str| invalid(PINGS, &format!("{{\"{name}\":1500}}"));
+    assert!(busy("lag_max_ms").contains("busy for 1500 ms at a time, and 1000 ms is the most"));
+    assert!(busy("late_max_ms").contains("a timer of the page was 1500 ms late"));
     assert_eq!(invalid(PINGS, "{\"why_invalid\":\"in the background\"}"), "in the background");
     let state = BrowserWork::State { hz: 10, size: 100, count: 3 };
     assert!(invalid(state, "{\"arrivals\":[[7,0,1]],\"clock_ms\":[1,2]}").contains("numbers"));
@@ -109,7 +128,7 @@ fn an_age_grows_until_a_newer_update_arrives() {
     let state = BrowserWork::State { hz: 10, size: 100, count: 3 };
     // Due at 0, 100 and 200 ms; each arrives 20 ms later, but the second one is lost.
     let text = "{\"arrivals\":[[0,0,20],[2,200,220]],\"clock_ms\":[5,10]}";
-    let trial = BrowserTrial::read(state, text.as_bytes(), 0).unwrap();
+    let trial = BrowserTrial::read(state, text.as_bytes(), SPAN).unwrap();
     let metric = |name: &str| trial.record.metrics[name];
     // From 20 to 220 ms the age is 20 to 220, and then, to 300 ms, 20 to 100.
     assert_eq!(metric("age_mean_ns"), (200.0 * 120.0 + 80.0 * 60.0) / 280.0 * 1e6);
@@ -122,12 +141,12 @@ fn an_age_grows_until_a_newer_update_arrives() {
 fn events_and_bulk_data_have_their_figures() {
     let events = BrowserWork::Events { hz: 10, size: 100, count: 2 };
     let text = "{\"arrivals\":[[0,0,20],[1,130,160]],\"clock_ms\":[5,10]}";
-    let trial = BrowserTrial::read(events, text.as_bytes(), 0).unwrap();
+    let trial = BrowserTrial::read(events, text.as_bytes(), SPAN).unwrap();
     assert_eq!(trial.record.metrics["delivery_mean_ns"], 25e6);
     let up = BrowserWork::Up { bytes: 1_000_000 };
-    let trial = BrowserTrial::read(up, b"{\"bulk\":[1000000,1000]}", 0).unwrap();
+    let trial = BrowserTrial::read(up, b"{\"bulk\":[1000000,1000]}", SPAN).unwrap();
     assert_eq!(trial.record.metrics["goodput_bps"], 8e6);
     let connect = BrowserWork::Connect { count: 3 };
-    let trial = BrowserTrial::read(connect, b"{\"connects_ms\":[30,10,20]}", 0).unwrap();
+    let trial = BrowserTrial::read(connect, b"{\"connects_ms\":[30,10,20]}", SPAN).unwrap();
     assert_eq!(trial.record.metrics["connect_p50_ns"], 20e6);
 }

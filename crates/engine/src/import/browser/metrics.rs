@@ -1,0 +1,57 @@
+//! Metrics of the works of a page.
+
+use super::super::gather::loss_metric;
+use super::{BrowserWork, figures};
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+
+impl BrowserWork {
+    /// Returns the metrics: claims first, the figures of the page itself last.
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        let own = |name: &str, label: &str, role| time(name, label, role, ClockNeed::None);
+        let of_both = |name: &str, label: &str, role| time(name, label, role, ClockNeed::Offset);
+        let (claim, other) = (Role::Claim, Role::Descriptive);
+        let mut metrics = match self {
+            BrowserWork::Connect { .. } => vec![own("connect_p50_ns", "connect p50", claim)],
+            BrowserWork::Ping { .. } => vec![
+                own("rtt_p50_ns", "RTT p50", claim),
+                own("rtt_mean_ns", "RTT mean", other),
+                own("rtt_p90_ns", "RTT p90", other),
+                own("rtt_p99_ns", "RTT p99", other),
+                loss_metric(),
+            ],
+            BrowserWork::State { .. } => vec![
+                of_both("age_mean_ns", "mean age", claim),
+                of_both("age_max_ns", "greatest age", other),
+                loss_metric(),
+            ],
+            BrowserWork::Events { .. } => vec![
+                of_both("delivery_mean_ns", "mean delivery", claim),
+                of_both("delivery_p50_ns", "delivery p50", other),
+                of_both("delivery_p90_ns", "delivery p90", other),
+                of_both("delivery_max_ns", "slowest delivery", other),
+            ],
+            BrowserWork::Down { .. } | BrowserWork::Up { .. } => vec![Metric {
+                unit: Unit::BitRate,
+                better: Better::Higher,
+                ..own("goodput_bps", "goodput", claim)
+            }],
+        };
+        metrics.extend([
+            own(figures::PAGE_LAG, "page busy, at most", other),
+            own(figures::TIMER_LATE, "timers late, at most", other),
+        ]);
+        metrics
+    }
+}
+
+/// Returns a metric that is a time, the lower the better.
+fn time(name: &str, label: &str, role: Role, clock: ClockNeed) -> Metric {
+    Metric {
+        name: name.to_owned(),
+        label: label.to_owned(),
+        unit: Unit::Nanos,
+        better: Better::Lower,
+        role,
+        clock,
+    }
+}
