@@ -111,7 +111,7 @@ pub(super) struct ServeArgs {
     pub web_results: Option<PathBuf>,
     /// Serve the page over TLS with this certificate chain, in PEM (--web, --web-key) [default: without TLS]
     ///
-    /// Without TLS browsers on other hosts have no WebTransport, and coarser clocks. WebTransport has the certificate, too.
+    /// Without TLS browsers on other hosts have no WebTransport and no HTTP/2, and coarser clocks. WebTransport and HTTP/2 have the certificate, too.
     #[arg(long, value_name = "FILE", requires_all = ["web", "web_key"], hide_short_help = true)]
     pub web_cert: Option<PathBuf>,
     /// Private key of the page's certificate, in PEM

@@ -8,11 +8,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
 use crate::chromium::{Browser, find};
 use crate::net::check_schema;
 use crate::path::{DEADHEAT, can};
+use crate::pem::pem;
 use crate::runs_all;
 
 /// Round trip of the path, in nanoseconds.
@@ -23,25 +25,31 @@ const ROUND_TRIP_NS: f64 = 20e6;
 const OVER_UDP: &str = "contenders=webtransport,webtransport-datagrams,datachannel,\
      datachannel-unreliable&work=ping&count=20&interval_ms=5&blocks=1";
 
+/// Page at the far host, and with TLS.
+const PLAIN: &str = "http://far:5280";
+const SECURE: &str = "https://far:5280";
+
 /// Starts a browser on the near host of a path, at the far end of which a command gives the page.
 fn browser(far: &str) -> Option<Browser> {
     let chromium = find().filter(|_| can("tun", &[]))?;
     let mut command = Command::new(DEADHEAT);
     command.args(["path", "run", "-q", PATH, "--far", far, "--far-ready", "5280", "--"]);
     // As of a page at https or localhost, so that it has all that browsers have.
-    command.arg(chromium).arg("--unsafely-treat-insecure-origin-as-secure=http://far:5280");
+    command.arg(chromium).arg(format!("--unsafely-treat-insecure-origin-as-secure={PLAIN}"));
+    // No authority has signed the certificate of a test.
+    command.arg("--ignore-certificate-errors");
     Browser::start_by(command)
 }
 
 /// Opens the page with a race that it runs, and does not wait.
-fn begin(browser: &mut Browser, form: &str) {
+fn begin(browser: &mut Browser, page: &str, form: &str) {
     browser.visit("about:blank");
-    browser.visit(&format!("http://far:5280/#{form}&run"));
+    browser.visit(&format!("{page}/#{form}&run"));
 }
 
 /// Opens the page with what is in its form, and returns the result of the race that it runs.
-fn race(browser: &mut Browser, form: &str) -> Value {
-    begin(browser, form);
+fn race(browser: &mut Browser, page: &str, form: &str) -> Value {
+    begin(browser, page, form);
     let race = browser.text(
         "new Promise((done) => {
             const look = () => {
@@ -65,7 +73,7 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     let Some(mut browser) = browser(&far) else { return };
     // As on the command line.
     let form = "contenders=websocket,fetch&work=ping:count=20,interval=5ms&blocks=6";
-    let result = race(&mut browser, form);
+    let result = race(&mut browser, PLAIN, form);
     let trials = result["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 18);
     for trial in trials {
@@ -89,7 +97,7 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
         |url: &String| !url.starts_with("http://far:5280/") && !url.starts_with("data:");
     let foreign: Vec<String> = browser.requests().into_iter().filter(elsewhere).collect();
     assert!(foreign.iter().all(|url| url == "about:blank"), "{foreign:?}");
-    let over_udp = race(&mut browser, OVER_UDP);
+    let over_udp = race(&mut browser, PLAIN, OVER_UDP);
     let trials = over_udp["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 5);
     for trial in trials {
@@ -97,12 +105,44 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
         assert!(trial["metrics"]["rtt_p50_ns"].as_f64().unwrap() >= ROUND_TRIP_NS, "{trial}");
     }
     assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
-    begin(&mut browser, "work=ping:count=19,window=1");
+    begin(&mut browser, PLAIN, "work=ping:count=19,window=1");
     for wrong in ["count is 19, and may be 20 to 2000", "\"window\" is no setting of ping"] {
         says(&mut browser, wrong, 5);
     }
     drop(browser);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "the results are in the folder");
+}
+
+#[test]
+fn a_page_over_tls_races_http_2_with_the_operators_certificate() {
+    if !runs_all() {
+        println!("skipped: DEADHEAT_ALL_CELLS runs it");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["far".to_owned()]).unwrap().self_signed(&key).unwrap();
+    fs::write(dir.path().join("chain.pem"), pem("CERTIFICATE", own.der())).unwrap();
+    fs::write(dir.path().join("key.pem"), pem("PRIVATE KEY", &key.serialize_der())).unwrap();
+    let at = dir.path().display();
+    let far = format!("{DEADHEAT} serve -q --web --web-cert {at}/chain.pem --web-key {at}/key.pem");
+    let Some(mut browser) = browser(&far) else { return };
+    for work in ["ping:count=20,interval=5ms", "connect", "state:count=60", "down", "up"] {
+        let form = format!("contenders=fetch,fetch-h2&blocks=1&work={work}");
+        let result = race(&mut browser, SECURE, &form);
+        for trial in result["trials"].as_array().unwrap() {
+            assert_eq!(trial["valid"], true, "{work}: {trial}");
+            let protocol = ["http/1.1", "h2"][trial["contender"].as_u64().unwrap() as usize];
+            assert_eq!(trial["effective"]["protocol"], protocol, "{work}: {trial}");
+        }
+    }
+    // The browser checks the operator's certificate by its name.
+    let facts = browser.eval("getJson('/facts').then((facts) => facts.carriers)");
+    assert!(
+        facts["http2"]["port"].is_u64() && facts["webtransport"]["sha256"].is_null(),
+        "{facts}"
+    );
+    assert!(browser.troubles().is_empty(), "{:#?}", browser.troubles());
 }
 
 /// Race of a page whose trials are long enough for a fault amid one.
@@ -183,6 +223,7 @@ fn faults_amid_a_race_are_named_and_the_race_goes_on() {
     far.drop_packets("meta l4proto udp");
     begin(
         &mut browser,
+        PLAIN,
         "contenders=websocket,webtransport,datachannel&work=ping&count=20&interval_ms=5&blocks=3",
     );
     says(&mut browser, "it needs UDP port 528", 8);
@@ -193,7 +234,7 @@ fn faults_amid_a_race_are_named_and_the_race_goes_on() {
     far.drop_nothing();
 
     // A line that is down for a while.
-    begin(&mut browser, &format!("contenders=websocket,fetch&{LONG}"));
+    begin(&mut browser, PLAIN, &format!("contenders=websocket,fetch&{LONG}"));
     says(&mut browser, "trial 2 of 6", 10);
     far.drop_packets("meta l4proto { tcp, udp }");
     says(&mut browser, "Nothing has arrived for", 8);
@@ -219,7 +260,7 @@ fn faults_amid_a_race_are_named_and_the_race_goes_on() {
     says(&mut browser, "trial 3 of", 8);
 
     // The tab is closed: the turn is free at once.
-    begin(&mut browser, &format!("contenders=websocket,fetch&{LONG}"));
+    begin(&mut browser, PLAIN, &format!("contenders=websocket,fetch&{LONG}"));
     says(&mut browser, "trial 1 of 6", 5);
 
     // The server is gone, and then another is in its place.

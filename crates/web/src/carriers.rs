@@ -1,4 +1,4 @@
-//! All carriers of this build: two at the page's own port, and those with ports of their own.
+//! All carriers of this build: two at the page's own port, and the others, which have ports of their own.
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use crate::carrier::{
 
 /// Carriers with ports of their own, in the order in which the page lists them.
 pub(crate) const KINDS: &[&CarrierKind] = &[
+    &crate::http2::KIND,
     &crate::webtransport::KIND,
     #[cfg(feature = "datachannel")]
     &crate::datachannel::KIND,

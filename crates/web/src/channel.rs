@@ -1,7 +1,7 @@
 //! A connection of a browser: its bytes, in TLS or not, none of which waits.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,6 +65,14 @@ impl Security {
     /// # Errors
     /// [`Error::Usage`] if it is none, or if the key is another's.
     pub(crate) fn of(pair: PemPair) -> Result<Security> {
+        Security::within(Arc::new(pair), b"http/1.1")
+    }
+
+    /// Returns TLS with this certificate, and with this protocol alone (RFC 7301).
+    ///
+    /// # Errors
+    /// As [`Security::of`].
+    pub(crate) fn within(pair: Arc<PemPair>, protocol: &[u8]) -> Result<Security> {
         let (chain, key) = pair.parsed()?;
         let (_, provider) = crate::transport::identity::provider(None);
         let config = ServerConfig::builder_with_provider(provider)
@@ -73,10 +81,10 @@ impl Security {
             .with_no_client_auth()
             .with_single_cert(chain, key);
         let mut config = config.map_err(|e| wrong("chain and key", &e))?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         // A connection of a trial is a new one, and pays for its handshake.
         config.send_tls13_tickets = 0;
-        Ok(Security::Tls { config: Arc::new(config), pair: Arc::new(pair) })
+        Ok(Security::Tls { config: Arc::new(config), pair })
     }
 
     /// Returns the certificate of the operator, if there is one.
@@ -245,6 +253,14 @@ impl<'a> Channel<'a> {
         }
     }
 
+    /// Says that nothing more is sent.
+    ///
+    /// # Errors
+    /// The error of shutdown(2).
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        self.socket().shutdown(Shutdown::Write)
+    }
+
     fn is_flushed(&self) -> bool {
         match &self.bytes {
             ChannelBytes::Plain(_) => true,
@@ -289,36 +305,11 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-    use rcgen::{CertificateParams, KeyPair};
+    use rustls::ClientConnection;
     use rustls::pki_types::ServerName;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
     use super::*;
-
-    fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
-        let text = STANDARD.encode(der);
-        let lines: Vec<&str> = text.as_bytes().chunks(64).flat_map(std::str::from_utf8).collect();
-        format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", lines.join("\n")).into_bytes()
-    }
-
-    /// Returns the certificate of a host called far, in PEM, and a client's settings that trust it.
-    fn pair() -> (PemPair, ClientConfig) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["far".to_owned()]).unwrap();
-        let own = params.self_signed(&key).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(own.der().clone()).unwrap();
-        let (_, provider) = crate::transport::identity::provider(None);
-        let client = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let chain = pem("CERTIFICATE", own.der());
-        (PemPair { chain, key: pem("PRIVATE KEY", &key.serialize_der()) }, client)
-    }
+    use crate::testing::pair;
 
     #[test]
     fn bytes_pass_both_ways_within_tls() {
@@ -358,7 +349,7 @@ mod tests {
         };
         assert!(refusal(b"", &good.key).contains("no certificate"));
         assert!(refusal(&good.chain, b"none").contains("the key cannot be read"));
-        let (other, _) = self::pair();
+        let (other, _) = pair();
         assert!(refusal(&good.chain, &other.key).contains("chain and key"));
         let missing = PemPair::read(Path::new("/nonexistent/chain"), Path::new("/nonexistent/key"));
         assert!(missing.err().unwrap().to_string().contains("/nonexistent/chain"));

@@ -16,7 +16,7 @@ const LONGEST_SETUP: usize = 1_000;
 
 /// Field with the number of the request on its connection, and the time that the connection waited before in microseconds:
 /// the page knows from it whether a connection is new.
-const CONNECTION: &str = "deadheat-connection";
+pub(crate) const CONNECTION: &str = "deadheat-connection";
 
 /// Type of a body of bytes.
 const BYTES: &str = "application/octet-stream";

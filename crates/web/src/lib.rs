@@ -16,6 +16,7 @@
 //! | `channel.rs` `http.rs` | a connection, with TLS or without; requests and answers of HTTP/1.1 |
 //! | `server.rs` `routes.rs` | connections within limits, and which request gets which answer |
 //! | `websocket.rs` `exchange.rs` | carriers of the page's own port |
+//! | `http2.rs` | fetch over HTTP/2, at a TCP port of its own |
 //! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
 //! | `udp.rs` | such a port, and the wait for it |
 //! | `places.rs` | connections and sessions, so many in all and of one address |
@@ -50,6 +51,7 @@ mod channel;
 mod datachannel;
 mod exchange;
 mod http;
+mod http2;
 mod page;
 mod places;
 mod races;

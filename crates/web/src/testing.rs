@@ -6,10 +6,15 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use deadheat_base::units::BitRate;
 use deadheat_datapath::datapath::answering;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 
+use crate::carrier::PemPair;
 use crate::channel::Security;
 use crate::results::ResultStore;
 use crate::server::WebServer;
@@ -112,4 +117,27 @@ pub(crate) fn ask_json(to: SocketAddr, path: &str, body: &str) -> Value {
     let (status, answer) = ask(to, "POST", path, body);
     assert_eq!(status, 200, "{path}: {answer}");
     serde_json::from_str(&answer).unwrap()
+}
+
+fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
+    let text = STANDARD.encode(der);
+    let lines: Vec<&str> = text.as_bytes().chunks(64).flat_map(std::str::from_utf8).collect();
+    format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", lines.join("\n")).into_bytes()
+}
+
+/// Returns the certificate of a host called far, in PEM, and a client's settings that trust it.
+pub(crate) fn pair() -> (PemPair, ClientConfig) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(["far".to_owned()]).unwrap();
+    let own = params.self_signed(&key).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(own.der().clone()).unwrap();
+    let (_, provider) = crate::transport::identity::provider(None);
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let chain = pem("CERTIFICATE", own.der());
+    (PemPair { chain, key: pem("PRIVATE KEY", &key.serialize_der()) }, client)
 }

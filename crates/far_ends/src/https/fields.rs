@@ -21,7 +21,10 @@ pub fn put_number(out: &mut Vec<u8>, first: u8, prefix: u32, number: u64) {
 }
 
 /// Reads a number that has the last `prefix` bits of its first byte.
-pub(super) fn number(rest: &mut &[u8], prefix: u32) -> Result<u64, String> {
+///
+/// # Errors
+/// The violation, as a sentence.
+pub fn number(rest: &mut &[u8], prefix: u32) -> Result<u64, String> {
     let cut = || "its header ends within a number".to_owned();
     let (first, mut tail) = rest.split_first().ok_or_else(cut)?;
     let most = (1_u64 << prefix) - 1;
@@ -48,7 +51,10 @@ pub(super) fn number(rest: &mut &[u8], prefix: u32) -> Result<u64, String> {
 
 /// Reads a string whose length has the last `prefix` bits of its first byte; the bit before says whether it is in
 /// Huffman's code.
-pub(super) fn string<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Cow<'a, [u8]>, String> {
+///
+/// # Errors
+/// The violation, as a sentence.
+pub fn string<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Cow<'a, [u8]>, String> {
     let is_coded = rest.first().is_some_and(|first| first & (1 << prefix) != 0);
     let length = number(rest, prefix)?;
     let whole: &'a [u8] = rest;

@@ -31,10 +31,11 @@
 
   const status = (text) => { byId("status").textContent = text; };
 
-  // Faults stay on the page, each once.
+  // Faults stay on the page, each once, and the first of many.
   const fault = (text) => {
     const list = byId("faults");
-    if (![...list.children].some((item) => item.textContent === text)) list.append(element("li", {}, text));
+    const isThere = [...list.children].some((item) => item.textContent === text);
+    if (!isThere && list.children.length < 20) list.append(element("li", {}, text));
   };
 
   // ---- The form ----
@@ -59,8 +60,7 @@
       label.append(box, words);
       byId("contenders").append(label);
     }
-    const others = facts.tls ? "HTTP/2 and HTTP/3 are not at this server." : "HTTP/2 and HTTP/3 need TLS, and are not at this server.";
-    byId("contenders").append(element("p", { class: "aside" }, `fetch runs over HTTP/1.1 here. ${others}`));
+    byId("contenders").append(element("p", { class: "aside" }, "HTTP/3 by fetch is not at this server; WebTransport runs over HTTP/3."));
   };
 
   const showWorks = () => {
@@ -192,7 +192,7 @@
     own.inRow = why ? own.inRow + 1 : 0;
     if (!why || own.inRow < (hadNone ? MOST_FAILURES.withoutConnection : MOST_FAILURES.any)) return;
     own.out = why;
-    fault(`${contender.label} is left out from here on: ${own.inRow} trials in a row failed, the last as ${why}. The others go on.`);
+    fault(`${contender.label} is left out from here on: ${own.inRow} trials in a row failed (${why}). The others go on.`);
   };
 
   // Runs one trial of a plan; returns the server's answer to its figures, and null if the user stops.
@@ -210,6 +210,7 @@
       done = await trials.run(contender, contenderFacts(contender), turn, work, say);
     }
     const after = await persist(() => postJson(`/trial?race=${plan.race}&n=${number}`, done.figures));
+    if (!state.out && after.why_invalid) fault(`A trial of ${contender.label} is in no figure: ${after.why_invalid}.`);
     // A failure beside an outage of the whole server is not the contender's.
     if (!state.out && outages === before) note(state, contender, after.why_invalid, done.hadNone);
     if (Object.values(own).length === new Set(plan.trials).size && Object.values(own).every((one) => one.out)) {
@@ -235,7 +236,8 @@
       if (!after) break;
       byId("progress").value = number + 1;
       plan.blockMs = (now() - began) / (number + 1) * each;
-      if (after.answer) show({ ...plan, wanted }, after.answer, after.left === 0);
+      const contenders = wanted.contenders.filter((id) => !own[id]?.out);
+      if (after.answer) show({ ...plan, wanted: { ...wanted, contenders } }, after.answer, after.left === 0);
     }
     return plan;
   };
@@ -273,7 +275,7 @@
   // Offers the new race that should decide what this one left open.
   const showAgain = (plan, again) => {
     byId("again").replaceChildren();
-    if (!again) return;
+    if (!again || plan.wanted.contenders.length < 2) return;
     byId("again").append(`${again.text} `);
     if (!again.blocks) return;
     const button = element("button", { type: "button" }, `Start a new race of ${again.blocks} blocks, about ${minutes(again.blocks * plan.blockMs)}`);

@@ -11,7 +11,7 @@ const trials = (() => {
   const UP_SILENCE_MS = 10000;
 
   // What may stand in the way of a carrier with a port of its own.
-  const across = (trial) => (trial.facts.port ? `; it needs UDP port ${trial.facts.port} of this server, which a firewall may drop` : "");
+  const across = (trial) => (trial.facts.port ? `; it needs ${trial.facts.over ?? "UDP"} port ${trial.facts.port} of this server, which a firewall may drop` : "");
 
   // Opens a connection of the carrier, or rejects with an error that says that there was none.
   const connect = async (trial, on) => {
@@ -22,7 +22,7 @@ const trials = (() => {
       on.abort();
       // One that comes about after all is of no trial.
       opening.then((conn) => conn.close(), () => {});
-      const failed = new Error(`${error.message}${across(trial)}`);
+      const failed = new Error(`${error.message.replace(/\.$/, "")}${across(trial)}${trial.carrier.hint?.(trial.facts) ?? ""}`);
       failed.isNoConnection = true;
       throw failed;
     }
@@ -86,7 +86,7 @@ const trials = (() => {
       const number = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
       if (number < all && trips[number] === null) { trips[number] = at - sent[number]; open -= 1; }
     };
-    const exchanges = trial.carrier.exchanges;
+    const exchanges = trial.exchanges;
     const began = now();
     let session = { lost: "" };
     if (exchanges) {
@@ -112,6 +112,8 @@ const trials = (() => {
       await settled(() => open === 0, session, trial.contender.promise === "best effort" ? 2000 : 10000);
     } finally {
       closed(session.conn);
+      // It fails only where the server does not answer, which the trial has seen already.
+      await exchanges?.end().catch(() => {});
     }
     return { trips_ms: trips.slice(WARM), late_max_ms: late, connects_ms: connects };
   };
@@ -121,7 +123,7 @@ const trials = (() => {
     let before = 0;
     while (connects.length < work.count) {
       const began = now();
-      const exchanges = trial.carrier.exchanges;
+      const exchanges = trial.exchanges;
       if (exchanges) {
         let first = 0;
         const own = await exchanges.stream(trial.setup, { message(_bytes, at) { first ||= at; } }, AbortSignal.timeout(LONGEST_OPEN_MS));
@@ -152,7 +154,7 @@ const trials = (() => {
       else if (said) state.end = { said, at };
       else take(bytes, at, state);
     };
-    const exchanges = trial.carrier.exchanges;
+    const exchanges = trial.exchanges;
     if (exchanges) {
       await exchanges.stream(trial.setup, { message: each }, AbortSignal.timeout(ms));
       return state;
@@ -211,7 +213,7 @@ const trials = (() => {
   };
 
   const runUp = async (trial, work) => {
-    const exchanges = trial.carrier.exchanges;
+    const exchanges = trial.exchanges;
     const bytes = exchanges && new Uint8Array(work.bytes).fill(BULK);
     const began = now();
     if (exchanges) {
@@ -261,10 +263,22 @@ const trials = (() => {
     return /failed to fetch|networkerror/i.test(error.message) ? "the server cannot be reached" : error.message || "the trial failed";
   };
 
+  // The protocol that the browser reports for the requests of a trial; empty if it names none. Its account of a request comes a
+  // little after the end of that.
+  const protocolOfRequests = async () => {
+    for (let n = 0; n < 50; n += 1) {
+      const own = performance.getEntriesByType("resource").find((entry) => entry.name.includes("/fetch/"));
+      if (own?.nextHopProtocol) return own.nextHopProtocol;
+      await sleep(20);
+    }
+    return "";
+  };
+
   // Runs a trial. The result: its raw figures, or the reason why it has none, and whether no connection came about at all.
   const run = async (contender, facts, setup, asked, say) => {
     const [kind, work] = asked;
-    const trial = { contender, carrier: carriers[contender.id], facts, setup, heard: now(), isOpen: false };
+    const carrier = carriers[contender.id];
+    const trial = { contender, carrier, facts, setup, exchanges: carrier.exchanges?.(facts), heard: now(), isOpen: false };
     const watch = watchLoop();
     const quiet = sayOfSilence(trial, asked, say);
     let wasHidden = document.hidden;
@@ -285,8 +299,10 @@ const trials = (() => {
     if (wasHidden) figures = { why_invalid: "the tab was in the background, where browsers slow timers down" };
     figures.lag_max_ms = watch.greatest;
     figures.late_max_ms = Math.max(figures.late_max_ms ?? 0, watch.late, 0);
-    const own = performance.getEntriesByType("resource").find((entry) => entry.name.includes("/fetch/"));
-    if (own?.nextHopProtocol) figures.protocol = own.nextHopProtocol;
+    if (trial.exchanges && !figures.why_invalid) figures.protocol = await protocolOfRequests();
+    if (carrier.protocol && !figures.why_invalid && figures.protocol !== carrier.protocol) {
+      figures.why_invalid = `the browser used ${figures.protocol || "a protocol that it does not name"}, and not ${carrier.protocol}`;
+    }
     return { figures, hadNone };
   };
 

@@ -112,8 +112,12 @@
     }
   };
 
+  // What else may be in the way of a session with the operator's certificate.
+  const hint = (facts) => (facts.sha256 ? "" : ", and an authority of the certificate that the browser knows by itself, not one that was added to it");
+
   carriers["webtransport"] = {
     lacks,
+    hint,
     async open(facts, on) {
       const { session, lost, close } = await connect(facts, on);
       const stream = session.createBidirectionalStream();
@@ -134,6 +138,7 @@
 
   carriers["webtransport-datagrams"] = {
     lacks,
+    hint,
     async open(facts, on) {
       const { session, lost, close } = await connect(facts, on);
       const datagrams = session.datagrams;

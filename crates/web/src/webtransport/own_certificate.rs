@@ -155,4 +155,15 @@ mod tests {
         assert_eq!(at(9), second);
         const { assert!(DAYS.0 + DAYS.1 < 14) };
     }
+
+    #[test]
+    fn the_certificate_of_the_operator_has_no_hash_and_is_never_replaced() {
+        let (pair, _) = crate::testing::pair();
+        let own = OwnCertificates::of_operator(&pair).unwrap();
+        let before = own.config();
+        assert_eq!(own.digest_at(Monotonic.now() + Nanos::from_secs(30 * 24 * 3_600)), None);
+        assert!(Arc::ptr_eq(&before, &own.config()));
+        let wrong = PemPair { chain: Vec::new(), key: pair.key };
+        assert!(OwnCertificates::of_operator(&wrong).err().unwrap().contains("no certificate"));
+    }
 }

@@ -1,0 +1,194 @@
+//! fetch over HTTP/2 (RFC 9113): a port of its own for TLS, at which no other protocol is offered, so that a page can race it
+//! against HTTP/1.1 at its own port.
+//!
+//! ```text
+//! session  a connection, without a socket: frames, streams, windows
+//! request  requests of works, and their answers
+//! pings    pings of a connection, which one work answers
+//! fields   headers, in HPACK
+//! ```
+//! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are as in `exchange.rs`;
+//! they are of another origin than the page (the port differs), which each answer allows (CORS).
+
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use deadheat_base::descriptor::ready;
+use deadheat_base::panics::contained;
+use serde_json::{Value, json};
+
+use crate::carrier::{
+    Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
+};
+use crate::channel::{Channel, Security, WaitFor};
+use crate::datapath::answering;
+use crate::datapath::destination::canonical;
+use crate::error::Error;
+use crate::http::PATIENCE;
+use crate::places::Places;
+use crate::time::{Clock, Monotonic, Nanos};
+use crate::work::Tickets;
+use request::Terms;
+use session::Http2Session;
+
+mod fields;
+mod pings;
+mod request;
+mod session;
+#[cfg(test)]
+mod tests;
+
+/// The carrier.
+pub(crate) const KIND: CarrierKind = CarrierKind {
+    id: "http2",
+    open,
+    contenders: &[PageContender {
+        id: "fetch-h2",
+        label: "fetch, HTTP/2",
+        promise: MessagePromise::Unordered,
+    }],
+    script: include_str!("page/http2.js"),
+};
+
+/// Its port is so many above the page's, unless that is in use.
+const ABOVE: u16 = 2;
+
+/// Most connections, in all and of one address.
+const MOST: (usize, usize) = (32, 8);
+
+/// Bytes that are read at once.
+const PIECE: usize = 16 << 10;
+
+/// Longest wait for the browser's close after the last answer.
+const PARTING: Nanos = Nanos::from_secs(2);
+
+/// Open carrier. Its threads end with it.
+struct Http2Carrier {
+    port: u16,
+    _stop: PipeWriter,
+}
+
+/// Terms of all its connections.
+struct Http2Ground {
+    security: Security,
+    tickets: Arc<dyn Tickets>,
+    page: u16,
+}
+
+fn open(ground: &CarrierGround) -> Result<Box<dyn Carrier>, String> {
+    let pair = ground.certificate.as_ref().ok_or(
+        "browsers take HTTP/2 within TLS alone, so the operator has to give a certificate (--web-cert, --web-key)",
+    )?;
+    let own = |e: Error| e.to_string();
+    let security = Security::within(Arc::clone(pair), b"h2").map_err(own)?;
+    let at = |port| answering::listen(SocketAddr::new(ground.page.ip(), port));
+    let above = ground.page.port().checked_add(ABOVE).and_then(|port| at(port).ok());
+    let listener = above.map_or_else(|| at(0), Ok).map_err(own)?;
+    let local = listener.local_addr().map_err(|e| format!("its port has no address: {e}"))?;
+    let (stop, stopper) = io::pipe().map_err(|e| format!("there is no pipe for it: {e}"))?;
+    let (tickets, page) = (Arc::clone(&ground.tickets), ground.page.port());
+    let own = Http2Ground { security, tickets, page };
+    std::thread::Builder::new()
+        .name("http2".to_owned())
+        .spawn(move || serve(&listener, &stop, &own))
+        .map_err(|e| format!("there is no thread for it: {e}"))?;
+    Ok(Box::new(Http2Carrier { port: local.port(), _stop: stopper }))
+}
+
+impl Carrier for Http2Carrier {
+    fn facts(&self) -> Value {
+        json!({ "port": self.port, "over": "TCP" })
+    }
+
+    fn signal(&self, _signal: &PageSignal<'_>) -> Result<String, String> {
+        Err("it takes no signals".to_owned())
+    }
+}
+
+/// Serves browsers until the carrier is dropped.
+fn serve(listener: &TcpListener, stop: &PipeReader, ground: &Http2Ground) {
+    let places = Places::new(MOST.0, MOST.1);
+    std::thread::scope(|scope| {
+        loop {
+            let fds = [(stop.as_fd(), libc::POLLIN), (listener.as_fd(), libc::POLLIN)];
+            let Ok(found) = ready(fds, None) else { return };
+            if found[0] {
+                return;
+            }
+            let Ok((socket, peer)) = listener.accept() else { continue };
+            let peer = canonical(peer);
+            let Ok(place) = places.take(peer.ip()) else { continue };
+            let run = move || {
+                // A fault in it, and an end in any state, cost this connection.
+                let _ = contained("HTTP/2", || {
+                    let _ = carry(socket, peer, ground, stop.as_fd());
+                    Ok(())
+                });
+                drop(place);
+            };
+            // Without a thread the connection ends here.
+            let _ = std::thread::Builder::new().name("http2".to_owned()).spawn_scoped(scope, run);
+        }
+    });
+}
+
+/// Carries a connection until it is over.
+///
+/// # Errors
+/// The error of a read or a write.
+fn carry(
+    socket: TcpStream,
+    peer: SocketAddr,
+    ground: &Http2Ground,
+    stop: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let mut channel = Channel::new(socket, peer, &ground.security, stop)?;
+    let terms = Terms { tickets: Arc::clone(&ground.tickets), page: ground.page };
+    let mut session = Http2Session::new(terms, channel.since);
+    let mut piece = vec![0; PIECE];
+    loop {
+        let now = Monotonic.now();
+        let mut has_moved = false;
+        if session.reads_from() <= now {
+            match channel.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(len) => {
+                    has_moved = true;
+                    session.feed(now, &piece[..len]).map_err(io::Error::other)?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let out = session.turn(now);
+        if !out.is_empty() {
+            has_moved = true;
+            channel.write_until(&out, now + PATIENCE)?;
+        }
+        let end = session.ends().unwrap_or_default().max(session.idle_since() + PATIENCE);
+        if session.is_over() || now > end {
+            return part(&mut channel);
+        }
+        if !has_moved {
+            let reads_from = Some(session.reads_from()).filter(|from| *from > now);
+            let wanted = if reads_from.is_some() { WaitFor::Time } else { WaitFor::Bytes };
+            let until =
+                [session.due(), reads_from, Some(end + Nanos(1))].into_iter().flatten().min();
+            channel.wait(wanted, until)?;
+        }
+    }
+}
+
+/// Lets the browser take the last bytes and close: a close of this end with bytes unread would reset the connection.
+///
+/// # Errors
+/// The error of shutdown(2).
+fn part(channel: &mut Channel<'_>) -> io::Result<()> {
+    channel.finish()?;
+    let until = Monotonic.now() + PARTING;
+    let mut piece = vec![0; PIECE];
+    while Monotonic.now() < until && channel.read_until(&mut piece, until).is_ok() {}
+    Ok(())
+}

@@ -1,0 +1,440 @@
+//! One connection of HTTP/2 (RFC 9113), without a socket: its frames, and a request with its answer on each stream.
+
+use super::fields::HeaderReader;
+use super::pings::StreamPings;
+use super::request::{Reply, StreamRequest, Terms, WholeRequest};
+use crate::time::Nanos;
+use crate::work::CHUNK;
+
+/// First bytes of a connection (RFC 9113, 3.4).
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Types of frames (RFC 9113, 6).
+pub(super) const DATA: u8 = 0x0;
+pub(super) const HEADERS: u8 = 0x1;
+const RST_STREAM: u8 = 0x3;
+pub(super) const SETTINGS: u8 = 0x4;
+const PING: u8 = 0x6;
+const GOAWAY: u8 = 0x7;
+pub(super) const WINDOW_UPDATE: u8 = 0x8;
+const CONTINUATION: u8 = 0x9;
+
+/// Flags of frames.
+pub(super) const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+pub(super) const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const HAS_PRIORITY: u8 = 0x20;
+
+/// Bytes of a frame's header, and most of its payload: the default, which this end leaves.
+pub(super) const FRAME_HEADER: usize = 9;
+const MOST_PAYLOAD: usize = 16_384;
+
+/// Bytes of the longest header.
+const LONGEST_HEADER: usize = 16 << 10;
+
+/// Requests at a time.
+const AT_A_TIME: usize = 100;
+
+/// Bytes that a browser may send ahead, on a stream and in all: all bytes are taken as they arrive. The second is what a connection
+/// has before (RFC 9113, 6.9.2).
+const WINDOW: u32 = 4 << 20;
+const FIRST_WINDOW: u32 = 65_535;
+
+/// Bytes that wait to be written at most, beyond one message, and bytes of requests that are not whole.
+const MOST_WAITING: usize = 64 << 10;
+const MOST_HELD: usize = 1 << 20;
+
+/// Requests that a browser may take back on one connection.
+const MOST_RESETS: u32 = 10_000;
+
+/// Connection of a browser.
+pub(super) struct Http2Session {
+    terms: Terms,
+    /// Bytes of a frame that is not whole.
+    held: Vec<u8>,
+    has_preface: bool,
+    headers: HeaderReader,
+    /// Header that is not whole: its stream, its first flags, and its bytes.
+    block: Option<(u32, u8, Vec<u8>)>,
+    streams: Vec<Http2Stream>,
+    pings: StreamPings,
+    /// Number of the newest stream, and of requests.
+    newest: u32,
+    requests: u64,
+    resets: u32,
+    /// Bytes that may be sent on the connection, and on a new stream.
+    window: i64,
+    first_window: i64,
+    /// Bytes that arrived since the connection's window was raised.
+    taken: u32,
+    out: Vec<u8>,
+    is_leaving: bool,
+    since: Nanos,
+    idle_since: Nanos,
+}
+
+/// Stream with its request and its answer.
+struct Http2Stream {
+    id: u32,
+    request: StreamRequest,
+    window: i64,
+    reply: Option<Reply>,
+    /// True once the request is whole, once the header of the answer has left, and once all of it has.
+    is_whole: bool,
+    has_header: bool,
+    is_done: bool,
+}
+
+/// Frame that arrived.
+struct Frame<'a> {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: &'a [u8],
+}
+
+impl Http2Session {
+    /// Creates the session of a connection that was accepted at `since`.
+    pub(super) fn new(terms: Terms, since: Nanos) -> Http2Session {
+        let mut session = Http2Session {
+            terms,
+            pings: StreamPings::default(),
+            held: Vec::new(),
+            has_preface: false,
+            headers: HeaderReader::new(),
+            block: None,
+            streams: Vec::new(),
+            newest: 0,
+            requests: 0,
+            resets: 0,
+            window: i64::from(FIRST_WINDOW),
+            first_window: i64::from(FIRST_WINDOW),
+            taken: 0,
+            out: Vec::new(),
+            is_leaving: false,
+            since,
+            idle_since: since,
+        };
+        // No dynamic table, no push, requests at a time, the window of each stream, and the longest header.
+        let settings =
+            [(1_u16, 0), (2, 0), (3, AT_A_TIME as u32), (4, WINDOW), (6, LONGEST_HEADER as u32)];
+        let settings = settings.map(|(name, value)| {
+            let mut setting = name.to_be_bytes().to_vec();
+            setting.extend_from_slice(&u32::to_be_bytes(value));
+            setting
+        });
+        put_frame(&mut session.out, SETTINGS, 0, 0, &settings.concat());
+        let raise = (WINDOW - FIRST_WINDOW).to_be_bytes();
+        put_frame(&mut session.out, WINDOW_UPDATE, 0, 0, &raise);
+        session
+    }
+
+    /// Takes bytes of the connection.
+    ///
+    /// # Errors
+    /// The violation, as a sentence; the connection is over then.
+    pub(super) fn feed(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), String> {
+        self.held.extend_from_slice(bytes);
+        let held = std::mem::take(&mut self.held);
+        let mut rest = &held[..];
+        if !self.has_preface {
+            let len = rest.len().min(PREFACE.len());
+            if rest[..len] != PREFACE[..len] {
+                return Err("it does not begin as HTTP/2 does".to_owned());
+            }
+            if len < PREFACE.len() {
+                self.held = held;
+                return Ok(());
+            }
+            self.has_preface = true;
+            rest = &rest[len..];
+        }
+        while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEADER>() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            if length > MOST_PAYLOAD {
+                return Err(format!("it sent a frame of {length} bytes"));
+            }
+            let Some((payload, next)) = after.split_at_checked(length) else { break };
+            let stream = number(&head[5..]).unwrap_or_default();
+            rest = next;
+            self.frame(now, &Frame { kind: head[3], flags: head[4], stream, payload })?;
+        }
+        self.held = rest.to_vec();
+        Ok(())
+    }
+
+    fn frame(&mut self, now: Nanos, frame: &Frame<'_>) -> Result<(), String> {
+        if self.block.is_some() && frame.kind != CONTINUATION {
+            return Err("a frame of another type cuts a header".to_owned());
+        }
+        match frame.kind {
+            DATA => self.data(now, frame),
+            HEADERS => {
+                let mut block = unpadded(frame)?;
+                if frame.flags & HAS_PRIORITY != 0 {
+                    block = block.get(5..).ok_or("a header is shorter than its priority")?;
+                }
+                self.block = Some((frame.stream, frame.flags, block.to_vec()));
+                self.end_block(now, frame.flags)
+            }
+            CONTINUATION => {
+                let own = self.block.as_mut().filter(|(stream, ..)| *stream == frame.stream);
+                let (.., block) = own.ok_or("it goes on with a header that has not begun")?;
+                block.extend_from_slice(frame.payload);
+                if block.len() > LONGEST_HEADER {
+                    return Err(format!("its header is longer than {LONGEST_HEADER} bytes"));
+                }
+                self.end_block(now, frame.flags)
+            }
+            RST_STREAM => {
+                self.streams.retain(|own| own.id != frame.stream);
+                self.resets += 1;
+                match self.resets > MOST_RESETS {
+                    true => Err("it takes too many requests back".to_owned()),
+                    false => Ok(()),
+                }
+            }
+            SETTINGS => self.settings(frame),
+            PING if frame.payload.len() != 8 => Err("a ping has the wrong length".to_owned()),
+            PING if frame.flags & ACK == 0 => {
+                put_frame(&mut self.out, PING, ACK, 0, frame.payload);
+                self.check_waiting()
+            }
+            WINDOW_UPDATE => self.raise(frame),
+            // A farewell is followed by the end of the connection; what is unknown is skipped (RFC 9113, 4.1).
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a browser that has more answered than it reads.
+    fn check_waiting(&self) -> Result<(), String> {
+        match self.out.len() > 4 * MOST_WAITING {
+            true => Err("it asks for more than it reads".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn settings(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        if frame.stream != 0 || !frame.payload.len().is_multiple_of(6) {
+            return Err("its SETTINGS are not of the connection, or cut".to_owned());
+        }
+        if frame.flags & ACK != 0 {
+            return Ok(());
+        }
+        for setting in frame.payload.chunks_exact(6) {
+            let value = i64::from(number(&setting[2..]).unwrap_or_default());
+            // SETTINGS_INITIAL_WINDOW_SIZE, which changes open streams, too (RFC 9113, 6.9.2).
+            if setting[..2] == [0, 4] {
+                let change = value - self.first_window;
+                self.first_window = value;
+                self.streams.iter_mut().for_each(|own| own.window += change);
+            }
+        }
+        put_frame(&mut self.out, SETTINGS, ACK, 0, &[]);
+        self.check_waiting()
+    }
+
+    fn raise(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        let by = number(frame.payload).ok_or("an update of a window has the wrong length")?;
+        let window = match frame.stream {
+            0 => Some(&mut self.window),
+            id => self.streams.iter_mut().find(|own| own.id == id).map(|own| &mut own.window),
+        };
+        let Some(window) = window else { return Ok(()) };
+        *window += i64::from(by);
+        match *window > i64::from(u32::MAX >> 1) {
+            true => Err("a window is larger than 2^31 bytes".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn data(&mut self, now: Nanos, frame: &Frame<'_>) -> Result<(), String> {
+        let bytes = unpadded(frame)?;
+        // Padding counts, too. What arrives is taken at once, so both windows are raised again.
+        let length = frame.payload.len() as u32;
+        self.taken += length;
+        if self.taken > WINDOW / 4 {
+            let raise = std::mem::take(&mut self.taken).to_be_bytes();
+            put_frame(&mut self.out, WINDOW_UPDATE, 0, 0, &raise);
+        }
+        let Some(at) = self.streams.iter().position(|own| own.id == frame.stream) else {
+            // Of a stream that was reset, or answered already.
+            return Ok(());
+        };
+        let own = &mut self.streams[at];
+        own.request.take(now, bytes)?;
+        if self.streams.iter().map(|own| own.request.held()).sum::<usize>() > MOST_HELD {
+            return Err("it has too many requests that are not whole".to_owned());
+        }
+        let has_ended = frame.flags & END_STREAM != 0;
+        if !has_ended && length > 0 {
+            put_frame(&mut self.out, WINDOW_UPDATE, 0, frame.stream, &length.to_be_bytes());
+            self.check_waiting()?;
+        }
+        if has_ended {
+            self.end_request(now, at);
+        }
+        Ok(())
+    }
+
+    /// Reads a header, once all of it is here.
+    fn end_block(&mut self, now: Nanos, flags: u8) -> Result<(), String> {
+        if flags & END_HEADERS == 0 {
+            return Ok(());
+        }
+        let Some((stream, first_flags, block)) = self.block.take() else { return Ok(()) };
+        let fields = self.headers.read(&block)?;
+        // Numbers of a client's streams are odd and grow (RFC 9113, 5.1.1). A second header of a stream is a trailer.
+        if stream % 2 == 0 {
+            return Err(format!("it opened the stream {stream}"));
+        }
+        if stream > self.newest {
+            if self.streams.len() >= AT_A_TIME {
+                return Err(format!("it has more than {AT_A_TIME} requests open"));
+            }
+            self.newest = stream;
+            self.requests += 1;
+            self.idle_since = now;
+            let request = StreamRequest::read(now, &fields, &self.terms);
+            self.streams.push(Http2Stream {
+                id: stream,
+                request,
+                window: self.first_window,
+                reply: None,
+                is_whole: false,
+                has_header: false,
+                is_done: false,
+            });
+        }
+        let at = self.streams.iter().position(|own| own.id == stream);
+        if let Some(at) = at.filter(|_| first_flags & END_STREAM != 0) {
+            self.end_request(now, at);
+        }
+        Ok(())
+    }
+
+    /// Answers a request that is whole.
+    fn end_request(&mut self, now: Nanos, at: usize) {
+        let own = &mut self.streams[at];
+        if own.is_whole {
+            return;
+        }
+        own.is_whole = true;
+        match own.request.whole(now, &self.terms) {
+            WholeRequest::Ping(ticket, body) => {
+                self.pings.received(now, &self.terms.tickets, (own.id, &ticket), &body);
+            }
+            WholeRequest::Answered(reply) => {
+                self.is_leaving |= reply.is_last;
+                own.reply = Some(reply);
+            }
+        }
+    }
+
+    /// Moves answers on, and returns the bytes to write.
+    pub(super) fn turn(&mut self, now: Nanos) -> Vec<u8> {
+        while let Some((id, answer)) = self.pings.next(now) {
+            if let Some(own) = self.streams.iter_mut().find(|own| own.id == id) {
+                own.reply = Some(answer.map_or_else(|why| Reply::refusal(403, why), Reply::bytes));
+            }
+        }
+        let waited = (now.max(self.since) - self.since).0 / 1_000;
+        let connection = format!("{} {waited}", self.requests);
+        for own in &mut self.streams {
+            own.give(now, &mut self.out, &mut self.window, &connection);
+        }
+        self.streams.retain(|own| !own.is_done);
+        if self.is_over() {
+            let newest = [self.newest.to_be_bytes(), [0; 4]].concat();
+            put_frame(&mut self.out, GOAWAY, 0, 0, &newest);
+        } else if !self.streams.is_empty() {
+            self.idle_since = now;
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Returns true once the last answer of the connection was given.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_leaving && self.streams.is_empty()
+    }
+
+    /// Returns the time since which there is no request.
+    pub(super) fn idle_since(&self) -> Nanos {
+        self.idle_since
+    }
+
+    /// Returns the time at which an answer may go on by itself.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        let open = self.streams.iter().filter(|own| own.window > 0 && self.window > 0);
+        let replies = open.filter_map(|own| own.reply.as_ref()?.due());
+        replies.chain(self.pings.due()).min()
+    }
+
+    /// Returns the time at which the last of its trials must be over; `None` without one.
+    pub(super) fn ends(&self) -> Option<Nanos> {
+        let replies = self.streams.iter().filter_map(|own| own.reply.as_ref()?.ends());
+        replies.chain(self.pings.ends()).max()
+    }
+
+    /// Returns the time from which more may be read.
+    pub(super) fn reads_from(&self) -> Nanos {
+        let requests = self.streams.iter().map(|own| own.request.reads_from());
+        requests.chain([self.pings.reads_from()]).fold(Nanos::ZERO, Nanos::max)
+    }
+}
+
+impl Http2Stream {
+    /// Gives as much of the answer as there is, and as the windows and the room for bytes allow.
+    fn give(&mut self, now: Nanos, out: &mut Vec<u8>, window: &mut i64, connection: &str) {
+        let Some(reply) = &mut self.reply else { return };
+        if !self.has_header {
+            self.has_header = true;
+            put_frame(
+                out,
+                HEADERS,
+                END_HEADERS,
+                self.id,
+                &reply.header(&self.request.origin, connection),
+            );
+        }
+        while out.len() < MOST_WAITING {
+            let room = usize::try_from(self.window.min(*window)).unwrap_or(0).min(CHUNK);
+            let (bytes, is_end) = reply.next(now, room);
+            if bytes.is_empty() && !is_end {
+                return;
+            }
+            self.window -= bytes.len() as i64;
+            *window -= bytes.len() as i64;
+            put_frame(out, DATA, if is_end { END_STREAM } else { 0 }, self.id, &bytes);
+            if is_end {
+                self.is_done = true;
+                return;
+            }
+        }
+    }
+}
+
+/// Appends a frame to `out`.
+pub(super) fn put_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    let length = (payload.len() as u32).to_be_bytes();
+    out.extend_from_slice(&length[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// Reads a number of 32 bits, without the reserved first one; `None` if there are more or fewer bytes.
+fn number(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.try_into().ok()?) & 0x7fff_ffff)
+}
+
+/// Returns the payload of a frame without its padding.
+fn unpadded<'a>(frame: &Frame<'a>) -> Result<&'a [u8], String> {
+    if frame.flags & PADDED == 0 {
+        return Ok(frame.payload);
+    }
+    let (padding, rest) = frame.payload.split_first().ok_or("a frame ends before its padding")?;
+    let length = rest.len().checked_sub(usize::from(*padding));
+    Ok(&rest[..length.ok_or("a frame is shorter than its padding")?])
+}
