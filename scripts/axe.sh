@@ -24,7 +24,8 @@ runs=studies/runs/2026-11-25-epyc/quic-or-tls
 "$DEADHEAT" study report "$runs" --format html -o "$dir/study.html"
 "$DEADHEAT" study report studies/runs/2026-11-26-xeon --format html -o "$dir/studies.html"
 "$DEADHEAT" race arq kcp sim-datagram -w state:count=60 --vary 'size=100|1000' --path sim:delay=25ms,loss=2% --blocks 8 --seed 1 -q -o "$dir/varied.json" --html "$dir/varied.html" >/dev/null
-"$DEADHEAT" line --path delay=10ms,rate=20mbit --budget 20s -q -o "$dir/line.json" --format html >"$dir/line.html"
+# On a busy host few trials of it count (3), and the page says so.
+"$DEADHEAT" line --path delay=10ms,rate=20mbit --budget 20s -q -o "$dir/line.json" --format html >"$dir/line.html" || [ $? = 3 ]
 "$DEADHEAT" map kcp arq -w ping:count=30 --path sim: --over delay=1ms..50ms/3 --over loss=0..5%/2 --blocks 6 --seed 1 --html "$dir/map.html" -o "$dir/map.json" >/dev/null
 "$DEADHEAT" report "$runs" --format html -o "$dir/folder" 2>/dev/null
 mv "$dir/folder/index.html" "$dir/folder.html"
