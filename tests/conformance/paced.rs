@@ -114,7 +114,11 @@ fn a_constant_rate_is_sent_or_missed_and_arrives_or_is_lost() {
             if contender.transport.info().guarantees.service.delivery == Delivery::Reliable {
                 assert_eq!(account.delivered, account.sent, "{contender:?}");
             }
-            let delays = paced.delay_variation_ns.as_ref().unwrap();
+            let Some(delays) = &paced.delay_variation_ns else {
+                // Of one message alone there is none, as where a busy host let nearly all slots pass.
+                assert!(account.delivered < 2, "{contender:?}: {account:?}");
+                continue;
+            };
             assert_eq!((delays.n, delays.min), (account.delivered, Some(0)), "{contender:?}");
         }
     }
