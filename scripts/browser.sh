@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # browser.sh [N]: races of a page in Chromium, WebSocket against a data channel, and as many of `deadheat race ws datachannel`, on one
 # emulated path with loss: do page and program agree on who is ahead? N of each, 3 unless given. Both run the same work, as long in
-# each trial and as often: WORK is `state` (HZ updates a second) or `ping` (one each INTERVAL), COUNT messages in a trial, BLOCKS
-# blocks. DEADHEAT names the program, a build with the feature datachannel; PATH_SPEC the path.
+# each trial and as often: WORK is `state` (HZ updates a second), `ping` (one each INTERVAL) or `connect`, COUNT messages or connections
+# in a trial, BLOCKS blocks. DEADHEAT names the program, a build with the feature datachannel; PATH_SPEC the path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh chromium python3
@@ -12,7 +12,8 @@ blocks=${BLOCKS:-12}
 case ${WORK:-state} in
   state) work=state:hz=${HZ:-60},size=200,count=${COUNT:-600} ;;
   ping) work=ping:interval=${INTERVAL:-20ms},size=64,count=${COUNT:-100} ;;
-  *) echo "browser.sh: WORK is state or ping, not $WORK" >&2; exit 2 ;;
+  connect) work=connect:count=${COUNT:-20} ;;
+  *) echo "browser.sh: WORK is state, ping or connect, not $WORK" >&2; exit 2 ;;
 esac
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
