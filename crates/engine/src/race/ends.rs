@@ -327,7 +327,7 @@ mod tests {
             (
                 "quic",
                 "bulk",
-                "an iperf3 server carries TCP, MPTCP, UDP and SCTP, and what the far kernel",
+                "an iperf3 server carries TCP, MPTCP, UDP and SCTP, and contenders that the far kernel",
             ),
             ("tcp:via=relay", "bulk", "a relay stands in front of a far end of ours"),
             ("tcp", "ping", "sends no message back"),
@@ -350,7 +350,10 @@ mod tests {
         let said = at("udp", "ping:size=40", "stamp://far.example").unwrap_err();
         assert!(said.contains("give size=44"), "{said}");
         let said = at("udp", "ping", "host://far.example").unwrap_err();
-        assert!(said.contains("a host alone carries TCP, and what the far kernel"), "{said}");
+        assert!(
+            said.contains("a host alone carries TCP, and contenders that the far kernel"),
+            "{said}"
+        );
         let said = at("tcp", "ping:interval=5ms", "host://far.example").unwrap_err();
         assert!(said.contains("give interval=10ms"), "{said}");
         let said = at("tcp", "connect", "host://far.example").unwrap_err();
