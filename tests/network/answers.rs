@@ -240,7 +240,14 @@ fn far_ends_of_ours_race_against_responders_of_ours() {
             // A far end that counts splits the round trip into its ways.
             let ways = trial["ledger"].as_object().unwrap();
             assert!(["round_trip", "up"].iter().any(|way| ways.contains_key(*way)), "{trial}");
-            assert!(ways.values().all(|way| way["delivered"] == 20), "{trial}");
+            for way in ways.values() {
+                let of = |what: &str| way[what].as_u64().unwrap_or(0);
+                let lost = of("lost_on_path") + of("dropped_at_receiver");
+                assert_eq!(of("sent"), of("delivered") + lost, "{trial}");
+                // The irtt responder answers five at once, and then one in 10 ms: not all, where a late client catches up.
+                let least = if scheme == "irtt" { 5 } else { 20 };
+                assert!(of("delivered") >= least, "{trial}");
+            }
         }
     }
     let summary = serving.end();
