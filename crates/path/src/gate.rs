@@ -40,7 +40,7 @@ pub const LOSS_ERROR: f64 = 1e-4;
 pub struct LatenessLimits {
     /// Limit of the median, in nanoseconds.
     pub p50_ns: u64,
-    /// Limit of the 99th percentile, in nanoseconds.
+    /// Limit of the 99th percentile, in nanoseconds; of the 90th where there are too few packets for a 99th.
     pub p99_ns: u64,
 }
 
@@ -192,9 +192,12 @@ impl DirectionCheck<'_> {
 
     fn lateness(&self, limits: LatenessLimits) -> Option<String> {
         let late = self.had.lateness_ns.as_ref()?;
-        let figures =
-            [("median", late.p50, limits.p50_ns), ("99th percentile", late.p99, limits.p99_ns)];
-        figures.into_iter().find_map(|(what, had, limit)| {
+        // Fewer than 1000 packets have no 99th percentile: their 90th is held to its limit.
+        let tail = match late.p99 {
+            Some(_) => ("99th percentile", late.p99, limits.p99_ns),
+            None => ("90th percentile", late.p90, limits.p99_ns),
+        };
+        [("median", late.p50, limits.p50_ns), tail].into_iter().find_map(|(what, had, limit)| {
             let had = had?.at_least_ns();
             (had > limit).then(|| {
                 format!(
@@ -379,6 +382,15 @@ mod tests {
         assert!(said.contains("at most 1.25 ms may be; leave the path's threads a CPU"), "{said}");
         let said = why(delay(5), |way| way.lateness_ns = Some(late(50_500, 60_000))).unwrap();
         assert!(said.contains("median 50.5 µs"), "{said}");
+        // As of five connections, a tenth of whose packets the host held up: n is too small for a 99th percentile.
+        let tail = Distribution {
+            n: 300,
+            p90: Some(Quantile::Ns(1_260_000)),
+            p99: None,
+            ..late(2_000, 0)
+        };
+        let said = why(delay(25), |way| way.lateness_ns = Some(tail)).unwrap();
+        assert!(said.contains("90th percentile 1.26 ms, where at most 1.25 ms may be"), "{said}");
         let few = Distribution { n: 9, p50: None, p99: None, ..late(0, 0) };
         assert_eq!(why(delay(5), |way| way.lateness_ns = Some(few)), None);
     }
