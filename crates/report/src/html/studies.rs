@@ -2,7 +2,7 @@
 
 use super::markup::Markup;
 use super::shell::{self, Link};
-use super::{blocks, day, opening, study};
+use super::{blocks, opening, study};
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::studies::{how_many_studies, remarks, subtitle, table, title};
@@ -27,15 +27,7 @@ pub fn of_studies(runs: &[StudyRun]) -> String {
         html.open("article", &[("class", "part"), ("id", &id)]);
         html.leaf("h2", &[], &run.study.title);
         html.leaf("p", &[("class", "lead")], &run.study.question);
-        let how = format!(
-            "study {} · {} · run on {} · {} UTC · deadheat {}",
-            run.name,
-            run.thoroughness(),
-            run.host,
-            day(&run.started),
-            run.deadheat.version
-        );
-        html.leaf("p", &[("class", "subtitle")], &how);
+        html.leaf("p", &[("class", "subtitle")], &study::origin(run));
         for line in remarks(run) {
             html.leaf("p", &[("class", line.tone.class())], &line.text);
         }

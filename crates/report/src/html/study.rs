@@ -20,22 +20,26 @@ const MOST_CLAIMS: usize = 3;
 /// The name of the study's own part.
 const PART: &str = "study";
 
-/// Writes the part above the races; returns links to it.
-pub(super) fn top(html: &mut Markup, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
-    let study = &run.study;
-    html.open("article", &[("class", "part"), ("id", PART)]);
-    html.leaf("h1", &[], &study.title);
-    let how = format!(
+/// Returns the line that says how, where, when and by which version a study was run.
+pub(super) fn origin(run: &StudyRun) -> String {
+    format!(
         "study {} · {} · run on {} · {} UTC · deadheat {}",
         run.name,
         run.thoroughness(),
         run.host,
         day(&run.started),
         run.deadheat.version
-    );
+    )
+}
+
+/// Writes the part above the races; returns links to it.
+pub(super) fn top(html: &mut Markup, run: &StudyRun, results: &Results<'_>) -> Vec<Link> {
+    let study = &run.study;
+    html.open("article", &[("class", "part"), ("id", PART)]);
+    html.leaf("h1", &[], &study.title);
     html.leaf("p", &[("class", "lead")], &study.question);
     opening::write(html, &of_study(run));
-    html.leaf("p", &[("class", "subtitle")], &how);
+    html.leaf("p", &[("class", "subtitle")], &origin(run));
     let mut links = Vec::new();
     if !run.rulings.is_empty() {
         links.push(section(html, "Claims"));
