@@ -149,7 +149,7 @@ impl HeaderReader {
     fn add(&mut self, field: Field) {
         let len = field.0.len() + field.1.len() + OF_ENTRY;
         self.shrink(len);
-        // One that is larger than the table leaves it empty (RFC 7541, 4.4).
+        // A field that is larger than the table leaves it empty (RFC 7541, 4.4).
         if len <= self.most {
             self.size += len;
             self.entries.push_front(field);

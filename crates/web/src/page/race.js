@@ -187,7 +187,7 @@
     return null;
   };
 
-  // Notes the outcome of a contender's trial; one that fails again and again is left out of the rest.
+  // Notes the outcome of a contender's trial. A contender that fails again and again is left out of the rest.
   const note = (own, contender, why, hadNone) => {
     own.inRow = why ? own.inRow + 1 : 0;
     if (!why || own.inRow < (hadNone ? MOST_FAILURES.withoutConnection : MOST_FAILURES.any)) return;

@@ -36,7 +36,7 @@ const within = (promise, ms, why) => {
 // Longest time for an answer of the server beside trials, in ms.
 const LONGEST_ANSWER_MS = 8000;
 
-// An error of a server that does not answer at all, as one that is gone or behind a line that is down.
+// Error: the server does not answer at all, because it is gone or the line to it is down.
 const unreachable = (error) => {
   const isLate = ["TimeoutError", "AbortError"].includes(error.name);
   const made = new Error(isLate ? `the server has not answered for ${LONGEST_ANSWER_MS / 1000} s` : "the server cannot be reached");

@@ -20,7 +20,7 @@ const trials = (() => {
       return await within(opening, LONGEST_OPEN_MS, `no connection came about in ${LONGEST_OPEN_MS / 1000} s`);
     } catch (error) {
       on.abort();
-      // One that comes about after all is of no trial.
+      // A connection that comes about after all belongs to no trial.
       opening.then((conn) => conn.close(), () => {});
       const failed = new Error(`${error.message.replace(/\.$/, "")}${across(trial)}${trial.carrier.hint?.(trial.facts) ?? ""}`);
       failed.isNoConnection = true;

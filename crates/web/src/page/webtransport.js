@@ -40,7 +40,7 @@
     };
     on.abort = () => {
       isOver = true;
-      // One that is closed already has nothing to close.
+      // A session that is closed already has nothing to close.
       try { session.close(); } catch { /* closed */ }
     };
     session.closed.then(
