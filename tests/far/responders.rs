@@ -59,8 +59,9 @@ fn a_test_and_a_trial_have_one_turn_after_the_other() {
     assert_eq!(first, PARAM_EXCHANGE);
     client.say(&open(&plan()));
     assert!(matches!(client.hear(), FromServer::Queued { ahead: 1 }), "a test runs");
+    // No log line shows the end of a test that has not begun once many attempts of this address were turned away: it
+    // is one of the lines that a stranger can cause at will.
     drop(near);
-    far.line_with("trial 2 iperf3 failed after");
     client.ready();
     client.finish_trial();
 }
