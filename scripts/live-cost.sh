@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# live-cost.sh [RACES]: what the live view costs. RACES=3 races of udp against itself without it and with it, in turns, in
-# tmux; then the CPU time of the view's thread, and how the pairs of races compare. Run it on a quiet machine.
+# live-cost.sh [PAIRS]: what the live view costs. PAIRS=30 pairs of races of udp against itself, of 20 blocks each: one race
+# without the view and one with it, in tmux, in the order a b b a. Then the CPU time of the view's thread, and the verdict on
+# the pairs: is the median round trip the same within 2 %? Run it on a quiet machine; a pair takes half a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/need.sh tmux
-races=${1:-3}
+pairs=${1:-30}
 deadheat=$(realpath "${DEADHEAT:-target/release/deadheat}")
 dir=$(mktemp -d "${TMPDIR:-/tmp}/live-cost.XXXX")
 trap 'tmux -S "$dir/tmux" kill-server 2>/dev/null || true' EXIT
 
-# run FILE OPTION…: a race in a window; says the CPU time of the view's thread as a share of its life.
+# run NAME OPTION…: a race in a window. Writes the median of its trials' median round trips, in ns, to NAME.ns, and the CPU time of
+# the view's thread as a share of its life to NAME.cpu.
 run() {
-  local file=$1 pid='' task cpu='' began
+  local name=$1 pid='' task cpu='' began
   shift
   tmux -S "$dir/tmux" -f /dev/null new-session -d -x 80 -y 24 \
-    "exec '$deadheat' race udp udp -w ping:count=100 --blocks 60 --budget 40s --resolve 0.1% --seed 7 -o '$dir/$file' $*"
+    "exec '$deadheat' race udp udp -w ping:count=100 --blocks 20 --all-blocks --seed 7 -o '$dir/race.json' $*"
   pid=$(tmux -S "$dir/tmux" display-message -p '#{pane_pid}')
   began=$(date +%s%N)
   while [ -d "/proc/$pid/task" ]; do
@@ -26,17 +28,24 @@ run() {
     sleep 1
   done
   if [ -n "$cpu" ]; then
-    awk -v cpu="$cpu" -v span="$(($(date +%s%N) - began))" -v file="$file" \
-      'BEGIN { printf "%s: the view used %.1f ms of CPU in %.1f s, %.3f %% of a core\n", file, cpu / 1e6, span / 1e9, 100 * cpu / span }'
+    awk -v cpu="$cpu" -v span="$(($(date +%s%N) - began))" 'BEGIN { printf "%.4f\n", 100 * cpu / span }' >>"$dir/$name.cpu"
   fi
+  "$deadheat" report "$dir/race.json" --format csv |
+    awk -F, '$5 == "true" && $6 == "rtt_p50_ns" { print $7 }' | sort -n |
+    awk '{ at[NR] = $1 } END { print at[int((NR + 1) / 2)] }' >>"$dir/$name.ns"
+  rm "$dir/race.json"
 }
 
-for race in $(seq "$races"); do
-  run "without-$race.json"
-  run "with-$race.json" --live
+for pair in $(seq "$pairs"); do
+  if ((pair % 2)); then
+    run without
+    run with --live
+  else
+    run with --live
+    run without
+  fi
 done
-for race in $(seq "$races"); do
-  echo "race $race, without and with the view:"
-  "$deadheat" compare "$dir/without-$race.json" "$dir/with-$race.json" || true
-done
-echo "results: $dir"
+sort -n "$dir/with.cpu" | awk '{ at[NR] = $1 } END { printf "the view used %.3f %% of a core at most, and %.3f %% in the median race\n", at[NR], at[int((NR + 1) / 2)] }'
+"$deadheat" import --paired --each trial --unit ns --margin 2% --label without --label with -o "$dir/pairs.json" \
+  "$dir/without.ns" "$dir/with.ns" || true
+echo "figures: $dir"
