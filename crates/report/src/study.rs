@@ -10,7 +10,7 @@ use crate::error::{Error, Result, unknown};
 use crate::figures::percent;
 use crate::measurements::{Metric, MetricName, Unit};
 use deadheat_engine::result::layout;
-use deadheat_engine::result::outcome::{Outcome, Ratio, UNTRUSTED_GATE};
+use deadheat_engine::result::outcome::{Outcome, Ratio};
 use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, Source, Variant};
 use deadheat_engine::study::outcome::{
@@ -404,7 +404,7 @@ fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
                     more => say("verdicts", format!("{more} more in its own report")),
                 }
                 if !race.trusted {
-                    say("not trusted", distrust(outcome));
+                    say("not trusted", outcome.why_not_trusted().unwrap_or_default().to_owned());
                 }
             }
             for flaw in &plan.flaws {
@@ -427,15 +427,6 @@ fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
 fn widened(outcome: &Outcome) -> Option<f64> {
     let margin = outcome.plan.margin;
     (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
-}
-
-/// Returns the reason why a race is not trusted.
-fn distrust(outcome: &Outcome) -> String {
-    if let Some(control) = outcome.control.as_ref().filter(|control| !control.trusted) {
-        return control.note.clone();
-    }
-    let gate = outcome.warnings.iter().find(|warning| warning.code == UNTRUSTED_GATE);
-    gate.map_or_else(String::new, |warning| warning.message.clone())
 }
 
 fn source(source: Option<&Source>) -> Vec<(String, String)> {
