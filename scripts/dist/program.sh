@@ -45,12 +45,18 @@ say "$arch: builds with $(${RUSTC:-rustc} --version), the standard library from 
 export RUSTC_BOOTSTRAP=1
 std=("-Zbuild-std=std,panic_unwind" "-Zbuild-std-features=panic-unwind,optimize_for_size")
 
-# No path of this host is in the program, so that the same sources make the same bytes in another folder.
+# No path of this host is in the program, so that the same sources make the same bytes in another folder; and paths are short, as each
+# place that may panic names one. Where two fit, the last one counts. Crates lie in a folder with the name of their registry, once they
+# are fetched.
+cargo fetch --locked --quiet --target "$target"
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(${RUSTC:-rustc} --print sysroot)
+library=$(rust_source)
+registries=("$cargo_home"/registry/src/*)
 flags=()
 for path in "$cargo_home/registry/src=/crates" "$sysroot=/rust" "$root=/deadheat" \
-  "$(readlink -f "$sysroot/lib/rustlib/src/rust")=/rust/source"; do
+  "$(readlink -f "$sysroot/lib/rustlib/src/rust")=/rust/source" "$library=/rust" "${library#"$root/"}=/rust" \
+  "${registries[@]/%/=/crates}"; do
   flags+=("--remap-path-prefix=$path")
 done
 # Zig has the files with which a program for musl starts, and links it at fixed addresses, so code need not find out where it lies. Crates
@@ -73,4 +79,11 @@ mkdir -p "$STAGE/$arch"
 "${RUSTC:-rustc}" --version >"$STAGE/rustc.txt"
 install -m 755 "$CARGO_TARGET_DIR/$target/dist/deadheat" "$STAGE/$arch/deadheat"
 if file "$STAGE/$arch/deadheat" 2>/dev/null | grep -q interpreter; then fail "$STAGE/$arch/deadheat is not static"; fi
+if [ "$arch" = x86_64 ]; then
+  if objdump --info | grep elf64-x86-64 >/dev/null; then
+    /usr/bin/python3 -B scripts/dist/unwind.py "$STAGE/$arch/deadheat"
+  else
+    say "$arch: this objdump does not read it, so the tables of panics stay as long as they are"
+  fi
+fi
 say "$arch: $(stat -c %s "$STAGE/$arch/deadheat") bytes"
