@@ -480,7 +480,8 @@ mod tests {
     use crate::transport::handover::ConnectionSource;
 
     const HELLO: Hello = Hello { token: hello::Token::from_bytes([5; 16]), flow: 1 };
-    const SECOND: Nanos = Nanos::from_secs(1);
+    /// Longer than anything here takes; only a failing test waits for it.
+    const LONG: Nanos = Nanos::from_secs(20);
 
     fn settings(spec: &str) -> Settings {
         Settings::check(&Spec::parse(spec).unwrap(), KEYS).unwrap()
@@ -510,12 +511,12 @@ mod tests {
                 knobs: &near_knobs,
                 lanes: &[Service::BEST_EFFORT],
                 largest_message,
-                timeout: SECOND,
+                timeout: LONG,
                 tickets: &crate::transport::Tickets::default(),
             })
             .unwrap()
         });
-        let (flow, far) = listener.accept(SECOND).unwrap();
+        let (flow, far) = listener.accept(LONG).unwrap();
         assert_eq!(flow, HELLO.flow);
         (near.join().unwrap(), far)
     }

@@ -465,7 +465,8 @@ mod tests {
     use super::*;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
-    const SECOND: Nanos = Nanos::from_secs(1);
+    /// Longer than anything here takes; only a failing test waits for it.
+    const LONG: Nanos = Nanos::from_secs(20);
 
     fn gate(at: &str) -> DatagramListener {
         DatagramListener::open(UDP, at.parse().unwrap(), HELLO.token, ConnectionSource::Own)
@@ -473,7 +474,7 @@ mod tests {
     }
 
     fn accept(gate: &mut DatagramListener) -> Result<AcceptedFlow> {
-        gate.accept(SECOND, &|_| Ok(()))
+        gate.accept(LONG, &|_| Ok(()))
     }
 
     #[test]
@@ -494,14 +495,14 @@ mod tests {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
             let near = std::thread::spawn(move || {
-                dial(UDP, to, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
+                dial(UDP, to, HELLO, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
             });
             let far = accept(&mut gate).unwrap();
             let near = near.join().unwrap();
             assert_eq!(far.hello, HELLO);
             assert_eq!(local_of(&far.socket).unwrap(), to);
             near.send(b"data").unwrap();
-            assert!(readable(far.socket.as_fd(), SECOND).unwrap());
+            assert!(readable(far.socket.as_fd(), LONG).unwrap());
             assert_eq!(read(&far.socket, 0).unwrap(), HandshakeDatagram::Other);
         }
     }
@@ -515,7 +516,7 @@ mod tests {
             (gate, guest)
         });
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
-        near.set_read_timeout(Some(SECOND.into())).unwrap();
+        near.set_read_timeout(Some(LONG.into())).unwrap();
         near.connect(at).unwrap();
         let mut bytes = [0; 100];
         for _ in 0..3 {
@@ -557,7 +558,7 @@ mod tests {
             stranger.send(bytes).unwrap();
         }
         for _ in 0..4 {
-            assert!(gate.listen(SECOND).unwrap().is_none());
+            assert!(gate.listen(LONG).unwrap().is_none());
         }
         let error = gate.accept(Nanos::ZERO, &|_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("4 other datagrams did"), "{error}");
@@ -573,17 +574,17 @@ mod tests {
             DatagramListener::open(UDP, local, HELLO.token, ConnectionSource::Handed(take))
                 .unwrap();
         let near = std::thread::spawn(move || {
-            dial(UDP, local, HELLO, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
+            dial(UDP, local, HELLO, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
         });
         let mut bytes = [0; 24];
-        assert!(readable(server.as_fd(), SECOND).unwrap());
+        assert!(readable(server.as_fd(), LONG).unwrap());
         let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
         give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
         give.give_datagrams(HELLO.flow, local, peer.unwrap()).unwrap();
         let far = accept(&mut gate).unwrap();
         let near = near.join().unwrap();
         far.socket.send(b"to the dialing port").unwrap();
-        assert!(readable(near.as_fd(), SECOND).unwrap());
+        assert!(readable(near.as_fd(), LONG).unwrap());
         let once = gate.accept(Nanos::ZERO, &|_| Ok(()));
         assert!(matches!(once, Err(Error::Blocked { .. })));
     }
@@ -603,7 +604,7 @@ mod tests {
         let near = std::thread::spawn(move || {
             let dial = |flow| {
                 let hello = Hello { flow, ..HELLO };
-                dial(UDP, local, hello, SECOND, Binding::Connected, &|_| Ok(())).unwrap().socket
+                dial(UDP, local, hello, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
             };
             [dial(2), dial(3)]
         });
@@ -611,7 +612,7 @@ mod tests {
         let mut bytes = [0; 24];
         for flow in [2, 3] {
             let peer = loop {
-                assert!(readable(server.as_fd(), SECOND).unwrap());
+                assert!(readable(server.as_fd(), LONG).unwrap());
                 let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
                 // The one before may have been repeated.
                 if Hello::decode(&bytes).unwrap().flow == flow {
@@ -631,6 +632,29 @@ mod tests {
         assert_eq!(mute.recv(&mut got).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
+    /// A busy host held up this end, and not the other.
+    #[test]
+    fn an_answer_that_waits_when_the_time_is_over_counts_and_other_datagrams_buy_no_time() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        let (to, near) = (near.local_addr().unwrap(), Socket::from(near));
+        let welcome = HELLO.encode_welcome();
+        let over = |hear: &mut dyn FnMut() -> io::Result<bool>| {
+            send_hello(&near, 9, Nanos::ZERO, || Ok(()), hear)
+        };
+        for datagram in [&b"noise"[..], &welcome] {
+            far.send_to(datagram, to).unwrap();
+        }
+        over(&mut || is_answer(&near, &welcome)).unwrap();
+        far.send_to(b"noise", to).unwrap();
+        let without_end = over(&mut || {
+            far.send_to(b"noise", to)?;
+            is_answer(&near, &welcome)
+        });
+        assert!(matches!(without_end, Err(HelloFailure::Silent(_))));
+    }
+
     #[test]
     fn silence_is_told_with_its_evidence() {
         let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -639,7 +663,7 @@ mod tests {
         let error =
             dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
-        assert!(error.contains(&format!("UDP hellos of 24 B to {to} over 1")), "{error}");
+        assert!(error.contains(&format!("UDP hellos of 24 B to {to} over ")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
         let error =

@@ -53,8 +53,12 @@ pub enum HelloFailure {
     Failed(io::Error),
 }
 
+/// Most datagrams that are read after the deadline.
+const MOST_LATE: u32 = 256;
+
 /// Sends a hello, at most `most` times, until it is answered or `timeout` passes. `hear` is the receiver: it reads one
-/// datagram without waiting, and returns whether the datagram is the answer.
+/// datagram without waiting, and returns whether the datagram is the answer. An answer that waits at the socket when the
+/// time is over counts: a busy host may have held up this end alone.
 pub fn send_hello(
     socket: &Socket,
     most: u32,
@@ -64,19 +68,21 @@ pub fn send_hello(
 ) -> Result<(), HelloFailure> {
     let start = Monotonic.now();
     let deadline = start + timeout;
-    let mut silence = Silence::default();
+    let (mut silence, mut late) = (Silence::default(), 0);
     loop {
         let now = Monotonic.now();
         let next = start + due(silence.sent);
-        let spoke = if now >= deadline {
-            silence.waited = now - start;
-            return Err(HelloFailure::Silent(silence));
-        } else if silence.sent < most && now >= next {
+        let spoke = if silence.sent < most && now >= next && now < deadline {
             silence.sent += 1;
             say()
         } else {
             let until = if silence.sent < most { next.min(deadline) } else { deadline };
             let there = readable(socket.as_fd(), until - now).map_err(HelloFailure::Failed)?;
+            if now >= deadline && (!there || late == MOST_LATE) {
+                silence.waited = now - start;
+                return Err(HelloFailure::Silent(silence));
+            }
+            late += u32::from(now >= deadline);
             match if there { hear() } else { Ok(false) } {
                 Ok(true) => return Ok(()),
                 Ok(false) => Ok(()),
