@@ -75,7 +75,9 @@ impl Answerer for IrttServer {
         if !arrived.is_unicast() {
             return;
         }
-        let request = IrttRequest { arrived, now: Monotonic.now() };
+        let now = Monotonic.now();
+        let arrival = connection::arrival(arrived.at_ns, now, Realtime.now());
+        let request = IrttRequest { arrived, arrival, now };
         let packet = &mut packet[..arrived.len];
         let Some(mut reply) = self.take(packet, &request, host) else { return };
         let bytes = [reply.bytes.len(), arrived.len].map(|len| arrived.packet(len));
@@ -92,6 +94,8 @@ impl Answerer for IrttServer {
 /// Packet of a client, beside its bytes.
 struct IrttRequest<'a> {
     arrived: &'a Arrived,
+    /// Time at which it arrived at the host.
+    arrival: Nanos,
     now: Nanos,
 }
 
@@ -161,7 +165,7 @@ impl IrttServer {
             return None;
         }
         let (number, _) = rest.split_first_chunk::<4>()?;
-        let verdict = connection.request(u32::from_le_bytes(*number), now)?;
+        let verdict = connection.request(u32::from_le_bytes(*number), request.arrival)?;
         let parameters = connection.parameters.clone();
         let len = self.seal.header_len() + 8 + 4 + parameters.fields_len();
         // The client leaves room for the fields; a reply has no byte more than its request.
@@ -257,12 +261,14 @@ mod tests {
         seal: IrttSeal,
         /// Bytes of packets in both directions.
         bytes: [u64; 2],
+        /// Time for which a packet waits for the server, in milliseconds.
+        waits_ms: u64,
     }
 
     impl Near {
         fn new(key: Option<&[u8]>) -> Near {
             let (server, seal) = (IrttServer::new(key), IrttSeal::new(key));
-            Near { server, host: TestHost::new(), seal, bytes: [0; 2] }
+            Near { server, host: TestHost::new(), seal, bytes: [0; 2], waits_ms: 0 }
         }
 
         fn sends(&mut self, port: u16, ms: u64, flags: u8, rest: &[u8]) -> Option<Vec<u8>> {
@@ -277,7 +283,9 @@ mod tests {
             let peer = SocketAddr::from(([10, 0, 0, 1], port));
             let arrived =
                 Arrived { len: packet.len(), peer, to: None, ttl: None, field: None, at_ns: None };
-            let request = IrttRequest { arrived: &arrived, now: Nanos::from_millis(ms) };
+            let now = Nanos::from_millis(ms);
+            let arrival = now - Nanos::from_millis(self.waits_ms);
+            let request = IrttRequest { arrived: &arrived, arrival, now };
             self.bytes[0] += arrived.packet(packet.len());
             let mut reply = self.server.take(packet, &request, &self.host)?;
             let stamps = || IrttStamps { arrived: [11, 12], left: [13, 14] };
@@ -361,6 +369,26 @@ mod tests {
         let last = near.echoes(4000, 3_000 + 62_001, token, 200).unwrap();
         assert_eq!(near.seal.read(&last).unwrap().0, REPLY | CLOSE, "its time is up");
         assert_eq!(near.echoes(4000, 3_000 + 62_100, token, 201), None);
+    }
+
+    /// A host that is busy for 400 ms lets 20 requests wait, and then has them all at once.
+    #[test]
+    fn requests_that_waited_for_the_server_are_judged_by_their_arrival() {
+        let mut near = Near::new(None);
+        let (token, _) = near.opens(4000, 0, &ASKED);
+        let mut all_answered = |apart_ms: u64| {
+            (0..20)
+                .rev()
+                .filter(|left| {
+                    near.waits_ms = left * apart_ms;
+                    near.echoes(4000, 9_000, token, 20 - *left as u32).is_some()
+                })
+                .count()
+        };
+        assert_eq!(all_answered(20), 20);
+        assert!(all_answered(1) < 20);
+        let at = |at_ns| connection::arrival(at_ns, Nanos(1_000), Nanos(100));
+        assert_eq!([Some(90), Some(200), None].map(at), [Nanos(990), Nanos(1_000), Nanos(1_000)]);
     }
 
     #[test]

@@ -55,9 +55,10 @@ impl IrttConnection {
         }
     }
 
-    /// Notes the request `number` at `now`; `None` if it came too soon.
-    pub(super) fn request(&mut self, number: u32, now: Nanos) -> Option<RequestVerdict> {
-        let (first, last) = self.used.unwrap_or((now, now));
+    /// Notes the request `number`, which arrived at the host at `arrival`; `None` if it came too soon.
+    pub(super) fn request(&mut self, number: u32, arrival: Nanos) -> Option<RequestVerdict> {
+        let (first, last) = self.used.unwrap_or((arrival, arrival));
+        let now = arrival.max(last);
         self.used = Some((first, now));
         let earned = (now - last).0 as f64 / INTERVAL as f64;
         self.allowance = (self.allowance + earned).min(BURST);
@@ -80,6 +81,12 @@ impl IrttConnection {
             is_last: now - first > self.longest + GRACE,
         })
     }
+}
+
+/// Returns the time of a request that arrived at the kernel at `at_ns` by the clock of the day, on the steady clock. A pace
+/// is judged by it: a busy host may let many requests wait, and then has them all at once.
+pub(super) fn arrival(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> Nanos {
+    steady - at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at))
 }
 
 /// Times of a reply, each by the clock of the day and by the monotonic one, in nanoseconds.
