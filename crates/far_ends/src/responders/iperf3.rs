@@ -79,6 +79,13 @@ const COOKIE_LEN: usize = 37;
 const MOST_PENDING: usize = 64;
 const COOKIE_TIME: Nanos = Nanos::from_secs(5);
 
+/// Time that a client waits while another one's test runs. That one may be over: its client is gone, and a busy host has
+/// not let the test notice it yet.
+const TURN_TIME: Nanos = Nanos::from_millis(200);
+
+/// Time between two looks at whether it is over.
+const GLANCE: Nanos = Nanos::from_millis(10);
+
 /// Room for datagrams that have arrived.
 const DATAGRAM_ROOM: usize = 4 << 20;
 
@@ -112,7 +119,7 @@ struct RunningTest {
     streams: Sender<StreamArrival>,
 }
 
-/// Connection that has not sent its whole cookie.
+/// Connection that has not sent its whole cookie, or waits for the end of a test.
 struct PendingConnection {
     stream: TcpStream,
     peer: SocketAddr,
@@ -121,6 +128,18 @@ struct PendingConnection {
     order: u64,
     cookie: Cookie,
     have: usize,
+}
+
+impl PendingConnection {
+    /// Returns true if its whole cookie is there.
+    fn is_named(&self) -> bool {
+        self.have == COOKIE_LEN
+    }
+
+    /// Returns the time of the next look at it.
+    fn due(&self, now: Nanos) -> Nanos {
+        if self.is_named() { now + GLANCE } else { self.since + COOKIE_TIME }
+    }
 }
 
 /// Environment of the tests of a server.
@@ -145,7 +164,7 @@ impl OpenResponder for OpenIperf3 {
         std::thread::scope(|scope| {
             let (mut pending, mut order) = (Vec::new(), 0);
             while wait(tcp, stop, &pending)? {
-                read_cookies(&mut pending, &mut |one| desk.judge(scope, one));
+                read_cookies(&mut pending, &mut |one, now| desk.judge(scope, one, now));
                 accept(tcp, &mut pending, &mut order);
             }
             Ok(())
@@ -157,9 +176,10 @@ impl OpenResponder for OpenIperf3 {
 fn wait(tcp: &TcpListener, stop: BorrowedFd<'_>, pending: &[PendingConnection]) -> Result<bool> {
     let has_room = pending.len() < MOST_PENDING;
     let fds = [Some(stop), has_room.then_some(tcp.as_fd())];
-    let fds = fds.into_iter().chain(pending.iter().map(|one| Some(one.stream.as_fd())));
-    let oldest = pending.iter().map(|one| one.since).min();
-    let timeout = oldest.map(|since| since + COOKIE_TIME - Monotonic.now());
+    let unnamed = pending.iter().filter(|one| !one.is_named());
+    let fds = fds.into_iter().chain(unnamed.map(|one| Some(one.stream.as_fd())));
+    let now = Monotonic.now();
+    let timeout = pending.iter().map(|one| one.due(now)).min().map(|due| due - now);
     let found = ready(fds.map(|fd| (fd, libc::POLLIN)), timeout);
     Ok(!found.map_err(|e| Error::setup("wait for iperf3 clients", e))?[0])
 }
@@ -175,10 +195,17 @@ fn accept(tcp: &TcpListener, pending: &mut Vec<PendingConnection>, order: &mut u
     }
 }
 
-/// Reads cookies, and hands those that are whole to `judge`.
-fn read_cookies(pending: &mut Vec<PendingConnection>, judge: &mut dyn FnMut(PendingConnection)) {
+/// Reads cookies, and hands connections with a whole one to `judge`, which returns those that are to wait.
+fn read_cookies(
+    pending: &mut Vec<PendingConnection>,
+    judge: &mut dyn FnMut(PendingConnection, Nanos) -> Option<PendingConnection>,
+) {
     let now = Monotonic.now();
     for mut one in std::mem::take(pending) {
+        if one.is_named() {
+            pending.extend(judge(one, now));
+            continue;
+        }
         let stays = match (&one.stream).read(&mut one.cookie[one.have..]) {
             Ok(0) => false,
             Ok(len) => {
@@ -187,8 +214,8 @@ fn read_cookies(pending: &mut Vec<PendingConnection>, judge: &mut dyn FnMut(Pend
             }
             Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         };
-        if one.have == COOKIE_LEN {
-            judge(one);
+        if one.is_named() {
+            pending.extend(judge(one, now));
         } else if stays && now - one.since < COOKIE_TIME {
             pending.push(one);
         }
@@ -196,22 +223,30 @@ fn read_cookies(pending: &mut Vec<PendingConnection>, judge: &mut dyn FnMut(Pend
 }
 
 impl<'a> Desk<'a> {
-    /// Hands a connection to the test whose cookie it has, begins a test, or turns it away.
-    fn judge<'scope>(self, scope: &'scope Scope<'scope, '_>, one: PendingConnection)
+    /// Hands a connection to the test whose cookie it has, begins a test, or turns it away; returns it if it is to wait.
+    fn judge<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        one: PendingConnection,
+        now: Nanos,
+    ) -> Option<PendingConnection>
     where
         'a: 'scope,
     {
-        let PendingConnection { stream, peer, order, cookie, .. } = one;
         let mut running = self.lock();
         if let Some(test) = &*running {
-            if test.cookie != cookie || test.client != peer.ip() {
-                self.host.note(peer, "turned away: a test runs");
-                return deny(&stream);
+            if test.cookie == one.cookie && test.client == one.peer.ip() {
+                // The test may end just now; then the stream is closed.
+                let _ = test.streams.send(StreamArrival { stream: one.stream, order: one.order });
+            } else if now - one.since < TURN_TIME {
+                return Some(one);
+            } else {
+                self.host.note(one.peer, "turned away: a test runs");
+                deny(&one.stream);
             }
-            // The test may end just now; then the stream is closed.
-            let _ = test.streams.send(StreamArrival { stream, order });
-            return;
+            return None;
         }
+        let PendingConnection { stream, peer, cookie, .. } = one;
         let (streams, arrivals) = channel();
         *running = Some(RunningTest { cookie, client: peer.ip(), streams });
         drop(running);
@@ -238,6 +273,7 @@ impl<'a> Desk<'a> {
             self.host.note(peer, &format!("no thread for it: {e}"));
             *self.lock() = None;
         }
+        None
     }
 
     fn lock(&self) -> MutexGuard<'a, Option<RunningTest>> {
