@@ -11,13 +11,13 @@ use crate::workload::{Clocks, Reports, Task};
 /// Reports of both ends of a group.
 pub(in crate::trial) struct BothReports {
     pub(in crate::trial) near: AgentReport,
-    /// Joined report of the far nodes; absent if the kernel answers, or if the report cannot be true.
+    /// Joined report of the far nodes; absent if the kernel answers, or if the report is not credible.
     pub(in crate::trial) far: Option<AgentReport>,
     /// Time from the start message to the last far node's report.
     pub(in crate::trial) took: Nanos,
     /// Relation of the clocks of both ends.
     pub(in crate::trial) clocks: Clocks,
-    /// Reason why the far end's report was dropped: it cannot be true.
+    /// Reason why the far end's report was dropped, as words about it: it is not credible.
     pub(in crate::trial) doubt: Option<String>,
     /// Cost of the commands that carried an external contender, by side.
     pub(in crate::trial) commands: [Cost; 2],
@@ -48,7 +48,7 @@ impl BothReports {
         }
     }
 
-    /// Drops the far end's report if it cannot be true, so that none of its numbers becomes a figure.
+    /// Drops the far end's report if it is not credible, so that none of its numbers becomes a figure.
     pub(in crate::trial) fn checked(mut self, task: &dyn Task) -> BothReports {
         let known = TrialFacts { near: &self.near, task, took: self.took };
         self.doubt = self.far.as_ref().and_then(|far| known.check(far).err());

@@ -27,8 +27,7 @@ pub(in crate::trial) fn conclude(
     });
     let held = held_back(near, far);
     let why_invalid = findings.why_invalid.or(why_open).map(|why| why + &held);
-    let doubt = reports.doubt.as_ref();
-    let doubt = doubt.map(|what| format!("the far end's report cannot be true: {what}"));
+    let doubt = reports.doubt.as_ref().map(|what| format!("the far end's report {what}"));
     let why_invalid = doubt.or(why_invalid);
     let conns: Vec<&ConnStats> =
         near.conns.iter().chain(far.iter().flat_map(|far| &far.conns)).collect();
