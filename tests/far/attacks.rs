@@ -218,8 +218,8 @@ fn a_client_that_freezes_gives_its_turn_back_soon() {
         "#
     ));
     let waited = said.lines().find_map(|line| line.strip_prefix("waited ")).unwrap();
-    // 0.5 s of sending, 3 s for the last answer, 5 s of grace, and the race itself.
-    assert!(waited.parse::<u64>().unwrap() < 20_000, "{said}");
+    // 0.5 s of sending, 3 s for the last answer, 5 s of grace, and the race itself; a trial may last for 60 s.
+    assert!(waited.parse::<u64>().unwrap() < 40_000, "{said}");
 }
 
 fn wait(child: &mut Child) -> ExitStatus {
@@ -246,17 +246,19 @@ fn a_dripping_server_does_not_hold_a_client_that_is_interrupted() {
         .spawn()
         .unwrap();
     let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all(&[0, 0, 1, 0]).unwrap();
+    stream.write_all(&[0, 0, 16, 0]).unwrap();
     let dripping = std::thread::spawn(move || {
         while stream.write_all(b" ").is_ok() {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    let began = Instant::now();
     // SAFETY: kill(2) takes integers.
     unsafe { libc::kill(race.id() as i32, libc::SIGINT) };
     assert_ne!(wait(&mut race).code(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let mut said = String::new();
+    race.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    // It has not waited for the time in which a server is to let it in.
+    assert!(!said.contains("did not let us in"), "{said}");
     dripping.join().unwrap();
 }
 
@@ -279,7 +281,8 @@ fn a_dripping_server_is_given_up() {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(wait(&mut race).code(), Some(1));
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // All of it would take longer.
+    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
     let mut said = String::new();
     race.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("did not let us in within 10.0 s"), "{said}");

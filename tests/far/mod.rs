@@ -147,6 +147,7 @@ fn live(manner: Manner, mut control: UnixStream, mut door: Option<HandOver>, see
                     None => listens(&mut control),
                 }
             }
+            ToAgent::Start if manner == Manner::Mute => false,
             ToAgent::Start if manner == Manner::Floods => {
                 flood(&mut control);
                 let _ = seen.send(Seen::Stuffed);
@@ -295,6 +296,16 @@ impl Far {
     }
 
     pub(crate) fn with(manner: Manner, change: impl FnOnce(&mut Config)) -> Far {
+        Far::after(manner, change, |_| {}).0
+    }
+
+    /// Serves once `before` is done, which may connect: what it says is there when the server looks for the first time,
+    /// however busy the host.
+    pub(crate) fn after<T>(
+        manner: Manner,
+        change: impl FnOnce(&mut Config),
+        before: impl FnOnce(SocketAddr) -> T,
+    ) -> (Far, T) {
         let mut config =
             Config { bind: Bind::At("127.0.0.1:0".parse().unwrap()), ..Config::default() };
         change(&mut config);
@@ -311,14 +322,9 @@ impl Far {
         let responders = server.responder_addrs().collect();
         let stop = Arc::new(Stop::new().unwrap());
         let rope = Arc::clone(&stop);
-        Far {
-            address,
-            seen,
-            responders,
-            lines,
-            stop,
-            thread: Some(std::thread::spawn(move || server.run(&rope))),
-        }
+        let done = before(address);
+        let thread = Some(std::thread::spawn(move || server.run(&rope)));
+        (Far { address, seen, responders, lines, stop, thread }, done)
     }
 
     /// A let-in client.
@@ -355,6 +361,18 @@ impl Far {
             match self.next_seen() {
                 Seen::Plan(plan) => return *plan,
                 // The agent of the trial before may be killed before or after it ends by itself.
+                Seen::Killed => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Waits for the CPUs that the next agent is held on.
+    pub(crate) fn next_held(&self) -> Vec<usize> {
+        loop {
+            match self.next_seen() {
+                Seen::Held(cpus) => return cpus,
+                // As above.
                 Seen::Killed => {}
                 other => panic!("{other:?}"),
             }
