@@ -25,5 +25,9 @@ outside ../../ "$from"/workloads/*.md
 outside ../ "$from"/*.md
 find "$from" -name '*.md' -exec sed -E -i 's#\]\((([^):]*/)?)README\.md#](\1index.md#g' {} +
 
+# No line ends between a figure and its unit, as on the pages of reports; fenced text is for copying, and stays.
+units=$(paste -sd'|' crates/report/src/html/units.txt)
+find "$from" -name '*.md' -exec sed -E -i '/^ *```/,/^ *```/!s#([0-9]) ('"$units"')([^[:alnum:]%/]|$)#\1'$'\xc2\xa0''\2\3#g' {} +
+
 mdbook build "$from" --dest-dir "$PWD/$into"
 echo "$into/index.html"

@@ -140,7 +140,7 @@ fn the_first_part_is_the_answer_and_the_rest_is_folded() {
     assert_eq!(browser.count(&seen("main figure")), 1, "one figure answers");
     assert_eq!(browser.count(&seen("main table")), 1, "and one table");
     let main = browser.text("document.querySelector('main').innerText");
-    for said in ["identical copies of tcp differed by 0.6 %", "286 of 289 trials valid"] {
+    for said in ["identical copies of tcp differed by 0.6\u{a0}%", "286 of 289 trials valid"] {
         assert!(main.contains(said), "{said} is not in {main}");
     }
     let cut = "[...document.querySelectorAll('.scroll')].filter((e) => e.checkVisibility() \

@@ -84,9 +84,9 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
 
-  // Tabs between cells and a line for each row, as spreadsheets take it.
+  // Tabs between cells and a line for each row, as spreadsheets take it; with plain spaces.
   const tsv = (table) => [...table.rows]
-    .map((row) => [...row.cells].map((cell) => cell.textContent.trim()).join("\t"))
+    .map((row) => [...row.cells].map((cell) => cell.textContent.trim().replaceAll("\u00a0", " ")).join("\t"))
     .join("\n") + "\n";
 
   const INLINED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray",
