@@ -148,6 +148,8 @@ fn a_map_is_as_its_golden_files() {
         "{page}"
     );
     assert!(page.contains(" at 1 of 12 points, and no other "), "{page}");
+    // The title is the page's: of the tab, and at the top.
+    assert_eq!(page.matches("Who is ahead where").count(), 2, "{page}");
     assert!(!page.contains("<i>nobody</i>"), "the words of others are escaped");
     let error = map::render(&map, "hlog", &Style::default()).unwrap_err();
     assert!(error.to_string().contains("valid: terminal, markdown, csv, json, html"), "{error}");

@@ -122,13 +122,14 @@ fn with_drawing(
         if !section.heading.is_empty() {
             html.leaf("h2", &[("id", &slug(&section.heading))], &section.heading);
         }
+        let name = if section.heading.is_empty() { &document.title } else { &section.heading };
         for block in &section.blocks {
             match block {
                 Block::Sentences(lines) if at == 0 => {
                     let lines: Vec<Line> = lines.iter().filter(is_new).cloned().collect();
                     blocks::answer(&mut html, &lines);
                 }
-                block => blocks::block(&mut html, &document.title, block),
+                block => blocks::block(&mut html, name, block),
             }
         }
         if let Some(drawing) = drawing.filter(|_| at == 0) {

@@ -51,7 +51,7 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
         html::ID => {
             let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
             let document = document(map, vec![points(map)]);
-            let (drawing, opening) = (plot::map_figure(map), opening::of(map));
+            let (drawing, opening) = (plot::map_figure_of_page(map), opening::of(map));
             Ok(html::of_map(&document, &opening, &drawing, &palette::areas(colours)))
         }
         "json" => {

@@ -20,8 +20,17 @@ const LINE: f64 = 20.0;
 /// Half the side of a sample in the key.
 const SAMPLE: f64 = 8.0;
 
+/// Place where a map is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MapPlace {
+    /// A page, which has the title and the subject of the map above the drawing.
+    Page,
+    /// A picture of its own, which has them in it.
+    Picture,
+}
+
 /// Draws a map.
-pub(super) fn figure(map: &Map) -> Figure {
+pub(super) fn figure(map: &Map, place: MapPlace) -> Figure {
     let sheet = Sheet::of(map);
     let told = if is_alone(map) { map.metric.label.as_str() } else { "ahead" };
     let headings: Vec<&str> =
@@ -29,18 +38,14 @@ pub(super) fn figure(map: &Map) -> Figure {
     let row = |point: &MapPoint| {
         point.at.iter().cloned().chain([outcome_text(map, Some(point))]).collect::<Vec<String>>()
     };
-    drawn(
-        "map".into(),
-        title(map),
-        format!(
-            "{}. {}{}",
-            subtitle(map),
-            cells_text(map),
-            left_out(sheet.panels.len(), MOST_ROWS)
-        ),
-        numbers(&headings, map.points.iter().map(row).collect()),
-        |size| draw(map, &sheet, size),
-    )
+    let cells = format!("{}{}", cells_text(map), left_out(sheet.panels.len(), MOST_ROWS));
+    let (title, caption) = match place {
+        MapPlace::Picture => (title(map), format!("{}. {cells}", subtitle(map))),
+        MapPlace::Page if is_alone(map) => (format!("{} at each point", map.metric.label), cells),
+        MapPlace::Page => ("Who is ahead at each point".to_owned(), cells),
+    };
+    let numbers = numbers(&headings, map.points.iter().map(row).collect());
+    drawn("map".into(), title, caption, numbers, |size| draw(map, &sheet, size, place))
 }
 
 /// Returns the meaning of the cells.
@@ -57,18 +62,20 @@ fn cells_text(map: &Map) -> &'static str {
     }
 }
 
-fn draw(map: &Map, sheet: &Sheet<'_>, size: Size) -> String {
+fn draw(map: &Map, sheet: &Sheet<'_>, size: Size, place: MapPlace) -> String {
     let panels = &sheet.panels[..sheet.panels.len().min(MOST_ROWS)];
     let key = key(map, sheet, size);
     let height = ROW * sheet.rows.len() as f64;
     let titles = if panels.len() > 1 { TITLE } else { 0.0 };
     let each = titles + height + BELOW;
-    let head = 2.0 * LINE;
+    let head = if place == MapPlace::Picture { 2.0 * LINE } else { 0.0 };
     let top = head + key.last().map_or(0.0, |entry| entry.at.1 + LINE) + LINE;
     let canvas = Canvas::new(size, top + each * panels.len() as f64);
     let room = canvas.width - 4.0;
-    canvas.fitted((2.0, 9.0), &title(map), Ink::Strong, Anchor::Left, room * 0.95);
-    canvas.fitted((2.0, 9.0 + LINE), &subtitle(map), Ink::Small, Anchor::Left, room);
+    if place == MapPlace::Picture {
+        canvas.fitted((2.0, 9.0), &title(map), Ink::Strong, Anchor::Left, room * 0.95);
+        canvas.fitted((2.0, 9.0 + LINE), &subtitle(map), Ink::Small, Anchor::Left, room);
+    }
     for entry in &key {
         entry.draw(&canvas, head);
     }

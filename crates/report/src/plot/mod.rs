@@ -106,9 +106,14 @@ pub fn claim_figures(run: &StudyRun) -> Vec<Figure> {
     figures
 }
 
-/// Returns the figure of a map.
+/// Returns the figure of a map, with its title in the drawing.
 pub fn map_figure(map: &Map) -> Figure {
-    map::figure(map)
+    map::figure(map, map::MapPlace::Picture)
+}
+
+/// Returns the figure of a map for a page, which has the title above it.
+pub(super) fn map_figure_of_page(map: &Map) -> Figure {
+    map::figure(map, map::MapPlace::Page)
 }
 
 /// Numbers figures of one name, because a foreign file may have several metrics of one name.
