@@ -5,6 +5,7 @@ use super::{
     answer, arrived, boxes, brief, commands, evidence, explain, factors, far_end, highs, imported,
     needs, outages, over_time, path, results, sweeps, theory, way, words,
 };
+use crate::workload::load;
 use deadheat_engine::analysis::translated::translated;
 use deadheat_engine::result::outcome::{Entrant, Outcome};
 
@@ -75,7 +76,12 @@ pub(super) fn title(outcome: &Outcome) -> String {
 /// Returns the contenders that ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
 pub(super) fn entered(outcome: &Outcome) -> String {
     if factors::vary(outcome) {
-        let names: Vec<&str> = outcome.factors.iter().map(|factor| factor.name.as_str()).collect();
+        let name = |name: &str| match load::is_key(name) {
+            // "over load" would be read as overload.
+            true => "loads beside the work".to_owned(),
+            false => name.to_owned(),
+        };
+        let names: Vec<String> = outcome.factors.iter().map(|factor| name(&factor.name)).collect();
         let contenders: Vec<String> =
             (0..outcome.asked.contenders.len()).map(|row| outcome.contender(row)).collect();
         return format!("{} over {}", words::list(&contenders), words::list(&names));

@@ -26,7 +26,7 @@ mod marks;
 mod phased;
 mod phases;
 
-pub use phased::add_shares;
+pub use phased::{SHARE, add_shares};
 use phased::{asked, in_phases, share_metrics};
 use phases::Phases;
 pub use phases::{Item, Items, Observed, Stint};
@@ -110,6 +110,24 @@ fn refers(value: &str) -> Reference<'_> {
 /// Returns the contender in the value of the key.
 fn contender(value: &str) -> String {
     value.replace('+', ",")
+}
+
+/// Returns true for the name of the key that says which contender the load is, as a race over conditions has it.
+pub fn is_key(name: &str) -> bool {
+    name == LOAD.name()
+}
+
+/// Returns the contender in a value of that key as it would be typed on its own, `tcp:cc=bbr`; `None` for no load.
+pub fn beside(value: &str) -> Option<String> {
+    (value != NONE).then(|| contender(value))
+}
+
+/// Returns the contender that was the load of a work, from the settings in a result; `None` without a load, or if they
+/// cannot be read.
+pub fn contender_of(typed: &str) -> Option<String> {
+    let ours = Spec::parse(typed).ok()?.split_off(KEYS);
+    let settings = Settings::check(&ours, KEYS).ok()?;
+    beside(settings.text_of(&LOAD)?)
 }
 
 /// Returns the part of the work's time for which the load runs, from the settings in a result; `None` without phases,

@@ -72,6 +72,11 @@ const TERMS: &[Term] = &[
     ),
     term("goodput", &[], "Data of the application that arrived at the receiver, per second."),
     term(
+        "load beside the work",
+        &["beside a load"],
+        "Bulk data of a contender that shares the path with the measured work, as a download of another user does.",
+    ),
+    term(
         "loopback",
         &["within one machine"],
         "Both ends run on one machine, and nothing passes a network card.",

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `plain.rs` | verdicts in words of every day |
 //! | `several.rs` | several races, or a race under several conditions |
+//! | `beside.rs` | contenders that share a path with a load: what the load leaves of their figures |
 
 use super::answer::{self, Standing};
 use super::content::{blocks_done, label};
@@ -13,6 +14,7 @@ use deadheat_engine::analysis::{claims, no_figures};
 use deadheat_engine::result::imported::ImportOrigin;
 use deadheat_engine::result::outcome::{Outcome, Status};
 
+mod beside;
 mod plain;
 mod several;
 
@@ -57,11 +59,15 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
     let mut figure = standings.first().and_then(plain::figure);
     // Rising load has sentences of its own.
     let combinations = RaceSet::of_conditions(outcome).filter(|_| outcome.sweeps.is_empty());
+    let harm = beside::harm(outcome);
     if let Some(set) = combinations {
         (headlines, figure) = (set.headlines(), set.widest());
+        headlines.splice(1..1, harm);
     } else if headlines.is_empty() {
-        headlines = in_sentences(outcome);
+        headlines = if harm.is_empty() { in_sentences(outcome) } else { harm };
     }
+    let figure = figure.or_else(|| beside::figure(outcome));
+    headlines.extend(beside::taken(outcome));
     headlines.truncate(MOST);
     if no_figures::is_blank(outcome) {
         let text =

@@ -10,6 +10,7 @@ use crate::measurements::{Better, Metric, MetricName, Unit};
 use crate::results::Bound;
 use crate::stats;
 use crate::words;
+use crate::workload::load;
 use deadheat_engine::result::outcome::{Outcome, Ratio, Verdict};
 use deadheat_path::PathKind;
 
@@ -93,28 +94,30 @@ pub(super) fn of_verdict(
 
 /// Claim of a race.
 #[derive(Clone, Copy)]
-struct PlainClaim<'a> {
-    outcome: &'a Outcome,
-    metric: &'a Metric,
+pub(super) struct PlainClaim<'a> {
+    pub(super) outcome: &'a Outcome,
+    pub(super) metric: &'a Metric,
 }
 
 impl PlainClaim<'_> {
-    fn is_goodput(&self) -> bool {
+    pub(super) fn is_goodput(&self) -> bool {
         self.metric.name == GOODPUT
     }
 
-    /// Returns the place of the race: ` on this path`.
-    fn place(&self) -> &'static str {
-        match self.outcome.path.kind {
+    /// Returns the place of the race, and the load beside its work: ` on this path`, ` on this path beside a load of tcp`.
+    fn place(&self) -> String {
+        let place = match self.outcome.path.kind {
             PathKind::Loopback => " within one machine",
             PathKind::Emulated | PathKind::Remote => " on this path",
             PathKind::Simulated => " in this simulation",
             PathKind::Imported => "",
-        }
+        };
+        let load = load::contender_of(&self.outcome.asked.workload);
+        load.map_or_else(|| place.to_owned(), |load| format!("{place} beside a load of {load}"))
     }
 
     /// Returns the quantity with its percentile in words: `typical round trip (p50)`.
-    fn quantity(&self) -> String {
+    pub(super) fn quantity(&self) -> String {
         let label = &self.metric.label;
         let plain = |text: &str| text.replace("RTT", "round trip");
         let Some(percentile) = MetricName::parse(&self.metric.name).percentile else {
@@ -444,6 +447,16 @@ mod tests {
             let (headline, figure) = said(name, label, &[one]);
             assert_eq!([headline.as_str(), figure.as_str()], want);
         }
+    }
+
+    #[test]
+    fn the_load_beside_the_work_is_named() {
+        let mut outcome = testing::outcome(2);
+        outcome.path.kind = PathKind::Emulated;
+        let metric = outcome.metrics[0].clone();
+        outcome.asked.workload = format!("{},load=tcp:cc=bbr+nodelay=off", outcome.asked.workload);
+        let place = PlainClaim { outcome: &outcome, metric: &metric }.place();
+        assert_eq!(place, " on this path beside a load of tcp:cc=bbr,nodelay=off");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Several races, or one race under several conditions: who is ahead in how many of them, the widest lead, how far to
 //! trust it, and all figures side by side. Nothing is computed here but counts.
 
-use super::{Opening, OpeningFigure, plain};
+use super::{Opening, OpeningFigure, beside, plain};
 use crate::answer::Standing;
 use crate::content::blocks_done;
 use crate::document::{Cell, Column, Line, Table, Tone};
@@ -25,6 +25,16 @@ pub(crate) struct RaceSet<'a> {
     /// Races with their names.
     races: Vec<(&'a str, &'a Outcome)>,
     noun: &'static str,
+    names: SettingNames,
+}
+
+/// Part of a sentence that names of settings are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SettingNames {
+    /// Names after `in`: `lte`, `size=64`.
+    Nouns,
+    /// Loads beside the work: `alone`, `beside a load of tcp`.
+    Loads,
 }
 
 /// Contenders that were compared with one another: in a race, or under one combination of its conditions.
@@ -128,14 +138,22 @@ impl<'a> RaceSet<'a> {
         };
         let settings: Vec<RaceSetting<'a>> = races.iter().flat_map(settings).collect();
         let is_varied = races.iter().any(|(_, outcome)| factors::vary(outcome));
-        RaceSet { settings, races, noun: if is_varied { "comparison" } else { "race" } }
+        let noun = if is_varied { "comparison" } else { "race" };
+        RaceSet { settings, races, noun, names: SettingNames::Nouns }
     }
 
     /// Returns the set of the combinations of a race; `None` if it has not two with verdicts.
     pub(crate) fn of_conditions(outcome: &'a Outcome) -> Option<RaceSet<'a>> {
-        let settings =
+        let mut settings =
             if factors::vary(outcome) { RaceSetting::all_of(outcome) } else { Vec::new() };
-        let set = RaceSet { settings, races: Vec::new(), noun: "combination" };
+        let mut names = SettingNames::Nouns;
+        if let Some(loads) = beside::names(outcome) {
+            names = SettingNames::Loads;
+            for setting in &mut settings {
+                setting.name = loads.get(&setting.name).cloned().unwrap_or_default();
+            }
+        }
+        let set = RaceSet { settings, races: Vec::new(), noun: "combination", names };
         set.is_worth_a_summary().then_some(set)
     }
 
@@ -156,6 +174,10 @@ impl<'a> RaceSet<'a> {
     /// Returns the answer in words, and the settings that it is about.
     pub(crate) fn headlines(&self) -> Vec<Line> {
         let leaders = self.leaders();
+        if self.names == SettingNames::Loads {
+            let first = self.beside_loads(&leaders);
+            return std::iter::once(first).chain(self.without_leader()).collect();
+        }
         let mut lines = vec![self.headline(&leaders)];
         if leaders.iter().map(|(_, led)| led.len()).sum::<usize>() < self.settings.len()
             || leaders.len() > 1
@@ -173,13 +195,16 @@ impl<'a> RaceSet<'a> {
     /// Returns the line on the settings without a leader.
     fn without_leader(&self) -> Option<Line> {
         let kinds = [
-            (SettingAnswer::Shared, "A dead heat of the best in"),
-            (SettingAnswer::Open, "No best contender is shown yet in"),
+            (SettingAnswer::Shared, "A dead heat of the best"),
+            (SettingAnswer::Open, "No best contender is shown yet"),
         ];
         let says = |(answer, says): &(SettingAnswer, &str)| {
             let those = self.with(answer);
-            let count = self.count(those.len());
-            (!those.is_empty()).then(|| format!("{says} {count}: {}.", named(&those)))
+            let place = match self.names {
+                SettingNames::Nouns => format!(" in {}:", self.count(those.len())),
+                SettingNames::Loads => String::new(),
+            };
+            (!those.is_empty()).then(|| format!("{says}{place} {}.", named(&those)))
         };
         let tone = if self.with(&SettingAnswer::Open).is_empty() { Tone::Tie } else { Tone::Open };
         let texts: Vec<String> = kinds.iter().filter_map(says).collect();
@@ -193,10 +218,7 @@ impl<'a> RaceSet<'a> {
             (true, _) => format!("all {}", self.count(all)),
             (false, _) => format!("{n} of {}", self.count(all)),
         };
-        let ahead = match self.settings.iter().any(|setting| setting.compared > 2) {
-            true => "ahead of all others",
-            false => "ahead",
-        };
+        let ahead = self.ahead();
         let text = match leaders {
             [] if self.with(&SettingAnswer::Shared).len() == all => {
                 let text =
@@ -215,6 +237,36 @@ impl<'a> RaceSet<'a> {
                 let mut parts = vec![format!("{name} is {ahead} in {}", of(led.len()))];
                 parts.extend(others.iter().map(|(name, led)| format!("{name} in {}", led.len())));
                 format!("It depends: {}.", words::list(&parts))
+            }
+        };
+        Line::new(text, Tone::Good)
+    }
+
+    fn ahead(&self) -> &'static str {
+        match self.settings.iter().any(|setting| setting.compared > 2) {
+            true => "ahead of all others",
+            false => "ahead",
+        }
+    }
+
+    /// Returns the headline of a race beside several loads: who leads beside which.
+    fn beside_loads(&self, leaders: &[(&str, Vec<&RaceSetting<'a>>)]) -> Line {
+        let (ahead, all) = (self.ahead(), self.settings.len());
+        let every: Vec<&RaceSetting<'a>> = self.settings.iter().collect();
+        let text = match leaders {
+            [] => {
+                let is_tie = self.with(&SettingAnswer::Shared).len() == all;
+                let tone = if is_tie { Tone::Tie } else { Tone::Open };
+                return Line::new(format!("No contender is {ahead} {}.", named(&every)), tone);
+            }
+            [(name, led)] if led.len() == all => format!("{name} is {ahead} {}.", named(led)),
+            [(name, led)] => {
+                format!("{name} is {ahead} {}, and no other contender anywhere.", named(led))
+            }
+            [(name, led), others @ ..] => {
+                let others = others.iter().map(|(name, led)| format!("; {name} {}", named(led)));
+                let others: String = others.collect();
+                format!("It depends on the load: {name} is {ahead} {}{others}.", named(led))
             }
         };
         Line::new(text, Tone::Good)
@@ -247,7 +299,8 @@ impl<'a> RaceSet<'a> {
         let lead = |setting: &RaceSetting<'a>| -> Option<(f64, OpeningFigure)> {
             let verdict = setting.lead?;
             let shown = plain::of_verdict(setting.outcome, setting.metric, verdict)?;
-            let about = format!("{}; the widest lead, in {}", shown.about, setting.name);
+            let place = if self.names == SettingNames::Nouns { "in " } else { "" };
+            let about = format!("{}; the widest lead, {place}{}", shown.about, setting.name);
             Some((verdict.ratio?.point.ln().abs(), OpeningFigure { about, ..shown }))
         };
         let leads = self.settings.iter().filter_map(lead);

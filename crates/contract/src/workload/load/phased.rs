@@ -232,7 +232,7 @@ fn compare(observed: Observed, findings: &mut Measurements) {
 }
 
 /// Figure of the load: its share of all goodput while it runs.
-const SHARE: &str = "load_goodput_share";
+pub const SHARE: &str = "load_goodput_share";
 /// Figure of the load: Jain's index of the goodputs of its flows.
 const JAIN: &str = "load_jain_share";
 
