@@ -3,9 +3,9 @@
 //! ```text
 //! exchange   requests of the work, answers to it, facts of the documents
 //! http1      requests and answers on the byte stream of TLS, by httparse
-//! http2      frames of many requests on that stream; hpack for its headers
+//! http2      frames of many requests on that stream; http2_frames, and hpack for its headers
 //! http3      requests and answers on streams of QUIC; frames, and qpack for its headers
-//! wire       parts of HTTP/3 that a server has, too
+//! wire       parts of HTTP/3 that a server has, too, as it has http2_frames
 //! conn       the end in time, and the farewell
 //! ```
 //! A server gets requests for the one document that was named, with the name of this program (`User-Agent`).
@@ -31,6 +31,7 @@ mod head;
 mod hpack;
 mod http1;
 mod http2;
+pub mod http2_frames;
 mod http3;
 mod huffman;
 mod qpack;

@@ -24,6 +24,7 @@ use deadheat_base::{error, foreign, spec, time, units};
 use deadheat_contract::{contract, measurements, workload};
 use deadheat_datapath::{datapath, transport};
 
+pub use https::http2_frames as http2;
 pub use https::wire as http3;
 
 use transport::far_end::FarEnd;

@@ -2,6 +2,11 @@
 //! what arrives is under flow control.
 
 use super::hpack;
+use super::http2_frames::{
+    ACK, DATA, END_HEADERS, END_STREAM, FIRST_WINDOW, GOAWAY, HEADERS, Http2Frame, Http2Frames,
+    Http2Header, Http2Headers, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    frame_number, put_frame,
+};
 use super::request::Request;
 use super::version::{AnswerPart, MOST_HEADER, Take, Version};
 use crate::transport::application::Streams;
@@ -9,35 +14,8 @@ use crate::transport::application::Streams;
 /// The byte stream.
 const STREAM: u64 = 0;
 
-/// First bytes of a connection (RFC 9113, 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Types of frames (RFC 9113, 6).
-const DATA: u8 = 0x0;
-const HEADERS: u8 = 0x1;
-const RST_STREAM: u8 = 0x3;
-const SETTINGS: u8 = 0x4;
-const PUSH_PROMISE: u8 = 0x5;
-const PING: u8 = 0x6;
-const GOAWAY: u8 = 0x7;
-const WINDOW_UPDATE: u8 = 0x8;
-const CONTINUATION: u8 = 0x9;
-
-/// Flags of frames.
-const END_STREAM: u8 = 0x1;
-const ACK: u8 = 0x1;
-const END_HEADERS: u8 = 0x4;
-const PADDED: u8 = 0x8;
-const HAS_PRIORITY: u8 = 0x20;
-
-/// Bytes of a frame's header, and most of its payload: the default, which this end leaves.
-const FRAME_HEADER: usize = 9;
-const MOST_PAYLOAD: usize = 16_384;
-
-/// Window of each stream and of the connection in bytes, as large as those that QUIC has by default, and the window of a
-/// connection that nobody has raised (RFC 9113, 6.9.2).
+/// Window of each stream and of the connection in bytes, as large as those that QUIC has by default.
 const WINDOW: u32 = 8_000_000;
-const FIRST_WINDOW: u32 = 65_535;
 
 /// Requests at a time before the far end has said how many it takes (RFC 9113, 6.5.2 recommends no fewer).
 const AT_A_TIME: u32 = 100;
@@ -47,10 +25,8 @@ pub(super) struct Http2 {
     header: Vec<u8>,
     open: Vec<OpenStream>,
     asked: u64,
-    /// Start of a frame whose end has not arrived.
-    held: Vec<u8>,
-    /// Header whose end has not arrived: its stream, its flags, and its bytes.
-    block: Option<(u32, u8, Vec<u8>)>,
+    frames: Http2Frames,
+    headers: Http2Headers,
     /// Bytes to send after what arrived.
     replies: Vec<u8>,
     /// Bytes that arrived since the connection's window was raised.
@@ -69,37 +45,14 @@ struct OpenStream {
     taken: u32,
 }
 
-/// Frame that arrived.
-#[derive(Debug, Clone, Copy)]
-struct Frame<'a> {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: &'a [u8],
-}
-
-/// Appends a frame to `out`.
-fn put_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let length = (payload.len() as u32).to_be_bytes();
-    out.extend_from_slice(&length[1..]);
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-    out.extend_from_slice(payload);
-}
-
-/// Reads a number of 32 bits, without the reserved first one; `None` if the payload has another length.
-fn number(payload: &[u8]) -> Option<u32> {
-    Some(u32::from_be_bytes(payload.try_into().ok()?) & 0x7fff_ffff)
-}
-
 impl Http2 {
     pub(super) fn new(request: &Request) -> Http2 {
         Http2 {
             header: hpack::encode(request),
             open: Vec::new(),
             asked: 0,
-            held: Vec::new(),
-            block: None,
+            frames: Http2Frames::default(),
+            headers: Http2Headers::new(MOST_HEADER),
             replies: Vec::new(),
             taken: 0,
             at_a_time: AT_A_TIME,
@@ -109,76 +62,24 @@ impl Http2 {
     }
 
     /// Takes bytes of the stream.
-    fn feed(&mut self, mut bytes: &[u8], take: Take<'_>) -> Result<(), String> {
-        while !bytes.is_empty() {
-            let before = self.held.len();
-            if before < FRAME_HEADER {
-                let (own, rest) = bytes.split_at(bytes.len().min(FRAME_HEADER - before));
-                self.held.extend_from_slice(own);
-                bytes = rest;
-                if self.held.len() < FRAME_HEADER {
-                    return Ok(());
-                }
-            }
-            let length = u32::from_be_bytes([0, self.held[0], self.held[1], self.held[2]]) as usize;
-            if length > MOST_PAYLOAD {
-                return Err(format!(
-                    "it sent a frame of {length} bytes, where {MOST_PAYLOAD} are the most; is it HTTP/2?"
-                ));
-            }
-            let missing = FRAME_HEADER + length - self.held.len();
-            let (own, rest) = bytes.split_at(missing.min(bytes.len()));
-            bytes = rest;
-            let is_here = own.len() == length;
-            if !is_here {
-                self.held.extend_from_slice(own);
-                if self.held.len() < FRAME_HEADER + length {
-                    return Ok(());
-                }
-            }
-            let held = std::mem::take(&mut self.held);
-            let payload = if is_here { own } else { &held[FRAME_HEADER..] };
-            let stream = number(&held[5..FRAME_HEADER]).unwrap_or_default();
-            self.frame(Frame { kind: held[3], flags: held[4], stream, payload }, take)?;
-            // Its memory serves the next frame.
-            self.held = held;
-            self.held.clear();
-        }
-        Ok(())
+    fn feed(&mut self, bytes: &[u8], take: Take<'_>) -> Result<(), String> {
+        let mut frames = std::mem::take(&mut self.frames);
+        let fed = frames.feed(bytes, &mut |frame| self.frame(frame, &mut *take));
+        self.frames = frames;
+        fed
     }
 
-    fn frame(&mut self, frame: Frame<'_>, take: Take<'_>) -> Result<(), String> {
+    fn frame(&mut self, frame: Http2Frame<'_>, take: Take<'_>) -> Result<(), String> {
         if !self.has_settings && frame.kind != SETTINGS {
             return Err("it does not begin with SETTINGS, as HTTP/2 does".to_owned());
         }
-        if self.block.is_some() && frame.kind != CONTINUATION {
-            return Err("a frame of another type cuts a header".to_owned());
+        if let Some(header) = self.headers.take(frame)? {
+            return self.take_header(&header, take);
         }
         match frame.kind {
             DATA => self.data(frame, take),
-            HEADERS => {
-                let mut block = unpadded(frame)?;
-                if frame.flags & HAS_PRIORITY != 0 {
-                    block = block.get(5..).ok_or("a header is shorter than its priority")?;
-                }
-                self.block = Some((frame.stream, frame.flags, block.to_vec()));
-                self.end_block(frame.flags, take)
-            }
-            CONTINUATION => {
-                let Some((stream, _, block)) = &mut self.block else {
-                    return Err("it goes on with a header that has ended".to_owned());
-                };
-                if *stream != frame.stream {
-                    return Err("it goes on with a header of another stream".to_owned());
-                }
-                block.extend_from_slice(frame.payload);
-                if block.len() > MOST_HEADER {
-                    return Err(format!("its header is longer than {MOST_HEADER} bytes"));
-                }
-                self.end_block(frame.flags, take)
-            }
             RST_STREAM => {
-                let code = number(frame.payload).ok_or("a reset has the wrong length")?;
+                let code = frame_number(frame.payload).ok_or("a reset has the wrong length")?;
                 match self.open.iter().any(|open| open.stream == frame.stream) {
                     true => Err(format!("it reset a request with the code {code:#x}")),
                     false => Ok(()),
@@ -192,7 +93,7 @@ impl Http2 {
                 Ok(())
             }
             GOAWAY => {
-                let code = frame.payload.get(4..8).and_then(number);
+                let code = frame.payload.get(4..8).and_then(frame_number);
                 self.is_leaving = true;
                 match code.ok_or("a farewell has the wrong length")? {
                     0 => Ok(()),
@@ -204,7 +105,7 @@ impl Http2 {
         }
     }
 
-    fn settings(&mut self, frame: Frame<'_>) -> Result<(), String> {
+    fn settings(&mut self, frame: Http2Frame<'_>) -> Result<(), String> {
         if frame.stream != 0 || !frame.payload.len().is_multiple_of(6) {
             return Err("its SETTINGS are not of the connection, or cut".to_owned());
         }
@@ -213,7 +114,7 @@ impl Http2 {
         }
         self.has_settings = true;
         for setting in frame.payload.chunks_exact(6) {
-            let value = number(&setting[2..]).unwrap_or_default();
+            let value = frame_number(&setting[2..]).unwrap_or_default();
             // SETTINGS_MAX_CONCURRENT_STREAMS.
             if setting[..2] == [0, 3] {
                 self.at_a_time = value;
@@ -223,8 +124,8 @@ impl Http2 {
         Ok(())
     }
 
-    fn data(&mut self, frame: Frame<'_>, take: Take<'_>) -> Result<(), String> {
-        let bytes = unpadded(frame)?;
+    fn data(&mut self, frame: Http2Frame<'_>, take: Take<'_>) -> Result<(), String> {
+        let bytes = frame.unpadded()?;
         // Padding counts, too.
         let length = frame.payload.len() as u32;
         self.taken += length;
@@ -251,19 +152,15 @@ impl Http2 {
         if frame.flags & END_STREAM != 0 { self.end(at, take) } else { Ok(()) }
     }
 
-    /// Reads a header, once all of it is here.
-    fn end_block(&mut self, flags: u8, take: Take<'_>) -> Result<(), String> {
-        if flags & END_HEADERS == 0 {
-            return Ok(());
-        }
-        let Some((stream, first_flags, block)) = self.block.take() else { return Ok(()) };
-        let Some(at) = self.open.iter().position(|open| open.stream == stream) else {
+    /// Reads a header.
+    fn take_header(&mut self, header: &Http2Header, take: Take<'_>) -> Result<(), String> {
+        let Some(at) = self.open.iter().position(|open| open.stream == header.stream) else {
             return Err("it sent a header on a stream without a request".to_owned());
         };
         let open = &mut self.open[at];
-        let has_ended = first_flags & END_STREAM != 0;
+        let has_ended = header.ends_stream;
         if !open.has_head {
-            let head = hpack::decode(&block)?;
+            let head = hpack::decode(&header.block)?;
             if head.is_interim() && !has_ended {
                 return Ok(());
             }
@@ -279,17 +176,6 @@ impl Http2 {
         let open = self.open.swap_remove(at);
         take(open.number, AnswerPart::End)
     }
-}
-
-/// Returns the payload of a frame without its padding.
-fn unpadded(frame: Frame<'_>) -> Result<&[u8], String> {
-    if frame.flags & PADDED == 0 {
-        return Ok(frame.payload);
-    }
-    let (padding, rest) = frame.payload.split_first().ok_or("a frame ends before its padding")?;
-    let length = rest.len().checked_sub(usize::from(*padding));
-    let length = length.ok_or("a frame is shorter than its padding")?;
-    Ok(&rest[..length])
 }
 
 impl Version for Http2 {
@@ -349,6 +235,9 @@ impl Version for Http2 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::http2_frames::{
+        CONTINUATION, FRAME_HEADER, HAS_PRIORITY, MOST_PAYLOAD, PADDED,
+    };
     use super::super::testing::{FakeStreams, Got, request};
     use super::*;
 

@@ -1,34 +1,16 @@
 //! One connection of HTTP/2 (RFC 9113), without a socket: its frames, and a request with its answer on each stream.
 
+use deadheat_far_ends::http2::{
+    ACK, DATA, END_HEADERS, END_STREAM, FIRST_WINDOW, GOAWAY, HEADERS, Http2Frame, Http2Frames,
+    Http2Header, Http2Headers, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame_number,
+    put_frame,
+};
+
 use super::fields::HeaderReader;
 use super::pings::StreamPings;
 use super::request::{Reply, StreamRequest, Terms, WholeRequest};
 use crate::time::Nanos;
 use crate::work::CHUNK;
-
-/// First bytes of a connection (RFC 9113, 3.4).
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Types of frames (RFC 9113, 6).
-pub(super) const DATA: u8 = 0x0;
-pub(super) const HEADERS: u8 = 0x1;
-const RST_STREAM: u8 = 0x3;
-pub(super) const SETTINGS: u8 = 0x4;
-const PING: u8 = 0x6;
-const GOAWAY: u8 = 0x7;
-pub(super) const WINDOW_UPDATE: u8 = 0x8;
-const CONTINUATION: u8 = 0x9;
-
-/// Flags of frames.
-pub(super) const END_STREAM: u8 = 0x1;
-const ACK: u8 = 0x1;
-pub(super) const END_HEADERS: u8 = 0x4;
-const PADDED: u8 = 0x8;
-const HAS_PRIORITY: u8 = 0x20;
-
-/// Bytes of a frame's header, and most of its payload: the default, which this end leaves.
-pub(super) const FRAME_HEADER: usize = 9;
-const MOST_PAYLOAD: usize = 16_384;
 
 /// Bytes of the longest header.
 const LONGEST_HEADER: usize = 16 << 10;
@@ -36,10 +18,8 @@ const LONGEST_HEADER: usize = 16 << 10;
 /// Requests at a time.
 const AT_A_TIME: usize = 100;
 
-/// Bytes that a browser may send ahead, on a stream and in all: all bytes are taken as they arrive. The second is what a connection
-/// has before (RFC 9113, 6.9.2).
+/// Bytes that a browser may send ahead, on a stream and in all: all bytes are taken as they arrive.
 const WINDOW: u32 = 4 << 20;
-const FIRST_WINDOW: u32 = 65_535;
 
 /// Bytes that wait to be written at most, beyond one message, and bytes of requests that are not whole.
 const MOST_WAITING: usize = 64 << 10;
@@ -51,12 +31,11 @@ const MOST_RESETS: u32 = 10_000;
 /// Connection of a browser.
 pub(super) struct Http2Session {
     terms: Terms,
-    /// Bytes of a frame that is not whole.
-    held: Vec<u8>,
-    has_preface: bool,
-    headers: HeaderReader,
-    /// Header that is not whole: its stream, its first flags, and its bytes.
-    block: Option<(u32, u8, Vec<u8>)>,
+    /// Bytes of the preface that have arrived.
+    begun: usize,
+    frames: Http2Frames,
+    headers: Http2Headers,
+    fields: HeaderReader,
     streams: Vec<Http2Stream>,
     pings: StreamPings,
     /// Number of the newest stream, and of requests.
@@ -86,24 +65,16 @@ struct Http2Stream {
     is_done: bool,
 }
 
-/// Frame that arrived.
-struct Frame<'a> {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: &'a [u8],
-}
-
 impl Http2Session {
     /// Creates the session of a connection that was accepted at `since`.
     pub(super) fn new(terms: Terms, since: Nanos) -> Http2Session {
         let mut session = Http2Session {
             terms,
             pings: StreamPings::default(),
-            held: Vec::new(),
-            has_preface: false,
-            headers: HeaderReader::new(),
-            block: None,
+            begun: 0,
+            frames: Http2Frames::default(),
+            headers: Http2Headers::new(LONGEST_HEADER),
+            fields: HeaderReader::new(),
             streams: Vec::new(),
             newest: 0,
             requests: 0,
@@ -135,58 +106,24 @@ impl Http2Session {
     /// # Errors
     /// The violation, as a sentence; the connection is over then.
     pub(super) fn feed(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), String> {
-        self.held.extend_from_slice(bytes);
-        let held = std::mem::take(&mut self.held);
-        let mut rest = &held[..];
-        if !self.has_preface {
-            let len = rest.len().min(PREFACE.len());
-            if rest[..len] != PREFACE[..len] {
-                return Err("it does not begin as HTTP/2 does".to_owned());
-            }
-            if len < PREFACE.len() {
-                self.held = held;
-                return Ok(());
-            }
-            self.has_preface = true;
-            rest = &rest[len..];
+        let missing = &PREFACE[self.begun..];
+        let (own, rest) = bytes.split_at(bytes.len().min(missing.len()));
+        if own != &missing[..own.len()] {
+            return Err("it does not begin as HTTP/2 does".to_owned());
         }
-        while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEADER>() {
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            if length > MOST_PAYLOAD {
-                return Err(format!("it sent a frame of {length} bytes"));
-            }
-            let Some((payload, next)) = after.split_at_checked(length) else { break };
-            let stream = number(&head[5..]).unwrap_or_default();
-            rest = next;
-            self.frame(now, &Frame { kind: head[3], flags: head[4], stream, payload })?;
-        }
-        self.held = rest.to_vec();
-        Ok(())
+        self.begun += own.len();
+        let mut frames = std::mem::take(&mut self.frames);
+        let fed = frames.feed(rest, &mut |frame| self.frame(now, frame));
+        self.frames = frames;
+        fed
     }
 
-    fn frame(&mut self, now: Nanos, frame: &Frame<'_>) -> Result<(), String> {
-        if self.block.is_some() && frame.kind != CONTINUATION {
-            return Err("a frame of another type cuts a header".to_owned());
+    fn frame(&mut self, now: Nanos, frame: Http2Frame<'_>) -> Result<(), String> {
+        if let Some(header) = self.headers.take(frame)? {
+            return self.take_header(now, &header);
         }
         match frame.kind {
             DATA => self.data(now, frame),
-            HEADERS => {
-                let mut block = unpadded(frame)?;
-                if frame.flags & HAS_PRIORITY != 0 {
-                    block = block.get(5..).ok_or("a header is shorter than its priority")?;
-                }
-                self.block = Some((frame.stream, frame.flags, block.to_vec()));
-                self.end_block(now, frame.flags)
-            }
-            CONTINUATION => {
-                let own = self.block.as_mut().filter(|(stream, ..)| *stream == frame.stream);
-                let (.., block) = own.ok_or("it goes on with a header that has not begun")?;
-                block.extend_from_slice(frame.payload);
-                if block.len() > LONGEST_HEADER {
-                    return Err(format!("its header is longer than {LONGEST_HEADER} bytes"));
-                }
-                self.end_block(now, frame.flags)
-            }
             RST_STREAM => {
                 self.streams.retain(|own| own.id != frame.stream);
                 self.resets += 1;
@@ -215,7 +152,7 @@ impl Http2Session {
         }
     }
 
-    fn settings(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+    fn settings(&mut self, frame: Http2Frame<'_>) -> Result<(), String> {
         if frame.stream != 0 || !frame.payload.len().is_multiple_of(6) {
             return Err("its SETTINGS are not of the connection, or cut".to_owned());
         }
@@ -223,7 +160,7 @@ impl Http2Session {
             return Ok(());
         }
         for setting in frame.payload.chunks_exact(6) {
-            let value = i64::from(number(&setting[2..]).unwrap_or_default());
+            let value = i64::from(frame_number(&setting[2..]).unwrap_or_default());
             // SETTINGS_INITIAL_WINDOW_SIZE, which changes open streams, too (RFC 9113, 6.9.2).
             if setting[..2] == [0, 4] {
                 let change = value - self.first_window;
@@ -235,8 +172,8 @@ impl Http2Session {
         self.check_waiting()
     }
 
-    fn raise(&mut self, frame: &Frame<'_>) -> Result<(), String> {
-        let by = number(frame.payload).ok_or("an update of a window has the wrong length")?;
+    fn raise(&mut self, frame: Http2Frame<'_>) -> Result<(), String> {
+        let by = frame_number(frame.payload).ok_or("an update of a window has the wrong length")?;
         let window = match frame.stream {
             0 => Some(&mut self.window),
             id => self.streams.iter_mut().find(|own| own.id == id).map(|own| &mut own.window),
@@ -249,8 +186,8 @@ impl Http2Session {
         }
     }
 
-    fn data(&mut self, now: Nanos, frame: &Frame<'_>) -> Result<(), String> {
-        let bytes = unpadded(frame)?;
+    fn data(&mut self, now: Nanos, frame: Http2Frame<'_>) -> Result<(), String> {
+        let bytes = frame.unpadded()?;
         // Padding counts, too. What arrives is taken at once, so both windows are raised again.
         let length = frame.payload.len() as u32;
         self.taken += length;
@@ -278,13 +215,9 @@ impl Http2Session {
         Ok(())
     }
 
-    /// Reads a header, once all of it is here.
-    fn end_block(&mut self, now: Nanos, flags: u8) -> Result<(), String> {
-        if flags & END_HEADERS == 0 {
-            return Ok(());
-        }
-        let Some((stream, first_flags, block)) = self.block.take() else { return Ok(()) };
-        let fields = self.headers.read(&block)?;
+    /// Reads a header: that of a request, or a trailer.
+    fn take_header(&mut self, now: Nanos, header: &Http2Header) -> Result<(), String> {
+        let (stream, fields) = (header.stream, self.fields.read(&header.block)?);
         // Numbers of a client's streams are odd and grow (RFC 9113, 5.1.1). A second header of a stream is a trailer.
         if stream % 2 == 0 {
             return Err(format!("it opened the stream {stream}"));
@@ -308,7 +241,7 @@ impl Http2Session {
             });
         }
         let at = self.streams.iter().position(|own| own.id == stream);
-        if let Some(at) = at.filter(|_| first_flags & END_STREAM != 0) {
+        if let Some(at) = at.filter(|_| header.ends_stream) {
             self.end_request(now, at);
         }
         Ok(())
@@ -413,28 +346,4 @@ impl Http2Stream {
             }
         }
     }
-}
-
-/// Appends a frame to `out`.
-pub(super) fn put_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let length = (payload.len() as u32).to_be_bytes();
-    out.extend_from_slice(&length[1..]);
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-    out.extend_from_slice(payload);
-}
-
-/// Reads a number of 32 bits, without the reserved first one; `None` if there are more or fewer bytes.
-fn number(bytes: &[u8]) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.try_into().ok()?) & 0x7fff_ffff)
-}
-
-/// Returns the payload of a frame without its padding.
-fn unpadded<'a>(frame: &Frame<'a>) -> Result<&'a [u8], String> {
-    if frame.flags & PADDED == 0 {
-        return Ok(frame.payload);
-    }
-    let (padding, rest) = frame.payload.split_first().ok_or("a frame ends before its padding")?;
-    let length = rest.len().checked_sub(usize::from(*padding));
-    Ok(&rest[..length.ok_or("a frame is shorter than its padding")?])
 }

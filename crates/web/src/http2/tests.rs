@@ -4,15 +4,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use deadheat_far_ends::http2::{
+    DATA, END_HEADERS, END_STREAM, FRAME_HEADER, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE,
+    put_frame,
+};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
 use super::KIND;
 use super::request::Terms;
-use super::session::{
-    DATA, END_HEADERS, END_STREAM, FRAME_HEADER, HEADERS, Http2Session, PREFACE, SETTINGS,
-    WINDOW_UPDATE, put_frame,
-};
+use super::session::Http2Session;
 use crate::carrier::{CarrierGround, PemPair};
 use crate::testing::pair;
 use crate::time::Nanos;
