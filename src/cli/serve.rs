@@ -111,7 +111,8 @@ pub(super) struct ServeArgs {
     pub web_results: Option<PathBuf>,
     /// Serve the page over TLS with this certificate chain, in PEM (--web, --web-key) [default: without TLS]
     ///
-    /// Without TLS browsers on other hosts have no WebTransport and no HTTP/2, and coarser clocks. WebTransport and HTTP/2 have the certificate, too.
+    /// Without TLS browsers on other hosts have no WebTransport and no HTTP/2, and coarser clocks. WebTransport and HTTP/2 have the certificate, too; for
+    /// WebTransport browsers take it only from an authority that they know by themselves, not from a private authority that was added to them.
     #[arg(long, value_name = "FILE", requires_all = ["web", "web_key"], hide_short_help = true)]
     pub web_cert: Option<PathBuf>,
     /// Private key of the page's certificate, in PEM

@@ -56,11 +56,12 @@
       box.disabled = why !== "";
       box.checked = why === "" && ["websocket", "fetch"].includes(contender.id);
       const words = element("span", {}, contender.label);
-      if (why) words.append(element("span", { class: "aside" }, why));
+      const said = why || (carriers[contender.id].caveat?.(contenderFacts(contender)) ?? "");
+      if (said) words.append(element("span", { class: "aside" }, said));
       label.append(box, words);
       byId("contenders").append(label);
     }
-    byId("contenders").append(element("p", { class: "aside" }, "HTTP/3 by fetch is not at this server; WebTransport runs over HTTP/3."));
+    byId("contenders").append(element("p", { class: "aside" }, "fetch over HTTP/3 is not among them: a page cannot make a browser take it for one trial and not for the next. WebTransport runs over HTTP/3."));
   };
 
   const showWorks = () => {

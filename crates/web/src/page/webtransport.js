@@ -115,9 +115,12 @@
   // What else may be in the way of a session with the operator's certificate.
   const hint = (facts) => (facts.sha256 ? "" : ", and an authority of the certificate that the browser knows by itself, not one that was added to it");
 
+  const caveat = (facts) => (facts.sha256 ? "" : "With the operator's certificate: browsers take it here only from an authority that they know by themselves, not from a private one that was added to them.");
+
   carriers["webtransport"] = {
     lacks,
     hint,
+    caveat,
     async open(facts, on) {
       const { session, lost, close } = await connect(facts, on);
       const stream = session.createBidirectionalStream();
@@ -139,6 +142,7 @@
   carriers["webtransport-datagrams"] = {
     lacks,
     hint,
+    caveat,
     async open(facts, on) {
       const { session, lost, close } = await connect(facts, on);
       const datagrams = session.datagrams;
