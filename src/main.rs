@@ -1,6 +1,5 @@
 //! The program: it hands in its implementations, becomes an agent if it was started as one, otherwise parses the
-//! command
-//! line, runs the command, and returns an exit code.
+//! command line, runs the command, and returns an exit code.
 
 use std::process::ExitCode;
 

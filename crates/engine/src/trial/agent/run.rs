@@ -86,7 +86,7 @@ pub(in crate::trial) fn run(
 }
 
 /// Adds the contender's name to the error of a connection that broke down while it was opened.
-fn of(plan: &AgentPlan, error: Error) -> Error {
+fn with_contender(plan: &AgentPlan, error: Error) -> Error {
     match error {
         Error::Broken { who, what } => Error::broken(&plan.contender, format!("{who}: {what}")),
         other => other,
@@ -213,7 +213,7 @@ fn connect(
             true if own > 1 => upkeep::dial_at_once,
             _ => |flows, dial: &_| (0..flows).map(dial).collect(),
         };
-        return Ok((dial_all(own as u16, &dial).map_err(|e| of(plan, e))?, None));
+        return Ok((dial_all(own as u16, &dial).map_err(|e| with_contender(plan, e))?, None));
     }
     let at = &plan.endpoint;
     let tickets = tickets.clone();

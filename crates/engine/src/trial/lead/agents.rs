@@ -54,7 +54,9 @@ pub struct Agents {
     on_interval: Option<OnInterval>,
     /// Flag that calls off the running trial.
     stop: Arc<AtomicBool>,
+    /// Observations of the last trial, if it was an instrumented one.
     noted: Option<Observations>,
+    /// Files that the work sends and receives.
     files: TrialFiles,
     /// Probes of the path to a server.
     path_probes: PathProbes,
