@@ -439,7 +439,8 @@ fn a_silent_stranger_holds_nobody_up() {
             dial(&contender, &to, hello, LONG).unwrap();
             assert_eq!(far.join().unwrap().unwrap().0, 9);
         });
-        assert!(Monotonic.now() - began < Nanos::from_millis(1900), "{contender:?}");
+        // Each of them is waited for much longer.
+        assert!(Monotonic.now() - began < Nanos::from_secs(9), "{contender:?}");
         drop(silent);
     }
 }

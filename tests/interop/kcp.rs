@@ -18,6 +18,7 @@ use flate2::Crc;
 use crate::content;
 use crate::driven::{Driven, Wrapping, free_port};
 use crate::other::has;
+use crate::ours::LONG;
 
 const LANES: [Service; 1] = [Service::ORDERED];
 
@@ -165,7 +166,7 @@ fn ways() -> (Vec<u8>, Vec<u8>) {
 
 /// Bytes that come until the peer ends, or as many as were asked for.
 fn read(from: &mut TcpStream, most: usize) -> Vec<u8> {
-    from.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    from.set_read_timeout(Some(LONG.into())).unwrap();
     let mut bytes = Vec::new();
     from.take(most as u64).read_to_end(&mut bytes).unwrap();
     bytes
@@ -234,7 +235,7 @@ fn kcp_go_corrects_what_we_sent_and_we_what_it_did() {
         let more = ["--snmplog", log.to_str().unwrap(), "--snmpperiod", "1"];
         let (counts, _server) = answered(&contender, shards, &more);
         assert!(counts.recovered > Some(0), "{contender}: {counts:?}");
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from(LONG);
         while corrected(&log) == 0 {
             assert!(Instant::now() < deadline, "{contender}: kcp-go corrected nothing");
             thread::sleep(Duration::from_millis(100));

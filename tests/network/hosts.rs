@@ -6,11 +6,12 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::away::{FAR, Star, ended};
-use crate::net::{can, check_schema, outcome, run};
+use crate::net::{can, check_schema, outcome, ran, run};
 use crate::runs_all;
 
 /// Hosts of a star beside the near one.
@@ -61,7 +62,19 @@ fn turn_server(host: &str, ip: &str) -> TurnServer {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    TurnServer(child.unwrap())
+    let server = TurnServer(child.unwrap());
+    // Its UDP port, 3478, as the host's kernel lists it.
+    let listens = || {
+        let sockets =
+            Command::new("ip").args(["netns", "exec", host, "cat", "/proc/net/udp"]).output();
+        String::from_utf8_lossy(&sockets.unwrap().stdout).contains(":0D96 ")
+    };
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while !listens() {
+        assert!(Instant::now() < deadline, "coturn does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server
 }
 
 /// Datagrams from the near host to the far one are blocked, so that only relayed ones arrive; a relay and a TURN server
@@ -94,7 +107,7 @@ fn relays_and_turn_servers_on_third_hosts_carry_what_the_direct_way_blocks() {
     }
     let result =
         race(&star, &[&contenders[..], &["-w", "ping:count=20,warmup=1"]].concat(), dir.path());
-    let trials = result["trials"].as_array().unwrap();
+    let trials = ran(&result);
     for contender in (0..contenders.len()).filter(|one| ![3, 4].contains(one)) {
         let own = || trials.iter().filter(|trial| trial["contender"] == contender);
         assert!(own().count() > 0, "{}", result["contenders"][contender]);
@@ -133,26 +146,21 @@ fn receivers_on_several_hosts_have_the_clocks_of_their_hosts() {
     let work = "state:direction=up,receivers=2,hz=200,count=100";
     let result = race(&star, &["udp", &relayed, "tcp", "-w", work, "--to", OTHER], dir.path());
     assert_eq!(result["path"]["address"], format!("{FAR}:5210, {OTHER}:5210"));
-    for trial in result["trials"].as_array().unwrap() {
+    for trial in ran(&result) {
         // Where the host is busy, some updates are left out.
         let up = &trial["ledger"]["up"];
         assert!(up["delivered"] == up["sent"] && up["sent"].as_u64() > Some(10), "{trial}");
         let clock = &trial["clock"];
         assert_eq!(clock["hosts"], 2, "{trial}");
-        // With one map for both the ages of one receiver would be off by hours.
+        // With one map for both the ages of one receiver would be off by seven seconds or by hours.
         let age = trial["metrics"]["age_mean_ns"].as_f64().unwrap();
         let bound = clock["error_bound_ns"].as_f64().unwrap();
-        assert!((0.0..1e9).contains(&(age + bound)), "{trial}");
+        assert!((0.0..3e9).contains(&(age + bound)), "{trial}");
     }
     relay.line(1, &format!("relay to {OTHER}:5210"));
-    for trial in race(
-        &star,
-        &[&relayed, "-w", "fanout:receivers=3,bytes=200kB", "--to", OTHER, "--blast"],
-        dir.path(),
-    )["trials"]
-        .as_array()
-        .unwrap()
-    {
+    let fanout = ["-w", "fanout:receivers=3,bytes=200kB", "--to", OTHER, "--blast"];
+    let result = race(&star, &[&[&*relayed], &fanout[..]].concat(), dir.path());
+    for trial in ran(&result) {
         // Datagrams that nobody slows down may find no room, or all come in one call, which is no rate.
         let up = &trial["ledger"]["up"];
         assert!(up["sent"].as_u64() > Some(0) && up["delivered"].as_u64() > Some(0), "{trial}");
@@ -175,7 +183,7 @@ fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
         let bound = clock["error_bound_ns"].as_f64().unwrap();
         for name in names {
             let figure = trial["metrics"][name].as_f64().unwrap();
-            assert!((0.0..1e9).contains(&(figure + bound)), "{name}: {trial}");
+            assert!((0.0..3e9).contains(&(figure + bound)), "{name}: {trial}");
         }
         let ledger = &trial["ledger"];
         let way = if ledger["up"].is_null() { &ledger["down"] } else { &ledger["up"] };
@@ -190,7 +198,7 @@ fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
     for direction in directions {
         let work = format!("events:count=50,direction={direction}");
         let result = race(&star, &[&both[..], &["-w", &work]].concat(), dir.path());
-        for trial in result["trials"].as_array().unwrap() {
+        for trial in ran(&result) {
             figures(trial, &names);
             let is_apart = trial["contender"] == 1;
             assert_eq!(trial["clock"]["hosts"] == 2, is_apart, "{trial}");
@@ -206,14 +214,9 @@ fn parts_of_a_mix_have_their_far_ends_at_the_hosts_that_they_name() {
     let session =
         format!("mix:pen=tcp:to={OTHER},picture=quic,voice=udp:to={OTHER},pose=udp:to={OTHER}");
     let names = ["pen_mean_ns", "pose_age_mean_ns", "picture_mean_ns"];
-    for trial in race(
-        &star,
-        &[&session, "-w", "share:count=100,picture=50kB", "--to", OTHER],
-        dir.path(),
-    )["trials"]
-        .as_array()
-        .unwrap()
-    {
+    let work = ["-w", "share:count=100,picture=50kB", "--to", OTHER];
+    let result = race(&star, &[&[&*session], &work[..]].concat(), dir.path());
+    for trial in ran(&result) {
         figures(trial, &names);
         assert!(trial["metrics"]["voice_rating_share"].as_f64() > Some(0.5), "{trial}");
     }

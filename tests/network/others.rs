@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::net::ran;
 use crate::path::{DEADHEAT, can};
 use crate::remote::race_across;
 
@@ -21,7 +22,7 @@ pub(crate) fn race(far: &str, args: &[&str], dir: &Path) -> Value {
 
 /// The trials of an outcome, with the name of their contender.
 pub(crate) fn trials(outcome: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    outcome["trials"].as_array().unwrap().iter().map(|trial| {
+    ran(outcome).into_iter().map(|trial| {
         let contender = trial["contender"].as_u64().unwrap() as usize;
         (outcome["contenders"][contender]["spec"].as_str().unwrap(), trial)
     })

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::net::{check_schema, outcome};
+use crate::net::{check_schema, outcome, ran};
 use crate::path::{DEADHEAT, can};
 use crate::remote_cells::{RemoteCell, cell, contenders, works};
 use crate::runs_all;
@@ -63,14 +63,23 @@ fn connections_within_a_trial_take_the_round_trips_of_their_protocol() {
     let contenders = round_trips.map(|(contender, _)| contender);
     let work = ["-w", "connect:count=20", "--seed", "1"];
     let outcome = race("delay=10ms", &[&contenders[..], &work].concat(), dir.path());
-    for trial in outcome["trials"].as_array().unwrap() {
-        let (contender, expected) = round_trips[trial["contender"].as_u64().unwrap() as usize];
-        assert_eq!(trial["valid"], true, "{contender}: {trial}");
+    let mut fastest = [u64::MAX; 7];
+    for trial in ran(&outcome) {
+        let number = trial["contender"].as_u64().unwrap() as usize;
+        let (contender, expected) = round_trips[number];
         for way in ["up", "down"] {
-            assert_eq!(trial["ledger"][way]["delivered"], 20, "{contender} {way}");
+            assert_eq!(trial["ledger"][way]["delivered"], 20, "{contender} {way}: {trial}");
         }
-        let first_byte = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap();
-        assert_eq!((first_byte / 20e6) as u32, expected, "{contender}: {first_byte} ns");
+        let middle = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap();
+        assert!(middle >= 20e6 * f64::from(expected), "{contender}: {middle} ns");
+        // Of the connections of a tenth of a second.
+        let least = trial["intervals"][0]["delay_mean_ns"].as_array().unwrap();
+        let least = least.iter().filter_map(serde_json::Value::as_u64).min().unwrap();
+        fastest[number] = fastest[number].min(least);
+    }
+    // A busy host adds what it likes to some, and not to all.
+    for ((contender, expected), fastest) in round_trips.into_iter().zip(fastest) {
+        assert_eq!((fastest / 20_000_000) as u32, expected, "{contender}: {fastest} ns");
     }
 }
 
@@ -84,7 +93,7 @@ fn each_request_has_a_connection_of_its_own_at_a_server() {
     let args = ["tcp", "udp", "quic:resume=on", "-w", work];
     let outcome = race("delay=1ms", &args, dir.path());
     // Where the host is busy, a trial may leave late, and so be invalid; what it carried is the same.
-    for trial in outcome["trials"].as_array().unwrap() {
+    for trial in ran(&outcome) {
         assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
     }
 }
@@ -99,7 +108,7 @@ fn a_protocol_with_a_port_of_its_own_races_where_the_operator_opens_it() {
     let args = ["udp", "udplite:coverage=20", "-w", "ping:count=20,warmup=1", "--margin", "50%"];
     let open = race_at("serve -q --also udplite", "delay=1ms", &args, dir.path());
     // Where the host is busy, a trial may leave late, and so be invalid; what it carried and had set is the same.
-    for trial in open["trials"].as_array().unwrap() {
+    for trial in ran(&open) {
         assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
         let coverage = &trial["far_effective"]["coverage"];
         assert!(trial["contender"] == 0 || coverage == "20 B", "{trial}");
@@ -119,7 +128,7 @@ fn orders_of_preference_race_to_a_server() {
     let orders = ["udp|tcp", "quic|tcp", "tcp|udp:silence=off"];
     let args = [&orders[..], &["-w", "ping:count=20,warmup=1", "--margin", "50%"]].concat();
     let outcome = race("delay=1ms", &args, dir.path());
-    for trial in outcome["trials"].as_array().unwrap() {
+    for trial in ran(&outcome) {
         assert_eq!(trial["ledger"]["down"]["delivered"], 20, "{trial}");
     }
 }

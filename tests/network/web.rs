@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
-use crate::net::{check_schema, outcome};
+use crate::net::{check_schema, outcome, ran};
 use crate::path::{DEADHEAT, can};
 use crate::pem::pem;
 use crate::python::python_with;
@@ -48,7 +48,7 @@ fn saved(done: &Output, dir: &Path) -> (Value, Vec<(String, Value)>) {
     assert!(matches!(done.status.code(), Some(0 | 3)), "{said}");
     let outcome = outcome(&dir.join("race.json"));
     check_schema(&outcome);
-    let trials = outcome["trials"].as_array().unwrap().iter().map(|trial| {
+    let trials = ran(&outcome).into_iter().map(|trial| {
         let contender = trial["contender"].as_u64().unwrap() as usize;
         let spec = outcome["contenders"][contender]["spec"].as_str().unwrap();
         (spec.to_owned(), trial.clone())

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn deadheat(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_deadheat"))
@@ -14,6 +15,9 @@ fn deadheat(args: &[&str], dir: &Path) -> Output {
         .output()
         .expect("the binary runs")
 }
+
+/// Time between two looks at a race: its CPUs are its own.
+const LOOK: Duration = Duration::from_millis(2);
 
 fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -279,7 +283,7 @@ fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
     };
     while blocks() < 2 {
         assert!(child.try_wait().unwrap().is_none(), "the race ended before it could be killed");
-        std::thread::yield_now();
+        std::thread::sleep(LOOK);
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -321,7 +325,7 @@ fn ctrl_c_ends_a_race_cleanly() {
         .unwrap();
     while !dir.path().join("c.json").exists() {
         assert!(child.try_wait().unwrap().is_none());
-        std::thread::yield_now();
+        std::thread::sleep(LOOK);
     }
     // SAFETY: the child has not been reaped, so the id is its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
@@ -377,7 +381,7 @@ fn a_race_that_is_broken_off_before_its_first_block_leaves_nothing() {
     // An agent has been started, so the race is under way and can be stopped.
     while std::fs::read_to_string(&process).is_ok_and(|children| children.trim().is_empty()) {
         assert!(child.try_wait().unwrap().is_none(), "the race ended by itself");
-        std::thread::yield_now();
+        std::thread::sleep(LOOK);
     }
     // SAFETY: the child has not been reaped, so the id is its own.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };

@@ -49,7 +49,7 @@ fn an_echo_port_is_raced_with_what_its_kernel_answers() {
     let dir = tempfile::tempdir().unwrap();
     let to = format!("echo://{}", reflector(<[u8]>::to_vec));
     let (outcome, _, said) =
-        race(&["udp", "icmp", "-w", "ping:count=30,warmup=0", "--to", &to], dir.path());
+        race(&["udp", "icmp", "-w", "ping:count=30,warmup=0,timeout=9s", "--to", &to], dir.path());
     let outcome = outcome.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(outcome["verdicts"].as_array().unwrap().len(), 1, "{said}");
     for trial in outcome["trials"].as_array().unwrap() {

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use deadheat::report::studies::render;
 use deadheat::report::study::Form;
@@ -334,7 +335,7 @@ fn ctrl_c_ends_a_study_cleanly_and_says_how_to_go_on() {
         .unwrap();
     while !dir.path().join("out/udp-tcp.json").exists() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be stopped");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(2));
     }
     // SAFETY: the child has not been reaped, so the id is its own.
     unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
