@@ -291,7 +291,12 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         &["pair.toml:1: server", "did not listen at port"],
     ),
     ("sh -c 'sleep 60 & exit 0' {port}", CLIENT, "", &["pair.toml:1:", "went into the background"]),
-    (SERVES, "sh -c 'kill -9 $$' {port} {bytes}", "", &["pair.toml:2: client", "signal 9"]),
+    (
+        SERVES,
+        "sh -c 'kill -9 $$' {port} {bytes}",
+        "",
+        &["pair.toml:2: client", "signal 9 (SIGKILL)"],
+    ),
     (SERVES, CLIENT, POINTER, &["pair.toml:4: figure in stdout", "of the text \"s\""]),
     (
         "sh -c 'echo no such option >&2; exit 3' {port}",

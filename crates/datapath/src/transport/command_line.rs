@@ -80,7 +80,14 @@ pub(super) fn check_program(program: &str, place: impl FnOnce() -> String) -> Re
         return Ok(());
     }
     let here = std::env::current_dir().unwrap_or_default();
+    let file = fs::metadata(program).ok().filter(|_| program.contains('/'));
     let what = match (program.starts_with('/'), program.contains('/')) {
+        _ if file.as_ref().is_some_and(fs::Metadata::is_dir) => {
+            format!("`{program}` is a folder; write the path of a program")
+        }
+        _ if file.is_some() => format!(
+            "`{program}` is not executable; chmod +x makes it so, or the program that runs it is written in front, such as python3"
+        ),
         (false, true) => format!(
             "there is no program `{program}` in {}, where the race was typed and relative paths begin; write its whole path, or a \
              variable with the folder in front of it",

@@ -99,20 +99,15 @@ struct FigureTable {
 /// [`Error::Usage`] with the file, the line, and what would be right.
 pub(super) fn read(file: &str, typed: &[(String, String)]) -> Result<WrittenPair> {
     let wrong = |what: String| Error::usage(format!("{file}: {what}"));
-    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|e| wrong(e.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
-    let text = foreign::file::unmarked(&text);
-    let table: PairTable = toml::from_str(text).map_err(|error| {
-        wrong(format!(
-            "{} (keys: server and client, the two commands; {}; tables: [set] and [[figure]])",
-            error.to_string().trim_end(),
-            KEYS.iter()
-                .filter(|key| !["server", "client"].contains(key))
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", "),
+    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|error| {
+        Error::usage(format!(
+            "{error}; file= names a TOML file with the keys server and client, two commands"
         ))
     })?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
+    let text = foreign::file::unmarked(&text);
+    let table: PairTable = toml::from_str(text)
+        .map_err(|error| Error::usage(format!("{file}:{}", misread(text, &error))))?;
     let mut written = written(text, table);
     for (name, value) in typed {
         let Some(own) = written.variables.get_mut(name) else {
@@ -131,10 +126,31 @@ pub(super) fn read(file: &str, typed: &[(String, String)]) -> Result<WrittenPair
     Ok(written)
 }
 
+/// Returns the line of a mistake in a text, what it is, and what would be right.
+fn misread(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| line_at(text, span.start));
+    let what = error.message().replace('\n', ", ");
+    let lacks = |key: &&str| what == format!("missing field `{key}`");
+    let right = if ["server", "client"].iter().any(lacks) {
+        "; a pair has both commands, as in client = \"./mine --connect {host}:{port} --bytes {bytes}\""
+    } else if lacks(&"name") {
+        "; each [[figure]] has a name"
+    } else if what.contains("expected a string") {
+        "; each value is a text in quotes, as in timeout = \"60s\""
+    } else {
+        ""
+    };
+    format!("{line}: {what}{right}")
+}
+
+/// Returns the number of the line with the byte at this place.
+fn line_at(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
 fn written(text: &str, table: PairTable) -> WrittenPair {
     let said = |value: Spanned<String>| {
-        let at = value.span().start.min(text.len());
-        let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = line_at(text, value.span().start);
         Said { text: value.into_inner(), line: Some(line) }
     };
     let keys = [

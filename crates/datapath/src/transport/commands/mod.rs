@@ -350,6 +350,13 @@ pub(super) fn outside(
 /// Returns the spec, the file, and the variables that were typed.
 #[expect(clippy::type_complexity, reason = "three parts of one line")]
 fn split(typed: &str) -> Result<(Spec, String, Vec<(String, String)>)> {
+    let bare = typed.strip_prefix(ID).and_then(|rest| rest.strip_prefix(':'));
+    if let Some(path) = bare.filter(|path| !path.contains('=')) {
+        return Err(Error::usage(format!(
+            "`{typed}` has no key; write {ID}:{}={path}",
+            FILE.name()
+        )));
+    }
     let spec = Spec::parse(typed)?;
     let mut own = spec.clone();
     let (set, rest) = own.options.into_iter().partition(|(key, _)| key == SET.name());

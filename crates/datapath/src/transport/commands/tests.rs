@@ -133,15 +133,21 @@ fn mistakes_are_named_with_their_line_and_what_would_be_right() {
     }
     let said = refused("server = 'srv {port}'\nclient = 'cli {port}'\nclinet = 'x'\n");
     assert!(
-        said.contains("line 3") && said.contains("clinet") && said.contains("ready-line"),
+        said.contains("pair.toml:3: ") && said.contains("clinet") && said.contains("ready-line"),
         "{said}"
     );
     let said = refused("server = 'srv {port}'\n");
-    assert!(said.contains("missing field `client`"), "{said}");
+    assert!(said.contains("missing field `client`; a pair has both commands"), "{said}");
+    let said = refused(&format!("{PLAIN}timeout = 5\n"));
+    assert!(said.contains("pair.toml:3: ") && said.contains("timeout = \"60s\""), "{said}");
+    let said = refused("server = 'srv {port}'\nclient = cli {port}\n");
+    assert!(said.contains("pair.toml:2: string values must be quoted"), "{said}");
     let none = parse("cmd").unwrap_err().to_string();
     assert!(none.contains("names no file; write cmd:file=PATH"), "{none}");
+    let bare = parse("cmd:pair.toml").unwrap_err().to_string();
+    assert!(bare.contains("write cmd:file=pair.toml"), "{bare}");
     let gone = parse("cmd:file=/no/such.toml").unwrap_err().to_string();
-    assert!(gone.contains("/no/such.toml"), "{gone}");
+    assert!(gone.contains("/no/such.toml") && gone.contains("keys server and client"), "{gone}");
 }
 
 #[test]
@@ -169,6 +175,11 @@ fn a_program_that_is_not_there_is_named_with_the_place_where_it_was_looked_up() 
     let pair = pair("server = 'no-such-program {port}'\nclient = 'no/such {port}'");
     let said = |side| pair.check(side).unwrap_err().to_string();
     assert!(said(Side::Far).contains("on this host; install it"), "{}", said(Side::Far));
+    let read = super::tests::pair("server = '/etc/passwd {port}'\nclient = '/etc {port}'");
+    let why = read.check(Side::Far).unwrap_err().to_string();
+    assert!(why.contains("`/etc/passwd` is not executable; chmod +x"), "{why}");
+    let why = read.check(Side::Near).unwrap_err().to_string();
+    assert!(why.contains("`/etc` is a folder"), "{why}");
     let here = std::env::current_dir().unwrap().display().to_string();
     assert!(said(Side::Near).contains(&format!("in {here}, where the race was typed")));
 }

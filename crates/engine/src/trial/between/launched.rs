@@ -3,8 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use deadheat_base::cpu::{allowed_cpus, hold, pin};
@@ -76,7 +76,11 @@ impl std::fmt::Display for CommandEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CommandEnd::Exit(status) => write!(f, "exit status {status}"),
-            CommandEnd::Signal(signal) => write!(f, "signal {signal}"),
+            // The library knows the names: `signal: 11 (SIGSEGV)`.
+            CommandEnd::Signal(signal) => {
+                let named = ExitStatus::from_raw(*signal).to_string();
+                f.write_str(&named.replacen("signal: ", "signal ", 1))
+            }
             CommandEnd::Unknown => f.write_str("in an unknown way"),
         }
     }
