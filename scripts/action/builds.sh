@@ -25,6 +25,12 @@ if ! revision="$(git rev-parse --verify --quiet --end-of-options "$base^{commit}
     fail "\`$base\` is no revision here, and no branch, tag or commit at origin; write one that is, such as main (input: base)"
   revision="$(git rev-parse --verify FETCH_HEAD)"
 fi
+if [ "$revision" = "$(git rev-parse --verify HEAD)" ]; then
+  echo "builds.sh: base and head are one revision, so no change is judged" >&2
+fi
+if [ -n "$(git status --porcelain --untracked-files=no)" ]; then
+  echo "builds.sh: changes here that are not committed are in neither build" >&2
+fi
 mkdir -p "$work"
 for side in base head; do
   [ "$side" = base ] || revision="$(git rev-parse --verify HEAD)"
@@ -37,7 +43,8 @@ for side in base head; do
 done
 
 # A linker writes a file in pieces, which lie apart in the page cache; a file that is copied lies there in few, and is faster. A race copies
-# the programs that the pair names by a path (docs/commands.md). Here the rest is copied, in its place: libraries, and programs that others start.
+# the programs that the pair names by a path, to another folder (docs/commands.md, Copies). That is not possible for libraries and programs
+# that others start: they are found by paths that a build wrote into its programs (rpath), or beside them. So they are copied here, in their place.
 for side in base head; do
   find "$work/$side" -type f \( -perm -u=x -o -name '*.so' -o -name '*.so.*' \) -print0 | while IFS= read -r -d '' file; do
     cp --preserve=all -- "$file" "$file.copied"

@@ -109,5 +109,6 @@ if [ -n "${GITHUB_OUTPUT:-}" ]; then
     echo "results=$work/results"
   } >>"$GITHUB_OUTPUT"
 fi
+echo "race.sh: exit code $verdict; the comment is $work/comment.md, the results are in $work/results"
 [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$work/comment.md" >>"$GITHUB_STEP_SUMMARY"
 exit "$verdict"
