@@ -57,11 +57,6 @@ pub(crate) fn large() -> Outcome {
         transport: transport.into(),
         colour: colour.into(),
         implementation: format!("{transport}/linux-6.18"),
-        blocked: None,
-        limited: None,
-        not_applicable: None,
-        unlabelled: None,
-        commands: None,
         ..contenders().swap_remove(0)
     };
     let mut outcome = Outcome {

@@ -746,25 +746,13 @@ fn metrics() -> Vec<Metric> {
 
 fn contenders() -> Vec<Entrant> {
     let entrant = |id: usize, spec: &str, colour: &str, implementation: &str| Entrant {
-        id,
-        spec: spec.into(),
-        label: spec.into(),
-        transport: spec.split(':').next().unwrap_or(spec).into(),
         colour: colour.into(),
         implementation: implementation.into(),
-        protocol: None,
         asked: map(&[("nodelay", "on")]),
         effective: map(&[("nodelay", "on"), ("sndbuf", "2626560")]),
         far_effective: map(&[("nodelay", "on")]),
         floor: id == ICMP,
-        blocked: None,
-        limited: None,
-        failed: None,
-        overload: None,
-        not_applicable: None,
-        unlabelled: None,
-        commands: None,
-        cell: None,
+        ..Entrant::new(id, spec, spec)
     };
     let mut contenders = vec![
         entrant(TCP, "tcp", "#1f77b4", "tcp/linux-6.18/cubic"),

@@ -32,25 +32,10 @@ const COLOURS: [&str; 8] =
 /// Returns a contender that deadheat did not run.
 pub(super) fn entrant(id: usize, label: String, spec: String, implementation: String) -> Entrant {
     Entrant {
-        id,
-        label,
-        spec,
         transport: KIND.to_owned(),
         colour: COLOURS[id % COLOURS.len()].to_owned(),
         implementation,
-        protocol: None,
-        asked: BTreeMap::new(),
-        effective: BTreeMap::new(),
-        far_effective: BTreeMap::new(),
-        floor: false,
-        blocked: None,
-        limited: None,
-        failed: None,
-        overload: None,
-        not_applicable: None,
-        unlabelled: None,
-        commands: None,
-        cell: None,
+        ..Entrant::new(id, label, spec)
     }
 }
 

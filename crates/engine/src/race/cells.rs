@@ -452,25 +452,14 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
 fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<Cell>) -> Entrant {
     let info: &Info = contender.transport.info();
     Entrant {
-        id,
-        spec: contender.spec.to_string(),
-        label: name.label,
         unlabelled: name.unlabelled,
         transport: info.id.to_owned(),
         colour: info.colour.to_owned(),
         implementation: contender.implementation(None, &Effective::new()),
         protocol: info.protocol.map(str::to_owned),
         asked: contender.asked(),
-        effective: Effective::new(),
-        far_effective: Effective::new(),
-        floor: false,
-        blocked: None,
-        limited: None,
-        failed: None,
-        overload: None,
-        not_applicable: None,
-        commands: None,
         cell,
+        ..Entrant::new(id, name.label, contender.spec.to_string())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`outcome`], `blank` | a race with all of its results, as it is saved: format 1; one before its first trial |
+//! | [`outcome`], `blank`, `entrant` | a race with all of its results, as it is saved: format 1; one before its first trial; what its contenders do |
 //! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of time, account of a path, origin of an import |
 //! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
 //! | [`save`], [`layout`], [`packed`] | writing and reading; JSON and its layout; files that may be compressed |
@@ -15,6 +15,7 @@ mod blank;
 pub mod command;
 pub mod date;
 pub mod dropped;
+mod entrant;
 pub mod explained;
 pub mod far_hosts;
 pub mod imported;
