@@ -253,7 +253,7 @@ mod tests {
         let opening = first_screen(&["udp", "tcp"], 300.0);
         let all = texts(&opening);
         assert_eq!(all[0], "tcp is ahead alone, and no other contender anywhere.");
-        assert_eq!(all[2], "A dead heat of the best beside a load of tcp.");
+        assert_eq!(all[2], "Beside a load of tcp: a dead heat of the best.");
     }
 
     #[test]

@@ -200,11 +200,15 @@ impl<'a> RaceSet<'a> {
         ];
         let says = |(answer, says): &(SettingAnswer, &str)| {
             let those = self.with(answer);
-            let place = match self.names {
-                SettingNames::Nouns => format!(" in {}:", self.count(those.len())),
-                SettingNames::Loads => String::new(),
+            let text = match self.names {
+                SettingNames::Nouns => {
+                    format!("{says} in {}: {}.", self.count(those.len()), named(&those))
+                }
+                SettingNames::Loads => {
+                    format!("{}: {}.", words::capital(&named(&those)), lower(says))
+                }
             };
-            (!those.is_empty()).then(|| format!("{says}{place} {}.", named(&those)))
+            (!those.is_empty()).then_some(text)
         };
         let tone = if self.with(&SettingAnswer::Open).is_empty() { Tone::Tie } else { Tone::Open };
         let texts: Vec<String> = kinds.iter().filter_map(says).collect();
@@ -373,6 +377,12 @@ impl<'a> RaceSet<'a> {
         };
         claims.iter().filter_map(of).collect()
     }
+}
+
+/// Returns a text without the capital at its start.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Returns the names of settings: `lte, cable and 3 more`.
