@@ -2,7 +2,7 @@
 # race.sh: third step of action.yml. Races the two builds in $DEADHEAT_WORK over each path of DEADHEAT_PATHS (one a line), all within
 # DEADHEAT_MINUTES, and judges the head against the base. Writes the comment to $DEADHEAT_WORK/comment.md, and to the summary and the
 # outputs of a job where there is one. Its exit code is that of the gate: 0 nothing is worse, 3 the races are not trusted, 5 worse. A race
-# that fails is tried once more; if it fails again, the others go on, and without a worse one the exit code is 3.
+# that fails is tried once more; if it fails again, or is refused, the others go on, and without a worse one the exit code is 3; 2 if all are refused.
 set -euo pipefail
 
 work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
@@ -49,7 +49,7 @@ grep -q '{tree}' "$file" ||
 
 rm -rf "${work:?}/results" "${work:?}/comment.md"
 mkdir -p "$work/results"
-number=0 failed=()
+number=0 failed=() refused=()
 race() { # race PATH RESULT: an exit code of one race is not that of all of them together
   local code=0
   "${as[@]}" "$deadheat" race \
@@ -79,13 +79,17 @@ for path in "${paths[@]}"; do
     "${as[@]}" rm -f "$result"
     failed+=("$path")
     ;;
+  # Such as too little time for this path; the others are judged all the same.
+  2) refused+=("$path") ;;
   *) exit "$code" ;;
   esac
 done
 [ "${#as[@]}" -eq 0 ] || "${as[@]}" chown -R "$(id -u):$(id -g)" "$work/results"
 
+[ "${#refused[@]}" -lt "${#paths[@]}" ] || exit 2
+
 verdict=3
-if [ "${#failed[@]}" -lt "${#paths[@]}" ]; then
+if [ "$((${#failed[@]} + ${#refused[@]}))" -lt "${#paths[@]}" ]; then
   verdict=0
   "$deadheat" report "$work"/results/*.json --format comment --gate first --output "$work/comment.md" || verdict=$?
 else
@@ -98,6 +102,9 @@ esac
 if [ "${#failed[@]}" -gt 0 ]; then
   # The report knows how many are missing, and gives no judgement on them.
   printf '\n- No race over `%s`: it failed twice; the log of the job says why.\n' "${failed[@]//\`/}" >>"$work/comment.md"
+fi
+if [ "${#refused[@]}" -gt 0 ]; then
+  printf '\n- No race over `%s`: it was refused before it ran; the log of the job says why.\n' "${refused[@]//\`/}" >>"$work/comment.md"
 fi
 mark="$(head -n 1 "$work/comment.md")"
 value() { sed -nE "s/^<!-- deadheat .*\\b$1=([a-z0-9.]+).*/\\1/p" <<<"$mark"; }
