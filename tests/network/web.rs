@@ -57,6 +57,10 @@ fn saved(done: &Output, dir: &Path) -> (Value, Vec<(String, Value)>) {
     (outcome, trials)
 }
 
+/// Contenders that a web server answers.
+const ALL: &[&str] =
+    if cfg!(feature = "quic-noq") { &["tls", "quic", "quic-noq"] } else { &["tls", "quic"] };
+
 fn version(contender: &str) -> &'static str {
     if contender.starts_with("quic") { "HTTP/3" } else { "HTTP/1.1" }
 }
@@ -69,6 +73,7 @@ fn a_site_is_visited_over_tls_and_quic() {
     let Some(done) = visit("", &args, dir.path()) else { return };
     let (outcome, trials) = saved(&done, dir.path());
     assert_eq!(outcome["path"]["far_end"]["id"], "https");
+    assert_eq!(outcome["contenders"].as_array().map(Vec::len), Some(2), "one for each protocol");
     assert!(outcome["asked"]["workload"].as_str().unwrap().starts_with("connect"), "{outcome}");
     let mut documents = Vec::new();
     for (contender, trial) in &trials {
@@ -91,13 +96,15 @@ fn a_site_is_visited_over_tls_and_quic() {
 #[test]
 fn documents_are_asked_for_at_a_rate_and_one_that_changes_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    let args = ["tls", "quic", "-w", "rpc:rate=50pps,count=20", "--to", "https://far/changing"];
-    let Some(done) = visit("", &args, dir.path()) else { return };
+    let work = ["-w", "rpc:rate=50pps,count=20", "--to", "https://far/changing"];
+    let Some(done) = visit("", &[ALL, &work[..]].concat(), dir.path()) else { return };
     let (outcome, trials) = saved(&done, dir.path());
     for (contender, trial) in &trials {
         assert_eq!(trial["ledger"]["down"]["delivered"], 20, "{contender}: {trial}");
         assert!(trial["metrics"]["response_mean_ns"].as_f64().unwrap() > 10e6, "{trial}");
+        assert_eq!(trial["effective"]["http"], version(contender), "{trial}");
     }
+    assert!(ALL.iter().all(|name| trials.iter().any(|(contender, _)| contender == name)));
     let warnings = outcome["warnings"].as_array().unwrap();
     let remark = warnings.iter().find(|warning| warning["code"] == "far_end_remark").unwrap();
     assert!(remark["message"].as_str().unwrap().contains("not the same in all trials"), "{remark}");
@@ -111,14 +118,18 @@ fn downloads_resumption_and_a_site_without_http_3() {
     }
     let dir = tempfile::tempdir().unwrap();
     let to = ["--to", "https://far/bytes/300000"];
-    let args = [&["tls", "quic", "-w", "bulk:direction=down,bytes=200kB"], &to[..]].concat();
+    let args = [ALL, &["-w", "bulk:direction=down,bytes=200kB"], &to[..]].concat();
     let Some(done) = visit("", &args, dir.path()) else { return };
     for (contender, trial) in saved(&done, dir.path()).1 {
         assert_eq!(trial["ledger"]["down"]["delivered"], 200_000, "{contender}: {trial}");
         assert!(trial["metrics"]["transfer_ns"].as_f64().unwrap() > 10e6, "{contender}: {trial}");
     }
     let work = "connect:count=20,pause=30ms";
-    let args = ["tls:resume=on", "quic:resume=0rtt", "-w", work, "--to", "https://far/bytes/1000"];
+    let mut args = vec!["tls:resume=on", "quic:resume=0rtt"];
+    if cfg!(feature = "quic-noq") {
+        args.push("quic-noq:resume=0rtt");
+    }
+    args.extend(["-w", work, "--to", "https://far/bytes/1000"]);
     let Some(done) = visit("", &args, dir.path()) else { return };
     for (contender, trial) in saved(&done, dir.path()).1 {
         // A ticket for early data may come too late for the last connection.

@@ -1,6 +1,10 @@
 //! The table of what runs over a real network, workload × contender, from the program's own checks.
 
-#![allow(clippy::unwrap_used, reason = "a test may end where it finds the unexpected")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may end where it finds the unexpected"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -152,4 +156,15 @@ fn the_tables_of_far_ends_of_others_are_what_the_program_judges() {
         let parts = [("far ends", far_ends()), ("far end cells", table_of_others())];
         compare("docs/far-ends.md", &parts);
     }
+}
+
+#[test]
+fn a_library_that_speaks_to_ends_of_ours_alone_is_refused_with_the_ones_that_do_not() {
+    if cfg!(not(feature = "all-contenders")) {
+        return;
+    }
+    let RemoteCell::Refused(why) = cell_at("https://host.example", "quic-s2n", "rpc") else {
+        panic!("it must be refused")
+    };
+    assert!(why.contains("a web server carries QUIC by `quic` and `quic-noq`"), "{why}");
 }

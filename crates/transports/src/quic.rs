@@ -6,7 +6,7 @@
 //! same at both ends and printed. Path MTU discovery is off: packets have the size `mtu` from the start. There is no
 //! idle timeout; a trial has a deadline of its own.
 
-use crate::contract::{Congestion, Delivery, Guarantees, Offer, Offers, Service};
+use crate::contract::{Congestion, Delivery, Framing, Guarantees, Offer, Offers, Service};
 use crate::error::{Error, Result};
 use crate::spec::Key;
 use crate::spec::typed::{Optional, Preset, Text};
@@ -25,8 +25,8 @@ use machine::QuicMachine;
 use quinn::QuinnMachine;
 use terms::Configuration;
 
-mod acknowledged;
-mod application;
+pub(super) mod acknowledged;
+pub(super) mod application;
 mod ecn;
 pub(super) mod end;
 mod frames;
@@ -89,6 +89,15 @@ pub(super) static STREAM: Info = Info {
     deployed: DEPLOYED,
     ..Info::IN_USER_SPACE
 };
+
+/// Facts of a connection to a program of others.
+static STREAM_TO_OTHERS: Info = to_others(&STREAM);
+
+/// Returns the facts of a connection whose messages an application protocol makes and takes.
+pub(super) const fn to_others(own: &Info) -> Info {
+    let guarantees = Guarantees { framing: Framing::Messages, ..own.guarantees };
+    Info { guarantees, framing_bytes: 0, ..*own }
+}
 
 static DATAGRAM: Info = Info {
     id: "quic-datagram",
@@ -215,7 +224,7 @@ impl PlainTransport for Quic {
     }
 
     fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-        application::dial(dial, terms)
+        application::dial::<QuinnMachine>(&STREAM_TO_OTHERS, dial, terms)
     }
 }
 

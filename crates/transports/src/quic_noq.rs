@@ -9,12 +9,15 @@
 //! but one packet, so the window is bounded to what 2048 of the smallest full packets hold.
 
 use crate::error::Result;
+use crate::quic::application;
 use crate::quic::layer::Layer;
 use crate::quic::{self, OWN_ECN, PACKET, QLOG, STREAM};
 use crate::spec::typed::{Optional, Preset};
+use crate::transport::application::ApplicationTerms;
 use crate::transport::equal::{self, OwnDefault};
+use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
-use crate::transport::{Info, identity};
+use crate::transport::{Conn, Dial, Info, identity};
 use crate::units::Bytes;
 use machine::NoqMachine;
 
@@ -58,6 +61,9 @@ static INFO: Info = Info {
     ..STREAM
 };
 
+/// Facts of a connection to a program of others.
+static TO_OTHERS: Info = quic::to_others(&INFO);
+
 /// Congestion control of noq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NoqControl {
@@ -95,5 +101,23 @@ impl Userspace for QuicNoq {
 
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>> {
         Ok(Box::new(quic::end_of::<NoqMachine>(INFO.id, &Layer::NONE, opening, None)?))
+    }
+
+    fn plain(&self) -> Option<&dyn PlainTransport> {
+        Some(self)
+    }
+}
+
+impl PlainTransport for QuicNoq {
+    fn protocol(&self) -> PlainProtocol {
+        PlainProtocol::Quic
+    }
+
+    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        Err(ungreeted(PlainProtocol::Quic, dial))
+    }
+
+    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+        application::dial::<NoqMachine>(&TO_OTHERS, dial, terms)
     }
 }

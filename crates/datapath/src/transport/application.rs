@@ -128,7 +128,7 @@ pub trait Streams {
     fn read(&mut self, stream: u64, take: &mut dyn FnMut(&[u8])) -> Result<bool, String>;
 
     /// Returns a number that grows with each acknowledgement of the peer; 0 where they are not counted.
-    fn acknowledged(&self) -> u64 {
+    fn acknowledged(&mut self) -> u64 {
         0
     }
 

@@ -370,7 +370,26 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
         true => "what the far kernel answers".to_owned(),
         false => format!("{}, and contenders that the far kernel answers", list(&over)),
     };
-    Some(format!("{} carries {over}; `deadheat serve` there carries all", info.label))
+    let label = info.label;
+    Some(match by_another(info, contender) {
+        Some((protocol, others)) => format!(
+            "{label} carries {protocol} by {}; this one's implementation speaks to ends of ours alone, such as `deadheat serve`",
+            list(&others)
+        ),
+        None => format!("{label} carries {over}; `deadheat serve` there carries all"),
+    })
+}
+
+/// Returns the protocol of a contender that is not carried, and the transports by which a far end carries it, if any.
+fn by_another(info: &FarEndInfo, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
+    let protocol = contender.transport.info().protocol?;
+    let is_other = |one: &&&dyn Transport| {
+        let over = one.plain().map(PlainTransport::protocol);
+        one.info().protocol == Some(protocol)
+            && info.carries.iter().any(|carried| Some(carried.over) == over)
+    };
+    let others = super::ALL.iter().filter(is_other).map(|one| format!("`{}`", one.info().id));
+    Some((protocol, others.collect())).filter(|(_, others): &(_, Vec<String>)| !others.is_empty())
 }
 
 /// Returns the reason why `contender`, which runs [`against`] `end`, cannot do this work there; `None` if it can.

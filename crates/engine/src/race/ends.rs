@@ -7,7 +7,7 @@ use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::path::{Family, Network, PathSpec};
 use crate::transport::far_end::{self, FarEndAt};
-use crate::transport::plain::PlainTransport;
+use crate::transport::plain::PlainProtocol;
 use crate::transport::{self, Contender, Transport, several};
 use crate::trial::EmulatedPath;
 use crate::trial::control::MOST_FAR_ENDS;
@@ -195,20 +195,21 @@ impl Request {
         Ok(self.far_end()?.map_or(AnswerSource::Ours, |at| far_end::answers(at.end)))
     }
 
-    /// Sets the contenders to all that an origin carries, if the far end is one.
+    /// Sets the contenders to one for each protocol that an origin carries, if the far end is one: the first transport of each.
     ///
     /// # Errors
     /// As of `Request::far_end`.
     pub fn usual_contenders(mut self) -> Result<Request> {
         if self.answers()? == AnswerSource::Origin {
-            let at = self.far_end()?;
-            let carries = at.map_or(&[][..], |at| at.end.info().carries);
-            let is_carried = |transport: &&&dyn Transport| {
-                let over = transport.plain().map(PlainTransport::protocol);
-                carries.iter().any(|carried| Some(carried.over) == over)
+            let carries = self.far_end()?.map_or(&[][..], |at| at.end.info().carries);
+            let first_over = |over: PlainProtocol| {
+                let is_over = |one: &&&dyn Transport| {
+                    one.plain().is_some_and(|plain| plain.protocol() == over)
+                };
+                transport::ALL.iter().find(is_over).map(|one| one.info().id.to_owned())
             };
-            let carried = transport::ALL.iter().filter(is_carried);
-            self.contenders = carried.map(|one| one.info().id.to_owned()).collect();
+            let firsts = carries.iter().filter_map(|carried| first_over(carried.over));
+            self.contenders = firsts.collect();
         }
         Ok(self)
     }

@@ -82,7 +82,7 @@ impl Streams for Script {
         Ok(stream.has_ended)
     }
 
-    fn acknowledged(&self) -> u64 {
+    fn acknowledged(&mut self) -> u64 {
         self.acknowledged
     }
 

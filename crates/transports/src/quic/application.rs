@@ -4,24 +4,16 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Instant;
 
+use super::end_of;
 use super::layer::Layer;
-use super::machine::{QuicConnection, StreamWays};
-use super::quinn::QuinnMachine;
-use super::{STREAM, end_of};
-use crate::contract::{Framing, Guarantees, Lane};
+use super::machine::{QuicConnection, QuicMachine, StreamWays};
+use crate::contract::Lane;
 use crate::error::{Error, Result};
 use crate::time::Nanos;
 use crate::transport::application::{Application, ApplicationTerms, Streams};
 use crate::transport::identity::{NO_EARLY_DATA, Resume, Tickets, TrustedName, UNTRUSTED};
 use crate::transport::userspace::{Opening, Protocol, State, dial_others};
 use crate::transport::{Conn, Dial, Effective, Info};
-
-/// Facts of a connection whose messages the application protocol makes and takes.
-static INFO: Info = Info {
-    guarantees: Guarantees { framing: Framing::Messages, ..STREAM.guarantees },
-    framing_bytes: 0,
-    ..STREAM
-};
 
 /// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1), which other protocols take as any other.
 const CLOSED: u32 = 0x100;
@@ -30,22 +22,27 @@ const CLOSED: u32 = 0x100;
 /// writes it.
 const NO_COMMON_PROTOCOL: &str = "error 120";
 
-/// Opens a connection to a program of others.
+/// Opens a connection to a program of others by the library of `M`; `info` has the facts of a connection whose messages the
+/// application protocol makes and takes.
 ///
 /// # Errors
 /// [`Error::Blocked`] if nothing answers there; [`Error::Peer`] if the far end refuses, or cannot prove its name.
-pub(super) fn dial(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+pub(crate) fn dial<M: QuicMachine + 'static>(
+    info: &'static Info,
+    dial: &Dial<'_>,
+    terms: ApplicationTerms,
+) -> Result<Box<dyn Conn>> {
     let ApplicationTerms { name, pin, protocols, application } = terms;
     let trusted = TrustedName::with_pin(&name, pin.as_deref(), protocols)?;
     let application = RefCell::new(Some(application));
     let make = |opening: &Opening<'_>| -> Result<Box<dyn Protocol>> {
-        let own = end_of::<QuinnMachine>(INFO.id, &Layer::NONE, opening, Some(&trusted))?;
+        let own = end_of::<M>(info.id, &Layer::NONE, opening, Some(&trusted))?;
         let Some(application) = application.borrow_mut().take() else { return Ok(Box::new(own)) };
         let tickets = opening.tickets.clone();
         Ok(Box::new(own.asking(Asking::new(name.clone(), application, tickets))))
     };
-    dial_others(&INFO, dial, &make).map_err(|error| match error {
-        // As quinn words CONNECTION_REFUSED (RFC 9000, 20.1).
+    dial_others(info, dial, &make).map_err(|error| match error {
+        // As quinn and noq word CONNECTION_REFUSED (RFC 9000, 20.1).
         Error::Peer { who, what } if what.contains("refused to accept") => Error::blocked(format!(
             "{who}: it refuses connections; it may serve others now ({what})"
         )),
@@ -285,7 +282,7 @@ impl<C: QuicConnection> Streams for QuicStreams<'_, C> {
         })
     }
 
-    fn acknowledged(&self) -> u64 {
+    fn acknowledged(&mut self) -> u64 {
         // Datagrams that bring acknowledgements, and nothing else while no data arrives.
         self.0.acknowledgements()
     }
@@ -297,7 +294,9 @@ impl<C: QuicConnection> Streams for QuicStreams<'_, C> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::STREAM;
     use super::super::end::QuicEnd;
+    use super::super::quinn::QuinnMachine;
     use super::*;
     use crate::contract::Side;
     use crate::spec::{Settings, Spec};
@@ -344,7 +343,7 @@ mod tests {
     /// More would drain for long after the work where losses have reduced the rate.
     #[test]
     fn bulk_data_is_stored_for_two_congestion_windows_and_not_for_a_window_of_flow_control() {
-        let knobs = Settings::check(&Spec::parse(INFO.id).unwrap(), INFO.keys).unwrap();
+        let knobs = Settings::check(&Spec::parse(STREAM.id).unwrap(), STREAM.keys).unwrap();
         let end = |side| {
             let opening = Opening {
                 side,
@@ -356,7 +355,7 @@ mod tests {
                 ip_header: 20,
                 tickets: &Tickets::default(),
             };
-            end_of(INFO.id, &Layer::NONE, &opening, None).unwrap()
+            end_of(STREAM.id, &Layer::NONE, &opening, None).unwrap()
         };
         let giver = Asking::new(NAME.to_owned(), Box::new(Giver(None)), Tickets::default());
         let (mut near, mut far) = (end(Side::Near).asking(giver), end(Side::Far));

@@ -96,7 +96,7 @@ pub(crate) trait QuicConnection {
     fn receive_datagram(&mut self) -> Option<Bytes>;
 
     /// Returns the number of the peer's acknowledgements that arrived; 0 where they are not counted.
-    fn acknowledgements(&self) -> u64;
+    fn acknowledgements(&mut self) -> u64;
 
     /// Returns the application protocol that both ends agreed on (RFC 7301).
     fn protocol(&self) -> Option<Vec<u8>>;

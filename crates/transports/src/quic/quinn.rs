@@ -180,7 +180,7 @@ impl QuicMachine for QuinnMachine {
 impl QuicConnection for Connection {
     streams_of!(quinn_proto);
 
-    fn acknowledgements(&self) -> u64 {
+    fn acknowledgements(&mut self) -> u64 {
         self.stats().frame_rx.acks
     }
 

@@ -1,14 +1,14 @@
 //! Configuration of quinn-proto.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::crypto;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ServerConfig};
 
-use super::acknowledged::Acknowledged;
+use super::acknowledged::{Acknowledged, counting_of};
 use super::quinn::QuinnMachine;
 use super::shape::configurations_of;
 use super::tap::PacketTap;
@@ -19,21 +19,15 @@ use crate::transport::identity::Failure;
 /// Defaults of `TransportConfig` and `EndpointConfig`.
 pub(super) const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1_472 };
 
-/// Time without a packet after which a program of others is shown that this end is there: as a rule it gives a
-/// connection up after 30 s.
-const ALIVE: Duration = Duration::from_secs(10);
-
 configurations_of!(quinn_proto);
+
+counting_of!(quinn_proto, ack(), loss(), {});
 
 /// Creates an end.
 pub(super) fn machine(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
     let acked = configuration.others.map(|_| Acknowledged::default());
-    let factory = controllers(configuration.opening.knobs.get(&CONTROL), acked.as_ref());
-    let mut transport = transport_of(configuration, factory)?;
-    if configuration.others.is_some() {
-        transport.keep_alive_interval(Some(ALIVE));
-    }
-    let transport = Arc::new(transport);
+    let factory = counted(controllers(configuration.opening.knobs.get(&CONTROL)), acked.as_ref());
+    let transport = Arc::new(transport_of(configuration, factory)?);
     let endpoint = endpoint_of(configuration)?;
     let mut client = None;
     if let Some(near) = configuration.client()? {
@@ -52,19 +46,11 @@ pub(super) fn machine(configuration: &Configuration<'_>) -> Result<QuinnMachine,
     Ok(QuinnMachine::of(endpoint, client, server, acked))
 }
 
-/// Returns the maker of congestion controllers, which count in `acked` if that is given.
-fn controllers(
-    control: QuicControl,
-    acked: Option<&Acknowledged>,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    let factory: Arc<dyn ControllerFactory + Send + Sync> = match control {
+fn controllers(control: QuicControl) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match control {
         QuicControl::Cubic => Arc::new(CubicConfig::default()),
         QuicControl::Reno => Arc::new(NewRenoConfig::default()),
         QuicControl::Bbr => Arc::new(BbrConfig::default()),
-    };
-    match acked {
-        Some(acked) => acked.counting(factory),
-        None => factory,
     }
 }
 

@@ -153,6 +153,9 @@ macro_rules! configurations_of {
             if configuration.is_mtu_fixed {
                 transport.mtu_discovery_config(None);
             }
+            if configuration.others.is_some() {
+                transport.keep_alive_interval(Some($crate::quic::terms::ALIVE));
+            }
             if let Some(window) = configuration.window {
                 let room = $library::VarInt::from_u64(window)?;
                 transport

@@ -1,6 +1,7 @@
 //! Configuration of an end that does not depend on the library: sizes, TLS, and what results show of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::cipher_suite;
@@ -12,6 +13,10 @@ use super::{PACKET, WINDOW};
 use crate::contract::Side;
 use crate::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
 use crate::transport::userspace::Opening;
+
+/// Time without a packet after which a program of others is shown that this end is there: as a rule it gives a
+/// connection up after 30 s.
+pub(crate) const ALIVE: Duration = Duration::from_secs(10);
 
 /// Defaults of a library by itself.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +60,7 @@ pub(crate) struct Configuration<'a> {
     /// Tap that each packet passes in the clear, if its connection is logged and the library has a place for it.
     pub(super) tap: Option<PacketTap>,
     /// Program of others at the far end, if one is named.
-    pub(super) others: Option<&'a TrustedName>,
+    pub(crate) others: Option<&'a TrustedName>,
 }
 
 impl<'a> Configuration<'a> {

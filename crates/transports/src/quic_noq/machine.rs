@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -17,6 +17,7 @@ use noq_proto::{
 
 use super::{CONTROL, NoqControl};
 use crate::datapath::ecn::Codepoint;
+use crate::quic::acknowledged::{Acknowledged, counting_of};
 use crate::quic::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
@@ -30,6 +31,8 @@ use crate::transport::identity::Failure;
 pub(super) struct NoqMachine {
     endpoint: Endpoint,
     client: Option<ClientConfig>,
+    /// Bytes of packets that a program of others has acknowledged.
+    acked: Option<Acknowledged>,
     handle: ConnectionHandle,
     /// In a cell, because asking the library for counters changes it.
     connection: Option<RefCell<Connection>>,
@@ -85,6 +88,28 @@ fn controllers(control: NoqControl) -> Arc<dyn ControllerFactory + Send + Sync> 
 configurations_of!(noq_proto);
 conversions_of!(noq_proto);
 
+counting_of!(noq_proto, ack(number), loss(is_ecn, largest), {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, number: u64) {
+        self.inside.on_packet_sent(now, bytes, number);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.inside.on_cwnd_limited();
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, number: u64, now: Instant) {
+        self.inside.on_packet_lost(lost_bytes, number, now);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inside.on_spurious_congestion_event();
+    }
+
+    fn on_ack_frequency_update(&mut self, threshold: u64, most_delay: Duration) {
+        self.inside.on_ack_frequency_update(threshold, most_delay);
+    }
+});
+
 impl QuicMachine for NoqMachine {
     type Connection = Connection;
 
@@ -95,7 +120,9 @@ impl QuicMachine for NoqMachine {
     }
 
     fn new(configuration: &Configuration<'_>) -> Result<NoqMachine, Failure> {
+        let acked = configuration.others.map(|_| Acknowledged::default());
         let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
+        let controllers = counted(controllers, acked.as_ref());
         let transport = Arc::new(transport_of(configuration, controllers)?);
         let endpoint = endpoint_of(configuration)?;
         let mut client = None;
@@ -115,6 +142,7 @@ impl QuicMachine for NoqMachine {
         Ok(NoqMachine {
             endpoint: Endpoint::new(Arc::new(endpoint), server, false),
             client,
+            acked,
             handle: ConnectionHandle(0),
             connection: None,
             answers: VecDeque::new(),
@@ -195,7 +223,7 @@ impl QuicMachine for NoqMachine {
             lost_packets: path.lost_packets,
             lost_bytes: path.lost_bytes,
             congestion_events: Some(path.congestion_events),
-            bytes_acked: None,
+            bytes_acked: self.acked.as_ref().map(Acknowledged::bytes),
         })
     }
 }
@@ -203,8 +231,8 @@ impl QuicMachine for NoqMachine {
 impl QuicConnection for Connection {
     streams_of!(noq_proto);
 
-    fn acknowledgements(&self) -> u64 {
-        0
+    fn acknowledgements(&mut self) -> u64 {
+        self.path_stats(PathId::ZERO).map_or(0, |path| path.frame_rx.acks)
     }
 
     fn keep_at_most(&mut self, windows: u64, least: u64, most: u64) {

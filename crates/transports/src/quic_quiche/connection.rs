@@ -169,7 +169,7 @@ impl QuicConnection for QuicheConnection {
         self.library.dgram_recv_buf().ok().map(Bytes::from)
     }
 
-    fn acknowledgements(&self) -> u64 {
+    fn acknowledgements(&mut self) -> u64 {
         0
     }
 
