@@ -197,8 +197,13 @@ fn irtts_client_measures_with_and_without_a_key_and_is_told_the_limits() {
         // A client on a busy host leaves out those that it is late with.
         let count = |name: &str| stats[name].as_u64().unwrap();
         assert!((1..=15).contains(&count("packets_sent")), "{stats}");
-        assert_eq!(count("server_packets_received"), count("packets_sent"), "{stats}");
-        assert_eq!(count("packets_received"), count("packets_sent"), "{stats}");
+        // At its end it waits for three round trips alone, less than a millisecond here: the last replies of a busy host
+        // are too late for it. All before them are there.
+        let trips = saved["round_trips"].as_array().unwrap();
+        let answered = trips.iter().take_while(|trip| trip["lost"] == "false").count() as u64;
+        assert!(answered > 0, "{stats}");
+        assert_eq!(count("packets_received"), answered, "{stats}");
+        assert_eq!(count("server_packets_received"), answered, "{stats}");
         assert!(stats["server_processing_time"]["n"].as_u64() > Some(0), "{stats}");
         // Faster than the server allows.
         let refused = client(&["-d", "300ms", "-i", "1ms"]);
