@@ -135,7 +135,10 @@ fn misread(text: &str, error: &toml::de::Error) -> String {
         "; a pair has both commands, as in client = \"./mine --connect {host}:{port} --bytes {bytes}\""
     } else if lacks(&"name") {
         "; each [[figure]] has a name"
-    } else if what.contains("expected a string") {
+    } else if ["expected a string", "unexpected key or value"]
+        .iter()
+        .any(|words| what.contains(words))
+    {
         "; each value is a text in quotes, as in timeout = \"60s\""
     } else {
         ""
