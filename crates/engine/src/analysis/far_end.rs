@@ -45,8 +45,8 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<FarEndNotice> {
     let Some(facts) = outcome.path.far_end.as_deref() else { return Vec::new() };
     let mut all = vec![FarEndNotice::Others(facts.clone())];
     let label = |id: usize| outcome.contenders.iter().find(|one| one.id == id);
-    let valid = outcome.trials.iter().filter(|trial| trial.record.valid);
-    let seen = valid.filter_map(|trial| {
+    // What it offered in a trial it offered, too, where this host was late; a trial that failed has no settings.
+    let seen = outcome.trials.iter().filter_map(|trial| {
         let label = &label(trial.contender)?.label;
         Some(SeenTrial { label, effective: &trial.record.effective })
     });
