@@ -84,17 +84,22 @@ impl TrialFacts<'_> {
         let flows = &self.task.info().flows;
         self.check_shape(far, flows.len())?;
         self.check_sizes(far)?;
-        for flow in 0..flows.len() {
-            let (Some(near), Some(half)) = (self.near.halves.get(flow), far.halves.get(flow))
-            else {
-                continue;
-            };
+        for (flow, near, half) in self.halves(far) {
             let at = |what: String| of_flow(flow, flows.len(), what);
             check_counts(near, half).map_err(at)?;
             self.check_times(half, far.series.get(flow)).map_err(at)?;
         }
         self.check_sent(far)?;
         self.check_cost(far)
+    }
+
+    /// Returns each flow with the reports of both ends on it.
+    fn halves<'a>(
+        &'a self,
+        far: &'a AgentReport,
+    ) -> impl Iterator<Item = (usize, &'a EndpointReport, &'a EndpointReport)> {
+        let pairs = self.near.halves.iter().zip(&far.halves).take(self.task.info().flows.len());
+        pairs.enumerate().map(|(flow, (near, half))| (flow, near, half))
     }
 
     fn check_shape(&self, far: &AgentReport, flows: usize) -> Checked {
@@ -201,11 +206,8 @@ impl TrialFacts<'_> {
     /// Checks that data did not arrive in far less time than it was sent in.
     fn check_haste(&self, far: &AgentReport) -> Checked {
         let flows = &self.task.info().flows;
-        for (flow, direction) in flows.iter().enumerate() {
-            if *direction == Some(Direction::Down) {
-                continue;
-            }
-            if let (Some(near), Some(half)) = (self.near.halves.get(flow), far.halves.get(flow)) {
+        for (flow, near, half) in self.halves(far) {
+            if flows[flow] != Some(Direction::Down) {
                 let at = |what: String| of_flow(flow, flows.len(), what);
                 self.check_haste_of(flow, near, half).map_err(at)?;
             }
