@@ -339,7 +339,7 @@ pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Resul
     if let Some(why) = refusal(end, &contender) {
         return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
     }
-    let Some((_, carried)) = carried(end, &contender) else { return Ok(contender) };
+    let Some((_, carried)) = carried(end, &*contender.transport) else { return Ok(contender) };
     let info = info_of(contender.transport.info(), carried.peer);
     let (inside, task, locator) = (contender.transport, task.clone(), Locator::from(at));
     let transport = AgainstFarEnd { end, info, inside, task, locator };
@@ -362,7 +362,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
         ));
     }
     let by_kernel = contender.transport.info().peer == PeerKind::Kernel;
-    if by_kernel || carried(end, contender).is_some() {
+    if by_kernel || carried(end, &*contender.transport).is_some() {
         return None;
     }
     let over: Vec<String> = info.carries.iter().map(|carried| carried.over.to_string()).collect();
@@ -371,7 +371,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
         false => format!("{}, and contenders that the far kernel answers", list(&over)),
     };
     let label = info.label;
-    Some(match by_another(info, contender) {
+    Some(match by_another(end, contender) {
         Some((protocol, others)) => format!(
             "{label} carries {protocol} by {}; this one's implementation speaks to ends of ours alone, such as `deadheat serve`",
             list(&others)
@@ -381,12 +381,10 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
 }
 
 /// Returns the protocol of a contender that is not carried, and the transports by which a far end carries it, if any.
-fn by_another(info: &FarEndInfo, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
+fn by_another(end: &dyn FarEnd, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
     let protocol = contender.transport.info().protocol?;
     let is_other = |one: &&&dyn Transport| {
-        let over = one.plain().map(PlainTransport::protocol);
-        one.info().protocol == Some(protocol)
-            && info.carries.iter().any(|carried| Some(carried.over) == over)
+        one.info().protocol == Some(protocol) && carried(end, **one).is_some()
     };
     let others = super::ALL.iter().filter(is_other).map(|one| format!("`{}`", one.info().id));
     Some((protocol, others.collect())).filter(|(_, others): &(_, Vec<String>)| !others.is_empty())
@@ -410,9 +408,9 @@ pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Optio
 
 fn carried<'a>(
     end: &dyn FarEnd,
-    contender: &'a Contender,
+    transport: &'a dyn Transport,
 ) -> Option<(&'a dyn PlainTransport, &'static Carried)> {
-    let plain = contender.transport.plain()?;
+    let plain = transport.plain()?;
     let carried = end.info().carries.iter().find(|carried| carried.over == plain.protocol())?;
     Some((plain, carried))
 }

@@ -86,7 +86,12 @@ impl IrttConnection {
 /// Returns the time of a request that arrived at the kernel at `at_ns` by the clock of the day, on the steady clock. A pace
 /// is judged by it: a busy host may let many requests wait, and then has them all at once.
 pub(super) fn arrival(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> Nanos {
-    steady - at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at))
+    steady - waited(at_ns, wall)
+}
+
+/// Returns the time since a request arrived at the kernel at `at_ns`, by the clock of the day.
+fn waited(at_ns: Option<u64>, wall: Nanos) -> Nanos {
+    at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at))
 }
 
 /// Times of a reply, each by the clock of the day and by the monotonic one, in nanoseconds.
@@ -101,7 +106,7 @@ impl IrttStamps {
     pub(super) fn now(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> IrttStamps {
         let signed = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX);
         // The kernel's time is of the day; the same while ago on the other clock.
-        let ago = at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at));
+        let ago = waited(at_ns, wall);
         IrttStamps {
             arrived: [signed(wall - ago), signed(steady - ago)],
             left: [signed(wall), signed(steady)],
