@@ -49,7 +49,11 @@ pub(super) fn figure(outcome: &Outcome) -> Option<OpeningFigure> {
     let level = words::level(outcome.asked.confidence);
     let interval = first.range().map(|range| format!("{range} at {level} confidence"));
     Some(OpeningFigure {
-        value: first.size(),
+        value: if first.claim.is_goodput() {
+            format!("{} of that alone", first.size())
+        } else {
+            first.size()
+        },
         interval: interval.unwrap_or_default(),
         about: format!("{}{}", metric.label, first.figures()),
     })
@@ -104,10 +108,10 @@ fn ratios<'a>(
 }
 
 impl LoadEffect<'_> {
-    /// Returns `49 % of that alone` of goodput, `4.3 times` of other figures.
+    /// Returns `49 %` of goodput, `4.3 times` of other figures.
     fn size(&self) -> String {
         match self.claim.is_goodput() {
-            true => format!("{} of that alone", percent(self.ratio.ratio)),
+            true => percent(self.ratio.ratio),
             false => format!("{} times", times(self.ratio.ratio)),
         }
     }
@@ -131,14 +135,11 @@ impl LoadEffect<'_> {
     /// Returns the effect in words: a sentence without its end for the first load, a part of it for any other.
     fn words(&self, is_first: bool) -> String {
         let range = self.range().map(|range| format!(" ({range})")).unwrap_or_default();
-        let size = match self.claim.is_goodput() {
-            true => percent(self.ratio.ratio),
-            false => format!("{} times", times(self.ratio.ratio)),
-        };
+        let size = self.size();
         if !is_first {
             return format!("{} {size}{range}", beside(&self.contender));
         }
-        let head = words::capital(&beside(&self.contender));
+        let (head, quantity) = (words::capital(&beside(&self.contender)), self.claim.quantity());
         match (self.claim.is_goodput(), self.alone()) {
             (true, Some(name)) => {
                 format!("{head} {name} delivers {size} of what it delivers alone{range}")
@@ -147,20 +148,12 @@ impl LoadEffect<'_> {
                 "{head} contenders deliver, on average, {size} of what they deliver alone{range}"
             ),
             (false, Some(name)) => {
-                format!(
-                    "{head} the {} of {name} is {size} as high as alone{range}",
-                    self.quantity()
-                )
+                format!("{head} the {quantity} of {name} is {size} as high as alone{range}")
             }
-            (false, None) => format!(
-                "{head} the {} is, on average, {size} as high as alone{range}",
-                self.quantity()
-            ),
+            (false, None) => {
+                format!("{head} the {quantity} is, on average, {size} as high as alone{range}")
+            }
         }
-    }
-
-    fn quantity(&self) -> String {
-        self.claim.quantity()
     }
 
     /// Returns the figures that the ratio is of: ` of udp: 86.9 ms beside a load of tcp, against 20.1 ms alone`.
@@ -200,7 +193,7 @@ mod tests {
     use deadheat_engine::race::{Request, testing};
 
     /// Returns the first screen of a race of `contenders`, alone and beside a load of tcp. The figures of udp are 100 and 300,
-    /// those of others 50 and `loaded`.
+    /// those of other contenders 50 and `loaded`.
     fn first_screen(contenders: &[&str], loaded: f64) -> Opening {
         let request = Request::new(contenders.iter().copied())
             .workload(testing::WORKLOAD)

@@ -195,8 +195,8 @@ impl<'a> RaceSet<'a> {
     /// Returns the line on the settings without a leader.
     fn without_leader(&self) -> Option<Line> {
         let kinds = [
-            (SettingAnswer::Shared, "A dead heat of the best"),
-            (SettingAnswer::Open, "No best contender is shown yet"),
+            (SettingAnswer::Shared, "a dead heat of the best"),
+            (SettingAnswer::Open, "no best contender is shown yet"),
         ];
         let says = |(answer, says): &(SettingAnswer, &str)| {
             let those = self.with(answer);
@@ -204,11 +204,9 @@ impl<'a> RaceSet<'a> {
                 SettingNames::Nouns => {
                     format!("{says} in {}: {}.", self.count(those.len()), named(&those))
                 }
-                SettingNames::Loads => {
-                    format!("{}: {}.", words::capital(&named(&those)), lower(says))
-                }
+                SettingNames::Loads => format!("{}: {says}.", named(&those)),
             };
-            (!those.is_empty()).then_some(text)
+            (!those.is_empty()).then(|| words::capital(&text))
         };
         let tone = if self.with(&SettingAnswer::Open).is_empty() { Tone::Tie } else { Tone::Open };
         let texts: Vec<String> = kinds.iter().filter_map(says).collect();
@@ -377,12 +375,6 @@ impl<'a> RaceSet<'a> {
         };
         claims.iter().filter_map(of).collect()
     }
-}
-
-/// Returns a text without the capital at its start.
-fn lower(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// Returns the names of settings: `lte, cable and 3 more`.
