@@ -679,7 +679,7 @@ fn flooded(change: impl FnOnce(&mut deadheat::server::Config)) -> (Far, Client) 
 fn a_client_that_takes_no_messages_holds_no_place_beyond_its_trial() {
     let (far, client) = flooded(|config| {
         config.limits.duration_ns = Nanos::from_secs(8);
-        // To begin, and then for a report that nobody takes.
+        // For the beginning, and then for a report, which the client does not take.
         config.patience.grace = Nanos::from_secs(3);
     });
     let mut next = far.client();

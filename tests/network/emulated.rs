@@ -275,7 +275,7 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
         "wss:resume=0rtt",
     ];
     let outcome = race(&contenders, "delay=20ms", "connect:count=20");
-    // One that a busy host spoilt was repeated.
+    // A trial that a busy host spoilt was repeated.
     let slots = ran(&outcome).into_iter().map(|trial| (&trial["contender"], &trial["control"]));
     let slots: BTreeSet<String> =
         slots.map(|(contender, control)| format!("{contender} {control}")).collect();

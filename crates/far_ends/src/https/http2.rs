@@ -14,7 +14,7 @@ use crate::transport::application::Streams;
 /// The byte stream.
 const STREAM: u64 = 0;
 
-/// Window of each stream and of the connection in bytes, as large as those that QUIC has by default.
+/// Window of each stream and of the connection in bytes: QUIC has windows of this size by default.
 const WINDOW: u32 = 8_000_000;
 
 /// Requests at a time before the far end has said how many it takes (RFC 9113, 6.5.2 recommends no fewer).

@@ -39,7 +39,7 @@ pub const FRAME_HEADER: usize = 9;
 /// Most bytes of a frame's payload.
 pub const MOST_PAYLOAD: usize = 16_384;
 
-/// Window of a connection that nobody has raised, in bytes (RFC 9113, 6.9.2).
+/// First window of a connection, in bytes (RFC 9113, 6.9.2).
 pub const FIRST_WINDOW: u32 = 65_535;
 
 /// Bytes of a priority (RFC 9113, 6.2).

@@ -195,7 +195,7 @@ fn accept(tcp: &TcpListener, pending: &mut Vec<PendingConnection>, order: &mut u
     }
 }
 
-/// Reads cookies, and hands connections with a whole one to `judge`, which returns those that are to wait.
+/// Reads cookies, and hands each connection with a whole cookie to `judge`, which returns it if it is to wait.
 fn read_cookies(
     pending: &mut Vec<PendingConnection>,
     judge: &mut dyn FnMut(PendingConnection, Nanos) -> Option<PendingConnection>,
