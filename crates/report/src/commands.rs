@@ -89,20 +89,25 @@ fn same_builds(outcome: &Outcome) -> Vec<Line> {
     .collect()
 }
 
-/// Returns a line for each of several contenders of commands with a program that could not be copied: its place is a part of
-/// the difference, and the control does not show it.
+/// Returns a line for each of several contenders of commands with a program that could not be copied, unless all run that file:
+/// its place is a part of the difference, and the control does not show it.
 fn uncopied(outcome: &Outcome) -> Vec<Line> {
     let is_hindered = |copy: ProgramCopy| match copy {
         ProgramCopy::Beside
+        | ProgramCopy::Environment
         | ProgramCopy::Large
         | ProgramCopy::Rights
         | ProgramCopy::Unreadable
         | ProgramCopy::Unrunnable => true,
         ProgramCopy::Made | ProgramCopy::Script | ProgramCopy::Off | ProgramCopy::Other => false,
     };
+    let is_run_by_all = |path: &str| {
+        pairs(outcome).all(|(_, commands)| commands.files.iter().any(|file| file.path == path))
+    };
     let found = pairs(outcome).filter_map(|(entrant, commands)| {
         let copies = commands.files.iter().filter_map(|file| Some((file, file.copy?)));
-        let (file, copy) = copies.into_iter().find(|(_, copy)| is_hindered(*copy))?;
+        let mut hindered = copies.into_iter().filter(|(_, copy)| is_hindered(*copy));
+        let (file, copy) = hindered.find(|(file, _)| !is_run_by_all(&file.path))?;
         let name = file.path.rsplit('/').next().unwrap_or_default();
         let text = format!(
             "{} ran {name} where it lies ({}): a file's place in the page cache is part of its speed, and the control shows nothing of it",
@@ -125,6 +130,9 @@ fn state(copy: ProgramCopy) -> &'static str {
             "no copy, as a script may look for files beside itself; copy = \"all\""
         }
         ProgramCopy::Beside => "no copy, as it looks for libraries beside itself; copy = \"all\"",
+        ProgramCopy::Environment => {
+            "no copy, as it finds its virtual environment of Python by its own path"
+        }
         ProgramCopy::Large => "no copy, as it has more than 256 MB",
         ProgramCopy::Rights => "no copy, as it would lose the rights of the file",
         ProgramCopy::Unreadable => "no copy, as this user may not read it",
@@ -195,6 +203,13 @@ mod tests {
             said.contains("pair bin=new ran new where it lies (no copy, as it looks for"),
             "{said}"
         );
+        // The place of a file that both run is no part of their difference.
+        let commands = outcome.contenders[0].commands.clone();
+        outcome.contenders[1].commands.clone_from(&commands);
+        for entrant in &mut outcome.contenders[..2] {
+            entrant.commands.as_mut().unwrap().files[0].copy = Some(ProgramCopy::Environment);
+        }
+        assert!(!shown(&outcome).contains("where it lies"), "{}", shown(&outcome));
         // The same program with another option is no copy.
         let same = outcome.contenders[0].clone();
         outcome.contenders[1].asked.clone_from(&same.asked);

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::iter::successors;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,10 @@ const OWN_RIGHTS: u32 = 0o6000;
 const PERMISSIONS: u32 = 0o777;
 /// Permissions that this user needs to run a file.
 const RUN: u32 = 0o500;
+/// File by which a Python finds its virtual environment: beside its own path, or one folder above (PEP 405).
+const ENVIRONMENT: &str = "pyvenv.cfg";
+/// Most symbolic links that the kernel follows in a path (path_resolution(7)).
+const MOST_LINKS: usize = 40;
 
 /// State of a program of a race: a copy of it runs, or the file itself, for a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +53,8 @@ pub enum ProgramCopy {
     Script,
     /// It looks for libraries beside itself.
     Beside,
+    /// It is in a virtual environment of Python, whose modules it finds by its own path.
+    Environment,
     /// It is too large.
     Large,
     /// It has rights of its own (setuid, setgid, file capabilities), which a copy would lose.
@@ -74,6 +81,8 @@ pub struct ProgramCopies {
 
 #[derive(Debug)]
 struct KnownProgram {
+    /// Number of the program in the race, for the names of its copies.
+    number: usize,
     /// Obstacle to a copy, if there is one.
     obstacle: Option<ProgramCopy>,
     /// Copies, by [`CopySet`].
@@ -87,9 +96,12 @@ impl ProgramCopies {
     /// [`Error::Setup`] with the program, if it cannot be copied for want of space.
     pub fn of(commands: &[(&CommandPair, Side)]) -> Result<ProgramCopies> {
         let mut all = ProgramCopies::default();
-        for (pair, side) in commands {
-            for typed in pair.program_paths(*side) {
-                all.add(pair, typed)?;
+        let paths = |(pair, side): &(&CommandPair, Side)| pair.program_paths(*side);
+        // First the names of all: a file that one of them runs where it is runs there for all.
+        commands.iter().flat_map(paths).for_each(|typed| all.name(typed));
+        for command in commands {
+            for typed in paths(command) {
+                all.copy(command.0, &typed)?;
             }
         }
         Ok(all)
@@ -139,20 +151,29 @@ impl ProgramCopies {
             .all(|copy| copy.exists())
     }
 
-    /// Copies the program that a command names by this path, if it is one and may be copied.
-    fn add(&mut self, pair: &CommandPair, typed: String) -> Result<()> {
-        let Some(path) = found(&typed).and_then(|path| path.canonicalize().ok()) else {
-            return Ok(());
-        };
-        self.named.insert(typed, path.clone());
+    /// Notes the program that a command names by this path, if it is one.
+    fn name(&mut self, typed: String) {
+        let Some(path) = found(&typed).and_then(|path| path.canonicalize().ok()) else { return };
         let number = self.programs.len();
-        let program = self
-            .programs
-            .entry(path.clone())
-            .or_insert_with(|| KnownProgram { obstacle: obstacle(&path), copies: None });
+        let program = self.programs.entry(path.clone()).or_insert_with(|| KnownProgram {
+            number,
+            obstacle: obstacle(&path),
+            copies: None,
+        });
+        if program.obstacle.is_none() && is_in_environment(Path::new(&typed)) {
+            program.obstacle = Some(ProgramCopy::Environment);
+        }
+        self.named.insert(typed, path);
+    }
+
+    /// Copies the program of this name, if it may be copied and is not yet.
+    fn copy(&mut self, pair: &CommandPair, typed: &str) -> Result<()> {
+        let Some(path) = self.named.get(typed) else { return Ok(()) };
+        let Some(program) = self.programs.get_mut(path) else { return Ok(()) };
         if program.copies.is_some() || !program.is_copied(pair.copy) {
             return Ok(());
         }
+        let number = program.number;
         if self.folder.is_none() {
             self.folder = Some(CopyFolder::fresh()?);
         }
@@ -161,7 +182,7 @@ impl ProgramCopies {
             program.obstacle = Some(ProgramCopy::Unrunnable);
             return Ok(());
         }
-        let made = [0, 1].map(|set| copy(&path, &folder.path().join(format!("{number:03}{set}"))));
+        let made = [0, 1].map(|set| copy(path, &folder.path().join(format!("{number:03}{set}"))));
         let [own, control] = made;
         let failed = |error| {
             Error::setup_advice(
@@ -183,7 +204,10 @@ impl KnownProgram {
     fn state(&self, rule: CopyRule) -> ProgramCopy {
         match (rule, self.obstacle) {
             (CopyRule::None, _) => ProgramCopy::Off,
-            (CopyRule::All, Some(ProgramCopy::Script | ProgramCopy::Beside)) => ProgramCopy::Made,
+            (
+                CopyRule::All,
+                Some(ProgramCopy::Script | ProgramCopy::Beside | ProgramCopy::Environment),
+            ) => ProgramCopy::Made,
             (_, obstacle) => obstacle.unwrap_or(ProgramCopy::Made),
         }
     }
@@ -209,6 +233,23 @@ fn obstacle(path: &Path) -> Option<ProgramCopy> {
     // In the list of a program's folders with libraries (ld.so(8)).
     let has = |name: &[u8]| content.windows(name.len()).any(|piece| piece == name);
     (has(b"$ORIGIN") || has(b"${ORIGIN}")).then_some(ProgramCopy::Beside)
+}
+
+/// Returns true if a program is in a virtual environment of Python by its path, or by one of the links that lead to its file.
+fn is_in_environment(typed: &Path) -> bool {
+    let target = |path: &PathBuf| {
+        // A relative target begins at the folder of its link.
+        fs::read_link(path).ok().map(|target| path.with_file_name(target))
+    };
+    let paths = successors(absolute(typed).ok(), target).take(MOST_LINKS);
+    paths.into_iter().any(|path| {
+        let written = path.parent().map(Path::to_owned);
+        let real = written.as_ref().and_then(|folder| folder.canonicalize().ok());
+        let folders = [written, real].into_iter().flatten();
+        folders.into_iter().any(|folder| {
+            folder.ancestors().take(2).any(|folder| folder.join(ENVIRONMENT).is_file())
+        })
+    })
 }
 
 /// Returns true if a file has capabilities (capabilities(7)).
@@ -239,7 +280,7 @@ fn copy(from: &Path, folder: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
     use crate::transport::commands::allowed;
@@ -318,6 +359,51 @@ mod tests {
         let program = folder.path().join("server");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
         assert_eq!(states("copy = 'all'"), [ProgramCopy::Made, ProgramCopy::Rights]);
+    }
+
+    #[test]
+    fn the_python_of_a_virtual_environment_is_not_copied_unasked() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path();
+        for name in ["system", "env/bin", "made/bin"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        for name in ["env/pyvenv.cfg", "made/pyvenv.cfg"] {
+            fs::write(folder.join(name), "home = /usr/bin").unwrap();
+        }
+        for name in ["client", "system/python3.11", "system/other", "made/bin/python"] {
+            write(folder, name, BINARY);
+        }
+        // As python3 -m venv makes them, and one behind them by which a user may start it.
+        let link = |to: &str, name: &str| symlink(to, folder.join(name)).unwrap();
+        link("../../system/python3.11", "env/bin/python3");
+        link("python3", "env/bin/python");
+        link("env/bin/python", "start");
+        link("env", "same");
+        let states = |bins: &[&str], rule: &str| {
+            // The file of a pair is read as it is checked, so one folder has several in turn.
+            let pairs: Vec<_> = bins.iter().map(|bin| pair(folder, bin, rule)).collect();
+            let all: Vec<_> = pairs.iter().map(|pair| (&**pair, Side::Far)).collect();
+            let copies = ProgramCopies::of(&all).unwrap();
+            let states = bins.iter().zip(&pairs).map(|(bin, pair)| {
+                let path = folder.join(bin).canonicalize().unwrap();
+                copies.of_file(pair, &path).0.unwrap()
+            });
+            states.collect::<Vec<_>>()
+        };
+        for bin in
+            ["env/bin/python", "env/bin/python3", "start", "same/bin/python", "made/bin/python"]
+        {
+            assert_eq!(states(&[bin], ""), [ProgramCopy::Environment], "{bin}");
+        }
+        assert_eq!(states(&["env/bin/python"], "copy = 'all'"), [ProgramCopy::Made]);
+        assert_eq!(states(&["env/bin/python"], "copy = 'none'"), [ProgramCopy::Off]);
+        assert_eq!(states(&["system/python3.11", "system/other"], ""), [ProgramCopy::Made; 2]);
+        // One file under two names: both contenders run it where it is.
+        assert_eq!(
+            states(&["system/python3.11", "env/bin/python", "system/other"], ""),
+            [ProgramCopy::Environment, ProgramCopy::Environment, ProgramCopy::Made]
+        );
     }
 
     #[test]
