@@ -433,7 +433,7 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
 
-    use socket2::{Domain, Type};
+    use socket2::{Domain, SockAddr, Type};
 
     use super::*;
     use crate::datapath::stream::CountedSocket;
@@ -503,6 +503,28 @@ mod tests {
         let error = present(&socket, &RIGHT, &endpoint(), deadline).unwrap_err();
         assert!(error.to_string().contains("instead of welcoming it"));
         drop(keep);
+    }
+
+    /// A busy host held up this end, and not the visitors: of two whose time is over, one has said who it is.
+    #[test]
+    fn a_hello_that_waits_when_the_time_of_its_connection_is_over_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("door");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        socket.bind(&SockAddr::unix(&at).unwrap()).unwrap();
+        let mut pending = PendingAccepts::open(socket, &endpoint()).unwrap();
+        let [mut mute, mut speaks] = [0, 1].map(|_| {
+            let visitor = UnixStream::connect(&at).unwrap();
+            pending.let_in(Nanos::ZERO).unwrap();
+            visitor
+        });
+        mute.write_all(&RIGHT.encode()[1..]).unwrap();
+        speaks.write_all(&RIGHT.encode()).unwrap();
+        let admitted = pending.admit(RIGHT.token, Nanos::ZERO, Nanos::ZERO).unwrap();
+        assert_eq!(admitted.map(|(flow, _)| flow), Some(RIGHT.flow));
+        assert!(pending.admit(RIGHT.token, Nanos::ZERO, Nanos::ZERO).unwrap().is_none());
+        let VisitorCounts { arrived, wrong, silent } = pending.counts;
+        assert_eq!((arrived, wrong, silent), (2, 0, 1));
     }
 
     #[test]

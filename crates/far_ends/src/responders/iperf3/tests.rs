@@ -156,6 +156,47 @@ fn another_client_is_turned_away_and_so_is_everyone_while_a_trial_runs() {
     against(host, |to| Near::new(to).expects(&[State::ACCESS_DENIED]));
 }
 
+/// The clock is that of the test: no wait here takes time.
+#[test]
+fn a_client_waits_a_moment_for_the_end_of_a_test_that_may_be_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let (_, udp) = answering::both("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (host, (stop, stopped)) = (TestHost::new(), io::pipe().unwrap());
+    let running = Mutex::default();
+    let stop = stop.as_fd();
+    let desk = Desk { udp: &udp, here: to, host: &host, stop, running: &running };
+    let since = Monotonic.now();
+    let arrive = |order| {
+        let near = Near::new(to);
+        let (stream, peer) = listener.accept().unwrap();
+        let (cookie, have) = (near.1, COOKIE_LEN);
+        (near, PendingConnection { stream, peer, since, order, cookie, have })
+    };
+    let (last, _arrivals) = channel();
+    let client = to.ip();
+    *desk.lock() = Some(RunningTest { cookie: [0; COOKIE_LEN], client, streams: last });
+    std::thread::scope(|scope| {
+        let just_before = since + (TURN_TIME - Nanos(1));
+        let (mut patient, one) = arrive(0);
+        let mut waiting = vec![desk.judge(scope, one, just_before).unwrap()];
+        assert_eq!(waiting[0].due(just_before), just_before + GLANCE);
+        let (mut late, one) = arrive(1);
+        assert!(desk.judge(scope, one, since + TURN_TIME).is_none());
+        late.expects(&[State::ACCESS_DENIED]);
+        // The test ends, and the next look finds the turn free, however late it is.
+        *desk.lock() = None;
+        read_cookies(&mut waiting, &mut |one, _| {
+            desk.judge(scope, one, since + Nanos::from_secs(9))
+        });
+        assert!(waiting.is_empty());
+        patient.expects(&[State::PARAM_EXCHANGE]);
+        drop(stopped);
+    });
+    let denials = host.said.lock().unwrap().iter().filter(|said| said.contains("away")).count();
+    assert_eq!(denials, 1, "{:?}", host.said);
+}
+
 #[test]
 fn limits_are_refused_by_iperf3s_own_numbers_before_and_amid_a_test() {
     let limits = TestLimits { bytes: 500_000, ..WIDE };
