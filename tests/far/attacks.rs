@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout)]
 // A test that is skipped says why.
 // Clippy's leave for tests ends at functions that are no tests themselves.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -37,6 +37,7 @@ pub(crate) fn isolated(script: &str) -> String {
 /// Starts a server with these options, waits until it listens, and leaves its log in `log`.
 pub(crate) const SERVE: &str = r#"
     serve() {
+        : > log # The last server's says that it listens.
         "$DEADHEAT" serve --bind 127.0.0.1:5210 "$@" 2> log & server=$!
         until grep -q listens log; do sleep 0.05; done
     }
@@ -149,7 +150,7 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
             kill -{signal} $server; wait $server || true
             wait $race && echo "ended well" || echo "code $?"
             cat said
-            "$DEADHEAT" report race.json
+            "$DEADHEAT" report race.json --details # Also where a busy host gives the page more to say.
             "#
         ));
         assert!(said.contains(says), "{signal}: {said}");
@@ -200,26 +201,29 @@ fn a_total_binds_across_trials() {
     assert!(carried < 7_000_000, "{carried}: {said}");
 }
 
-/// A client that stops, without its host saying so, in the middle of a trial of half a second.
+/// A client that stops, without its host saying so, in the middle of a trial of three seconds. The server ends that trial
+/// by its own length, long before the 60 s that a trial may take, and the next client has its turn. What becomes of that
+/// client's figures is no part of it: the host may be too busy for any.
 #[test]
 fn a_client_that_freezes_gives_its_turn_back_soon() {
     let said = isolated(&format!(
         r#"{SERVE}
         serve
-        "$DEADHEAT" race udp -w ping:count=500,interval=1ms --to 127.0.0.1 -q -o a.json & frozen=$!
+        "$DEADHEAT" race udp -w ping:count=3000,interval=1ms,timeout=300ms --to 127.0.0.1 -q -o a.json & frozen=$!
         until grep -q started log; do sleep 0.02; done
         kill -STOP $frozen
-        began=$(date +%s%3N)
         "$DEADHEAT" race udp -w ping:count=30 --to 127.0.0.1 --blocks 1 -q -o b.json || true
-        echo "waited $(( $(date +%s%3N) - began ))"
         kill -CONT $frozen; kill -INT $frozen; wait $frozen || true
         kill $server; wait $server
-        test -s b.json
+        cat log
         "#
     ));
-    let waited = said.lines().find_map(|line| line.strip_prefix("waited ")).unwrap();
-    // 0.5 s of sending, 3 s for the last answer, 5 s of grace, and the race itself; a trial may last for 60 s.
-    assert!(waited.parse::<u64>().unwrap() < 40_000, "{said}");
+    let place = |words: &[&str]| {
+        said.lines().position(|line| words.iter().all(|word| line.contains(word))).expect(&said)
+    };
+    let waits = place(&["trial 2 ", "waits, 1 before it"]);
+    let ended = place(&["trial 1 ", "within 5.00 s", "ended here"]);
+    assert!(waits < ended && ended < place(&["trial 2 ", "count=30", "started"]), "{said}");
 }
 
 fn wait(child: &mut Child) -> ExitStatus {
@@ -275,14 +279,16 @@ fn a_dripping_server_is_given_up() {
         .spawn()
         .unwrap();
     let (mut stream, _) = listener.accept().unwrap();
-    let began = Instant::now();
-    stream.write_all(&[0, 0, 1, 0]).unwrap();
+    let whole = [0, 0, 1, 0];
+    stream.write_all(&whole).unwrap();
+    let mut drips = 0;
     while stream.write_all(b" ").is_ok() {
+        drips += 1;
         std::thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(wait(&mut race).code(), Some(1));
-    // All of it would take longer.
-    assert!(began.elapsed() < Duration::from_secs(45), "{:?}", began.elapsed());
+    // Long before all that was announced.
+    assert!(drips < u32::from_be_bytes(whole), "{drips}");
     let mut said = String::new();
     race.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(said.contains("did not let us in within 10.0 s"), "{said}");
