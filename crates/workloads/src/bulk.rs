@@ -62,6 +62,10 @@ impl Workload for Bulk {
         Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?, setting)?))
     }
 
+    fn is_usual_for(&self, peer: PeerKind) -> bool {
+        matches!(peer, PeerKind::Responder | PeerKind::DuplexMeter | PeerKind::Sink)
+    }
+
     fn as_load(&self, load: &Flows) -> Option<String> {
         let (time, warmup) = (typed(load.time), typed(load.warmup));
         let (id, direction, flows) = (INFO.id, load.direction, load.flows);

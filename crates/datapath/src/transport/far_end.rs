@@ -291,10 +291,21 @@ impl From<FarEndAt<'_>> for Locator {
 pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
     let Some((id, rest)) = typed.split_once(SCHEME_END) else { return Ok(None) };
     let end = find(id)?;
-    if !end.takes_path() {
-        return Ok(Some(FarEndAt { end, host: rest.trim_end_matches('/'), path: "", pin: None }));
-    }
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if host.is_empty() || (host.starts_with(':') && !host.starts_with("::")) {
+        return Err(Error::usage(format!(
+            "--to {typed} names no host; write {id}{SCHEME_END}HOST or {id}{SCHEME_END}HOST:PORT"
+        )));
+    }
+    if !end.takes_path() {
+        return match path.trim_matches('/') {
+            "" => Ok(Some(FarEndAt { end, host, path: "", pin: None })),
+            _ => Err(Error::usage(format!(
+                "--to {typed}: {} has no path; leave out {path}",
+                end.info().label
+            ))),
+        };
+    }
     match path.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
         None => Ok(Some(FarEndAt { end, host, path, pin: None })),
         Some(c) => Err(Error::usage(format!(
@@ -346,6 +357,11 @@ pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Resul
     Ok(Contender { transport: Carrier::Made(Arc::new(transport)), ..contender })
 }
 
+/// Returns true if `end` carries the protocol of `contender`.
+pub fn carries(end: &dyn FarEnd, contender: &Contender) -> bool {
+    carried(end, &*contender.transport).is_some()
+}
+
 /// Returns the reason why `end` does not carry `contender`, whatever the work; `None` if it does.
 pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
     let info = end.info();
@@ -353,7 +369,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
         return Some(external::unserved(&contender.spec.to_string()));
     }
     if contender.commands.is_some() {
-        return Some(commands::unserved(&contender.spec.to_string()));
+        return Some(commands::UNSERVED.to_owned());
     }
     if contender.via != Via::Direct {
         return Some(format!(
@@ -362,7 +378,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
         ));
     }
     let by_kernel = contender.transport.info().peer == PeerKind::Kernel;
-    if by_kernel || carried(end, &*contender.transport).is_some() {
+    if by_kernel || carries(end, contender) {
         return None;
     }
     let over: Vec<String> = info.carries.iter().map(|carried| carried.over.to_string()).collect();

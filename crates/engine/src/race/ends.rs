@@ -195,13 +195,19 @@ impl Request {
         Ok(self.far_end()?.map_or(AnswerSource::Ours, |at| far_end::answers(at.end)))
     }
 
-    /// Sets the contenders to one for each protocol that an origin carries, if the far end is one: the first transport of each.
+    /// Sets the contenders to one for each protocol that the far end carries, the first transport of each, if the far end is an
+    /// origin, or carries none of the request's.
     ///
     /// # Errors
     /// As of `Request::far_end`.
     pub fn usual_contenders(mut self) -> Result<Request> {
-        if self.answers()? == AnswerSource::Origin {
-            let carries = self.far_end()?.map_or(&[][..], |at| at.end.info().carries);
+        let Some(end) = self.far_end()?.map(|at| at.end) else { return Ok(self) };
+        let own = self.contenders.iter().map(|typed| Contender::parse(typed));
+        let own = own.collect::<Result<Vec<_>>>()?;
+        if far_end::answers(end) == AnswerSource::Origin
+            || !own.iter().any(|contender| far_end::carries(end, contender))
+        {
+            let carries = end.info().carries;
             let first_over = |over: PlainProtocol| {
                 let is_over = |one: &&&dyn Transport| {
                     one.plain().is_some_and(|plain| plain.protocol() == over)
@@ -296,12 +302,42 @@ mod tests {
         assert_eq!(named("echo://[2001:db8::1]:7/").unwrap(), "echo");
         let said = refused(Race::new(["tcp"]).to("iperf://far.example"));
         assert!(said.contains("did you mean `iperf3`?"), "{said}");
-        let said = refused(Race::new(["tcp"]).to("iperf3://far:example:1"));
-        assert!(said.contains("is no host"), "{said}");
+        for (to, wanted) in [
+            ("iperf3://far:example:1", "is no host"),
+            ("iperf3://far.example/path", "an iperf3 server has no path; leave out /path"),
+            ("https://", "names no host; write https://HOST or https://HOST:PORT"),
+            ("https:///index", "names no host"),
+            ("stamp://:862", "names no host"),
+        ] {
+            let said = refused(Race::new(["tcp"]).to(to));
+            assert!(said.contains(wanted), "{to}: {said}");
+        }
+        assert_eq!(named("irtt://::1").unwrap(), "irtt");
         let said = refused(Race::new(["udp"]).to("echo://a").to("echo://b"));
         assert!(said.contains("the only far end of a race"), "{said}");
         let said = refused(Race::new(["udp"]).to("echo://a").explain());
         assert!(said.contains("--explain sees"), "{said}");
+    }
+
+    #[test]
+    fn a_race_without_contenders_is_one_of_the_protocols_that_the_far_end_carries() {
+        let usual = |to: &str| {
+            let request = Race::new(["tcp", "udp", "icmp"]).to(to).usual_contenders().unwrap();
+            request.usual_work().unwrap()
+        };
+        for (to, contenders) in [
+            ("far.example", &["tcp", "udp", "icmp"][..]),
+            ("irtt://far.example", &["tcp", "udp", "icmp"]),
+            ("iperf3://far.example", &["tcp", "udp", "icmp"]),
+            ("discard://far.example", &["tcp", "udp", "icmp"]),
+            ("https://far.example", &["tls", "quic"]),
+            ("quicperf://far.example", &["quic"]),
+            ("ndt7://far.example", &["wss"]),
+        ] {
+            let request = usual(to);
+            assert_eq!(request.contenders, contenders, "{to}");
+            assert!(request.check().is_ok(), "{to}");
+        }
     }
 
     #[test]

@@ -185,6 +185,10 @@ pub(super) fn none_left(entrants: &[Entrant]) -> Error {
     let limited = dropped(|entrant| entrant.limited.as_ref());
     let overload = dropped(|entrant| entrant.overload.as_ref());
     let failed = [overload, dropped(|entrant| entrant.failed.as_ref())].concat();
+    let unfit = dropped(|entrant| entrant.not_applicable.as_ref());
+    if failed.is_empty() && blocked.is_empty() && limited.is_empty() {
+        return Error::usage(format!("no contender can carry the work; {}", unfit.join("; ")));
+    }
     if failed.is_empty() && blocked.is_empty() {
         let all = limited.join("; ");
         return Error::limited(format!("no contender fits the limits of the far end; {all}"));
@@ -199,6 +203,14 @@ pub(super) fn none_left(entrants: &[Entrant]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_race_that_no_contender_fits_says_why_for_each() {
+        let mut entrants = crate::race::testing::outcome(1).contenders;
+        entrants[0].not_applicable = Some("no".to_owned());
+        let said = none_left(&entrants[..1]).to_string();
+        assert_eq!(said, format!("no contender can carry the work; {}: no", entrants[0].label));
+    }
 
     #[test]
     fn claims_of_bulk_data_are_rates_and_those_of_messages_and_connections_are_times() {
