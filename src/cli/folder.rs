@@ -35,6 +35,12 @@ pub(super) fn search(root: &Path) -> Result<FolderContents> {
     while let Some((folder, depth)) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
+            Err(_) if folder == root && root.is_file() => {
+                return Err(Error::usage(format!(
+                    "{} is a file; name the folder with the results",
+                    root.display()
+                )));
+            }
             Err(error) if folder == root => {
                 return Err(Error::setup(format!("read the folder {}", folder.display()), error));
             }

@@ -1,12 +1,17 @@
 //! Options that people know from iperf3, irtt, ping, tc and speed tests, answered with the words that do the same here.
 //! No option is silently accepted with another meaning.
 
+use std::net::IpAddr;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use line::LINE;
 use table::{Habit, RACE, SERVE, Words};
 
 use crate::foreign::visible;
+use crate::path::grammar;
+use crate::transport;
+use crate::workload;
 
 mod line;
 mod table;
@@ -38,6 +43,28 @@ pub(super) fn no_workload(typed: &str) -> Option<String> {
          deadheat race tcp:sndbuf={size},rcvbuf={size} -w bulk{deadline}",
         visible(typed)
     ))
+}
+
+/// Returns what to write in the place of a path, a workload, a far end or a result that was typed where a contender is named;
+/// `None` for other text.
+pub(super) fn no_contender(typed: &str) -> Option<String> {
+    let name = typed.split(':').next().unwrap_or(typed);
+    let is_named = |(scheme, _): (&str, &str)| scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_url = typed.split_once("://").is_some_and(is_named);
+    let (kind, right) = if transport::ALL.iter().any(|transport| transport.info().id == name) {
+        return None;
+    } else if workload::ALL.iter().any(|workload| workload.info().id == name) {
+        ("a workload", format!("-w {typed}"))
+    } else if grammar::outside(typed).is_ok() {
+        ("a path", format!("--path {typed}"))
+    } else if is_url || typed.parse::<IpAddr>().is_ok() {
+        ("a far end", format!("--to {typed}"))
+    } else if name == typed && [".json", ".json.gz"].iter().any(|end| typed.ends_with(end)) {
+        ("a result", format!("deadheat report {typed}"))
+    } else {
+        return None;
+    };
+    Some(visible(&format!("`{typed}` is no contender, but {kind}; write {right}")))
 }
 
 /// Returns the habits of those who type at the command of this line; `line` has the program's name first.
@@ -241,6 +268,32 @@ mod tests {
         assert!(!window.contains("deadline"), "{window}");
         assert!(no_workload("10").unwrap().ends_with("-w ping:time=10s"));
         assert_eq!(no_workload("ping"), None);
+    }
+
+    #[test]
+    fn a_word_that_is_no_contender_is_answered_with_its_place() {
+        for (typed, right) in [
+            ("lte", "but a path; write --path lte"),
+            ("delay=5ms,loss=1%", "write --path delay=5ms,loss=1%"),
+            ("ping:count=20", "but a workload; write -w ping:count=20"),
+            ("192.0.2.1", "but a far end; write --to 192.0.2.1"),
+            ("https://far.example/x", "write --to https://far.example/x"),
+            ("old.json", "write deadheat report old.json"),
+        ] {
+            let said = no_contender(typed).unwrap();
+            assert!(said.ends_with(right), "{said}");
+        }
+        for contender in [
+            "tcp",
+            "tcp:cc=bbr",
+            "udp|tcp",
+            "mix:pose=udp",
+            "cmd:file=a.json",
+            "external:near=a b://c",
+            "tpc",
+        ] {
+            assert_eq!(no_contender(contender), None, "{contender}");
+        }
     }
 
     /// Each answer is a command line that works, but for names of hosts and files.

@@ -385,6 +385,8 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         [] => Request::new(USUAL),
         named => Request::new(named.iter().cloned()),
     };
+    let wrong = args.contenders.iter().find_map(|typed| habits::no_contender(typed));
+    wrong.map_or(Ok(()), |answer| Err(Error::usage(answer)))?;
     request = way(args, request);
     if args.contenders.is_empty() {
         request = request.usual_contenders()?;

@@ -149,6 +149,9 @@ fn meant(typed: &str) -> Result<&'static str> {
     let alike = bundled::names().filter(|name| !typed.is_empty() && name.contains(typed));
     match alike.collect::<Vec<_>>().as_slice() {
         [one] => Ok(one),
+        [] if Path::new(typed).is_file() => Err(Error::usage(format!(
+            "{typed}: the name of a study's file ends in .toml; rename it, or write ./{typed}"
+        ))),
         [] => Err(unknown("study", typed, &bundled::names().collect::<Vec<_>>())),
         several => Err(Error::usage(format!(
             "several studies have `{typed}` in their names: {}; name one of them",

@@ -334,6 +334,13 @@ pub fn all_keys() -> impl Iterator<Item = &'static Key> {
 fn find(name: &str) -> Result<&'static dyn Workload> {
     let found = ALL.iter().find(|workload| workload.info().id == name);
     found.copied().ok_or_else(|| {
+        if let Some((name, keys)) =
+            name.split_once([',', ' ']).filter(|(_, keys)| keys.contains('='))
+        {
+            return crate::error::Error::usage(format!(
+                "workload `{name},{keys}`: a colon stands in front of the keys; write {name}:{keys}"
+            ));
+        }
         let ids: Vec<&str> = ALL.iter().map(|workload| workload.info().id).collect();
         ALL.unknown("workload", name, &ids)
     })

@@ -151,6 +151,19 @@ impl Contender {
             if let Some(optional) = optional::absent(&spec.name) {
                 return Err(optional.missing());
             }
+            match spec.name.split_once([',', '/', ' ']) {
+                Some((name, keys)) if keys.contains('=') => {
+                    return Err(Error::usage(format!(
+                        "`{typed}`: a colon stands in front of the keys; write {name}:{keys}"
+                    )));
+                }
+                Some((one, other)) => {
+                    return Err(Error::usage(format!(
+                        "`{typed}`: each contender is a word of its own; write {one} {other}"
+                    )));
+                }
+                None => {}
+            }
             let ids = ALL.iter().map(|transport| transport.info().id);
             let ids: Vec<&str> = ids.chain(several::FORMS.iter().map(|(form, _)| *form)).collect();
             return Err(ALL.unknown("contender", &spec.name, &ids));

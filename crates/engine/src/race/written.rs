@@ -96,7 +96,21 @@ fn in_words(message: &str, text: &str, span: Option<Range<usize>>) -> String {
         let place = table.map_or_else(String::new, |table| format!(" in {table}"));
         return format!("the key {key} is missing{place}");
     }
-    message
+    match message.split_once(", expected ") {
+        Some((_, "a sequence")) if message.contains("map") => {
+            format!(
+                "{message}; a table that may stand several times has two brackets, as in [[race]]"
+            )
+        }
+        Some((_, "a sequence")) => {
+            format!("{message}; a list has brackets, as in [\"tcp\", \"udp\"]")
+        }
+        Some((_, "a string")) => format!("{message}; a text has quotes, as in \"5s\""),
+        _ if message.contains("expected key") || message.contains("expected `=`") => {
+            format!("{message}; the file is in TOML, as in title = \"Ping\"")
+        }
+        _ => message,
+    }
 }
 
 /// Returns the first name in backticks behind `prefix`, and the others.

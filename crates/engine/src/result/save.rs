@@ -182,6 +182,9 @@ pub(crate) fn head<T: DeserializeOwned>(
     };
     read.map_err(|error: serde_json::Error| match error.classify() {
         _ if text.is_empty() => "the file is empty".to_owned(),
+        _ if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") => {
+            "this is text in UTF-16, as `>` of Windows PowerShell writes it; save it as UTF-8".to_owned()
+        }
         _ if is_at_end(&error, text) => {
             let bytes = text.len();
             format!(
@@ -201,7 +204,7 @@ fn check_head(text: &[u8]) -> Result<(), String> {
         deadheat: Option<Value>,
         kind: Option<Value>,
     }
-    let foreign = "this is JSON, but not a race saved by deadheat";
+    let foreign = "this is JSON, but not a race saved by deadheat; `deadheat import` reads files of other tools";
     let head: ResultHead = head(text, foreign, ", as races are saved whole")?;
     if head.kind.is_some_and(|kind| kind == "map") {
         return Err("this is a map and no single race; `deadheat report` shows it".to_owned());
@@ -465,7 +468,10 @@ mod tests {
         assert!(refusal("{}").contains("not a race saved by deadheat"));
         assert!(refusal("[1, 2]").contains("not a race saved by deadheat"));
         assert!(refusal(r#"{"format": 1}"#).contains("not a race saved by deadheat"));
+        assert!(refusal("{}").contains("`deadheat import`"));
         assert!(refusal("hello").contains("not JSON"));
+        let wide: Vec<u8> = "\u{feff}{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(parse(&wide).unwrap_err().contains("UTF-16"));
         assert!(refusal(&"[".repeat(100_000)).contains("not JSON"));
         let mut newer = json();
         newer["format"] = 2.into();

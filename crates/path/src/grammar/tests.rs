@@ -335,6 +335,8 @@ fn unknown_words_are_named_with_what_was_meant() {
     refused("delay", &["lacks its value"]);
     refused("delay=", &["lacks its value"]);
     refused("delay=1ms,lte", &["comes first"]);
+    refused("delay=1ms:loss=1%", &["a comma stands between keys; write delay=1ms,loss=1%"]);
+    refused("up.delay=1ms loss=1%", &["write up.delay=1ms,loss=1%"]);
     refused("delay=1ms,fast", &["key=value"]);
     refused("delay=1ms,", &["nothing between two commas"]);
     refused(",delay=1ms", &["before the first word"]);

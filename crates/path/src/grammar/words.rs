@@ -165,6 +165,11 @@ fn word(part: &str, origin: Origin) -> Result<Word<'_>> {
         return Err(wrong("negative; nothing of a path is less than zero".into()));
     }
     let netem = matches!(key.kind, Kind::Span(..)) && value.contains(char::is_whitespace);
+    let another = value.split_once([':', ';', ' ']).filter(|(_, other)| other.contains('='));
+    if let Some((own, other)) = another.filter(|_| !matches!(key.kind, Kind::Path)) {
+        let (own, other) = (own.trim(), other.trim());
+        return Err(wrong(format!("a comma stands between keys; write {name}={own},{other}")));
+    }
     if key.name == "delay" && netem {
         return Err(wrong("one duration; how it varies is a key of its own, jitter=2ms".into()));
     }

@@ -16,7 +16,7 @@ use crate::time::Nanos;
 use crate::transport::external::Port;
 use crate::units::parse_span;
 use crate::workload::ProgramFigure;
-use crate::workload::programs::TIME_TAKEN;
+use crate::workload::programs::{FigureUnit, TIME_TAKEN, better};
 
 /// Largest size of a file in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -140,10 +140,26 @@ fn misread(text: &str, error: &toml::de::Error) -> String {
         .any(|words| what.contains(words))
     {
         "; each value is a text in quotes, as in timeout = \"60s\""
+    } else if ["key with no value", "invalid key-value pair"]
+        .iter()
+        .any(|words| what.contains(words))
+    {
+        "; the file is in TOML, as in server = \"./mine --listen {port}\""
     } else {
         ""
     };
     format!("{line}: {what}{right}")
+}
+
+/// Returns the figure with this name, unit and better end; or else the key that is wrong, and why.
+fn declared(
+    name: &str,
+    unit: &str,
+    better_end: Option<&str>,
+) -> std::result::Result<ProgramFigure, (&'static str, Error)> {
+    FigureUnit::parse(unit).map_err(|error| ("unit", error))?;
+    better_end.map(better).transpose().map_err(|error| ("better", error))?;
+    ProgramFigure::new(name, unit, better_end).map_err(|error| ("name", error))
 }
 
 /// Returns the number of the line with the byte at this place.
@@ -373,7 +389,7 @@ impl PairCheck<'_> {
             }
         };
         let figure =
-            ProgramFigure::new(name, unit, text("better")).map_err(|e| wrong("name", e))?;
+            declared(name, unit, text("better")).map_err(|(key, error)| wrong(key, error))?;
         if of_run && written.contains_key("in") {
             return Err(usage("in", "it is measured here, and read from no text; leave `in` out"));
         }

@@ -352,6 +352,7 @@ pub(super) fn outside(
 fn split(typed: &str) -> Result<(Spec, String, Vec<(String, String)>)> {
     let bare = typed.strip_prefix(ID).and_then(|rest| rest.strip_prefix(':'));
     if let Some(path) = bare.filter(|path| !path.contains('=')) {
+        let path = if path.is_empty() { "PATH" } else { path };
         return Err(Error::usage(format!(
             "`{typed}` has no key; write {ID}:{}={path}",
             FILE.name()
@@ -416,21 +417,23 @@ fn info() -> Info {
     }
 }
 
-/// Returns the reason why such a contender cannot be raced to a far end of others, and an alternative.
-pub fn unserved(typed: &str) -> String {
-    format!(
-        "`{typed}`: no far end of others runs its server command; race it to a `deadheat serve --command FILE`, on loopback or \
-         with --path"
-    )
-}
+/// Reason why such a contender cannot be raced to a far end of others, and an alternative.
+pub(super) const UNSERVED: &str = "no far end of others runs its server command; race it to a `deadheat serve --command FILE`, on \
+                                   loopback or with --path";
 
 /// Reads a pair that an operator allows: its file, with `,set=NAME=VALUE` for each variable that is set.
 ///
 /// # Errors
 /// As of [`Contender::parse`]; [`Error::Unsupported`] if this host lacks the program of its server command.
 pub fn allowed(typed: &str) -> Result<Arc<CommandPair>> {
-    let spec = format!("{ID}:{}={typed}", FILE.name());
-    let pair = parse(&spec)?.commands.map(|commands| Arc::clone(&commands.pair));
+    let form = format!("{ID}:{}=", FILE.name());
+    if let Some(bare) = typed.strip_prefix(&form) {
+        return Err(Error::usage(format!(
+            "`{typed}` is the form of a contender; here the file is named alone: {bare}"
+        )));
+    }
+    let pair =
+        parse(&format!("{form}{typed}"))?.commands.map(|commands| Arc::clone(&commands.pair));
     let pair = pair.ok_or_else(|| Error::usage(format!("`{typed}` is no pair of commands")))?;
     pair.check(Side::Far)?;
     Ok(pair)

@@ -127,6 +127,12 @@ fn mistakes_are_named_with_their_line_and_what_would_be_right() {
             "already, at line 4; give each a name of its own",
         ),
         ("[[figure]]\nname = 'a'\nof = 'time'\nunit = 'ms'", ":6:", "leave unit out"),
+        ("[[figure]]\nname = 'a'\nunit = 'mile'\npointer = '/a'", ":5: figure, unit:", "mile"),
+        (
+            "[[figure]]\nname = 'a'\nunit = 's'\nbetter = 'less'\npointer = '/a'",
+            ":6: figure, better:",
+            "(valid: higher, lower)",
+        ),
     ] {
         let said = refused(&format!("{PLAIN}{more}\n"));
         assert!(said.starts_with(&format!("/pair.toml{line}")) && said.contains(what), "{said}");
@@ -144,6 +150,17 @@ fn mistakes_are_named_with_their_line_and_what_would_be_right() {
     assert!(said.contains("pair.toml:2: ") && said.contains("a text in quotes"), "{said}");
     let none = parse("cmd").unwrap_err().to_string();
     assert!(none.contains("names no file; write cmd:file=PATH"), "{none}");
+    for other in ["server: srv {port}\n", "{\"server\": \"srv {port}\"}"] {
+        let said = refused(other);
+        assert!(
+            said.contains("pair.toml:1: ") && said.contains("is in TOML, as in server"),
+            "{said}"
+        );
+    }
+    let bare = parse("cmd:").unwrap_err().to_string();
+    assert!(bare.contains("write cmd:file=PATH"), "{bare}");
+    let whole = allowed("cmd:file=pair.toml").unwrap_err().to_string();
+    assert!(whole.contains("named alone: pair.toml"), "{whole}");
     let bare = parse("cmd:pair.toml").unwrap_err().to_string();
     assert!(bare.contains("write cmd:file=pair.toml"), "{bare}");
     let gone = parse("cmd:file=/no/such.toml").unwrap_err().to_string();

@@ -74,6 +74,10 @@ fn what_is_no_such_file_is_named_with_its_line_and_key() {
         ("blocks = 40", "blocks = -4", &["line 12: "]),
         ("title = \"Echoes\"", "title = \"Echoes", &["line 2: "]),
         ("[[claim.test]]", "", &["line "]),
+        ("[[race]]", "[race]", &["expected a sequence; a table that may stand several times"]),
+        ("contenders = ", "contenders = 5 #", &["a list has brackets, as in [\"tcp\", \"udp\"]"]),
+        ("title = \"Echoes\"", "title = 5", &["a text has quotes"]),
+        ("title = \"Echoes\"", "{}", &["line 2: ", "the file is in TOML"]),
     ];
     for (from, to, wanted) in cases {
         let said = changed(from, to);

@@ -71,6 +71,9 @@ impl Route {
     }
 }
 
+/// Characters that no name of a host has.
+const NOT_IN_NAMES: [char; 5] = [':', '%', '/', '@', ' '];
+
 /// Host as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
@@ -106,7 +109,9 @@ impl Target {
         };
         let port = match port {
             "" => usual,
-            port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
+            port => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+                Error::usage(format!("`{host}`: `{port}` is no port; ports are 1 to 65535"))
+            })?,
         };
         let address = zoned(name)?.map(|mut address| {
             address.set_port(port);
@@ -117,7 +122,7 @@ impl Target {
                 "{host}: an address of link scope is one of an interface; write {name}%eth0, say"
             ))),
             Some(address) => Ok(Target::Address(address)),
-            None if host.starts_with('[') || name.is_empty() || name.contains([':', '%']) => {
+            None if host.starts_with('[') || name.is_empty() || name.contains(NOT_IN_NAMES) => {
                 Err(wrong())
             }
             None => Ok(Target::Name(name.to_owned(), port)),
@@ -469,8 +474,11 @@ mod tests {
         assert!(zoned.starts_with("[fe80::1%") && zoned.ends_with("]:5210"), "{zoned}");
         assert_eq!(at("[fe80::1%lo]:99"), zoned.replace("5210", "99"));
         for (host, said) in [
-            ("127.0.0.1:port", "NAME:PORT"),
-            ("far.example:0", "NAME:PORT"),
+            ("127.0.0.1:port", "`port` is no port; ports are 1 to 65535"),
+            ("[::1]:99999", "`99999` is no port"),
+            ("far.example:0", "`0` is no port"),
+            ("far.example/path", "NAME:PORT"),
+            ("me@far.example", "NAME:PORT"),
             ("far.example:", "NAME:PORT"),
             ("[far.example]:99", "NAME:PORT"),
             ("1::2::3", "NAME:PORT"),
