@@ -125,7 +125,29 @@ pub(crate) fn carried() -> (u64, u64) {
     (columns[9], columns[8])
 }
 
-/// The same, once nothing has crossed it for a while.
+/// Datagrams of UDP that programs in this namespace have sent and read, by the kernel's count.
+#[derive(Clone, Copy)]
+pub(crate) struct Datagrams {
+    pub(crate) sent: u64,
+    pub(crate) read: u64,
+}
+
+pub(crate) fn datagrams() -> Datagrams {
+    let v4 = std::fs::read_to_string("/proc/net/snmp").unwrap();
+    let v6 = std::fs::read_to_string("/proc/net/snmp6").unwrap();
+    // Two lines: the names, and the figures below them.
+    let mut udp = v4.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, figures) = (udp.next().unwrap(), udp.next().unwrap());
+    let number = |figure: &str| figure.trim().parse::<u64>().unwrap();
+    let count = |name: &str| {
+        let place = names.split(' ').position(|one| one == name).unwrap();
+        let own = v6.lines().find_map(|line| line.strip_prefix(&format!("Udp6{name} ")));
+        number(figures.split(' ').nth(place).unwrap()) + own.map_or(0, number)
+    };
+    Datagrams { sent: count("OutDatagrams"), read: count("InDatagrams") }
+}
+
+/// The same as [`carried`], once nothing has crossed it for a while.
 pub(crate) fn calm() -> (u64, u64) {
     let mut before = carried();
     loop {

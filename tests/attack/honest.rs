@@ -11,8 +11,8 @@ use crate::ground::wait;
 use crate::server::{V4, program};
 
 /// Who is not through after so long was shut out. A turn that somebody lets hang takes five seconds, and a
-/// server without room is asked again every second.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// server without room is asked again every second. How long it took is judged apart from that.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two blocks of one contender and its hidden copy.
 const TRIALS: usize = 4;

@@ -69,7 +69,7 @@ pub(crate) fn soak(time: Duration) {
     }
     let (attacks, minutes) = (ATTACKS.len(), began.elapsed().as_secs() / 60);
     row.thrown = format!("{attacks} attacks in turns, {turns} times, {minutes} min");
-    row.judge_races(&honest);
+    row.judge_races(&honest, Duration::ZERO);
     row.judge_server(&server, warm, KEPT_OF_LARGE);
     row.faults.extend(server.end());
     row.conclude();

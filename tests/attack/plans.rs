@@ -5,11 +5,11 @@ use std::io::Write;
 use deadheat::rng::SplitMix64;
 use serde_json::{Value, json};
 
-use crate::ground::{calm, carried};
+use crate::ground::{calm, datagrams};
 use crate::siege::Field;
 use crate::wire::{
-    NUMBERS, connect, frame, greeting, hear, hello, let_in, mutated, open, plan, protocol, seeds,
-    socket, source,
+    NUMBERS, connect, frame, greeting, hear, hello, let_in, mutated, open, patient, plan, protocol,
+    seeds, socket, source,
 };
 
 /// Workloads and contenders that ask for too much, for files, or for nothing that there is.
@@ -132,7 +132,7 @@ fn by_chance(rng: &mut SplitMix64) -> Vec<u8> {
 /// its own: nothing may be sent there.
 pub(crate) fn reflection(field: &Field<'_>) -> String {
     let protocol = protocol();
-    let mut client = let_in(source(2), protocol).unwrap();
+    let mut client = patient(let_in(source(2), protocol).unwrap());
     let mut plan = plan(77);
     plan["workload"] = json!("bulk:time=1s,direction=down");
     client.write_all(&open(&plan)).unwrap();
@@ -140,15 +140,19 @@ pub(crate) fn reflection(field: &Field<'_>) -> String {
     assert!(word.get("ready").is_some(), "{word}");
     let victims: Vec<std::net::UdpSocket> =
         (3..103).map(|i| socket(source(i), socket2::Type::DGRAM).unwrap().into()).collect();
-    // What the client's own connection still has to acknowledge is no answer to what follows.
-    let before = calm();
+    // Datagrams alone: between server and client, control asks every second whether the other is there.
+    let before = datagrams();
     for (i, victim) in victims.iter().enumerate() {
         victim.send_to(&hello(77, 0), crate::server::at(source(i as u32 + 3))).unwrap();
     }
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let after = carried();
-    let packets = after.0 - before.0;
-    assert_eq!(packets, victims.len() as u64, "somebody was answered who is not the client");
+    let all = victims.len() as u64;
+    while datagrams().read < before.read + all {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // What is answered is answered at once.
+    calm();
+    let packets = datagrams().sent - before.sent;
+    assert_eq!(packets, all, "somebody was answered who is not the client");
     drop(client);
     field.in_position();
     while !field.is_over() {

@@ -13,8 +13,13 @@ pub(crate) use crate::table::Row;
 /// Longer than any attack needs to take up its position.
 const SET_UP: Duration = Duration::from_secs(20);
 
-/// The longest that an honest race may take while a server is under attack. Without one it takes a second.
+/// The longest that an honest race may take while a server is under attack, where it takes a second without.
 const LONGEST: Duration = Duration::from_secs(15);
+
+/// The same on a host on which it takes longer than a second without.
+fn longest(without: Duration) -> Duration {
+    LONGEST.max(LONGEST * (without.as_millis() as u32) / 1_000)
+}
 
 /// Memory in kB that a server may keep beyond a tenth of what it had: what its allocator has not given back, and
 /// for a minute a count for each of a thousand origins, so that its log stays short.
@@ -93,7 +98,7 @@ impl Siege {
         let mut honest = Honest::default();
         (row.thrown, row.faults) =
             under(attack, || honest.for_some(crate::seconds(), dir.path(), self.client));
-        row.judge_races(&honest);
+        row.judge_races(&honest, before.longest);
         row.judge_server(&server, warm, self.kept);
         row.still_lives(dir.path(), self.client);
         row.faults.extend(server.end());
@@ -129,12 +134,13 @@ impl Drop for Over<'_> {
 }
 
 impl Row {
-    pub(crate) fn judge_races(&mut self, honest: &Honest) {
+    /// Holds races under attack to how long one took `without`.
+    pub(crate) fn judge_races(&mut self, honest: &Honest, without: Duration) {
         self.honest = format!("{} of {}", honest.through, honest.races);
         self.longest = format!("{:.1} s", honest.longest.as_secs_f64());
         if honest.through < honest.races {
             self.faults.push(format!("honest races shut out ({})", honest.last_words));
-        } else if honest.longest > LONGEST {
+        } else if honest.longest > longest(without) {
             self.faults.push(format!("an honest race took {:?}", honest.longest));
         }
     }

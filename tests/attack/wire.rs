@@ -50,6 +50,12 @@ pub(crate) fn connect(from: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
+/// A connection whose answers are waited for, however busy the host: only a failing test waits so long.
+pub(crate) fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(10 * PATIENCE)).unwrap();
+    stream
+}
+
 /// Closes with a reset, as a client does whose process was killed with data unread.
 pub(crate) fn reset(stream: TcpStream) {
     let _ = Socket::from(stream).set_linger(Some(Duration::ZERO));
@@ -78,7 +84,7 @@ pub(crate) fn hear(stream: &mut TcpStream) -> io::Result<Value> {
 
 /// The protocol that the server speaks: it says so when it refuses another.
 pub(crate) fn protocol() -> u64 {
-    let mut stream = connect(source(2)).unwrap();
+    let mut stream = patient(connect(source(2)).unwrap());
     stream.write_all(&greeting(0)).unwrap();
     let refusal = hear(&mut stream).unwrap().to_string();
     let number = refusal.split("speaks protocol ").nth(1).unwrap();
