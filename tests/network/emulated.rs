@@ -9,7 +9,6 @@
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -87,20 +86,21 @@ fn a_probe_waits_in_the_queue_that_bulk_flows_beside_it_fill() {
     }
     let probe = "ping:count=50,load=tcp:cc=cubic,load-flows=2";
     let outcome = race(&["udp", "tcp"], "delay=5ms,rate=20mbit,queue=100ms", probe);
+    let mut waited = false;
     for trial in ran(&outcome) {
-        // What came late is taken for what came fast, so the receiver's own figure has some room.
-        let load = trial["metrics"]["load_goodput_bps"].as_f64().unwrap();
-        assert!((1e6..30e6).contains(&load), "{load}");
         let up = fates(trial, "up");
-        let rate = count(&up["busy_bytes"]) as f64 * 8e9 / count(&up["busy_ns"]) as f64;
-        assert!((rate / 20e6 - 1.0).abs() < 0.001, "{rate}");
+        hold_rate(up, 20_000_000);
         let (rtt, ledger) = (&trial["rtt_ns"], &trial["ledger"]);
-        assert!(count(&rtt["p50"]) >= 15_000_000, "{rtt}");
+        assert!(rtt["min"].as_u64().is_none_or(|least| least >= 10_000_000), "{rtt}");
         // Of the probe alone: what the load sends is in no ledger.
         let asked = ["up", "round_trip"].iter().find_map(|way| ledger[way]["sent"].as_u64());
         assert_eq!(asked, Some(50), "{ledger}");
-        assert!(count(&fates(trial, "up")["arrived_bytes"]) > 100_000);
+        assert!(count(&up["arrived_bytes"]) > 100_000);
+        // A host that holds the load up for most of a trial leaves the queue empty, and its own figure zero or absent.
+        let load = trial["metrics"]["load_goodput_bps"].as_f64();
+        waited |= load > Some(1e6) && rtt["p50"].as_u64() >= Some(15_000_000);
     }
+    assert!(waited, "{outcome:#}");
     let none = race(&["udp"], "delay=5ms,rate=20mbit,queue=100ms", "ping:count=50,load=none");
     for trial in ran(&none) {
         assert!(trial["metrics"]["load_goodput_bps"].is_null(), "{trial}");
@@ -111,9 +111,9 @@ fn a_probe_waits_in_the_queue_that_bulk_flows_beside_it_fill() {
 fn a_load_runs_on_loopback_too() {
     let outcome =
         race(&["udp"], "loopback", "ping:count=400,interval=2ms,load=tcp,load-direction=both");
-    for trial in ran(&outcome) {
-        assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
-    }
+    // One that a host holds up for the whole of a trial has none.
+    let ran_beside = |trial: &Value| trial["metrics"]["load_goodput_bps"].as_f64() > Some(1e6);
+    assert!(ran(&outcome).into_iter().any(ran_beside), "{outcome:#}");
 }
 
 /// One sender and four receivers, each a node of its own; all that each was to get has arrived.
@@ -129,9 +129,10 @@ fn one_sender_feeds_several_receivers() {
             assert!(slowest <= rate("fastest_goodput_bps"), "{trial}");
             assert_eq!(trial["far_intervals"].as_array().unwrap().len(), 4, "{trial}");
             if path.contains("rate") {
-                // Each receiver has a span of its own: flows that a busy host runs one after the other have more of the link.
-                assert!(slowest < 50e6, "{trial}");
-                let arrived = count(&fates(trial, "up")["arrived_bytes"]);
+                // By the link's account: what a busy host takes late is for a receiver as if it had come fast.
+                let up = fates(trial, "up");
+                hold_rate(up, 50_000_000);
+                let arrived = count(&up["arrived_bytes"]);
                 assert!(arrived >= 4 * 500_000, "{arrived}");
             }
         }
@@ -161,7 +162,8 @@ fn a_session_has_a_figure_for_each_part() {
     }
 }
 
-/// A request on a connection that is kept takes a round trip; on one of its own the handshake comes on top.
+/// A request on a connection that is kept takes a round trip; on one of its own the handshake comes on top. A busy host adds
+/// what it likes to some requests, and not to all.
 #[test]
 fn a_request_with_its_own_connection_pays_for_the_handshake() {
     if !can() {
@@ -170,18 +172,21 @@ fn a_request_with_its_own_connection_pays_for_the_handshake() {
     let contenders = ["tcp", "tls:resume=on", "quic"];
     // Each is answered before the next one is due.
     let work = "rpc:arrivals=constant,response=1kB,count=20";
-    let forms = [("kept", "10pps", [1.0, 1.0, 1.0]), ("each", "5pps", [2.0, 3.0, 2.0])];
+    let forms = [("kept", "10pps", [1, 1, 1]), ("each", "5pps", [2, 3, 2])];
     for (connect, rate, trips) in forms {
         let work = format!("{work},rate={rate},connect={connect}");
         let outcome = race(&contenders, "delay=20ms", &work);
+        let mut least = [u64::MAX; 3];
         for trial in ran(&outcome) {
             let contender = count(&trial["contender"]) as usize;
             for figure in ["response_p50_ns", "first_byte_mean_ns"] {
-                let took = trial["metrics"][figure].as_f64().unwrap() / 40e6;
-                let range = in_trips(trial, trips[contender]);
-                assert!(range.contains(&took), "{contender} {connect}: {took}: {trial}");
+                let took = trial["metrics"][figure].as_f64().unwrap() as u64;
+                let trips = trips[contender];
+                assert!(took >= trips * ROUND_TRIP_NS, "{contender} {connect}: {took}: {trial}");
             }
+            least[contender] = least[contender].min(fastest(trial));
         }
+        assert_eq!(least.map(|fastest| fastest / ROUND_TRIP_NS), trips, "{connect}: {least:?}");
     }
 }
 
@@ -245,7 +250,8 @@ fn a_relay_stands_between_two_ends() {
             let lossy = contender.starts_with("udp") && verified["state"] == "partial";
             assert!(lossy || verified["state"] == "verified", "{contender}: {verified}");
         }
-        let outcome = race(&contenders, path, "ping:count=50,interval=4ms");
+        // An answer that a busy host holds up is late, and not lost.
+        let outcome = race(&contenders, path, "ping:count=50,interval=4ms,timeout=20s");
         let differences = outcome["differences"].as_array().unwrap();
         let relay = differences.iter().find(|difference| difference["what"] == "relay");
         assert_eq!(relay.unwrap()["values"]["tcp:via=relay"], "through a relay", "{relay:?}");
@@ -280,19 +286,12 @@ fn the_first_byte_comes_after_the_round_trips_of_the_handshake() {
     let slots: BTreeSet<String> =
         slots.map(|(contender, control)| format!("{contender} {control}")).collect();
     assert_eq!(slots.len(), contenders.len() + 1, "and the control: {slots:?}");
-    for trial in ran(&outcome) {
-        let contender = contenders[count(&trial["contender"]) as usize];
-        let trips = match contender {
-            "udp" | "quic:resume=0rtt" | "tls:resume=0rtt,fastopen=on" => 1.0,
-            "tcp" | "quic" | "tls:resume=0rtt" => 2.0,
-            "tls:resume=on" | "wss:resume=0rtt" => 3.0,
-            _ => 4.0,
-        };
-        let took = trial["metrics"]["first_byte_p50_ns"].as_f64().unwrap() / 40e6;
-        assert!(in_trips(trial, trips).contains(&took), "{contender}: {took} round trips: {trial}");
-        let set_up = trial["metrics"]["set_up_p50_ns"].as_f64().unwrap() / 40e6;
-        assert!(in_trips(trial, trips - 1.0).contains(&set_up), "{contender}: {set_up}: {trial}");
-    }
+    hold_round_trips_of_connections(&outcome, &contenders, |contender| match contender {
+        "udp" | "quic:resume=0rtt" | "tls:resume=0rtt,fastopen=on" => 1,
+        "tcp" | "quic" | "tls:resume=0rtt" => 2,
+        "tls:resume=on" | "wss:resume=0rtt" => 3,
+        _ => 4,
+    });
     let effective = |id: usize| &outcome["contenders"][id]["effective"]["resume"];
     assert_eq!((effective(2), effective(4)), (&Value::from("off"), &Value::from("on")));
     assert_eq!(effective(6), &Value::from("0rtt"));
@@ -306,20 +305,11 @@ fn a_fast_open_connection_takes_a_round_trip_less() {
     }
     let contenders = ["tcp", "tcp:fastopen=on", "tls:fastopen=on", "ws:fastopen=on"];
     let outcome = race(&contenders, "delay=20ms", "connect:count=20");
+    hold_round_trips_of_connections(&outcome, &contenders, |contender| match contender {
+        "tcp:fastopen=on" => 1,
+        _ => 2,
+    });
     for trial in ran(&outcome) {
-        let contender = contenders[count(&trial["contender"]) as usize];
-        let trips = match contender {
-            "tcp:fastopen=on" => 1.0,
-            _ => 2.0,
-        };
-        let took = |figure: &str| trial["metrics"][figure].as_f64().unwrap() / 40e6;
-        let first = took("first_byte_p50_ns");
-        assert!(
-            in_trips(trial, trips).contains(&first),
-            "{contender}: {first} round trips: {trial}"
-        );
-        let set_up = took("set_up_p50_ns");
-        assert!(in_trips(trial, trips - 1.0).contains(&set_up), "{contender}: {set_up}: {trial}");
         // The first connection of every trial fetches the cookie, with a whole handshake.
         assert!(count(&trial["connect_ns"]) >= 40_000_000, "{trial}");
     }
@@ -329,12 +319,34 @@ fn a_fast_open_connection_takes_a_round_trip_less() {
     assert!(differences.iter().any(|d| d["what"] == "fastopen (effective)"), "{differences:#?}");
 }
 
-/// Range of a figure, in round trips of 40 ms, that takes so many of them. It is open above where the path's own account says
-/// that the host held packets up for a tenth of that.
-fn in_trips(trial: &Value, trips: f64) -> Range<f64> {
-    let lateness = |way: &str| &trial["path"]["links"][0][way]["lateness_ns"]["max"];
-    let is_late = ["up", "down"].iter().any(|way| count(lateness(way)) > 4_000_000);
-    trips..if is_late { f64::INFINITY } else { trips + 0.9 }
+const ROUND_TRIP_NS: u64 = 40_000_000;
+
+/// Holds the first byte of connections to as many round trips of 40 ms as a contender takes for it, and their set-up to one less.
+/// No median is shorter. A busy host adds what it likes to some connections, and not to all: the fastest take no trip more.
+fn hold_round_trips_of_connections(
+    outcome: &Value,
+    contenders: &[&str],
+    trips: impl Fn(&str) -> u64,
+) {
+    for (number, contender) in contenders.iter().enumerate() {
+        let least = trips(contender) * ROUND_TRIP_NS;
+        let own = ran(outcome).into_iter().filter(|trial| trial["contender"] == number);
+        let fastest = own.map(|trial| {
+            let took = |figure: &str| trial["metrics"][figure].as_f64().unwrap() as u64;
+            let (first, set_up) = (took("first_byte_p50_ns"), took("set_up_p50_ns"));
+            assert!(first >= least && set_up >= least - ROUND_TRIP_NS, "{contender}: {trial}");
+            assert!(first >= set_up + ROUND_TRIP_NS, "{contender}: {trial}");
+            fastest(trial)
+        });
+        let fastest = fastest.min().unwrap();
+        assert_eq!(fastest / ROUND_TRIP_NS, trips(contender), "{contender}: {fastest} ns");
+    }
+}
+
+/// Shortest mean over a tenth of a second of a trial, which is that of one or two delays.
+fn fastest(trial: &Value) -> u64 {
+    let delays = trial["intervals"][0]["delay_mean_ns"].as_array().unwrap();
+    delays.iter().filter_map(Value::as_u64).min().unwrap()
 }
 
 /// What became of packets on the first link.
@@ -342,6 +354,14 @@ fn fates<'a>(trial: &'a Value, way: &str) -> &'a Value {
     let fates = &trial["path"]["links"][0][way]["fates"];
     assert!(fates.is_object(), "{trial}");
     fates
+}
+
+/// Holds what left a link while packets waited to its rate: within a thousandth, and a packet at either end.
+fn hold_rate(fates: &Value, bps: u64) {
+    let (bytes, ns) = (count(&fates["busy_bytes"]), count(&fates["busy_ns"]));
+    let expected = u128::from(bps) * u128::from(ns) / 8_000_000_000;
+    let room = expected / 1_000 + 2 * 1_514;
+    assert!(ns > 0 && expected.abs_diff(u128::from(bytes)) <= room, "{bytes} B, not {expected}");
 }
 
 fn count(value: &Value) -> u64 {
@@ -390,12 +410,8 @@ fn nothing_gets_through_faster_than_the_rate() {
         let up = fates(trial, "up");
         let at_most = 20e6 / 8.0 * count(&trial["took_ns"]) as f64 / 1e9 + 1_500.0;
         assert!((count(&up["delivered_bytes"]) as f64) < at_most, "{trial}");
-        // What came late is taken for what came fast, so the receiver's own figure has some room.
-        let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
-        assert!(goodput > 1e6 && goodput < 30e6, "{goodput}");
-        let (busy, bytes) = (count(&up["busy_ns"]), count(&up["busy_bytes"]));
-        let rate = bytes as f64 * 8e9 / busy as f64;
-        assert!((rate / 20e6 - 1.0).abs() < 0.001, "{rate}");
+        hold_rate(up, 20_000_000);
+        assert!(trial["metrics"]["goodput_bps"].as_f64() > Some(0.0), "{trial}");
     }
 }
 
@@ -446,26 +462,27 @@ fn an_order_of_preference_falls_back_where_its_first_is_blocked() {
         ("quic|tcp:after=300ms", "delay=5ms,block=udp", "tcp", Some("start")),
         ("udp|tcp:silence=300ms", "delay=5ms,block=udp@800ms", "tcp", Some("silence")),
     ] {
-        // One falls back amid the work, of which there must be some afterwards.
-        let pings = if cause == Some("silence") { 150 } else { 30 };
-        let outcome = race(&[typed], path, &format!("ping:count={pings},interval=10ms"));
+        // One falls back amid the work, of which there must be some afterwards; what is blocked is waited for, and so not long.
+        // Elsewhere what a busy host holds up is late, and not lost.
+        let messages = if cause == Some("silence") { "count=150" } else { "count=30,timeout=20s" };
+        let work = format!("ping:interval=10ms,{messages}");
+        let outcome = race(&[typed], path, &work);
         for trial in ran(&outcome) {
-            let fates = &trial["path"]["links"][0]["up"]["fates"];
-            assert_eq!(
-                fates["blocked"].as_u64().is_some(),
-                cause.is_some(),
-                "{typed} {path}: {trial}"
-            );
-            assert_eq!(fates["lost"], 0, "{typed} {path}: {trial}");
+            let way = &trial["path"]["links"][0]["up"];
+            let blocked = way["fates"]["blocked"].as_u64();
+            assert_eq!(way["fates"]["lost"], 0, "{typed} {path}: {trial}");
             let up = &trial["ledger"]["up"];
             let lost = count(&up["sent"]) - count(&up["delivered"]);
             let own = trial["fallback"]["cause"].as_str();
             let after = trial["fallback"]["after_ns"].as_u64().unwrap_or(0);
             if cause == Some("silence") {
-                // Either end may be the first to notice.
+                // Either end may be the first to notice, and on a busy host before anything is blocked.
                 assert!(matches!(own, Some("silence" | "peer")), "{trial}");
-                assert!(lost > 0 && after > 50_000_000, "{trial}");
+                assert!(own == Some("peer") || after >= 300_000_000, "{trial}");
+                let is_held = count(&way["lateness_ns"]["max"]) > 100_000_000;
+                assert!(is_held || lost <= blocked.unwrap_or(0), "{trial}");
             } else {
+                assert_eq!(blocked.is_some(), cause.is_some(), "{typed} {path}: {trial}");
                 assert_eq!(own, cause, "{typed} {path}: {trial}");
                 assert_eq!(lost, 0, "{typed} {path}: {trial}");
                 assert!(cause.is_none() || after >= 300_000_000, "{trial}");
@@ -491,14 +508,13 @@ fn multipath_tcp_takes_every_link() {
     for trial in ran(&outcome) {
         let links = trial["path"]["links"].as_array().unwrap();
         let carried = |link: &Value| count(&link["up"]["fates"]["delivered_bytes"]);
-        let goodput = trial["metrics"]["goodput_bps"].as_f64().unwrap();
         if trial["contender"] == 1 {
             assert_eq!(trial["effective"]["subflows"], "2", "{trial}");
             assert!(links.iter().all(|link| carried(link) > 1_000_000), "{trial}");
-            assert!(goodput < 40e6, "{goodput}");
+            links.iter().for_each(|link| hold_rate(&link["up"]["fates"], 20_000_000));
         } else {
             assert_eq!(carried(&links[1]), 0, "{trial}");
-            assert!(goodput < 20e6, "{goodput}");
+            hold_rate(fates(trial, "up"), 20_000_000);
         }
     }
 }
