@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use deadheat::path::emulator::Emulator;
 use serde_json::Value;
 
+use crate::net::ran;
 use crate::runs_all;
 
 /// Returns true if the tunnel is installed.
@@ -112,7 +113,7 @@ fn a_tunnel_carries_tcp_on_loopback_and_over_an_emulated_path() {
     let can = Emulator::possible().is_ok();
     for path in if can { &["loopback", "delay=10ms,loss=1%"][..] } else { &["loopback"] } {
         let outcome = raced(folder.path(), &[&tunnel, "tcp"], path, "bulk:bytes=300kB,verify=on");
-        let trials = outcome["trials"].as_array().unwrap();
+        let trials = ran(&outcome);
         assert!(trials.len() >= 2, "{path}: {}", trials.len());
         for trial in trials {
             assert_eq!(trial["verified"]["state"], "verified", "{path}: {trial}");
@@ -129,8 +130,8 @@ fn a_tunnel_carries_tcp_on_loopback_and_over_an_emulated_path() {
 
         let outcome = raced(folder.path(), &[&tunnel, "tcp"], path, "ping:count=40,interval=10ms");
         let cpu = |id: u64, cost: &str| {
-            let trials = outcome["trials"].as_array().unwrap().iter();
-            let mine: Vec<u64> = trials
+            let mine: Vec<u64> = ran(&outcome)
+                .into_iter()
                 .filter(|trial| count(&trial["contender"]) == id)
                 .map(|trial| count(&trial[cost]["cpu_ns"]))
                 .collect();
@@ -141,7 +142,7 @@ fn a_tunnel_carries_tcp_on_loopback_and_over_an_emulated_path() {
         for cost in ["cost", "far_cost"] {
             assert!(cpu(0, cost) > 40 * 10_000, "{path} {cost}: {}", cpu(0, cost));
         }
-        for trial in outcome["trials"].as_array().unwrap() {
+        for trial in ran(&outcome) {
             assert!(count(&trial["rtt_ns"]["n"]) >= 40, "{path}: {trial}");
             let least = if *path == "loopback" { 1_000 } else { 20_000_000 };
             assert!(count(&trial["rtt_ns"]["min"]) >= least, "{path}: {}", trial["rtt_ns"]);

@@ -56,6 +56,14 @@ fn is_root() -> bool {
 fn path_run(args: &[&str]) -> Command {
     let mut command = Command::new(DEADHEAT);
     command.args(["path", "run"]).args(args);
+    let heed_interrupts = || {
+        // SAFETY: signal(2) is async-signal-safe, and takes integers.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        Ok(())
+    };
+    // Where a shell runs these tests in the background, they ignore Ctrl-C, and no shell that they start could catch it.
+    // SAFETY: the closure only makes async-signal-safe calls.
+    unsafe { command.pre_exec(heed_interrupts) };
     command
 }
 
@@ -103,6 +111,7 @@ fn number_after(text: &str, key: &str) -> f64 {
     rest[..end].parse().unwrap()
 }
 
+/// At its end ping waits for two round trips, so that a short path would leave a busy host no time for the last reply.
 #[test]
 fn ping_sees_the_delay_over_both_ip_versions_and_backends() {
     for backend in BACKENDS {
@@ -110,7 +119,7 @@ fn ping_sees_the_delay_over_both_ip_versions_and_backends() {
             continue;
         }
         for (version, far) in [("-4", FAR), ("-6", FAR_V6)] {
-            let path = format!("delay=20ms,backend={backend}");
+            let path = format!("delay=200ms,backend={backend}");
             let output = run(&[&path, "--", "ping", version, "-n", "-c", "5", "-i", "0.05", far]);
             let said = stdout(&output);
             assert_eq!(output.status.code(), Some(0), "{said}{}", stderr(&output));
@@ -120,7 +129,7 @@ fn ping_sees_the_delay_over_both_ip_versions_and_backends() {
                 .map(|line| number_after(line, " time="))
                 .collect();
             assert_eq!(times.len(), 5, "{said}");
-            assert!(times.iter().all(|ms| *ms >= 40.0), "{said}");
+            assert!(times.iter().all(|ms| *ms >= 400.0), "{said}");
             // Nothing else is on the wire: no solicitations, no reports, no neighbours.
             let all = Account { packets_in: 5, packets_out: 5, lost: 0 };
             assert_eq!(account(&output, "up"), all, "{}", stderr(&output));
@@ -135,7 +144,7 @@ fn ping_and_the_path_count_the_same_losses() {
         return;
     }
     let flood = ["ping", "-n", "-q", "-c", "200", "-i", "0.002", "-W", "1", FAR];
-    let args = [&["delay=1ms,loss=10%,seed=7", "--"], &flood[..]].concat();
+    let args = [&["delay=200ms,loss=10%,seed=7", "--"], &flood[..]].concat();
     let output = run(&args);
     let said = stdout(&output);
     let (up, down) = (account(&output, "up"), account(&output, "down"));
@@ -429,9 +438,9 @@ fn each_link_carries_what_is_from_its_address() {
         return;
     }
     for backend in BACKENDS.iter().filter(|backend| can(backend, &[])) {
-        let path = format!("delay=1ms,backend={backend} + delay=15ms");
+        let path = format!("delay=100ms,backend={backend} + delay=150ms");
         for (from, least) in
-            [("198.18.0.1", 2.0), ("198.18.1.1", 30.0), ("fd64:6864:6868:1::1", 30.0)]
+            [("198.18.0.1", 200.0), ("198.18.1.1", 300.0), ("fd64:6864:6868:1::1", 300.0)]
         {
             // To the address of the first link in any case.
             let far = if from.contains(':') { FAR_V6 } else { FAR };
@@ -440,7 +449,7 @@ fn each_link_carries_what_is_from_its_address() {
             assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
             let fastest = number_after(&stdout(&output), "rtt min/avg/max/mdev = ");
             assert!(fastest >= least, "{from}: {fastest} ms");
-            let link = if least > 2.0 { "link 2" } else { "link 1" };
+            let link = if least > 200.0 { "link 2" } else { "link 1" };
             for way in ["up:  ", "down:"] {
                 let line = format!("deadheat: {link} {way} 3 packets in, 3 out");
                 assert!(stderr(&output).contains(&line), "{}", stderr(&output));
