@@ -14,7 +14,7 @@ use crate::path::PathSpec;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
 use crate::result::journal::JournalRecovery;
-use crate::result::outcome::{Entrant, Outcome, Warning, blocks_done};
+use crate::result::outcome::{Entrant, Outcome, Trial, Warning, blocks_done};
 use crate::result::save;
 use crate::stats::Plan;
 use crate::transport::Contender;
@@ -38,14 +38,7 @@ pub(crate) fn refresh(
     stage: DecisionStage,
 ) {
     for entrant in &mut outcome.contenders {
-        // A trial whose figures do not count may still know what both ends had set, as one whose sender was late.
-        let own = || outcome.trials.iter().rev().filter(|t| t.contender == entrant.id);
-        let settled = || own().find(|t| !t.record.far_effective.is_empty());
-        if let Some(trial) = own().find(|t| t.record.valid).or_else(settled) {
-            entrant.implementation.clone_from(&trial.record.implementation);
-            entrant.effective.clone_from(&trial.record.effective);
-            entrant.far_effective.clone_from(&trial.record.far_effective);
-        }
+        settle(entrant, &outcome.trials);
     }
     outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
     verdicts::refresh(outcome, stage);
@@ -57,6 +50,20 @@ pub(crate) fn refresh(
     outcome.differences = differences(&outcome.contenders, contenders);
     outcome.path_ways = path_ways::ways(outcome, network);
     warnings::refresh(outcome, network);
+}
+
+/// Sets what both ends of an entrant had set, from its last valid trial. A trial whose figures do not count may still know it,
+/// as one whose sender was late; of a kernel that answers by itself, only this end's is known.
+fn settle(entrant: &mut Entrant, trials: &[Trial]) {
+    let own = || trials.iter().rev().filter(|trial| trial.contender == entrant.id);
+    let found = own()
+        .find(|trial| trial.record.valid)
+        .or_else(|| own().find(|trial| !trial.record.far_effective.is_empty()))
+        .or_else(|| own().find(|trial| !trial.record.effective.is_empty()));
+    let Some(Trial { record, .. }) = found else { return };
+    entrant.implementation.clone_from(&record.implementation);
+    entrant.effective.clone_from(&record.effective);
+    entrant.far_effective.clone_from(&record.far_effective);
 }
 
 /// Returns the model of the path of the trials, if it is emulated. A result that is only read opens no file that
@@ -105,4 +112,34 @@ fn derive_all(outcome: &mut Outcome) -> Result<()> {
     let (stage, network) = (decision_stage(&looks, blocks_done(outcome)), network(outcome));
     refresh(outcome, &contenders, network.as_ref(), stage);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Metrics;
+    use crate::race::Request;
+    use crate::transport::Effective;
+    use crate::trial::sim::fake;
+
+    #[test]
+    fn settings_are_those_of_a_valid_trial_or_else_of_one_that_knows_most_of_them() {
+        let mut entrant = Request::new(["udp"]).check().unwrap().entrants.remove(0);
+        let mut trials = Vec::new();
+        let mut after = |near: &str, far: Option<&str>, valid: bool| {
+            let read = |value: &str| Effective::from([("source".to_owned(), value.to_owned())]);
+            let mut record = fake::record(Metrics::new());
+            (record.valid, record.effective) = (valid, read(near));
+            record.far_effective = far.map(read).unwrap_or_default();
+            let block = trials.len() as u64;
+            trials.push(Trial { block, order: 0, contender: 0, control: false, record });
+            settle(&mut entrant, &trials);
+            entrant.effective["source"].clone()
+        };
+        assert_eq!(after("a", None, false), "a", "as of a kernel's echo");
+        assert_eq!(after("b", Some("c"), false), "b");
+        assert_eq!(after("d", None, false), "b", "nothing is known of its far end");
+        assert_eq!(after("e", Some("f"), true), "e");
+        assert_eq!(after("g", Some("h"), false), "e");
+    }
 }
