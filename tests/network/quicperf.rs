@@ -18,12 +18,15 @@ use crate::pem::pem;
 use crate::python::python_with;
 use crate::runs_all;
 
+/// Contenders that reach a server of others over QUIC.
+pub(crate) const QUIC: &[&str] =
+    if cfg!(feature = "quic-noq") { &["quic", "quic-noq"] } else { &["quic"] };
+
 /// Runs a race of each library of QUIC that can to aioquic's perf server, whose certificate and key are in `dir`.
 fn race_to_perf(python: &str, args: &[&str], dir: &Path) -> Value {
-    let all: &[&str] = if cfg!(feature = "quic-noq") { &["quic", "quic-noq"] } else { &["quic"] };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/peer_quicperf.py");
     let far = format!("{python} -B {script} {0}/certificate.pem {0}/key.pem 443", dir.display());
-    race(&far, &[all, args, &["--to", "quicperf://198.18.0.2"]].concat(), dir)
+    race(&far, &[QUIC, args, &["--to", "quicperf://198.18.0.2"]].concat(), dir)
 }
 
 /// Writes a certificate and its private key; returns the pin of its public key.
