@@ -15,7 +15,7 @@ use crate::transport::equal::{self, OwnDefault};
 use crate::transport::frame::PREFIX;
 use crate::transport::identity::TrustedName;
 use crate::transport::options::Meaning;
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
+use crate::transport::plain::{PlainProtocol, PlainTransport};
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use crate::transport::{Conn, Dial, Info, identity, options};
 use crate::units::Bytes;
@@ -217,10 +217,6 @@ impl Userspace for Quic {
 impl PlainTransport for Quic {
     fn protocol(&self) -> PlainProtocol {
         PlainProtocol::Quic
-    }
-
-    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        Err(ungreeted(PlainProtocol::Quic, dial))
     }
 
     fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {

@@ -15,7 +15,7 @@ use crate::quic::{self, OWN_ECN, PACKET, QLOG, STREAM};
 use crate::spec::typed::{Optional, Preset};
 use crate::transport::application::ApplicationTerms;
 use crate::transport::equal::{self, OwnDefault};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
+use crate::transport::plain::{PlainProtocol, PlainTransport};
 use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use crate::transport::{Conn, Dial, Info, identity};
 use crate::units::Bytes;
@@ -111,10 +111,6 @@ impl Userspace for QuicNoq {
 impl PlainTransport for QuicNoq {
     fn protocol(&self) -> PlainProtocol {
         PlainProtocol::Quic
-    }
-
-    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        Err(ungreeted(PlainProtocol::Quic, dial))
     }
 
     fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {

@@ -27,7 +27,7 @@ use crate::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
 use crate::transport::options::{self, Meaning};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
+use crate::transport::plain::{PlainProtocol, PlainTransport};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
@@ -158,10 +158,6 @@ impl Transport for Tls {
 impl PlainTransport for Tls {
     fn protocol(&self) -> PlainProtocol {
         PlainProtocol::Tls
-    }
-
-    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        Err(ungreeted(PlainProtocol::Tls, dial))
     }
 
     fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {

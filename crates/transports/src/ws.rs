@@ -15,7 +15,7 @@ use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::tls::{self, OFFLOAD, RECORD, TlsFlavour};
 use crate::transport::application::MessageTerms;
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport, ungreeted};
+use crate::transport::plain::{PlainProtocol, PlainTransport};
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
 };
@@ -171,10 +171,6 @@ impl Transport for Wss {
 impl PlainTransport for Wss {
     fn protocol(&self) -> PlainProtocol {
         PlainProtocol::Wss
-    }
-
-    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        Err(ungreeted(PlainProtocol::Wss, dial))
     }
 
     fn open_messages(&self, dial: &Dial<'_>, terms: MessageTerms) -> Result<Box<dyn Conn>> {

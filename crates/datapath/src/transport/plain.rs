@@ -61,7 +61,9 @@ pub trait PlainTransport: Send + Sync {
     /// # Errors
     /// As [`super::Transport::dial`], and the errors of the greeting; [`Error::Usage`] if the protocol has a handshake of
     /// its own.
-    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>>;
+    fn open(&self, dial: &Dial<'_>, _greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
+        Err(Error::usage(format!("the far end at {} takes no {}", dial.to, self.protocol())))
+    }
 
     /// Opens an encrypted connection with an application protocol on its streams.
     ///
@@ -69,10 +71,10 @@ pub trait PlainTransport: Send + Sync {
     /// As [`super::Transport::dial`]; [`Error::Peer`] if the far end cannot prove its name, or does not speak the
     /// application's protocol; [`Error::Usage`] if the transport does not encrypt.
     fn open_encrypted(&self, dial: &Dial<'_>, _terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-        let over = self.protocol();
         Err(Error::usage(format!(
-            "the far end at {} takes encrypted connections, not {over}",
-            dial.to
+            "the far end at {} takes encrypted connections, not {}",
+            dial.to,
+            self.protocol()
         )))
     }
 
@@ -87,11 +89,6 @@ pub trait PlainTransport: Send + Sync {
             self.protocol()
         )))
     }
-}
-
-/// Returns the error of a greeting over a protocol that begins with a handshake of its own.
-pub fn ungreeted(over: PlainProtocol, dial: &Dial<'_>) -> Error {
-    Error::usage(format!("the far end at {} takes no {over}", dial.to))
 }
 
 /// First bytes of a connection to a program of others, before its data. A kind of connection that it does not take is
