@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use deadheat_base::cmsg::{self, Room};
-use socket2::{Domain, Protocol, SockAddr, SockAddrStorage, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::destination::{Destination, announce_destination, canonical, destination};
+use super::destination::{Destination, announce_destination, canonical, receive_with};
 use super::option::set_int;
 use crate::error::{Error, Result};
 
@@ -103,42 +103,29 @@ impl AnswerSocket {
     /// # Errors
     /// `WouldBlock` if there is none; otherwise the error of recvmsg(2).
     pub fn receive(&self, into: &mut [u8]) -> io::Result<Arrived> {
-        let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let mut control = Room::<256>::default();
-        let mut from = SockAddrStorage::zeroed();
-        let mut header = cmsg::header();
-        header.msg_name = (&raw mut from).cast();
-        header.msg_namelen = size_of::<SockAddrStorage>() as libc::socklen_t;
-        header.msg_iov = &mut iov;
-        header.msg_iovlen = 1;
-        control.offer(&mut header);
-        // SAFETY: `header` points to buffers that outlive the call.
-        let len =
-            unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT) };
-        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
-        // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `from`.
-        let from = unsafe { SockAddr::new(from, header.msg_namelen) }.as_socket();
+        let (mut ttl, mut field, mut at_ns) = (None, None, None);
+        let (len, from, to, ()) = receive_with(&self.socket, into, |header| {
+            // SAFETY: the kernel filled in the control buffer.
+            for message in unsafe { cmsg::messages(header) } {
+                match (message.level, message.kind) {
+                    (libc::IPPROTO_IP, libc::IP_TTL)
+                    | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                        ttl = message.read::<libc::c_int>().map(|ttl| ttl as u8);
+                    }
+                    (libc::IPPROTO_IP, libc::IP_TOS) => field = message.data.first().copied(),
+                    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                        field = message.read::<libc::c_int>().map(|field| field as u8);
+                    }
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                        at_ns = message.read::<libc::timespec>().and_then(nanos);
+                    }
+                    _ => {}
+                }
+            }
+        })?;
         let no_source = || io::Error::new(io::ErrorKind::InvalidData, "no IP source address");
         let peer = canonical(from.ok_or_else(no_source)?);
-        let mut arrived =
-            Arrived { len, peer, to: destination(&header), ttl: None, field: None, at_ns: None };
-        // SAFETY: the kernel filled in the control buffer.
-        for message in unsafe { cmsg::messages(&header) } {
-            match (message.level, message.kind) {
-                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                    arrived.ttl = message.read::<libc::c_int>().map(|ttl| ttl as u8);
-                }
-                (libc::IPPROTO_IP, libc::IP_TOS) => arrived.field = message.data.first().copied(),
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                    arrived.field = message.read::<libc::c_int>().map(|field| field as u8);
-                }
-                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    arrived.at_ns = message.read::<libc::timespec>().and_then(nanos);
-                }
-                _ => {}
-            }
-        }
-        Ok(arrived)
+        Ok(Arrived { len, peer, to, ttl, field, at_ns })
     }
 
     /// Sends an answer to the source of a datagram, from the address that the datagram was sent to, without waiting. `field`

@@ -58,8 +58,17 @@ pub fn receive_from(
     socket: impl AsFd,
     into: &mut [u8],
 ) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>)> {
+    receive_with(socket, into, |_| ()).map(|(len, from, to, ())| (len, from, to))
+}
+
+/// Does the same, and has `read` read the other control messages of the header.
+pub(super) fn receive_with<T>(
+    socket: impl AsFd,
+    into: &mut [u8],
+    read: impl FnOnce(&libc::msghdr) -> T,
+) -> io::Result<(usize, Option<SocketAddr>, Option<Destination>, T)> {
     let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Room::<128>::default();
+    let mut control = Room::<256>::default();
     let mut from = SockAddrStorage::zeroed();
     let mut header = cmsg::header();
     header.msg_name = (&raw mut from).cast();
@@ -72,11 +81,11 @@ pub fn receive_from(
     let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
     // SAFETY: the kernel wrote an address of `msg_namelen` bytes into `from`.
     let from = unsafe { SockAddr::new(from, header.msg_namelen) }.as_socket();
-    Ok((got, from, destination(&header)))
+    Ok((got, from, destination(&header), read(&header)))
 }
 
 /// Returns the destination that a received `header` carries: an in_pktinfo (ip(7)) or in6_pktinfo (RFC 3542).
-pub(super) fn destination(header: &libc::msghdr) -> Option<Destination> {
+fn destination(header: &libc::msghdr) -> Option<Destination> {
     // SAFETY: the kernel filled in the control buffer that `header` describes, which belongs to the caller.
     unsafe { cmsg::messages(header) }.find_map(|message| match (message.level, message.kind) {
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
