@@ -17,9 +17,8 @@
 //!
 //! [`wire`] has the formats.
 
-use crate::contract::{Guarantees, Reach, Service};
+use crate::contract::{Guarantees, Reach};
 use crate::error::{Error, Result};
-use crate::spec::Settings;
 use crate::spec::typed::{Optional, Preset};
 use crate::time::Nanos;
 use std::io;
@@ -37,9 +36,11 @@ use crate::transport::frame::PREFIX;
 use crate::transport::handover::readable;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::udp_handshake::UDP;
-use crate::transport::udp_handshake::{self, DatagramListener};
+use crate::transport::udp_handshake::{self, DatagramListener, FlowTerms};
 use crate::transport::userspace::MTU;
-use crate::transport::userspace::over_udp::{self, ConnParameters, Ends, Sockets};
+use crate::transport::userspace::over_udp::{
+    self, ConnParameters, Ends, ListenParameters, Sockets,
+};
 use crate::transport::*;
 use crate::units::Bytes;
 use ends::{ReceivingEnd, SendingEnd};
@@ -123,9 +124,9 @@ impl Transport for Multicast {
         for (number, to) in (0..).zip(far) {
             let to = SocketAddr::V4(v4(to)?);
             let hello = Hello { token: dial.hello.token, flow: number };
-            let left = deadline - Monotonic.now();
-            let binding = Binding::Connected;
-            proofs.push(udp_handshake::dial(UDP, to, hello, left, binding, &|_| Ok(()))?.socket);
+            let timeout = deadline - Monotonic.now();
+            let flow = FlowTerms { hello, timeout, binding: Binding::Connected };
+            proofs.push(udp_handshake::dial(UDP, to, flow, &|_| Ok(()))?.socket);
         }
         let group = group_of(&dial.hello.token);
         let failed = |source| Error::setup(format!("open a socket to the group {group}"), source);
@@ -138,14 +139,9 @@ impl Transport for Multicast {
             .flatten()
             .try_for_each(over_udp::prepare)?;
         let ends = Ends { side: Side::Near, hello: dial.hello, peer: group.into() };
-        let asked = ConnParameters {
-            knobs: dial.knobs,
-            lanes: dial.lanes,
-            largest_message: dial.largest_message,
-            tickets: dial.tickets,
-        };
+        let asked = ConnParameters::of(dial, deadline);
         let tag = Tag::of(&dial.hello.token);
-        let conn = over_udp::connect(&INFO, sockets, &ends, asked, deadline, &|opening| {
+        let conn = over_udp::connect(&INFO, sockets, &ends, asked, &|opening| {
             let terms = GroupTerms::new(opening, far.len() as u16)?;
             Ok(Box::new(SendingEnd::new(tag, terms, port)))
         });
@@ -168,12 +164,9 @@ impl Transport for Multicast {
         over_udp::prepare(&arrivals)?;
         Ok(Box::new(MemberListener {
             arrivals,
+            asked: ListenParameters::of(&listen),
             gate: DatagramListener::open(UDP, SocketAddr::V4(at), listen.token, listen.door)?,
             token: listen.token,
-            knobs: listen.knobs.clone(),
-            lanes: listen.lanes.to_vec(),
-            largest_message: listen.largest_message,
-            tickets: listen.tickets,
         }))
     }
 }
@@ -183,10 +176,7 @@ struct MemberListener {
     arrivals: Socket,
     gate: DatagramListener,
     token: Token,
-    knobs: Settings,
-    lanes: Vec<Service>,
-    largest_message: usize,
-    tickets: Tickets,
+    asked: ListenParameters,
 }
 
 impl Listener for MemberListener {
@@ -206,13 +196,12 @@ impl Listener for MemberListener {
         let answers = SocketAddr::new(guest.peer.ip(), call.port);
         guest.socket.connect(&answers.into()).map_err(failed)?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: answers };
-        let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
-        let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
+        let asked = self.asked.until(deadline);
         let arrivals = self.arrivals.try_clone().map_err(failed)?;
         let sockets =
             Sockets { out: guest.socket, arrivals: Some(arrivals), arrived: guest.arrived };
         let (tag, index) = (Tag::of(&self.token), guest.hello.flow);
-        let conn = over_udp::connect(&INFO, sockets, &ends, asked, deadline, &|opening| {
+        let conn = over_udp::connect(&INFO, sockets, &ends, asked, &|opening| {
             Ok(Box::new(ReceivingEnd::new(tag, GroupTerms::called(opening, &call), index)))
         })?;
         Ok((index, conn))

@@ -27,7 +27,9 @@ use crate::measurements::Headers;
 use crate::transport::hello::{self, Hello};
 use crate::transport::options::{self, Meaning};
 use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::udp_handshake::{self, DatagramListener, DialledFlow, LateDatagram, Variant};
+use crate::transport::udp_handshake::{
+    self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, Variant,
+};
 use crate::transport::*;
 
 mod bulk;
@@ -128,8 +130,8 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
     let engines = UdpEngines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
-    let DialledFlow { socket, arrived } =
-        udp_handshake::dial(variant, *to, hello, timeout, binding, &prepare)?;
+    let flow = FlowTerms { hello, timeout, binding };
+    let DialledFlow { socket, arrived } = udp_handshake::dial(variant, *to, flow, &prepare)?;
     let socket = take_over(socket, *to, binding)
         .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
     let largest = dial.largest_message;

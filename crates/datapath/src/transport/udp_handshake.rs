@@ -85,6 +85,17 @@ pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
 /// Flow that was dialled and welcomed.
 #[derive(Debug)]
 pub struct DialledFlow {
+/// Terms of a flow that is dialled.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowTerms {
+    /// Token and flow.
+    pub hello: Hello,
+    /// Longest wait for the welcome.
+    pub timeout: Nanos,
+    /// Kind of the socket's tie to the peer.
+    pub binding: Binding,
+}
+
     /// Socket.
     pub socket: Socket,
     /// Header of the welcome.
@@ -98,9 +109,7 @@ pub struct DialledFlow {
 pub fn dial(
     variant: Variant,
     to: SocketAddr,
-    hello: Hello,
-    timeout: Nanos,
-    binding: Binding,
+    FlowTerms { hello, timeout, binding }: FlowTerms,
     prepare: &dyn Fn(&Socket) -> Result<()>,
 ) -> Result<DialledFlow> {
     let to = canonical(to);
@@ -461,6 +470,7 @@ fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
 mod tests {
     use std::net::UdpSocket;
 
+    const FLOW: FlowTerms = FlowTerms { hello: HELLO, timeout: LONG, binding: Binding::Connected };
     use super::silence::due;
     use super::*;
 
@@ -494,9 +504,7 @@ mod tests {
         ] {
             let mut gate = gate(listen);
             let to = SocketAddr::new(dialed.parse().unwrap(), gate.at().port());
-            let near = std::thread::spawn(move || {
-                dial(UDP, to, HELLO, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
-            });
+            let near = std::thread::spawn(move || dial(UDP, to, FLOW, &|_| Ok(())).unwrap().socket);
             let far = accept(&mut gate).unwrap();
             let near = near.join().unwrap();
             assert_eq!(far.hello, HELLO);
@@ -573,9 +581,7 @@ mod tests {
         let mut gate =
             DatagramListener::open(UDP, local, HELLO.token, ConnectionSource::Handed(take))
                 .unwrap();
-        let near = std::thread::spawn(move || {
-            dial(UDP, local, HELLO, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
-        });
+        let near = std::thread::spawn(move || dial(UDP, local, FLOW, &|_| Ok(())).unwrap().socket);
         let mut bytes = [0; 24];
         assert!(readable(server.as_fd(), LONG).unwrap());
         let (_, peer, _) = receive_from(&server, &mut bytes).unwrap();
@@ -603,8 +609,8 @@ mod tests {
         assert!(matches!(refused, Err(Error::Blocked { .. })));
         let near = std::thread::spawn(move || {
             let dial = |flow| {
-                let hello = Hello { flow, ..HELLO };
-                dial(UDP, local, hello, LONG, Binding::Connected, &|_| Ok(())).unwrap().socket
+                let flow = FlowTerms { hello: Hello { flow, ..HELLO }, ..FLOW };
+                dial(UDP, local, flow, &|_| Ok(())).unwrap().socket
             };
             [dial(2), dial(3)]
         });
@@ -659,15 +665,13 @@ mod tests {
     fn silence_is_told_with_its_evidence() {
         let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = deaf.local_addr().unwrap();
-        let short = Nanos::from_millis(120);
-        let error =
-            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+        let short = FlowTerms { timeout: Nanos::from_millis(120), ..FLOW };
+        let error = dial(UDP, to, short, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("blocked: sent "), "{error}");
         assert!(error.contains(&format!("UDP hellos of 24 B to {to} over ")), "{error}");
         assert!(error.contains("no network error either"), "{error}");
         drop(deaf);
-        let error =
-            dial(UDP, to, HELLO, short, Binding::Connected, &|_| Ok(())).unwrap_err().to_string();
+        let error = dial(UDP, to, short, &|_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("network errors, the last: Connection refused"), "{error}");
     }
 }

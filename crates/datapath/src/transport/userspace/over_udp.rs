@@ -29,7 +29,9 @@ use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::header::{self, HeaderTerms};
 use crate::transport::hello::{self, Hello};
-use crate::transport::udp_handshake::{self, DatagramListener, DialledFlow, LateDatagram, UDP};
+use crate::transport::udp_handshake::{
+    self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, UDP,
+};
 use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
     effective_options, not_ip, unstamped,
@@ -60,33 +62,27 @@ pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn
     let deadline = Monotonic.now() + dial.timeout;
     let terms = HeaderTerms::of(dial.knobs);
     let prepare = |socket: &socket2::Socket| prepare_with(socket, terms);
-    let DialledFlow { socket, arrived } =
-        udp_handshake::dial(UDP, to, dial.hello, dial.timeout, Binding::Connected, &prepare)?;
+    let flow = FlowTerms { hello: dial.hello, timeout: dial.timeout, binding: Binding::Connected };
+    let DialledFlow { socket, arrived } = udp_handshake::dial(UDP, to, flow, &prepare)?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
-    let asked = ConnParameters {
-        knobs: dial.knobs,
-        lanes: dial.lanes,
-        largest_message: dial.largest_message,
-        tickets: dial.tickets,
-    };
+    let asked = ConnParameters::of(dial, deadline);
     let sockets = Sockets { out: socket, arrivals: None, arrived };
-    connect(transport.info(), sockets, &ends, asked, deadline, &|opening| transport.open(opening))
+    connect(transport.info(), sockets, &ends, asked, &|opening| transport.open(opening))
 }
 
 /// Opens one end over existing sockets, and runs the handshake of the protocol that `make` returns.
 ///
 /// # Errors
-/// [`Error::Blocked`] where the handshake does not end before `deadline`, or the failed operation.
+/// [`Error::Blocked`] where the handshake does not end in time, or the failed operation.
 pub fn connect(
     info: &'static Info,
     sockets: Sockets,
     ends: &Ends,
     asked: ConnParameters<'_>,
-    deadline: Nanos,
     make: Make<'_>,
 ) -> Result<Box<dyn Conn>> {
     let mut conn = OverUdp::new(info, sockets, ends, asked, make)?;
-    let took = conn.shake_hands(ends, deadline)?;
+    let took = conn.shake_hands(ends, asked.deadline)?;
     if ends.side == Side::Near {
         conn.connect = took;
     }
@@ -99,15 +95,12 @@ pub(super) fn listen(
     listen: Listen<'_>,
 ) -> Result<Box<dyn Listener>> {
     let Address::Ip(at) = *listen.at else {
+        asked: ListenParameters::of(&listen),
         return Err(not_ip(transport.info().id, listen.at));
     };
     Ok(Box::new(OverUdpListener {
         transport,
         gate: DatagramListener::open(UDP, at, listen.token, listen.door)?,
-        knobs: listen.knobs.clone(),
-        lanes: listen.lanes.to_vec(),
-        largest_message: listen.largest_message,
-        tickets: listen.tickets,
     }))
 }
 
@@ -125,10 +118,7 @@ pub(super) fn prepare_with(socket: &socket2::Socket, terms: HeaderTerms) -> Resu
 struct OverUdpListener {
     transport: Box<dyn Userspace + Send>,
     gate: DatagramListener,
-    knobs: Settings,
-    lanes: Vec<Service>,
-    largest_message: usize,
-    tickets: Tickets,
+    asked: ListenParameters,
 }
 
 impl Listener for OverUdpListener {
@@ -138,14 +128,13 @@ impl Listener for OverUdpListener {
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let deadline = Monotonic.now() + timeout;
-        let terms = HeaderTerms::of(&self.knobs);
+        let terms = HeaderTerms::of(&self.asked.knobs);
         let guest = self.gate.accept(timeout, &|socket| prepare_with(socket, terms))?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
-        let (knobs, lanes, tickets) = (&self.knobs, &self.lanes[..], &self.tickets);
-        let asked = ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets };
+        let asked = self.asked.until(deadline);
         let sockets = Sockets { out: guest.socket, arrivals: None, arrived: guest.arrived };
         let make: Make<'_> = &|opening| self.transport.open(opening);
-        let conn = connect(self.transport.info(), sockets, &ends, asked, deadline, make)?;
+        let conn = connect(self.transport.info(), sockets, &ends, asked, make)?;
         Ok((ends.hello.flow, conn))
     }
 }
@@ -167,6 +156,42 @@ pub struct ConnParameters<'a> {
     pub knobs: &'a Settings,
     /// Services of its lanes.
     pub lanes: &'a [Service],
+    /// Time by which its handshake ends.
+    pub deadline: Nanos,
+}
+
+impl<'a> ConnParameters<'a> {
+    /// Returns the parameters of a near end.
+    pub fn of(dial: &Dial<'a>, deadline: Nanos) -> ConnParameters<'a> {
+        let Dial { knobs, lanes, largest_message, tickets, .. } = *dial;
+        ConnParameters { knobs, lanes, largest_message, tickets, deadline }
+    }
+}
+
+/// Parameters of the connections of a listener.
+pub struct ListenParameters {
+    knobs: Settings,
+    lanes: Vec<Service>,
+    largest_message: usize,
+    tickets: Tickets,
+}
+
+impl ListenParameters {
+    /// Returns the parameters of far ends.
+    pub fn of(listen: &Listen<'_>) -> ListenParameters {
+        ListenParameters {
+            knobs: listen.knobs.clone(),
+            lanes: listen.lanes.to_vec(),
+            largest_message: listen.largest_message,
+            tickets: listen.tickets.clone(),
+        }
+    }
+
+    /// Returns those of one connection, whose handshake ends by `deadline`.
+    pub fn until(&self, deadline: Nanos) -> ConnParameters<'_> {
+        let ListenParameters { knobs, lanes, tickets, .. } = self;
+        ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets, deadline }
+    }
     /// Size of the largest message in bytes.
     pub largest_message: usize,
     /// Session tickets of the trial.

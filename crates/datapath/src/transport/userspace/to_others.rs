@@ -41,12 +41,7 @@ fn connect_others(
     make: Make<'_>,
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
-    let asked = ConnParameters {
-        knobs: dial.knobs,
-        lanes: dial.lanes,
-        largest_message: dial.largest_message,
-        tickets: dial.tickets,
-    };
+    let asked = ConnParameters::of(dial, deadline);
     let mut conn = OverUdp::new(info, sockets, ends, asked, make)?;
     conn.session.carry_bulk_as_bytes();
     let shaken = conn.shake_hands(ends, deadline);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::hello::{Hello, Token};
 use crate::transport::path_mtu::{self, LARGEST, PathMtu, SearchLimits};
-use crate::transport::udp_handshake::{self, UDP};
+use crate::transport::udp_handshake::{self, FlowTerms, UDP};
 use crate::trial::control::remote::RemoteServer;
 use crate::trial::control::{FromServer, ToAgent};
 use crate::trial::lead::exchange::{answer, say, who};
@@ -92,7 +92,8 @@ fn search(server: &RemoteServer, hello: Hello, stop: &AtomicBool) -> Result<Opti
     // The server takes datagrams from the address that control comes from.
     let prepare = &|socket: &socket2::Socket| server.origin().bind(socket, to);
     let began = Monotonic.now();
-    let flow = udp_handshake::dial(UDP, to, hello, WELCOME_TIMEOUT, Binding::Connected, prepare)?;
+    let terms = FlowTerms { hello, timeout: WELCOME_TIMEOUT, binding: Binding::Connected };
+    let flow = udp_handshake::dial(UDP, to, terms, prepare)?;
     let now = Monotonic.now();
     let limits = SearchLimits { deadline: now + SEARCH_TIMEOUT, round_trip: now - began, stop };
     path_mtu::find(flow.socket, hello, limits)
