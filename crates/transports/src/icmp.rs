@@ -93,11 +93,8 @@ impl Transport for Icmp {
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-        let Address::Ip(to) = dial.to else {
-            return Err(not_ip("icmp", dial.to));
-        };
+        let mut to = dial.to.ip(INFO.id)?;
         let ip = to.ip().to_canonical();
-        let mut to = *to;
         if ip.is_ipv4() {
             to = SocketAddr::new(ip, 0);
         }
@@ -121,10 +118,7 @@ impl Transport for Icmp {
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-        match listen.at {
-            Address::Ip(at) => Ok(Box::new(KernelListener(*at))),
-            other => Err(not_ip("icmp", other)),
-        }
+        Ok(Box::new(KernelListener(listen.at.ip(INFO.id)?)))
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn listen<W>(
 where
     W: Fn(Socket, Hello, Nanos) -> Result<Option<Box<dyn Conn>>> + Send + 'static,
 {
-    let at = tcp::ip(variant, listen.at)?;
+    let at = listen.at.ip(variant.id)?;
     let (entrance, endpoint) = match listen.door {
         ConnectionSource::Handed(door) => (Entrance::Handed(door), Address::Ip(at)),
         ConnectionSource::Own => {

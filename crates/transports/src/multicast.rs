@@ -250,16 +250,15 @@ fn group_of(token: &Token) -> SocketAddrV4 {
 /// # Errors
 /// [`Error::Usage`] for any other.
 fn v4(address: &Address) -> Result<SocketAddrV4> {
-    match address {
-        Address::Ip(SocketAddr::V4(address)) => Ok(*address),
-        Address::Ip(SocketAddr::V6(address)) => match address.ip().to_canonical() {
+    match address.ip(INFO.id)? {
+        SocketAddr::V4(address) => Ok(address),
+        SocketAddr::V6(address) => match address.ip().to_canonical() {
             IpAddr::V4(ip) => Ok(SocketAddrV4::new(ip, address.port())),
             IpAddr::V6(ip) => Err(Error::usage(format!(
                 "{}: {ip} is of IPv6, and groups are of IPv4 here; race it over IPv4",
                 INFO.id
             ))),
         },
-        other => Err(udp_handshake::not_ip(INFO.id, other)),
     }
 }
 

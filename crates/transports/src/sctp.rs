@@ -165,7 +165,7 @@ impl PlainTransport for Sctp {
     fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
         let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
         let deadline = Monotonic.now() + dial.timeout;
-        let to = tcp::ip(SCTP, dial.to)?;
+        let to = dial.to.ip(SCTP.id)?;
         let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
         greeting.stream(&socket, to, deadline)?;
         options

@@ -16,7 +16,7 @@ use crate::transport::Address;
 use crate::transport::handover::ConnectionSource;
 use crate::transport::options::{self, Meaning};
 use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame, not_ip};
+use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
 use ecn::AskedEcn;
 use knobs::KEYS;
 pub(super) use knobs::{
@@ -190,7 +190,7 @@ pub(super) fn greet<F: Flavour>(
     greeting: &dyn Greeting,
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
-    let to = ip(variant, dial.to)?;
+    let to = dial.to.ip(variant.id)?;
     let asked = AskedEcn::of(variant, flavour.facts().ecn)?;
     let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
     drop(asked);
@@ -210,7 +210,7 @@ pub(super) fn connect(
     dial: &Dial<'_>,
     apply: impl FnOnce(&Socket) -> Result<()>,
 ) -> Result<(Socket, u64)> {
-    let address = ip(variant, dial.to)?;
+    let address = dial.to.ip(variant.id)?;
     let socket = open(variant, address)?;
     origin::bind(&socket, address)?;
     apply(&socket)?;
@@ -230,7 +230,7 @@ pub(super) fn listen<F: Flavour>(
     listen: Listen<'_>,
     flavour: F,
 ) -> Result<Box<dyn Listener>> {
-    let address = ip(variant, listen.at)?;
+    let address = listen.at.ip(variant.id)?;
     let largest = listen.largest_message;
     if let ConnectionSource::Handed(door) = listen.door {
         let at = listen.at.clone();
@@ -265,17 +265,6 @@ pub(super) fn bind(
         .and_then(|()| socket.local_addr())
         .map_err(|e| bind_failed(variant, address, e))?;
     Ok((socket, Address::Ip(bound.as_socket().unwrap_or(address))))
-}
-
-/// Returns the address of an endpoint.
-///
-/// # Errors
-/// [`Error::Usage`] for any other endpoint.
-pub(super) fn ip(variant: Variant, endpoint: &Address) -> Result<SocketAddr> {
-    match endpoint {
-        Address::Ip(address) => Ok(*address),
-        other => Err(not_ip(variant.id, other)),
-    }
 }
 
 fn open(variant: Variant, address: SocketAddr) -> Result<Socket> {

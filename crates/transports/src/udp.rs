@@ -103,15 +103,13 @@ impl PlainTransport for Udp {
 
     /// Opens a connected socket, whatever the knob says: a program of others is one peer.
     fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        let Address::Ip(to) = dial.to else {
-            return Err(not_ip(UDP.id, dial.to));
-        };
+        let to = dial.to.ip(UDP.id)?;
         let deadline = Monotonic.now() + dial.timeout;
         let knobs = Knobs { binding: Binding::Connected, ..Knobs::new(UDP, dial.knobs) };
         let engines = UdpEngines::new(&knobs)?;
-        let socket = udp_handshake::connected(UDP, *to, &|socket| knobs.prepare(socket))?;
-        greeting.datagrams(&socket, *to, deadline)?;
-        let socket = take_over(socket, *to, knobs.binding)
+        let socket = udp_handshake::connected(UDP, to, &|socket| knobs.prepare(socket))?;
+        greeting.datagrams(&socket, to, deadline)?;
+        let socket = take_over(socket, to, knobs.binding)
             .map_err(|e| Error::setup(format!("set up a {} socket to {to}", UDP.label), e))?;
         let (hello, largest) = (dial.hello, dial.largest_message);
         Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
@@ -123,16 +121,14 @@ impl PlainTransport for Udp {
 /// # Errors
 /// As [`Transport::dial`].
 pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-    let Address::Ip(to) = dial.to else {
-        return Err(not_ip(variant.id, dial.to));
-    };
+    let to = dial.to.ip(variant.id)?;
     let knobs = Knobs::new(variant, dial.knobs);
     let engines = UdpEngines::new(&knobs)?;
     let prepare = |socket: &socket2::Socket| knobs.prepare(socket);
     let (hello, timeout, binding) = (dial.hello, dial.timeout, knobs.binding);
     let flow = FlowTerms { hello, timeout, binding };
-    let DialledFlow { socket, arrived } = udp_handshake::dial(variant, *to, flow, &prepare)?;
-    let socket = take_over(socket, *to, binding)
+    let DialledFlow { socket, arrived } = udp_handshake::dial(variant, to, flow, &prepare)?;
+    let socket = take_over(socket, to, binding)
         .map_err(|e| Error::setup(format!("set up a {} socket to {to}", variant.label), e))?;
     let largest = dial.largest_message;
     let conn = UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest);
@@ -144,13 +140,11 @@ pub(super) fn dial(variant: Variant, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
 /// # Errors
 /// As [`Transport::listen`].
 pub(super) fn listen(variant: Variant, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
-    let Address::Ip(at) = listen.at else {
-        return Err(not_ip(variant.id, listen.at));
-    };
+    let at = listen.at.ip(variant.id)?;
     let knobs = Knobs::new(variant, listen.knobs);
     UdpEngines::new(&knobs)?;
     Ok(Box::new(UdpListener {
-        gate: DatagramListener::open(variant, *at, listen.token, listen.door)?,
+        gate: DatagramListener::open(variant, at, listen.token, listen.door)?,
         knobs,
         largest_message: listen.largest_message,
     }))

@@ -60,7 +60,6 @@ use options::Meaning;
 use own_port::OwnPort;
 use plain::PlainTransport;
 pub use several::Part;
-pub use udp_handshake::not_ip;
 use userspace::Userspace;
 
 /// Every transport that the program has handed in, in the order in which lists show them.
@@ -305,6 +304,19 @@ pub enum Address {
     Process(u64),
     /// Address for each part of a contender that consists of several.
     Several(Vec<Address>),
+}
+
+impl Address {
+    /// Returns the IP address and port that the transport `id` needs.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if this is an address of another kind.
+    pub fn ip(&self, id: &str) -> Result<SocketAddr> {
+        match self {
+            Address::Ip(address) => Ok(*address),
+            other => Err(Error::usage(format!("{id} needs an IP address and port, not `{other}`"))),
+        }
+    }
 }
 
 impl std::fmt::Display for Address {

@@ -33,7 +33,6 @@ use crate::datapath::origin;
 use crate::error::{Error, Result};
 use crate::measurements::Headers;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
 use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection, readable};
 pub use settle::settle;
 pub use silence::{HelloFailure, Silence, send_hello};
@@ -65,11 +64,6 @@ pub fn check(id: &str) -> Result<()> {
     }
 }
 
-/// Returns the error for an endpoint that is not an IP address.
-pub fn not_ip(transport: &str, endpoint: &Address) -> Error {
-    Error::usage(format!("{transport} needs an IP address and port, not `{endpoint}`"))
-}
-
 /// Returns the headers of IP and of UDP (RFC 768) or ICMP (RFC 792), which have the same length, around each
 /// message.
 pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
@@ -85,6 +79,12 @@ pub fn headers(socket: &socket2::Socket, mtu: Option<u64>) -> Headers {
 /// Flow that was dialled and welcomed.
 #[derive(Debug)]
 pub struct DialledFlow {
+    /// Socket.
+    pub socket: Socket,
+    /// Header of the welcome.
+    pub arrived: ArrivedHeader,
+}
+
 /// Terms of a flow that is dialled.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowTerms {
@@ -94,12 +94,6 @@ pub struct FlowTerms {
     pub timeout: Nanos,
     /// Kind of the socket's tie to the peer.
     pub binding: Binding,
-}
-
-    /// Socket.
-    pub socket: Socket,
-    /// Header of the welcome.
-    pub arrived: ArrivedHeader,
 }
 
 /// Opens a connection of datagrams to `to`: a fresh socket, prepared by `prepare`.
@@ -470,13 +464,13 @@ fn local_of(socket: &Socket) -> io::Result<SocketAddr> {
 mod tests {
     use std::net::UdpSocket;
 
-    const FLOW: FlowTerms = FlowTerms { hello: HELLO, timeout: LONG, binding: Binding::Connected };
     use super::silence::due;
     use super::*;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 2 };
     /// Longer than anything here takes; only a failing test waits for it.
     const LONG: Nanos = Nanos::from_secs(20);
+    const FLOW: FlowTerms = FlowTerms { hello: HELLO, timeout: LONG, binding: Binding::Connected };
 
     fn gate(at: &str) -> DatagramListener {
         DatagramListener::open(UDP, at.parse().unwrap(), HELLO.token, ConnectionSource::Own)

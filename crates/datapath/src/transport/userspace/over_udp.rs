@@ -34,7 +34,7 @@ use crate::transport::udp_handshake::{
 };
 use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
-    effective_options, not_ip, unstamped,
+    effective_options, unstamped,
 };
 use crate::units::Bytes;
 
@@ -56,9 +56,7 @@ const LONGEST: usize = 65_535;
 
 /// Opens a connection: first the flow of datagrams, then the protocol's own handshake.
 pub(super) fn dial(transport: &dyn Userspace, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
-    let Address::Ip(to) = *dial.to else {
-        return Err(not_ip(transport.info().id, dial.to));
-    };
+    let to = dial.to.ip(transport.info().id)?;
     let deadline = Monotonic.now() + dial.timeout;
     let terms = HeaderTerms::of(dial.knobs);
     let prepare = |socket: &socket2::Socket| prepare_with(socket, terms);
@@ -94,12 +92,10 @@ pub(super) fn listen(
     transport: Box<dyn Userspace + Send>,
     listen: Listen<'_>,
 ) -> Result<Box<dyn Listener>> {
-    let Address::Ip(at) = *listen.at else {
-        asked: ListenParameters::of(&listen),
-        return Err(not_ip(transport.info().id, listen.at));
-    };
+    let at = listen.at.ip(transport.info().id)?;
     Ok(Box::new(OverUdpListener {
         transport,
+        asked: ListenParameters::of(&listen),
         gate: DatagramListener::open(UDP, at, listen.token, listen.door)?,
     }))
 }
@@ -156,6 +152,10 @@ pub struct ConnParameters<'a> {
     pub knobs: &'a Settings,
     /// Services of its lanes.
     pub lanes: &'a [Service],
+    /// Size of the largest message in bytes.
+    pub largest_message: usize,
+    /// Session tickets of the trial.
+    pub tickets: &'a Tickets,
     /// Time by which its handshake ends.
     pub deadline: Nanos,
 }
@@ -192,10 +192,6 @@ impl ListenParameters {
         let ListenParameters { knobs, lanes, tickets, .. } = self;
         ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets, deadline }
     }
-    /// Size of the largest message in bytes.
-    pub largest_message: usize,
-    /// Session tickets of the trial.
-    pub tickets: &'a Tickets,
 }
 
 /// Sockets of a connection.

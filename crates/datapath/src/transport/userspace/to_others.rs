@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::header::HeaderTerms;
 use crate::transport::udp_handshake::{self, UDP};
-use crate::transport::{Address, Conn, Dial, Info, not_ip};
+use crate::transport::{Conn, Dial, Info};
 
 /// Opens a connection to a program of others, with the protocol that `make` returns and without a flow of ours below it.
 ///
@@ -18,9 +18,7 @@ use crate::transport::{Address, Conn, Dial, Info, not_ip};
 /// [`crate::error::Error::Blocked`] where nothing answers or the handshake does not end in time; otherwise the failed
 /// operation.
 pub fn dial_others(info: &'static Info, dial: &Dial<'_>, make: Make<'_>) -> Result<Box<dyn Conn>> {
-    let Address::Ip(to) = *dial.to else {
-        return Err(not_ip(info.id, dial.to));
-    };
+    let to = dial.to.ip(info.id)?;
     let terms = HeaderTerms::of(dial.knobs);
     let out = udp_handshake::connected(UDP, to, &|socket| prepare_with(socket, terms))?;
     let ends = Ends { side: Side::Near, hello: dial.hello, peer: to };
