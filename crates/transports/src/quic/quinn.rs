@@ -8,15 +8,15 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint,
-    EndpointConfig, Incoming, ServerConfig,
+    ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    ServerConfig,
 };
 
 use super::acknowledged::Acknowledged;
 use super::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
-use super::shape::{conversions_of, streams_of, written_behind};
+use super::shape::{conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind};
 use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, setup};
 use crate::datapath::ecn::Codepoint;
@@ -32,7 +32,8 @@ pub(crate) struct QuinnMachine {
     client: Option<ClientConfig>,
     /// Bytes of packets that a program of others has acknowledged.
     acked: Option<Acknowledged>,
-    connection: Option<(ConnectionHandle, Connection)>,
+    handle: ConnectionHandle,
+    connection: Option<Connection>,
     /// Answers of the endpoint outside of the connection.
     answers: VecDeque<Vec<u8>>,
     scratch: Vec<u8>,
@@ -50,130 +51,53 @@ impl QuinnMachine {
             endpoint: Endpoint::new(Arc::new(endpoint), server.map(Arc::new), false, None),
             client,
             acked,
+            handle: ConnectionHandle(0),
             connection: None,
             answers: VecDeque::new(),
             scratch: Vec::new(),
         }
     }
 
-    /// Exchanges events between endpoint and connection.
-    fn exchange(&mut self) {
-        let Some((handle, connection)) = &mut self.connection else { return };
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(*handle, event) {
-                connection.handle_event(event);
-            }
-        }
-    }
+    endpoint_of!(quinn_proto);
 
-    fn accept(&mut self, now: Instant, incoming: Incoming) -> Arrival {
-        if self.connection.is_some() {
-            self.endpoint.ignore(incoming);
-            return Arrival::Taken;
-        }
-        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
-            Ok(accepted) => {
-                self.connection = Some(accepted);
-                Arrival::Connected
-            }
-            Err(error) => {
-                if let Some(answer) = error.response {
-                    self.answers.push_back(self.scratch[..answer.size].to_vec());
-                }
-                Arrival::Refused(error.cause.to_string())
-            }
-        }
+    fn hold(&mut self, handle: ConnectionHandle, connection: Connection) {
+        (self.handle, self.connection) = (handle, Some(connection));
     }
 }
 
 conversions_of!(quinn_proto);
 
 impl QuicMachine for QuinnMachine {
-    type Connection = Connection;
-
     const OWN: OwnSizes = setup::OWN;
 
-    fn control(knobs: &Settings) -> &'static str {
-        CONTROL.word(knobs.get(&CONTROL))
-    }
+    machine_of!(quinn_proto);
 
     fn new(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
         setup::machine(configuration)
-    }
-
-    fn connect(&mut self, now: Instant, name: &str) -> Result<(), String> {
-        let Some(client) = self.client.take() else { return Ok(()) };
-        let connected = self.endpoint.connect(now, client, PEER, name);
-        self.connection = Some(connected.map_err(|error| error.to_string())?);
-        Ok(())
     }
 
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {
         let ecn = EcnCodepoint::from_bits(ecn as u8);
         self.scratch.clear();
         let data = BytesMut::from(datagram);
-        match self.endpoint.handle(now, PEER, None, ecn, data, &mut self.scratch) {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut self.connection {
-                    connection.handle_event(event);
-                }
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => return self.accept(now, incoming),
-            Some(DatagramEvent::Response(answer)) => {
-                self.answers.push_back(self.scratch[..answer.size].to_vec());
-            }
-            None => {}
-        }
-        Arrival::Taken
-    }
-
-    fn answer(&mut self) -> Option<Vec<u8>> {
-        self.answers.pop_front()
+        let event = self.endpoint.handle(now, PEER, None, ecn, data, &mut self.scratch);
+        self.take(now, event)
     }
 
     fn transmit(&mut self, now: Instant, most: usize, batch: &mut Vec<u8>) -> Option<Outgoing> {
-        let (_, connection) = self.connection.as_mut()?;
+        let connection = self.connection.as_mut()?;
         let write = |buffer: &mut Vec<u8>| connection.poll_transmit(now, most, buffer);
         written_behind(batch, &mut self.scratch, write, |sent| sent.size).map(outgoing)
     }
 
-    fn poll(&mut self) -> Option<MachineEvent> {
-        self.exchange();
-        let (_, connection) = self.connection.as_mut()?;
-        std::iter::from_fn(|| connection.poll()).find_map(event_for_ends)
-    }
-
-    fn deadline(&mut self) -> Option<Instant> {
-        self.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout())
-    }
-
-    fn on_timeout(&mut self, now: Instant) {
-        if let Some((_, connection)) = &mut self.connection {
-            connection.handle_timeout(now);
-        }
-    }
-
     #[inline]
     fn connection(&mut self) -> Option<&mut Connection> {
-        self.connection.as_mut().map(|(_, connection)| connection)
+        self.connection.as_mut()
     }
 
     fn look(&self) -> Option<ConnectionLook> {
-        let stats = self.connection.as_ref()?.1.stats();
-        let path = &stats.path;
-        Some(ConnectionLook {
-            data_frames: stats.frame_tx.stream + stats.frame_tx.datagram,
-            acknowledgements: stats.frame_rx.acks,
-            rtt: path.rtt,
-            min_rtt: Some(path.min_rtt),
-            cwnd: path.cwnd,
-            packet: u64::from(path.current_mtu),
-            sent_packets: path.sent_packets,
-            lost_packets: path.lost_packets,
-            lost_bytes: path.lost_bytes,
-            congestion_events: Some(path.congestion_events),
-            bytes_acked: self.acked.as_ref().map(Acknowledged::bytes),
-        })
+        let stats = self.connection.as_ref()?.stats();
+        Some(look_of!(stats.path, stats, Some(stats.path.min_rtt), self.acked))
     }
 }
 

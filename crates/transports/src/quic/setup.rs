@@ -12,7 +12,7 @@ use super::acknowledged::{Acknowledged, counting_of};
 use super::quinn::QuinnMachine;
 use super::shape::configurations_of;
 use super::tap::PacketTap;
-use super::terms::{Configuration, OwnSizes, initial_suite};
+use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, QuicControl};
 use crate::transport::identity::Failure;
 
@@ -25,25 +25,15 @@ counting_of!(quinn_proto, ack(), loss(), {});
 
 /// Creates an end.
 pub(super) fn machine(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
-    let acked = configuration.others.map(|_| Acknowledged::default());
-    let factory = counted(controllers(configuration.opening.knobs.get(&CONTROL)), acked.as_ref());
-    let transport = Arc::new(transport_of(configuration, factory)?);
-    let endpoint = endpoint_of(configuration)?;
-    let mut client = None;
-    if let Some(near) = configuration.client()? {
-        let near = QuicClientConfig::with_initial(near, initial_suite()?)?;
-        let mut config = client_of(near, configuration.tap.as_ref());
-        config.transport_config(Arc::clone(&transport));
-        client = Some(config);
-    }
-    let mut server = None;
-    if let Some(far) = configuration.server()? {
-        let far = QuicServerConfig::with_initial(far, initial_suite()?)?;
-        let mut config = server_of(far, configuration.tap.as_ref());
-        config.transport_config(transport).migration(false);
-        server = Some(config);
-    }
-    Ok(QuinnMachine::of(endpoint, client, server, acked))
+    let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
+    let tap = configuration.tap.as_ref();
+    let parts = parts_of(
+        configuration,
+        controllers,
+        |near| client_of(near, tap),
+        |far| server_of(far, tap),
+    )?;
+    Ok(QuinnMachine::of(parts.endpoint, parts.client, parts.server, parts.acked))
 }
 
 fn controllers(control: QuicControl) -> Arc<dyn ControllerFactory + Send + Sync> {

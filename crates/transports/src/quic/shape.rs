@@ -1,4 +1,4 @@
-//! Streams and datagrams of a connection for libraries of the shape of quinn-proto: that library, and noq-proto, which
+//! State machine and its connection for libraries of the shape of quinn-proto: that library, and noq-proto, which
 //! began as a copy of it. Their types differ, and the text that uses them does not.
 
 /// Implements the methods of `QuicConnection` that are alike, for the library of this name.
@@ -136,9 +136,162 @@ macro_rules! conversions_of {
     };
 }
 
-/// Defines the configurations of the library of this name that are alike: of connections, and of endpoints.
+/// Implements the methods of `QuicMachine` that are alike, for the library of this name.
+macro_rules! machine_of {
+    ($library:ident) => {
+        type Connection = $library::Connection;
+
+        fn control(knobs: &Settings) -> &'static str {
+            CONTROL.word(knobs.get(&CONTROL))
+        }
+
+        fn connect(&mut self, now: Instant, name: &str) -> Result<(), String> {
+            let Some(client) = self.client.take() else { return Ok(()) };
+            let connected = self.endpoint.connect(now, client, $crate::quic::quinn::PEER, name);
+            let (handle, connection) = connected.map_err(|error| error.to_string())?;
+            self.hold(handle, connection);
+            Ok(())
+        }
+
+        fn answer(&mut self) -> Option<Vec<u8>> {
+            self.answers.pop_front()
+        }
+
+        fn poll(&mut self) -> Option<MachineEvent> {
+            self.exchange();
+            let connection = self.connection()?;
+            std::iter::from_fn(|| connection.poll()).find_map(event_for_ends)
+        }
+
+        fn deadline(&mut self) -> Option<Instant> {
+            self.connection()?.poll_timeout()
+        }
+
+        fn on_timeout(&mut self, now: Instant) {
+            if let Some(connection) = self.connection() {
+                connection.handle_timeout(now);
+            }
+        }
+    };
+}
+
+/// Implements the methods of an end around its endpoint, for the library of this name.
+macro_rules! endpoint_of {
+    ($library:ident) => {
+        /// Exchanges events between endpoint and connection.
+        fn exchange(&mut self) {
+            while let Some(event) = self.connection().and_then(|one| one.poll_endpoint_events()) {
+                let event = self.endpoint.handle_event(self.handle, event);
+                if let (Some(event), Some(connection)) = (event, self.connection()) {
+                    connection.handle_event(event);
+                }
+            }
+        }
+
+        /// Takes the endpoint's event of a datagram; an answer of the endpoint is in `scratch`.
+        fn take(&mut self, now: Instant, event: Option<$library::DatagramEvent>) -> Arrival {
+            match event {
+                Some($library::DatagramEvent::ConnectionEvent(_, event)) => {
+                    if let Some(connection) = self.connection() {
+                        connection.handle_event(event);
+                    }
+                }
+                Some($library::DatagramEvent::NewConnection(incoming)) => {
+                    return self.accept(now, incoming);
+                }
+                Some($library::DatagramEvent::Response(answer)) => self.keep_answer(answer),
+                None => {}
+            }
+            Arrival::Taken
+        }
+
+        fn accept(&mut self, now: Instant, incoming: $library::Incoming) -> Arrival {
+            if self.connection.is_some() {
+                self.endpoint.ignore(incoming);
+                return Arrival::Taken;
+            }
+            match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
+                Ok((handle, connection)) => {
+                    self.hold(handle, connection);
+                    Arrival::Connected
+                }
+                Err(error) => {
+                    error.response.into_iter().for_each(|answer| self.keep_answer(answer));
+                    Arrival::Refused(error.cause.to_string())
+                }
+            }
+        }
+
+        fn keep_answer(&mut self, answer: $library::Transmit) {
+            self.answers.push_back(self.scratch[..answer.size].to_vec());
+        }
+    };
+}
+
+/// Returns the counters and the state of a connection from the library's statistics of its path and of its frames, with its
+/// least round trip and its acknowledged bytes.
+macro_rules! look_of {
+    ($path:expr, $frames:expr, $min_rtt:expr, $acked:expr) => {
+        ConnectionLook {
+            data_frames: $frames.frame_tx.stream + $frames.frame_tx.datagram,
+            acknowledgements: $frames.frame_rx.acks,
+            rtt: $path.rtt,
+            min_rtt: $min_rtt,
+            cwnd: $path.cwnd,
+            packet: u64::from($path.current_mtu),
+            sent_packets: $path.sent_packets,
+            lost_packets: $path.lost_packets,
+            lost_bytes: $path.lost_bytes,
+            congestion_events: Some($path.congestion_events),
+            bytes_acked: $acked.as_ref().map(Acknowledged::bytes),
+        }
+    };
+}
+
+/// Defines the configurations of the library of this name that are alike: of connections, of endpoints, and of both ends.
 macro_rules! configurations_of {
     ($library:ident) => {
+        /// Configuration of an end.
+        struct EndParts {
+            endpoint: $library::EndpointConfig,
+            /// Of a near end.
+            client: Option<$library::ClientConfig>,
+            /// Of a far end.
+            server: Option<$library::ServerConfig>,
+            /// Count of the bytes that a program of others has acknowledged, if it is at the far end.
+            acked: Option<Acknowledged>,
+        }
+
+        /// Returns the configuration of an end with these congestion controllers, from the configuration of a client or that
+        /// of a server with its encryption.
+        fn parts_of(
+            configuration: &Configuration<'_>,
+            controllers: Arc<dyn $library::congestion::ControllerFactory + Send + Sync>,
+            client_of: impl FnOnce($library::crypto::rustls::QuicClientConfig) -> $library::ClientConfig,
+            server_of: impl FnOnce($library::crypto::rustls::QuicServerConfig) -> $library::ServerConfig,
+        ) -> Result<EndParts, Failure> {
+            use $library::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+            let acked = configuration.others.map(|_| Acknowledged::default());
+            let controllers = counted(controllers, acked.as_ref());
+            let transport = Arc::new(transport_of(configuration, controllers)?);
+            let endpoint = endpoint_of(configuration)?;
+            let mut client = None;
+            if let Some(near) = configuration.client()? {
+                let suite = $crate::quic::terms::initial_suite()?;
+                let mut config = client_of(QuicClientConfig::with_initial(near, suite)?);
+                config.transport_config(Arc::clone(&transport));
+                client = Some(config);
+            }
+            let mut server = None;
+            if let Some(far) = configuration.server()? {
+                let suite = $crate::quic::terms::initial_suite()?;
+                let mut config = server_of(QuicServerConfig::with_initial(far, suite)?);
+                config.transport_config(transport).migration(false);
+                server = Some(config);
+            }
+            Ok(EndParts { endpoint, client, server, acked })
+        }
+
         /// Returns the configuration of connections with these congestion controllers.
         fn transport_of(
             configuration: &Configuration<'_>,
@@ -196,4 +349,4 @@ pub(crate) fn written_behind<T>(
     Some(sent)
 }
 
-pub(crate) use {configurations_of, conversions_of, streams_of};
+pub(crate) use {configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of};

@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
-use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple,
-    Incoming, PathId, ServerConfig,
+    ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, FourTuple, PathId,
+    ServerConfig,
 };
 
 use super::{CONTROL, NoqControl};
@@ -22,8 +21,10 @@ use crate::quic::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
 };
 use crate::quic::quinn::PEER;
-use crate::quic::shape::{configurations_of, conversions_of, streams_of, written_behind};
-use crate::quic::terms::{Configuration, OwnSizes, initial_suite};
+use crate::quic::shape::{
+    configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind,
+};
+use crate::quic::terms::{Configuration, OwnSizes};
 use crate::spec::Settings;
 use crate::transport::identity::Failure;
 
@@ -42,34 +43,7 @@ pub(super) struct NoqMachine {
 }
 
 impl NoqMachine {
-    /// Exchanges events between endpoint and connection.
-    fn exchange(&mut self) {
-        let Some(connection) = self.connection.as_mut().map(RefCell::get_mut) else { return };
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
-                connection.handle_event(event);
-            }
-        }
-    }
-
-    fn accept(&mut self, now: Instant, incoming: Incoming) -> Arrival {
-        if self.connection.is_some() {
-            self.endpoint.ignore(incoming);
-            return Arrival::Taken;
-        }
-        match self.endpoint.accept(incoming, now, &mut self.scratch, None) {
-            Ok((handle, connection)) => {
-                self.hold(handle, connection);
-                Arrival::Connected
-            }
-            Err(error) => {
-                if let Some(answer) = error.response {
-                    self.answers.push_back(self.scratch[..answer.size].to_vec());
-                }
-                Arrival::Refused(error.cause.to_string())
-            }
-        }
-    }
+    endpoint_of!(noq_proto);
 
     fn hold(&mut self, handle: ConnectionHandle, connection: Connection) {
         self.handle = handle;
@@ -111,38 +85,23 @@ counting_of!(noq_proto, ack(number), loss(is_ecn, largest), {
 });
 
 impl QuicMachine for NoqMachine {
-    type Connection = Connection;
-
     const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1_472 };
 
-    fn control(knobs: &Settings) -> &'static str {
-        CONTROL.word(knobs.get(&CONTROL))
-    }
+    machine_of!(noq_proto);
 
     fn new(configuration: &Configuration<'_>) -> Result<NoqMachine, Failure> {
-        let acked = configuration.others.map(|_| Acknowledged::default());
         let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
-        let controllers = counted(controllers, acked.as_ref());
-        let transport = Arc::new(transport_of(configuration, controllers)?);
-        let endpoint = endpoint_of(configuration)?;
-        let mut client = None;
-        if let Some(near) = configuration.client()? {
-            let near = QuicClientConfig::with_initial(near, initial_suite()?)?;
-            let mut config = ClientConfig::new(Arc::new(near));
-            config.transport_config(Arc::clone(&transport));
-            client = Some(config);
-        }
-        let mut server = None;
-        if let Some(far) = configuration.server()? {
-            let far = QuicServerConfig::with_initial(far, initial_suite()?)?;
-            let mut config = ServerConfig::with_crypto(Arc::new(far));
-            config.transport_config(transport).migration(false);
-            server = Some(Arc::new(config));
-        }
+        let parts = parts_of(
+            configuration,
+            controllers,
+            |near| ClientConfig::new(Arc::new(near)),
+            |far| ServerConfig::with_crypto(Arc::new(far)),
+        )?;
+        let server = parts.server.map(Arc::new);
         Ok(NoqMachine {
-            endpoint: Endpoint::new(Arc::new(endpoint), server, false),
-            client,
-            acked,
+            endpoint: Endpoint::new(Arc::new(parts.endpoint), server, false),
+            client: parts.client,
+            acked: parts.acked,
             handle: ConnectionHandle(0),
             connection: None,
             answers: VecDeque::new(),
@@ -150,35 +109,12 @@ impl QuicMachine for NoqMachine {
         })
     }
 
-    fn connect(&mut self, now: Instant, name: &str) -> Result<(), String> {
-        let Some(client) = self.client.take() else { return Ok(()) };
-        let connected = self.endpoint.connect(now, client, PEER, name);
-        let (handle, connection) = connected.map_err(|error| error.to_string())?;
-        self.hold(handle, connection);
-        Ok(())
-    }
-
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {
         let ecn = EcnCodepoint::from_bits(ecn as u8);
         self.scratch.clear();
         let (path, data) = (FourTuple::from_remote(PEER), BytesMut::from(datagram));
-        match self.endpoint.handle(now, path, ecn, data, &mut self.scratch) {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some(connection) = self.connection() {
-                    connection.handle_event(event);
-                }
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => return self.accept(now, incoming),
-            Some(DatagramEvent::Response(answer)) => {
-                self.answers.push_back(self.scratch[..answer.size].to_vec());
-            }
-            None => {}
-        }
-        Arrival::Taken
-    }
-
-    fn answer(&mut self) -> Option<Vec<u8>> {
-        self.answers.pop_front()
+        let event = self.endpoint.handle(now, path, ecn, data, &mut self.scratch);
+        self.take(now, event)
     }
 
     fn transmit(&mut self, now: Instant, most: usize, batch: &mut Vec<u8>) -> Option<Outgoing> {
@@ -186,22 +122,6 @@ impl QuicMachine for NoqMachine {
         let most = NonZeroUsize::new(most)?;
         let write = |buffer: &mut Vec<u8>| connection.poll_transmit(now, most, buffer);
         written_behind(batch, &mut self.scratch, write, |sent| sent.size).map(outgoing)
-    }
-
-    fn poll(&mut self) -> Option<MachineEvent> {
-        self.exchange();
-        let connection = self.connection()?;
-        std::iter::from_fn(|| connection.poll()).find_map(event_for_ends)
-    }
-
-    fn deadline(&mut self) -> Option<Instant> {
-        self.connection()?.poll_timeout()
-    }
-
-    fn on_timeout(&mut self, now: Instant) {
-        if let Some(connection) = self.connection() {
-            connection.handle_timeout(now);
-        }
     }
 
     #[inline]
@@ -212,19 +132,7 @@ impl QuicMachine for NoqMachine {
     fn look(&self) -> Option<ConnectionLook> {
         let mut connection = self.connection.as_ref()?.borrow_mut();
         let path = connection.path_stats(PathId::ZERO)?;
-        Some(ConnectionLook {
-            data_frames: path.frame_tx.stream + path.frame_tx.datagram,
-            acknowledgements: path.frame_rx.acks,
-            rtt: path.rtt,
-            min_rtt: None,
-            cwnd: path.cwnd,
-            packet: u64::from(path.current_mtu),
-            sent_packets: path.sent_packets,
-            lost_packets: path.lost_packets,
-            lost_bytes: path.lost_bytes,
-            congestion_events: Some(path.congestion_events),
-            bytes_acked: self.acked.as_ref().map(Acknowledged::bytes),
-        })
+        Some(look_of!(path, path, None, self.acked))
     }
 }
 
