@@ -1,6 +1,6 @@
 //! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers.
 
-use super::wire::{put_signed, signed, take};
+use super::wire::{put_signed, read_parameters};
 use crate::time::Nanos;
 use crate::workload::TaskInfo;
 
@@ -96,40 +96,24 @@ impl Parameters {
     /// Appends the parameters to a packet.
     pub(super) fn write(&self, into: &mut Vec<u8>) {
         let all = [
-            (1, self.version),
-            (2, self.duration_ns),
-            (3, self.interval_ns),
-            (4, self.len),
-            (5, self.received_stats),
-            (6, self.stamp_at),
-            (7, self.clock),
+            self.version,
+            self.duration_ns,
+            self.interval_ns,
+            self.len,
+            self.received_stats,
+            self.stamp_at,
+            self.clock,
         ];
-        for (key, value) in all {
+        for (key, value) in (1..).zip(all) {
             put_signed(into, key, value);
         }
     }
 
     /// Reads the parameters of a server; unknown ones are skipped. `None` if they are cut off.
-    pub(super) fn read(mut rest: &[u8]) -> Option<Parameters> {
-        let mut all = Parameters::default();
-        while !rest.is_empty() {
-            let key = take(&mut rest)?;
-            let raw = take(&mut rest)?;
-            let value = signed(raw);
-            match key {
-                1 => all.version = value,
-                2 => all.duration_ns = value,
-                3 => all.interval_ns = value,
-                4 => all.len = value,
-                5 => all.received_stats = value,
-                6 => all.stamp_at = value,
-                7 => all.clock = value,
-                // The server's fill is a text, with its length in front.
-                9 => rest = rest.get(usize::try_from(raw).ok()?..)?,
-                _ => {}
-            }
-        }
-        Some(all)
+    pub(super) fn read(packet: &[u8]) -> Option<Parameters> {
+        let (numbers, _) = read_parameters(packet)?;
+        let [version, duration_ns, interval_ns, len, received_stats, stamp_at, clock, _] = numbers;
+        Some(Parameters { version, duration_ns, interval_ns, len, received_stats, stamp_at, clock })
     }
 }
 

@@ -94,7 +94,26 @@ pub(crate) fn put_signed(into: &mut Vec<u8>, key: u64, value: i64) {
     put(into, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Returns the value of a parameter.
-pub(crate) fn signed(raw: u64) -> i64 {
+/// Parameters of a packet: the numbers with the keys 1 to 8, and the text of the fill, whose key is 9. Missing ones are 0 and
+/// empty.
+pub(crate) type WireParameters<'a> = ([i64; 8], &'a [u8]);
+
+/// Reads all parameters of a packet; unknown ones are skipped. `None` if they are cut off.
+pub(crate) fn read_parameters(mut rest: &[u8]) -> Option<WireParameters<'_>> {
+    let (mut numbers, mut fill) = ([0; 8], &rest[..0]);
+    while !rest.is_empty() {
+        let key = take(&mut rest)?;
+        let raw = take(&mut rest)?;
+        match key {
+            1..=8 => numbers[key as usize - 1] = signed(raw),
+            // A text has its length in front.
+            9 => (fill, rest) = rest.split_at_checked(usize::try_from(raw).ok()?)?,
+            _ => {}
+        }
+    }
+    Some((numbers, fill))
+}
+
+fn signed(raw: u64) -> i64 {
     ((raw >> 1) as i64) ^ -((raw & 1) as i64)
 }

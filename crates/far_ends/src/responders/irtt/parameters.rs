@@ -2,7 +2,7 @@
 //! says which of them the server allows; a client without `--loose` goes on only if they are all that it asked for.
 
 use super::connection::{IrttStamps, RequestVerdict};
-use crate::irtt::wire::{put, put_signed, signed, take};
+use crate::irtt::wire::{put, put_signed, read_parameters};
 use crate::time::Nanos;
 
 /// Version of the protocol.
@@ -27,7 +27,7 @@ const CLOCK_WALL: i64 = 1;
 const CLOCK_MONOTONIC: i64 = 2;
 
 /// Largest text of a fill.
-const LARGEST_FILL: u64 = 32;
+const LARGEST_FILL: usize = 32;
 
 /// Fill of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,45 +65,27 @@ pub(super) struct IrttParameters {
 
 impl IrttParameters {
     /// Reads the parameters of a client; unknown ones are skipped. `None` if they are cut off, or make no sense.
-    pub(super) fn read(mut rest: &[u8]) -> Option<IrttParameters> {
-        let mut all = IrttParameters {
-            version: 0,
-            duration_ns: 0,
-            interval_ns: 0,
-            len: 0,
-            counts: 0,
-            stamp_at: 0,
-            clock: 0,
-            dscp: 0,
-            fill: ServerFill::Unasked,
+    pub(super) fn read(packet: &[u8]) -> Option<IrttParameters> {
+        let (numbers, fill) = read_parameters(packet)?;
+        let [version, duration_ns, interval_ns, len, counts, stamp_at, clock, dscp] = numbers;
+        let fill = match fill {
+            b"" => ServerFill::Unasked,
+            b"none" => ServerFill::None,
+            b"rand" => ServerFill::Random,
+            _ if fill.len() > LARGEST_FILL => return None,
+            _ => ServerFill::Other,
         };
-        while !rest.is_empty() {
-            let key = take(&mut rest)?;
-            let raw = take(&mut rest)?;
-            let value = signed(raw);
-            match key {
-                1 => all.version = value,
-                2 => all.duration_ns = value,
-                3 => all.interval_ns = value,
-                4 => all.len = value,
-                5 => all.counts = value,
-                6 => all.stamp_at = value,
-                7 => all.clock = value,
-                8 => all.dscp = value,
-                9 if raw <= LARGEST_FILL => {
-                    let (text, after) = rest.split_at_checked(raw as usize)?;
-                    rest = after;
-                    all.fill = match text {
-                        b"" => ServerFill::Unasked,
-                        b"none" => ServerFill::None,
-                        b"rand" => ServerFill::Random,
-                        _ => ServerFill::Other,
-                    };
-                }
-                9 => return None,
-                _ => {}
-            }
-        }
+        let all = IrttParameters {
+            version,
+            duration_ns,
+            interval_ns,
+            len,
+            counts,
+            stamp_at,
+            clock,
+            dscp,
+            fill,
+        };
         all.is_sound().then_some(all)
     }
 
