@@ -4,7 +4,7 @@ use httparse::{Status, parse_chunk_size};
 
 use super::head::Head;
 use super::request::Request;
-use super::version::{AnswerPart, MOST_HEADER, Take, Version};
+use super::version::{AnswerPart, MOST_HEADER, Take, Version, feed_arrived};
 use crate::transport::application::Streams;
 
 /// The byte stream.
@@ -261,13 +261,7 @@ impl Version for Http1 {
     }
 
     fn read(&mut self, streams: &mut dyn Streams, take: Take<'_>) -> Result<(), String> {
-        let mut fed = Ok(());
-        let has_ended = streams.read(STREAM, &mut |bytes| {
-            if fed.is_ok() {
-                fed = self.feed(bytes, &mut *take);
-            }
-        })?;
-        fed?;
+        let has_ended = feed_arrived(streams, STREAM, &mut |bytes| self.feed(bytes, &mut *take))?;
         if has_ended { self.ended(take) } else { Ok(()) }
     }
 }

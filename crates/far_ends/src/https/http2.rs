@@ -8,7 +8,7 @@ use super::http2_frames::{
     frame_number, put_frame,
 };
 use super::request::Request;
-use super::version::{AnswerPart, MOST_HEADER, Take, Version};
+use super::version::{AnswerPart, MOST_HEADER, Take, Version, feed_arrived};
 use crate::transport::application::Streams;
 
 /// The byte stream.
@@ -215,13 +215,7 @@ impl Version for Http2 {
     }
 
     fn read(&mut self, streams: &mut dyn Streams, take: Take<'_>) -> Result<(), String> {
-        let mut fed = Ok(());
-        let has_ended = streams.read(STREAM, &mut |bytes| {
-            if fed.is_ok() {
-                fed = self.feed(bytes, &mut *take);
-            }
-        })?;
-        fed?;
+        let has_ended = feed_arrived(streams, STREAM, &mut |bytes| self.feed(bytes, &mut *take))?;
         if !self.replies.is_empty() {
             let replies = std::mem::take(&mut self.replies);
             streams.write(STREAM, &replies)?;

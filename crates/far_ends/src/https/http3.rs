@@ -3,7 +3,7 @@
 use super::frames::{Frame, FrameEvent, Frames, put_varint, varint};
 use super::qpack;
 use super::request::Request;
-use super::version::{AnswerPart, Take, Version};
+use super::version::{AnswerPart, Take, Version, feed_arrived};
 use crate::transport::application::Streams;
 
 /// Types of frames (RFC 9114, 7.2).
@@ -192,7 +192,6 @@ impl OpenRequest {
             self.offer(streams)?;
         }
         let OpenRequest { number, stream, frames, has_head, .. } = self;
-        let mut fed = Ok(());
         let mut on_frame = |kind: u64, event: FrameEvent<'_>| match (kind, event) {
             (DATA, FrameEvent::Begins) if !*has_head => {
                 Err("it sent a body before a header".to_owned())
@@ -219,13 +218,7 @@ impl OpenRequest {
             )),
             _ => Ok(Frame::Skipped),
         };
-        let ended = streams.read(*stream, &mut |bytes| {
-            if fed.is_ok() {
-                fed = frames.feed(bytes, &mut on_frame);
-            }
-        })?;
-        fed?;
-        if !ended {
+        if !feed_arrived(streams, *stream, &mut |bytes| frames.feed(bytes, &mut on_frame))? {
             return Ok(false);
         }
         if !*has_head || !frames.is_between() {

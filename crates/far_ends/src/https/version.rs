@@ -41,5 +41,23 @@ pub(super) trait Version: Send {
     fn read(&mut self, streams: &mut dyn Streams, take: Take<'_>) -> Result<(), String>;
 }
 
+/// Hands the bytes that arrived on a stream to `feed`, until it fails; returns true at the end of the stream.
+///
+/// # Errors
+/// As [`Streams::read`], and the error of `feed`.
+pub(super) fn feed_arrived(
+    streams: &mut dyn Streams,
+    stream: u64,
+    feed: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+) -> Result<bool, String> {
+    let mut fed = Ok(());
+    let has_ended = streams.read(stream, &mut |bytes| {
+        if fed.is_ok() {
+            fed = feed(bytes);
+        }
+    })?;
+    fed.map(|()| has_ended)
+}
+
 /// Most bytes of a header.
 pub(super) const MOST_HEADER: usize = 64 << 10;
