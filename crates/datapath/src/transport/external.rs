@@ -14,12 +14,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::command_line::{Piece, check_program, pieces, words};
+use super::commands;
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
 use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
 use crate::error::{Error, Result, unknown};
 use crate::foreign;
-use crate::spec::outside::{Named, Outside};
+use crate::spec::outside::Named;
 use crate::spec::typed::Text;
 use crate::spec::{Key, Kind, Settings, Spec, contender};
 
@@ -223,14 +224,7 @@ pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contend
 /// Returns the files and commands that an external contender names. Does not open the file, so commands in it are
 /// missing.
 pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> Result<Vec<Named>> {
-    let mut all = spec.outside(KEYS, contender)?;
-    let files = spec.options.iter().filter(|(key, _)| key == FILE.name());
-    all.extend(files.map(|(_, file)| Named {
-        kind: Outside::Commands,
-        name: format!("those in {file}"),
-        place: format!("{} of {ID}", FILE.name()),
-    }));
-    Ok(all)
+    commands::outside_with(ID, KEYS, spec, contender)
 }
 
 fn read(file: &str) -> Result<PairFile> {

@@ -332,17 +332,28 @@ pub(super) fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<
     made(spec, &file, written)
 }
 
-/// Returns the files and commands that such a contender names. Does not open the file, so commands in it are missing.
+/// Returns the files and commands that such a contender names.
 pub(super) fn outside(
     spec: &Spec,
     contender: &dyn Fn(&str) -> Result<Vec<Named>>,
 ) -> Result<Vec<Named>> {
-    let mut all = spec.outside(COMMAND_KEYS, contender)?;
+    outside_with(ID, COMMAND_KEYS, spec, contender)
+}
+
+/// Returns the files and commands that a contender of the kind `id`, with these keys, names. Does not open its file of
+/// commands, so they are named by that file.
+pub(super) fn outside_with(
+    id: &str,
+    keys: &[Key],
+    spec: &Spec,
+    contender: &dyn Fn(&str) -> Result<Vec<Named>>,
+) -> Result<Vec<Named>> {
+    let mut all = spec.outside(keys, contender)?;
     let files = spec.options.iter().filter(|(key, _)| key == FILE.name());
     all.extend(files.map(|(_, file)| Named {
         kind: Outside::Commands,
         name: format!("those in {file}"),
-        place: format!("{} of {ID}", FILE.name()),
+        place: format!("{} of {id}", FILE.name()),
     }));
     Ok(all)
 }
