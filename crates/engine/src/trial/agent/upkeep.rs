@@ -108,15 +108,16 @@ mod tests {
     use crate::error::Error;
     use crate::transport::{ConnInfo, Effective, Progress, Readiness};
 
-    /// Connection that is always due, and counts how often it was driven.
-    struct Due(Arc<AtomicUsize>);
+    /// Connection that counts how often it was driven: it is always due, or has unread data that only a flow reads.
+    struct Driven(Arc<AtomicUsize>, Option<UnixStream>);
 
-    impl Conn for Due {
+    impl Conn for Driven {
         fn readiness(&self) -> Readiness<'_> {
-            Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false }
+            let due = Readiness { fd: None, room: Interest::ReadWrite, has_backlog: false };
+            self.1.as_ref().map_or(due, |unread| Readiness::of(unread.as_fd()))
         }
         fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-            Vec::new()
+            self.1.iter().map(AsFd::as_fd).collect()
         }
         fn flush(&mut self) -> io::Result<Progress> {
             Ok(Progress::Moved)
@@ -143,7 +144,7 @@ mod tests {
             Ok(())
         }
         fn next_deadline(&self) -> Option<Nanos> {
-            Some(Monotonic.now())
+            self.1.is_none().then(|| Monotonic.now())
         }
         fn on_deadline(&mut self, _: Nanos) -> io::Result<()> {
             self.0.fetch_add(1, Ordering::AcqRel);
@@ -161,7 +162,7 @@ mod tests {
     fn connections_are_kept_up_until_the_word_comes() {
         let (control, mut race) = UnixStream::pair().unwrap();
         let acted = Arc::new(AtomicUsize::new(0));
-        let mut conn = Due(Arc::clone(&acted));
+        let mut conn = Driven(Arc::clone(&acted), None);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while acted.load(Ordering::Acquire) < 10 {
@@ -186,55 +187,6 @@ mod tests {
         assert!(acted.load(Ordering::Acquire) >= more);
     }
 
-    /// Connection with unread data that only a flow reads.
-    struct Unread(Arc<AtomicUsize>, UnixStream);
-
-    impl Conn for Unread {
-        fn readiness(&self) -> Readiness<'_> {
-            Readiness::of(self.1.as_fd())
-        }
-        fn sockets(&self) -> Vec<BorrowedFd<'_>> {
-            vec![self.1.as_fd()]
-        }
-        fn flush(&mut self) -> io::Result<Progress> {
-            Ok(Progress::Moved)
-        }
-        fn is_drained(&self) -> bool {
-            true
-        }
-        fn next_deadline(&self) -> Option<Nanos> {
-            None
-        }
-        fn stamps(&mut self) -> io::Result<&mut Stamps> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn send(&mut self, _: Lane, _: &[u8]) -> io::Result<Progress> {
-            Ok(Progress::Idle)
-        }
-        fn receive(&mut self, _: Patience, _: &mut dyn Inbox) -> io::Result<Progress> {
-            Ok(Progress::Idle)
-        }
-        fn pump(&mut self, _: &mut dyn Source) -> io::Result<Progress> {
-            Ok(Progress::Idle)
-        }
-        fn drain(&mut self, _: Patience, _: &mut dyn Sink) -> io::Result<Progress> {
-            Ok(Progress::Idle)
-        }
-        fn finish(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-        fn on_deadline(&mut self, _: Nanos) -> io::Result<()> {
-            self.0.fetch_add(1, Ordering::AcqRel);
-            Ok(())
-        }
-        fn effective(&self) -> Effective {
-            Effective::new()
-        }
-        fn info(&self) -> ConnInfo {
-            ConnInfo::default()
-        }
-    }
-
     #[test]
     fn what_only_a_flow_takes_is_not_looked_at_all_the_time() {
         const TIMES: usize = 20;
@@ -242,7 +194,7 @@ mod tests {
         let (end, mut peer) = UnixStream::pair().unwrap();
         peer.write_all(b"early").unwrap();
         let acted = Arc::new(AtomicUsize::new(0));
-        let mut conn = Unread(Arc::clone(&acted), end);
+        let mut conn = Driven(Arc::clone(&acted), Some(end));
         let began = Monotonic.now();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -266,18 +218,18 @@ mod tests {
             while before.is_some_and(|acted| acted.load(Ordering::Acquire) == 0) {
                 thread::yield_now();
             }
-            Ok(Box::new(Due(Arc::clone(&acted[usize::from(flow)]))) as Box<dyn Conn>)
+            Ok(Box::new(Driven(Arc::clone(&acted[usize::from(flow)]), None)) as Box<dyn Conn>)
         };
         assert_eq!(dial_at_once(3, &dial).unwrap().len(), 3);
         let refused = dial_at_once(3, &|flow| match flow {
             1 => Err(Error::blocked("nobody answers")),
-            _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
+            _ => Ok(Box::new(Driven(Arc::default(), None)) as Box<dyn Conn>),
         });
         assert!(refused.err().unwrap().to_string().contains("nobody answers"));
         // A library that panics while it opens a connection breaks its own contender, and delays no other connection.
         let broken = dial_at_once(3, &|flow| match flow {
             1 => panic!("asked to"),
-            _ => Ok(Box::new(Due(Arc::default())) as Box<dyn Conn>),
+            _ => Ok(Box::new(Driven(Arc::default(), None)) as Box<dyn Conn>),
         });
         let broken = broken.err().unwrap();
         assert!(matches!(broken, Error::Broken { .. }), "{broken}");
