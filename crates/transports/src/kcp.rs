@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kcp::Kcp as Machine;
 
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane, Offers, Service};
+use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane};
 use crate::error::{Error, Result};
 use crate::measurements::TcpView;
 use crate::spec::typed::{Optional, Preset};
@@ -56,14 +56,11 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_KCP"),
     summary: "reliable messages over UDP, tuned for latency",
     guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: Offers::NONE,
-        lanes: 1,
         framing: Framing::Messages,
         ending: Ending::Silent,
         congestion: Congestion::Uncontrolled,
-        encrypted: false,
         largest_message: Some(LARGEST),
+        ..Guarantees::BYTE_STREAM
     },
     options: &[
         options::MODE,

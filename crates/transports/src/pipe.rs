@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Socket, Type};
 
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
+use crate::contract::{Congestion, Guarantees, Reach, Side};
 use crate::datapath::pipe::{self, Pipe};
 use crate::error::{Error, Result};
 use crate::spec::typed::Optional;
@@ -28,16 +28,7 @@ static INFO: Info = Info {
     label: "Pipe",
     colour: "#cc79a7",
     summary: "two pipes: a byte stream inside one machine without a socket",
-    guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: Offers::NONE,
-        lanes: 1,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Backpressure,
-        encrypted: false,
-        largest_message: None,
-    },
+    guarantees: Guarantees { congestion: Congestion::Backpressure, ..Guarantees::BYTE_STREAM },
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
     options: &[options::CAPACITY, options::IO, options::RX],
@@ -185,7 +176,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience};
+    use crate::contract::{Inbox, Lane, Patience, Service};
     use crate::spec::Spec;
     use crate::transport::handover::ConnectionSource;
     use crate::transport::hello::{Hello, Token};

@@ -16,7 +16,7 @@ use sctp_proto::{
 };
 
 use crate::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
+    Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
 };
 use crate::error::Result;
 use crate::measurements::TcpView;
@@ -60,14 +60,12 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Guarantees of SCTP, in both implementations.
 pub(super) const PROMISED: Guarantees = Guarantees {
-    service: Service::ORDERED,
     others: Offers::of(OTHERS),
     lanes: MOST_LANES,
     framing: Framing::Messages,
     ending: Ending::Silent,
-    congestion: Congestion::Controlled,
-    encrypted: false,
     largest_message: Some(LARGEST),
+    ..Guarantees::BYTE_STREAM
 };
 
 static INFO: Info = Info {

@@ -4,7 +4,7 @@ use std::io;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Offers, Reach, Service, Side};
+use crate::contract::{Congestion, Guarantees, Reach, Side};
 use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::pending::{StreamListener, present};
@@ -26,16 +26,7 @@ static INFO: Info = Info {
     label: "Unix stream",
     colour: "#009e73",
     summary: "Unix stream socket: a byte stream inside one machine",
-    guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: Offers::NONE,
-        lanes: 1,
-        framing: Framing::ByteStream,
-        ending: Ending::Told,
-        congestion: Congestion::Backpressure,
-        encrypted: false,
-        largest_message: None,
-    },
+    guarantees: Guarantees { congestion: Congestion::Backpressure, ..Guarantees::BYTE_STREAM },
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
     options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX],

@@ -10,8 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::{SockAddr, Socket, Type};
 
 use crate::contract::{
-    Congestion, Ending, Framing, Guarantees, Inbox, Lane, Offers, Patience, Reach, Service, Sink,
-    Source,
+    Congestion, Framing, Guarantees, Inbox, Lane, Patience, Reach, Sink, Source,
 };
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::stamps::Stamps;
@@ -50,14 +49,10 @@ static INFO: Info = Info {
     colour: "#56b4e9",
     summary: "Unix datagram socket: reliable messages inside one machine",
     guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: Offers::NONE,
-        lanes: 1,
         framing: Framing::Messages,
-        ending: Ending::Told,
         congestion: Congestion::Backpressure,
-        encrypted: false,
         largest_message: Some(LARGEST as u64),
+        ..Guarantees::BYTE_STREAM
     },
     reach: Reach::Machine,
     options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX, options::BATCH],
@@ -385,6 +380,7 @@ mod tests {
     use crate::transport::handover::ConnectionSource;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
+    use crate::contract::Service;
     const LONG: Nanos = Nanos::from_secs(10);
 
     fn knobs(typed: &str) -> Settings {

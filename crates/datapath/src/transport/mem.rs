@@ -13,7 +13,7 @@ use conn::{Full, Time, connect};
 use super::hello::{Hello, Token};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Ending, Framing, Offers, Ordering, Service};
+use crate::contract::{Congestion, Delivery, Framing, Ordering, Service};
 use crate::error::Error;
 use crate::rng::{STEP, first};
 use crate::spec::typed::{Optional, Preset};
@@ -69,14 +69,10 @@ static MEM: Info = Info {
     implementation: "deadheat",
     summary: "reliable messages between threads, for tests",
     guarantees: Guarantees {
-        service: Service::ORDERED,
-        others: Offers::NONE,
-        lanes: 1,
         framing: Framing::Messages,
-        ending: Ending::Told,
         congestion: Congestion::Backpressure,
-        encrypted: false,
         largest_message: Some(LARGEST),
+        ..Guarantees::BYTE_STREAM
     },
     reach: Reach::Process,
     ..Info::KERNEL
@@ -88,13 +84,10 @@ static LOSSY: Info = Info {
     summary: "messages between threads that may get lost, for tests",
     guarantees: Guarantees {
         service: Service { delivery: Delivery::BestEffort, ordering: Ordering::Ordered },
-        others: Offers::NONE,
-        lanes: 1,
         framing: Framing::Messages,
-        ending: Ending::Told,
         congestion: Congestion::Uncontrolled,
-        encrypted: false,
         largest_message: Some(LARGEST),
+        ..Guarantees::BYTE_STREAM
     },
     options: &[options::LOSS, options::SEED],
     keys: &[LOSS.key(), SEED.key()],
