@@ -11,18 +11,6 @@ const PARAMETERS: usize = 5;
 /// Blocks of `if`, `match` and loops within each other.
 const NESTING: usize = 4;
 
-/// Functions that are older than the last two rules and exceed one of them, by the beginning of their file's path.
-const OLDER: &[(&str, &str)] = &[
-    ("crates/datapath/src/transport/udp_handshake", "dial"),
-    ("crates/datapath/src/transport/userspace/over_udp", "connect"),
-    ("crates/engine/src/race/pilot", "pilot_with"),
-    ("crates/engine/src/race/plan", "fix"),
-    ("crates/engine/src/trial/agent", "connect"),
-    ("crates/path/src/run/init", "start_far"),
-    ("crates/path/src/run/init", "wait"),
-    ("crates/transports/src/unixgram", "accept"),
-];
-
 /// Function in code.
 struct Function<'a> {
     at: usize,
@@ -42,9 +30,6 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
             findings.push(format!("{path}: {total} lines of code, at most {FILE}"));
         }
         for function in functions(&source.code) {
-            let is_older = OLDER
-                .iter()
-                .any(|(file, name)| source.path.starts_with(file) && *name == function.name);
             let at = source.at(function.at);
             let mut limit = |value: usize, most: usize, unit: &str| {
                 if value > most {
@@ -53,10 +38,8 @@ pub(crate) fn check(sources: &[Source]) -> Vec<String> {
                 }
             };
             limit(lines(function.body), FUNCTION, "lines");
-            if !is_older {
-                limit(parameters(function.parameters), PARAMETERS, "parameters");
-                limit(nesting(function.body), NESTING, "nested blocks");
-            }
+            limit(parameters(function.parameters), PARAMETERS, "parameters");
+            limit(nesting(function.body), NESTING, "nested blocks");
         }
     }
     findings

@@ -186,22 +186,11 @@ impl Listener for DatagramListener {
     }
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
-        let failed = |e| Error::setup(format!("accept on {}", self.endpoint), e);
         let deadline = Monotonic.now() + timeout;
         loop {
             let now = Monotonic.now();
-            if readable(self.socket.as_fd(), deadline - now).map_err(failed)? {
-                match receive_from(&self.socket).map_err(failed)? {
-                    Some((bytes, near)) => match Hello::decode(&bytes) {
-                        Some(hello) if hello.token == self.token => {
-                            if let Some(conn) = self.welcome(hello, &near)? {
-                                return Ok((hello.flow, Box::new(conn)));
-                            }
-                        }
-                        _ => self.strangers += 1,
-                    },
-                    None => self.strangers += 1,
-                }
+            if let Some((flow, conn)) = self.accept_next(deadline - now)? {
+                return Ok((flow, Box::new(conn)));
             }
             if now >= deadline {
                 return Err(Error::blocked(format!(
@@ -214,6 +203,21 @@ impl Listener for DatagramListener {
 }
 
 impl DatagramListener {
+    /// Waits for one datagram, at most for `left`; returns the flow and its connection if it is a hello of this trial.
+    fn accept_next(&mut self, left: Nanos) -> Result<Option<(u16, DatagramConn)>> {
+        let failed = |e| Error::setup(format!("accept on {}", self.endpoint), e);
+        if !readable(self.socket.as_fd(), left).map_err(failed)? {
+            return Ok(None);
+        }
+        let datagram = receive_from(&self.socket).map_err(failed)?;
+        let hello = datagram.and_then(|(bytes, near)| Some((Hello::decode(&bytes)?, near)));
+        let Some((hello, near)) = hello.filter(|(hello, _)| hello.token == self.token) else {
+            self.strangers += 1;
+            return Ok(None);
+        };
+        Ok(self.welcome(hello, &near)?.map(|conn| (hello.flow, conn)))
+    }
+
     /// Opens a connection back to `near`; `None` if it is gone.
     fn welcome(&self, hello: Hello, near: &SockAddr) -> Result<Option<DatagramConn>> {
         let socket = open_for(self.largest_message, &self.options)?;
@@ -376,11 +380,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::contract::Service;
     use crate::spec::{Settings, Spec};
     use crate::transport::handover::ConnectionSource;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
-    use crate::contract::Service;
     const LONG: Nanos = Nanos::from_secs(10);
 
     fn knobs(typed: &str) -> Settings {

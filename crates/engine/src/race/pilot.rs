@@ -56,14 +56,14 @@ pub(super) fn run(
     let length = PilotLength::open(request, common);
     // If there is nothing to estimate, one trial warms up.
     let is_open = request.plan.is_none() && (length.is_some() || request.leaves_blocks_open());
-    let of = if is_open { PILOT_TRIALS } else { 1 };
+    let trials = PilotTrials { seed, of: if is_open { PILOT_TRIALS } else { 1 } };
     let mut common = common.clone();
     if let Some(length) = &length {
         common.run_as(&length.task(2 * length.lengths.fewest)?);
     }
     let common = &common;
     for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing() && !entrant.floor) {
-        match pilot_with(request, context, common, entrant, seed, of)? {
+        match pilot_with(request, context, common, entrant, trials)? {
             PilotOutcome::Through(mut pilot) => {
                 if let Some(length) = &length {
                     length.choose(&mut pilot)?;
@@ -136,18 +136,23 @@ enum PilotOutcome {
     Out(DropReason),
 }
 
+/// Seed of a race, and number of the trials before its block 0.
+#[derive(Clone, Copy)]
+struct PilotTrials {
+    seed: u64,
+    of: u64,
+}
+
 fn pilot_with(
     request: &Request,
     context: &mut RaceContext<'_>,
     common: &TrialSettings,
     entrant: &Entrant,
-    seed: u64,
-    of: u64,
+    PilotTrials { seed, mut of }: PilotTrials,
 ) -> Result<PilotOutcome> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     let mut failed = Vec::new();
     let began = context.clock.now();
-    let mut of = of;
     let mut trial = 0;
     while trial < of {
         let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;

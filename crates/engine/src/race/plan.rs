@@ -9,7 +9,8 @@
 use super::cost::{BlockCost, most};
 use super::enough::TimeLimit;
 use super::request::{
-    Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, RaceLength, Request,
+    CheckedRequest, Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS,
+    RaceLength, Request,
 };
 use crate::analysis::claims::{alpha, claimed, claims, looks};
 use crate::error::{Error, Result};
@@ -60,7 +61,7 @@ pub struct FixedPlan {
     pub limit: TimeLimit,
 }
 
-/// Fixes the plan. `elapsed` is the used part of the budget, `cost` the expected duration of blocks, and
+/// Fixes the plan of a checked request. `elapsed` is the used part of the budget, `cost` the expected duration of blocks, and
 /// `placement` the pilot's placement with its reason.
 ///
 /// # Errors
@@ -68,8 +69,7 @@ pub struct FixedPlan {
 /// limit; each with a remedy.
 pub(super) fn fix(
     request: &Request,
-    metrics: &[Metric],
-    entrants: &[Entrant],
+    CheckedRequest { metrics, entrants, .. }: &CheckedRequest,
     placement: (Placement, String),
     pilot: &Pilot,
     (elapsed, cost): (Nanos, BlockCost),
@@ -355,11 +355,11 @@ mod tests {
     fn plan(request: &Request, figures: &[f64]) -> Result<FixedPlan> {
         let checked = request.check().unwrap();
         let pilot = pilot(&checked.metrics, figures);
-        let common = request.common(checked.pairings, Placement::SameCore);
+        let common = request.common(checked.pairings.clone(), Placement::SameCore);
         let placement = (Placement::SameCore, String::new());
         let spent =
             (Nanos::from_millis(100), BlockCost::expected(&common, &checked.entrants, &pilot));
-        fix(request, &checked.metrics, &checked.entrants, placement, &pilot, spent)
+        fix(request, &checked, placement, &pilot, spent)
     }
 
     fn fixed(request: &Request, figures: &[f64]) -> RecordedPlan {

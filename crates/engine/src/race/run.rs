@@ -37,7 +37,7 @@ impl Request {
     /// trial that failed twice before the first block was complete; a file that cannot be written before the first
     /// block. [`Error::Interrupted`] before the plan.
     pub fn run_with(&self, mut context: RaceContext<'_>) -> Result<Outcome> {
-        let checked = self.check()?;
+        let mut checked = self.check()?;
         for contender in &checked.contenders {
             contender.check_at(self.place())?;
         }
@@ -57,22 +57,21 @@ impl Request {
         let began = context.clock.now();
         let common = self.common(checked.pairings.clone(), placement.0);
         let mut common = TrialSettings { copies, ..common };
-        let mut entrants = checked.entrants.clone();
-        rule_out(&mut entrants, &mut context, checked.load)?;
-        commands::meet(&mut context, &checked.contenders, &mut entrants, &common.copies)?;
-        let pilot = match pilot::run(self, &mut context, &common, &mut entrants, seed) {
+        let entrants = &mut checked.entrants;
+        rule_out(entrants, &mut context, checked.load)?;
+        commands::meet(&mut context, &checked.contenders, entrants, &common.copies)?;
+        let pilot = match pilot::run(self, &mut context, &common, entrants, seed) {
             Ok(pilot) => pilot,
             Err(error) => {
                 context.drop_samples_part();
                 return Err(error);
             }
         };
-        commands::describe(&mut context, &common, &mut entrants)?;
+        commands::describe(&mut context, &common, entrants)?;
         let elapsed = context.clock.now() - began;
-        let cost = BlockCost::expected(&common, &entrants, &pilot);
+        let cost = BlockCost::expected(&common, entrants, &pilot);
         let spent = (elapsed, cost);
-        let FixedPlan { mut fixed, limit } =
-            plan::fix(self, &checked.metrics, &entrants, placement, &pilot, spent)?;
+        let FixedPlan { mut fixed, limit } = plan::fix(self, &checked, placement, &pilot, spent)?;
         if let Some((work, _)) = &pilot.work {
             common.run_as(work);
         } else if let Some(planned) = &fixed.workload {
@@ -81,7 +80,7 @@ impl Request {
         if let Some((idle, why)) = idle {
             (fixed.idle, fixed.idle_reason) = (Some(idle.name().to_owned()), Some(why));
         }
-        let CheckedRequest { contenders, metrics, factors, network, .. } = checked;
+        let CheckedRequest { contenders, entrants, metrics, factors, network, .. } = checked;
         let outcome = Outcome {
             title: self.title.clone(),
             labels: self.labels.clone(),

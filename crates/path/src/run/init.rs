@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::iter;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -106,18 +107,18 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
         }
         match signals::take(Some(LOOK)) {
             TakenSignal::Child => {
-                while let Some((ended, code)) = signals::reap() {
+                let ended = iter::from_fn(signals::reap).find(|(ended, _)| *ended == child);
+                match ended {
                     // A command that only prepares something may end successfully, and earlier.
-                    if ended == child && (code != 0 || task.far_ready.is_some()) {
+                    Some((_, 0)) if task.far_ready.is_none() => return Ok(None),
+                    Some((_, code)) => {
                         tell!(
                             "the far command `{far}` ended with status {code} before the \
                              near one was started"
                         );
-                        return Err(if code == 0 { 1 } else { code });
+                        return Err(code.max(1));
                     }
-                    if ended == child {
-                        return Ok(None);
-                    }
+                    None => {}
                 }
             }
             TakenSignal::Sent(signal) => return Err(128 + signal as u8),
@@ -157,18 +158,16 @@ fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
     let code = loop {
         match signals::take(None) {
             TakenSignal::Child => {
-                let mut near_code = None;
-                while let Some((ended, code)) = signals::reap() {
-                    if ended == near {
-                        near_code = Some(code);
-                    } else if Some(ended) == far_lives {
-                        far_lives = None;
-                        if code != 0 && talk == Talk::All {
-                            tell!("the far command ended with status {code}");
-                        }
+                let ended: Vec<(i32, u8)> = iter::from_fn(signals::reap).collect();
+                let code_of =
+                    |child| ended.iter().find(|(one, _)| *one == child).map(|(_, code)| *code);
+                if let Some(code) = far_lives.and_then(code_of) {
+                    far_lives = None;
+                    if code != 0 && talk == Talk::All {
+                        tell!("the far command ended with status {code}");
                     }
                 }
-                if let Some(code) = near_code {
+                if let Some(code) = code_of(near) {
                     break code;
                 }
             }
@@ -188,10 +187,8 @@ fn end(far: i32) {
     signals::send(-far, libc::SIGTERM);
     let began = Instant::now();
     loop {
-        while let Some((ended, _)) = signals::reap() {
-            if ended == far {
-                return;
-            }
+        if iter::from_fn(signals::reap).any(|(ended, _)| ended == far) {
+            return;
         }
         let left = UNTIL_ENDED.saturating_sub(began.elapsed());
         if left.is_zero() {

@@ -3,6 +3,7 @@
 
 pub mod confine;
 pub(super) mod effective;
+mod end;
 mod hole;
 pub mod means;
 mod meters;
