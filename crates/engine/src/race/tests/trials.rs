@@ -1,0 +1,348 @@
+//! Trials that are blocked, fail, break or miss their gate, and contenders that drop out by them.
+
+use super::{ask, blocks, codes};
+use crate::analysis::derived;
+use crate::error::Error;
+use crate::race::context::RaceContext;
+use crate::race::testing::{self, WORKLOAD, noisy, ran, run, run_staged};
+use crate::race::{Request, replay};
+use crate::result::outcome::{Status, Trial, UNTRUSTED_GATE};
+use crate::time::{Manual, Nanos};
+use crate::trial::sim::fake::Fake;
+use crate::trial::{Order, TrialOutcome};
+
+#[test]
+fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender().as_str() {
+        "unix" => TrialOutcome::Blocked("8 hellos, no answer in 2 s".into()),
+        _ => ran(order, 100.0),
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    let evidence = outcome.contenders[2].blocked.as_deref();
+    assert_eq!(evidence, Some("8 hellos, no answer in 2 s"));
+    // Tried twice in the first block, and never again.
+    let unix = || outcome.trials.iter().filter(|trial| trial.contender == 2);
+    assert_eq!(unix().count(), 2);
+    assert!(unix().all(|trial| trial.block == 0 && !trial.record.valid));
+    assert_eq!(outcome.verdicts.len(), 1);
+    assert_eq!(codes(&outcome), ["blocked"]);
+    assert!(outcome.trusted());
+}
+
+/// A limit of the server is not the path's fault, so the advice is not about firewalls.
+#[test]
+fn a_contender_that_a_limit_of_the_server_ends_says_whose_it_is_and_what_raises_it() {
+    const LIMIT: &str =
+        "the server's limits end it: a trial may run at 10.0 Gbit/s per direction (--max-rate)";
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), |order| match order.contender().as_str() {
+        "unix" => TrialOutcome::Limited(LIMIT.into()),
+        _ => ran(order, 100.0),
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    let entrant = &outcome.contenders[2];
+    assert_eq!((entrant.limited.as_deref(), entrant.blocked.as_deref()), (Some(LIMIT), None));
+    assert_eq!(entrant.out(), Some(("limited", LIMIT)));
+    assert_eq!(outcome.trials.iter().filter(|trial| trial.contender == 2).count(), 2);
+    assert_eq!(codes(&outcome), ["limited"]);
+    let warning = outcome.warnings.iter().find(|warning| warning.code == "limited").unwrap();
+    assert!(warning.message.contains("--max-rate"), "{}", warning.message);
+    assert!(warning.advice.contains("operator"), "{}", warning.advice);
+    assert!(!warning.advice.contains("firewall"), "{}", warning.advice);
+    let error = run(&ask(&["tcp"]), |_| TrialOutcome::Limited(LIMIT.into())).unwrap_err();
+    let said = error.to_string();
+    assert!(said.starts_with("no contender fits the limits of the far end"), "{said}");
+    assert!(said.contains("--max-rate") && !said.contains("blocked"), "{said}");
+}
+
+/// The trial is not repeated, and no contender is blamed.
+#[test]
+fn a_server_that_its_operator_stops_ends_the_race_with_the_blocks_done() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            ..=8 => ran(order, 100.0),
+            9 => TrialOutcome::Failed(Error::stopped(
+                "server 10.0.0.1:5210",
+                "its operator stopped it",
+            )),
+            _ => panic!("a stopped server is not asked again"),
+        }
+    })
+    .unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2));
+    let why = outcome.why_failed().unwrap();
+    assert!(why.contains("server 10.0.0.1:5210: its operator stopped it"), "{why}");
+}
+
+#[test]
+fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
+    let break_at = |which: &'static [u32]| {
+        let mut trials = 0;
+        move |order: &Order| {
+            trials += u32::from(order.contender() == "unix");
+            match order.contender().as_str() {
+                "unix" if which.contains(&trials) => {
+                    TrialOutcome::Broke("unix: it panicked".into())
+                }
+                _ => ran(order, 100.0),
+            }
+        }
+    };
+    // Now and then, but never twice in a row.
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 4])).unwrap();
+    assert!(outcome.contenders.iter().all(|entrant| entrant.failed.is_none()));
+    assert_eq!((outcome.verdicts.len(), codes(&outcome)), (3, vec!["gate_failed"]));
+    let why = outcome.trials.iter().find_map(|trial| trial.record.why_invalid.as_deref());
+    assert_eq!(why, Some("failed: unix: it panicked"));
+    // In the second block, twice: its earlier trials do not count.
+    let outcome = run(&ask(&["tcp", "udp", "unix"]), break_at(&[2, 3])).unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(outcome.contenders[2].failed.as_deref(), Some("unix: it panicked"));
+    assert_eq!(outcome.trials.iter().filter(|trial| trial.contender == 2).count(), 3);
+    assert_eq!((outcome.verdicts.len(), codes(&outcome)), (1, vec!["failed"]));
+    assert!(outcome.trusted());
+    // No contender is left.
+    let error = run(&ask(&["tcp"]), |_| TrialOutcome::Broke("it spins".into())).unwrap_err();
+    assert_eq!(error.to_string(), "race: no contender is left; tcp: it spins");
+}
+
+#[test]
+fn one_blocked_trial_alone_drops_nobody() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            3 => TrialOutcome::Blocked("a moment of silence".into()),
+            _ => ran(order, 100.0),
+        }
+    })
+    .unwrap();
+    assert!(outcome.contenders.iter().all(|entrant| entrant.blocked.is_none()));
+    let invalid = outcome.trials.iter().find(|trial| !trial.record.valid).unwrap();
+    assert_eq!(invalid.record.why_invalid.as_deref(), Some("blocked: a moment of silence"));
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+}
+
+#[test]
+fn a_first_contender_that_is_blocked_leaves_pilot_and_control_to_the_next() {
+    let outcome = run(&ask(&["unix", "tcp", "udp"]), |order| match order.contender().as_str() {
+        "unix" => TrialOutcome::Blocked("silence".into()),
+        _ => ran(order, 100.0),
+    })
+    .unwrap();
+    assert!(outcome.contenders[0].blocked.is_some());
+    assert!(outcome.trials.iter().all(|trial| trial.contender != 0));
+    assert_eq!(outcome.control.unwrap().contender, 1);
+    assert_eq!(outcome.plan.claims, 1);
+}
+
+#[test]
+fn nobody_left_ends_the_race() {
+    let error =
+        run(&ask(&["tcp", "udp"]), |_| TrialOutcome::Blocked("silence".into())).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("tcp: silence; udp: silence"), "{said}");
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        match trials {
+            0..8 => ran(order, 100.0),
+            _ => TrialOutcome::Blocked("silence".into()),
+        }
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(codes(&outcome).contains(&"trial_failed"));
+}
+
+#[test]
+fn a_failed_gate_is_repeated_at_the_end_of_the_block_and_stays_listed() {
+    let mut trials = 0;
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        trials += 1;
+        let mut end = ran(order, 100.0);
+        // The second and, as its repeats, the fifth and sixth trial of the race; the pilot is the first.
+        if let TrialOutcome::Ran(record) = &mut end
+            && [2, 5].contains(&trials)
+        {
+            record.valid = false;
+            record.why_invalid = Some("the generator was late".into());
+        }
+        end
+    })
+    .unwrap();
+    let first: Vec<_> = outcome.trials.iter().filter(|trial| trial.block == 0).collect();
+    let valid: Vec<bool> = first.iter().map(|trial| trial.record.valid).collect();
+    assert_eq!(valid, [false, true, true, false, true]);
+    let who = |place: usize| (first[place].contender, first[place].control);
+    assert_eq!((who(3), who(4)), (who(0), who(0)));
+    let orders: Vec<u64> = first.iter().map(|trial| trial.order).collect();
+    assert_eq!(orders, [0, 1, 2, 3, 4]);
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+    assert!(outcome.trusted());
+}
+
+#[test]
+fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
+    let outcome = run(&ask(&["tcp", "udp"]), |order| {
+        let mut end = ran(order, 100.0);
+        if let TrialOutcome::Ran(record) = &mut end {
+            record.valid = order.contender() == "tcp";
+        }
+        end
+    })
+    .unwrap();
+    let of_first = outcome.trials.iter().filter(|trial| trial.block == 0);
+    assert_eq!(of_first.count(), 2 + 3);
+    assert_eq!(codes(&outcome), [UNTRUSTED_GATE, "exclusions_differ"]);
+    assert!(!outcome.trusted());
+    assert_eq!(outcome.verdicts[0].ratio, None);
+}
+
+#[test]
+fn one_long_trial_that_fails_its_gate_may_have_met_a_bad_moment_and_two_give_up() {
+    for (bad, gives_up) in [(1, false), (2, true)] {
+        let clock = Manual::default();
+        let ticking = clock.clone();
+        let mut trials = 0;
+        let mut runner = Fake(move |order: &Order| {
+            use crate::time::Clock;
+            trials += 1;
+            ticking.advance_to(ticking.now() + Nanos::from_secs(20));
+            let mut end = ran(order, 100.0);
+            if let TrialOutcome::Ran(record) = &mut end
+                && trials <= bad
+            {
+                record.valid = false;
+                record.why_invalid = Some("the path was late".into());
+            }
+            end
+        });
+        let mut observer = crate::race::SilentObserver;
+        let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+        match ask(&["tcp", "udp"]).blocks(6).run_with(context) {
+            Ok(outcome) => assert!(!gives_up && blocks(&outcome) == 6, "{bad}"),
+            Err(error) => {
+                assert!(gives_up && error.to_string().contains("2 of 2 trials"), "{bad}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_trial_that_fails_is_tried_again_once() {
+    let fail_at = |which: &'static [u32]| {
+        let mut trials = 0;
+        move |order: &Order| {
+            trials += 1;
+            match which.contains(&trials) {
+                true => TrialOutcome::Failed(Error::peer("far agent", "gone")),
+                false => ran(order, 100.0),
+            }
+        }
+    };
+    let outcome = run(&ask(&["tcp", "udp"]), fail_at(&[9])).unwrap();
+    assert_eq!(outcome.status, Status::Decided);
+    assert_eq!(codes(&outcome), ["gate_failed"]);
+    // In the third block, twice: the race ends with the two blocks before.
+    let outcome = run(&ask(&["tcp", "udp"]), fail_at(&[9, 10])).unwrap();
+    assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2));
+    assert!(outcome.warnings[0].message.contains("far agent: gone"));
+    // In the first block: the only result is the error.
+    for which in [&[1, 2][..], &[3, 4]] {
+        let which: &'static [u32] = which.to_vec().leak();
+        let error = run(&ask(&["tcp", "udp"]), fail_at(which)).unwrap_err();
+        assert_eq!(error.to_string(), "far agent: gone");
+    }
+}
+
+#[test]
+fn a_trial_that_fails_keeps_when_it_began_and_how_long_it_took() {
+    let clock = Manual::default();
+    let ticking = clock.clone();
+    let mut trials = 0;
+    let mut runner = Fake(move |order: &Order| {
+        use crate::time::Clock;
+        trials += 1;
+        // The ninth is the third of the second block, after a block and a pilot of six or one.
+        let takes = if trials == 9 { 23 } else { 1 };
+        ticking.advance_to(ticking.now() + Nanos::from_secs(takes));
+        match trials {
+            9 => TrialOutcome::Failed(Error::peer("far agent", "gone")),
+            _ => ran(order, 100.0),
+        }
+    });
+    let mut observer = crate::race::SilentObserver;
+    let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+    let outcome = ask(&["tcp", "udp"]).blocks(6).run_with(context).unwrap();
+    let failed: Vec<&Trial> = outcome.trials.iter().filter(|trial| !trial.record.ran()).collect();
+    let [failed] = failed.as_slice() else { panic!("{failed:?}") };
+    let since = testing::day().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    assert_eq!(failed.record.took_ns, 23_000_000_000);
+    assert_eq!(failed.record.started_ms, since + 8_000);
+}
+
+#[test]
+fn figures_that_are_no_numbers_are_no_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("race.json");
+    let outcome = run_staged(
+        &ask(&["tcp", "udp"]),
+        |order| ran(order, f64::NAN),
+        |context| context.save(&file),
+    )
+    .unwrap();
+    assert_eq!(outcome.verdicts[0].ratio, None);
+    assert!(outcome.trials.iter().all(|trial| trial.record.metrics.is_empty()));
+    assert_eq!(derived::load(&file).unwrap(), outcome);
+}
+
+/// The path fails its gate in every third trial.
+#[test]
+fn a_trial_that_its_path_spoiled_is_repeated_and_told() {
+    use crate::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
+    let mut noise = noisy(5, 0.01, |_| 100.0);
+    let mut turn = 0;
+    let request = Request::new(["tcp", "udp"])
+        .workload(WORKLOAD)
+        .path("delay=25ms,loss=1%")
+        .blocks(4)
+        .margin(0.05)
+        .seed(3);
+    let outcome = run(&request, |order| {
+        turn += 1;
+        let TrialOutcome::Ran(mut record) = noise(order) else { panic!("the noise always runs") };
+        let fates = PacketOutcomes {
+            arrived: 1_000,
+            delivered: 990,
+            lost: 10,
+            ..PacketOutcomes::default()
+        };
+        let way = DirectionFigures { fates, ..DirectionFigures::default() };
+        let link = LinkFigures { up: way.clone(), down: way };
+        record.path = Some(PathFigures { links: vec![link] });
+        if turn % 3 == 0 {
+            record.valid = false;
+            record.why_invalid = Some("the path was late".into());
+            record.path_invalid.clone_from(&record.why_invalid);
+        }
+        TrialOutcome::Ran(record)
+    })
+    .unwrap();
+    let spoiled = outcome.trials.iter().filter(|t| t.record.path_invalid.is_some()).count();
+    let valid = outcome.trials.iter().filter(|t| t.record.valid).count();
+    assert_eq!(valid, 12, "two contenders and the control in four blocks");
+    assert!(spoiled >= 4, "{spoiled}");
+    let [up, down] = outcome.path_ways.as_slice() else { panic!("{:?}", outcome.path_ways) };
+    assert_eq!((up.packets, down.lost, up.trials), (12_000, 120, 12));
+    // Three trials in each of four blocks share a seed: 4 × 1000 draws of 1 %.
+    let (low, high) = (up.loss_low.unwrap(), up.loss_high.unwrap());
+    assert!((0.005..0.007).contains(&low) && (0.013..0.016).contains(&high), "{low} {high}");
+    let warning = outcome.warnings.iter().find(|w| w.code.starts_with("gate_failed")).unwrap();
+    assert!(warning.message.contains("failed their gate, all for the path; the first: the path"));
+    assert!(warning.advice.contains("a CPU of their own"), "{}", warning.advice);
+    assert_eq!(replay(&outcome).unwrap().asked().path, "delay=25ms,loss=1%");
+}
