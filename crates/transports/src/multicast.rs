@@ -38,9 +38,8 @@ use crate::transport::hello::{Hello, Token};
 use crate::transport::udp_handshake::UDP;
 use crate::transport::udp_handshake::{self, DatagramListener, FlowTerms};
 use crate::transport::userspace::MTU;
-use crate::transport::userspace::over_udp::{
-    self, ConnParameters, Ends, ListenParameters, Sockets,
-};
+use crate::transport::userspace::over_udp;
+use crate::transport::userspace::parameters::{ConnParameters, Ends, ListenParameters, Sockets};
 use crate::transport::*;
 use crate::units::Bytes;
 use ends::{ReceivingEnd, SendingEnd};

@@ -13,6 +13,7 @@ mod epoch;
 mod held;
 mod over_path;
 pub mod over_udp;
+pub mod parameters;
 mod protocol;
 mod ring;
 mod round_trip;

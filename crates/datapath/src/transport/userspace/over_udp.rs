@@ -7,13 +7,13 @@
 //! travel with its answer if there is one.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::parameters::{ConnParameters, Ends, ListenParameters, Sockets};
 use super::protocol::{Opening, State, Userspace};
 use super::session::{Make, Session};
 use super::too_large;
-use crate::contract::{Inbox, Lane, Patience, Service, Side, Sink, Source};
+use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, Received, is_full,
     is_network_error, probe_coalescing, probe_segmentation,
@@ -24,16 +24,15 @@ use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::error::{Error, Result};
 use crate::measurements::ConnStats;
-use crate::spec::Settings;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::header::{self, HeaderTerms};
-use crate::transport::hello::{self, Hello};
+use crate::transport::hello;
 use crate::transport::udp_handshake::{
     self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, UDP,
 };
 use crate::transport::{
-    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Tickets,
+    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness,
     effective_options, unstamped,
 };
 use crate::units::Bytes;
@@ -124,84 +123,15 @@ impl Listener for OverUdpListener {
 
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)> {
         let deadline = Monotonic.now() + timeout;
-        let terms = HeaderTerms::of(&self.asked.knobs);
+        let asked = self.asked.until(deadline);
+        let terms = HeaderTerms::of(asked.knobs);
         let guest = self.gate.accept(timeout, &|socket| prepare_with(socket, terms))?;
         let ends = Ends { side: Side::Far, hello: guest.hello, peer: guest.peer };
-        let asked = self.asked.until(deadline);
         let sockets = Sockets { out: guest.socket, arrivals: None, arrived: guest.arrived };
         let make: Make<'_> = &|opening| self.transport.open(opening);
         let conn = connect(self.transport.info(), sockets, &ends, asked, make)?;
         Ok((ends.hello.flow, conn))
     }
-}
-
-/// Identity of a connection: this end, its token and flow, and its peer.
-pub struct Ends {
-    /// Side of this end.
-    pub side: Side,
-    /// Token and flow.
-    pub hello: Hello,
-    /// Address of the other end.
-    pub peer: SocketAddr,
-}
-
-/// Parameters of a connection.
-#[derive(Clone, Copy)]
-pub struct ConnParameters<'a> {
-    /// Knobs of the contender.
-    pub knobs: &'a Settings,
-    /// Services of its lanes.
-    pub lanes: &'a [Service],
-    /// Size of the largest message in bytes.
-    pub largest_message: usize,
-    /// Session tickets of the trial.
-    pub tickets: &'a Tickets,
-    /// Time by which its handshake ends.
-    pub deadline: Nanos,
-}
-
-impl<'a> ConnParameters<'a> {
-    /// Returns the parameters of a near end.
-    pub fn of(dial: &Dial<'a>, deadline: Nanos) -> ConnParameters<'a> {
-        let Dial { knobs, lanes, largest_message, tickets, .. } = *dial;
-        ConnParameters { knobs, lanes, largest_message, tickets, deadline }
-    }
-}
-
-/// Parameters of the connections of a listener.
-pub struct ListenParameters {
-    knobs: Settings,
-    lanes: Vec<Service>,
-    largest_message: usize,
-    tickets: Tickets,
-}
-
-impl ListenParameters {
-    /// Returns the parameters of far ends.
-    pub fn of(listen: &Listen<'_>) -> ListenParameters {
-        ListenParameters {
-            knobs: listen.knobs.clone(),
-            lanes: listen.lanes.to_vec(),
-            largest_message: listen.largest_message,
-            tickets: listen.tickets.clone(),
-        }
-    }
-
-    /// Returns those of one connection, whose handshake ends by `deadline`.
-    pub fn until(&self, deadline: Nanos) -> ConnParameters<'_> {
-        let ListenParameters { knobs, lanes, tickets, .. } = self;
-        ConnParameters { knobs, lanes, largest_message: self.largest_message, tickets, deadline }
-    }
-}
-
-/// Sockets of a connection.
-pub struct Sockets {
-    /// Socket that is connected to the destination of datagrams.
-    pub out: socket2::Socket,
-    /// Socket on which datagrams arrive; absent where it is the same one.
-    pub arrivals: Option<socket2::Socket>,
-    /// Header of a packet that arrived when the flow was opened.
-    pub arrived: ArrivedHeader,
 }
 
 /// End of a connection.

@@ -1,6 +1,7 @@
 //! Connections to programs of others over UDP: the protocol's own handshake is the first packet.
 
-use super::over_udp::{ConnParameters, Ends, OverUdp, Sockets, prepare_with};
+use super::over_udp::{OverUdp, prepare_with};
+use super::parameters::{ConnParameters, Ends, Sockets};
 use super::session::Make;
 use std::net::SocketAddr;
 
