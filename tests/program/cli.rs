@@ -53,6 +53,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
     let cases: &[(&[&str], &str)] = &[
         (&["race", "tpc"], "did you mean `tcp`?"),
         (&["race", "tcp,udp"], "each contender is a word of its own; write tcp udp"),
+        (&["race", "tcp", "udp", "--vary", "delay=1ms|5ms"], "`deadheat map --over delay=LEVELS`"),
         (&["race", "tcp,cc=bbr"], "write tcp:cc=bbr"),
         (&["race", "tcp", "-w", "ping,size=64"], "write ping:size=64"),
         (&["race", "tcp", "udp", "lte"], "`lte` is no contender, but a path; write --path lte"),
@@ -98,10 +99,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["race", "tcp", "--html", "/"], "--html takes the name of a file"),
         (&["report", "."], "--format html -o DIR"),
         (&["report", ".", "--format", "html"], "add -o DIR"),
-        (
-            &["report", "a.json", "b.json"],
-            "only --format html and --format comment show several at once",
-        ),
+        (&["report", "a.json", "b.json"], "only --format html and --format comment show several"),
         (&["path", "run", "delay=1ms"], "COMMAND"),
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["line", "far.test", "-t", "30"], "`-t 30`: the time of the whole survey"),

@@ -15,7 +15,7 @@ use crate::contract::Reach;
 use crate::error::{Error, Result, unknown};
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role};
-use crate::path::gate;
+use crate::path::{gate, grammar};
 use crate::result::outcome::{Cell, Entrant, Factor};
 use crate::spec::{Key, Spec};
 use crate::time::Nanos;
@@ -129,10 +129,13 @@ fn changes(factor: &Factor, workload: &Spec, contenders: &[Contender]) -> Result
     if is_common || contenders.iter().any(|contender| knobs(contender).any(|knob| knob == name)) {
         return Ok(FactorChange::Knob);
     }
-    if name == PATH {
-        return Err(Error::usage(
-            "a path is not varied within a race; run one race for each path, and compare their results",
-        ));
+    let is_of_path = grammar::LINK.iter().any(|key| key.name == name);
+    if is_of_path || name == PATH {
+        let key = if is_of_path { name } else { "KEY" };
+        return Err(Error::usage(format!(
+            "a path is not varied within a race; `deadheat map --over {key}=LEVELS` races at each level, or run one race for each path, \
+             and compare their results"
+        )));
     }
     let mut valid: Vec<&str> = keys.iter().map(|key| key.name).chain([PLACEMENT]).collect();
     valid.extend(contenders.iter().flat_map(knobs));
