@@ -333,11 +333,6 @@ impl PendingAccepts {
         deadline: Option<Nanos>,
         patience: Nanos,
     ) -> io::Result<bool> {
-        // Only now: a hello that came in time may have waited for this end.
-        let now = Monotonic.now();
-        let before = self.visitors.len();
-        self.visitors.retain(|visitor| now < visitor.until);
-        self.counts.silent += (before - self.visitors.len()) as u64;
         let next = self.visitors.iter().map(|visitor| visitor.until);
         let wake = next.chain(deadline).min();
         let sockets = self.visitors.iter().map(|visitor| visitor.socket.as_fd());
@@ -355,6 +350,11 @@ impl PendingAccepts {
                 }
             }
         }
+        // Only now: a hello that came in time may have waited for this end.
+        let now = Monotonic.now();
+        let before = self.visitors.len();
+        self.visitors.retain(|visitor| now < visitor.until);
+        self.counts.silent += (before - self.visitors.len()) as u64;
         self.let_in(patience)?;
         Ok(stop.is_some() && ready.last().copied().unwrap_or_default())
     }

@@ -238,7 +238,7 @@ impl<'a> Desk<'a> {
             if test.cookie == one.cookie && test.client == one.peer.ip() {
                 // The test may end just now; then the stream is closed.
                 let _ = test.streams.send(StreamArrival { stream: one.stream, order: one.order });
-            } else if now < one.since {
+            } else if now - one.since < TURN_TIME {
                 return Some(one);
             } else {
                 self.host.note(one.peer, "turned away: a test runs");
