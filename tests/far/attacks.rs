@@ -221,9 +221,10 @@ fn a_client_that_freezes_gives_its_turn_back_soon() {
     let place = |words: &[&str]| {
         said.lines().position(|line| words.iter().all(|word| line.contains(word))).expect(&said)
     };
+    // The turn is given on before the line of the trial that had it is written.
+    place(&["trial 1 ", "within 5.00 s", "ended here"]);
     let waits = place(&["trial 2 ", "waits, 1 before it"]);
-    let ended = place(&["trial 1 ", "within 5.00 s", "ended here"]);
-    assert!(waits < ended && ended < place(&["trial 2 ", "count=30", "started"]), "{said}");
+    assert!(waits < place(&["trial 2 ", "count=30", "started"]), "{said}");
 }
 
 fn wait(child: &mut Child) -> ExitStatus {
