@@ -23,6 +23,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("messages", "code that the kernel's protocols with connections and messages share"),
             ("optional", "contenders that a build may leave out"),
             ("stream", "code that byte streams share"),
+            ("testing", "connections for the tests of transports"),
         ],
     },
     Folder {

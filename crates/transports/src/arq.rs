@@ -174,8 +174,9 @@ impl Protocol for ArqEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Inbox, Patience, Service, Side};
+    use crate::contract::{Patience, Service, Side};
     use crate::spec::{Settings, Spec};
+    use crate::testing::Kept;
     use crate::time::{Clock, Manual};
     use crate::transport::hello::Token;
     use crate::transport::userspace::OverPath;
@@ -196,15 +197,6 @@ mod tests {
             tickets: &crate::transport::Tickets::default(),
         };
         OverPath::open(&Arq, &opening, clock).unwrap()
-    }
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
     }
 
     /// Sends messages over a path that delays by 10 ms, and loses, duplicates and reorders at random; returns the

@@ -381,33 +381,12 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
-    use crate::contract::Service;
-    use crate::spec::Spec;
-
-    const HELLO: Hello = Hello { token: hello::Token::from_bytes([6; 16]), flow: 3 };
-    /// Longer than anything here takes; only a failing test waits for it.
-    const LONG: Nanos = Nanos::from_secs(20);
+    use crate::testing::{ConnRig, Kept, LONG, knobs};
 
     fn dial(ip: &str, spec: &str, timeout: Nanos) -> Result<Box<dyn Conn>> {
-        let knobs = Settings::check(&Spec::parse(spec).unwrap(), KEYS).unwrap();
-        Icmp.dial(&Dial {
-            to: &Address::Ip(SocketAddr::new(ip.parse().unwrap(), 5210)),
-            hello: HELLO,
-            knobs: &knobs,
-            lanes: &[Service::BEST_EFFORT],
-            largest_message: LARGEST as usize,
-            timeout,
-            tickets: &crate::transport::Tickets::default(),
-        })
-    }
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
+        let knobs = knobs(spec, KEYS);
+        let to = Address::Ip(SocketAddr::new(ip.parse().unwrap(), 5210));
+        ConnRig::best_effort(&Icmp, &knobs, LARGEST as usize).dial(&to, timeout)
     }
 
     /// Runs `test` in a network namespace of its own, with loopback up, if this user may create one.
@@ -529,17 +508,8 @@ mod tests {
     fn the_listener_says_who_answers() {
         let at = Address::Ip("127.0.0.1:5210".parse().unwrap());
         let knobs = Settings::default();
-        let mut listener = Icmp
-            .listen(Listen {
-                at: &at,
-                token: HELLO.token,
-                knobs: &knobs,
-                lanes: &[Service::BEST_EFFORT],
-                largest_message: 64,
-                door: ConnectionSource::Own,
-                tickets: crate::transport::Tickets::default(),
-            })
-            .unwrap();
+        let rig = ConnRig::best_effort(&Icmp, &knobs, 64);
+        let mut listener = rig.listen(&at, ConnectionSource::Own).unwrap();
         assert_eq!(listener.endpoint(), at);
         let error = listener.accept(LONG).err().unwrap();
         assert!(error.to_string().contains("the kernel answers echo requests"), "{error}");

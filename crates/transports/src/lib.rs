@@ -36,6 +36,8 @@ mod sim_datagram;
 mod stream;
 mod tcp;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod tls;
 mod udp;

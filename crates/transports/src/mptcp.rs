@@ -185,65 +185,26 @@ impl Flavour for MptcpFlavour {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
-    use std::thread;
 
     use super::*;
-    use crate::contract::Service;
-    use crate::spec::{Settings, Spec};
-    use crate::time::Nanos;
-    use crate::transport::handover::ConnectionSource;
-    use crate::transport::hello::{Hello, Token};
-
-    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
-    const LONG: Nanos = Nanos::from_secs(10);
-
-    fn knobs() -> Settings {
-        Settings::check(&Spec::parse("mptcp:cc=reno").unwrap(), KEYS).unwrap()
-    }
-
-    fn dial(to: &Address) -> Result<Box<dyn Conn>> {
-        let knobs = &knobs();
-        Mptcp.dial(&Dial {
-            to,
-            hello: HELLO,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message: 100,
-            timeout: LONG,
-            tickets: &crate::transport::Tickets::default(),
-        })
-    }
+    use crate::testing::{ConnRig, LONG, knobs};
 
     #[test]
     fn both_ends_speak_it_and_say_over_how_many_subflows() {
         if Mptcp.check().is_err() {
             return;
         }
-        let knobs = &knobs();
-        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let (token, door) = (HELLO.token, ConnectionSource::Own);
-        let listen = Listen {
-            at,
-            token,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message: 100,
-            door,
-            tickets: crate::transport::Tickets::default(),
-        };
-        let mut listener = Mptcp.listen(listen).unwrap();
-        let to = listener.endpoint();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
-            let near = dial(&to).unwrap();
-            for end in [near.effective(), far.join().unwrap()] {
-                assert_eq!((end["subflows"].as_str(), end["cc"].as_str()), ("1", "reno"));
-            }
-            let stats = near.info().stats;
-            assert!(stats.connect_ns > 0);
-            assert_eq!(stats.retransmits, Some(0));
-            assert!(stats.headers.unwrap().packets.unwrap() >= 1);
-        });
+        let knobs = knobs("mptcp:cc=reno", KEYS);
+        let rig = ConnRig::ordered(&Mptcp, &knobs, 100);
+        let at = Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        let [near, far] = rig.ends(&at);
+        for end in [near.effective(), far.effective()] {
+            assert_eq!((end["subflows"].as_str(), end["cc"].as_str()), ("1", "reno"));
+        }
+        let stats = near.info().stats;
+        assert!(stats.connect_ns > 0);
+        assert_eq!(stats.retransmits, Some(0));
+        assert!(stats.headers.unwrap().packets.unwrap() >= 1);
     }
 
     #[test]
@@ -252,7 +213,10 @@ mod tests {
             return;
         }
         let plain = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let error = dial(&Address::Ip(plain.local_addr().unwrap())).err().unwrap();
+        let knobs = knobs("mptcp:cc=reno", KEYS);
+        let rig = ConnRig::ordered(&Mptcp, &knobs, 100);
+        let to = Address::Ip(plain.local_addr().unwrap());
+        let error = rig.dial(&to, LONG).err().unwrap();
         assert!(matches!(error, Error::Blocked { .. }), "{error}");
         assert!(error.to_string().contains("by TCP alone"), "{error}");
     }

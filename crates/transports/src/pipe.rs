@@ -173,48 +173,16 @@ impl Flavour for PipeOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience, Service};
-    use crate::spec::Spec;
-    use crate::transport::handover::ConnectionSource;
-    use crate::transport::hello::{Hello, Token};
+    use crate::contract::{Inbox, Lane, Patience};
+    use crate::testing::{ConnRig, knobs};
     use crate::transport::{Address, Progress};
 
-    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
     const LARGEST: usize = 200_000;
 
-    fn ends(typed: &str) -> (Box<dyn Conn>, Box<dyn Conn>) {
-        let knobs = &Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
-        let at = &Address::Unix(String::new());
-        let (token, door) = (HELLO.token, ConnectionSource::Own);
-        let listen = Listen {
-            at,
-            token,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message: LARGEST,
-            door,
-            tickets: crate::transport::Tickets::default(),
-        };
-        let mut listener = Pipes.listen(listen).unwrap();
-        let to = &listener.endpoint();
-        thread::scope(|scope| {
-            let timeout = Nanos::from_secs(10);
-            let far = scope.spawn(move || listener.accept(timeout).unwrap().1);
-            let dial = Dial {
-                to,
-                hello: HELLO,
-                knobs,
-                lanes: &[Service::ORDERED],
-                largest_message: LARGEST,
-                timeout,
-                tickets: &crate::transport::Tickets::default(),
-            };
-            let near = Pipes.dial(&dial).unwrap();
-            (near, far.join().unwrap())
-        })
+    fn ends(typed: &str) -> [Box<dyn Conn>; 2] {
+        let knobs = knobs(typed, KEYS);
+        ConnRig::ordered(&Pipes, &knobs, LARGEST).ends(&Address::Unix(String::new()))
     }
 
     #[derive(Default)]
@@ -228,16 +196,16 @@ mod tests {
 
     #[test]
     fn both_directions_hold_what_was_asked() {
-        let (near, far) = ends("pipe:capacity=100000");
+        let [near, far] = ends("pipe:capacity=100000");
         for end in [near, far] {
             assert_eq!(end.effective()["capacity"], "131072");
         }
-        assert_eq!(ends("pipe").0.effective()["capacity"], "65536");
+        assert_eq!(ends("pipe")[0].effective()["capacity"], "65536");
     }
 
     #[test]
     fn a_message_larger_than_the_pipe_waits_and_is_looked_after() {
-        let (mut near, mut far) = ends("pipe");
+        let [mut near, mut far] = ends("pipe");
         assert_eq!(near.next_deadline(), None);
         assert_eq!(near.send(Lane(0), &vec![1; LARGEST]).unwrap(), Progress::Moved);
         assert!(near.readiness().has_backlog);

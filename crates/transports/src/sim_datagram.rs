@@ -145,8 +145,9 @@ impl Protocol for SimDatagramEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Inbox, Patience, Service, Side};
+    use crate::contract::{Patience, Service, Side};
     use crate::spec::Settings;
+    use crate::testing::Kept;
     use crate::time::Manual;
     use crate::transport::Conn;
     use crate::transport::hello::Token;
@@ -178,13 +179,7 @@ mod tests {
             far.handle(Received::plain(Nanos::ZERO, &room));
             room.clear();
         }
-        struct Kept(Vec<Vec<u8>>);
-        impl Inbox for Kept {
-            fn message(&mut self, _: Lane, bytes: &[u8]) {
-                self.0.push(bytes.to_vec());
-            }
-        }
-        let mut kept = Kept(Vec::new());
+        let mut kept = Kept::default();
         while far.receive(Patience::None, &mut kept).unwrap() == Progress::Moved {}
         assert_eq!(kept.0, [b"one", b"two"]);
     }

@@ -316,15 +316,14 @@ mod tests {
 
     use super::knobs::CongestionChoice;
     use super::*;
-    use crate::contract::{Service, Source};
+    use crate::contract::Source;
     use crate::spec::{Settings, Spec};
+    use crate::testing::{ConnRig, HELLO, LONG};
     use crate::time::Nanos;
     use crate::transport::Effective;
     use crate::transport::handover::HandOver;
     use crate::transport::hello::{Hello, LEN, Token};
 
-    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
-    const LONG: Nanos = Nanos::from_secs(10);
     const SHORT: Nanos = Nanos::from_millis(50);
 
     fn knobs(typed: &str) -> Settings {
@@ -340,40 +339,17 @@ mod tests {
     }
 
     fn dial(to: &Address, knobs: &Settings, timeout: Nanos) -> Result<Box<dyn Conn>> {
-        Tcp.dial(&Dial {
-            to,
-            hello: HELLO,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message: 100,
-            timeout,
-            tickets: &crate::transport::Tickets::default(),
-        })
+        ConnRig::ordered(&Tcp, knobs, 100).dial(to, timeout)
     }
 
     fn listen(at: &Address, knobs: &Settings, door: ConnectionSource) -> Result<Box<dyn Listener>> {
-        Tcp.listen(Listen {
-            at,
-            token: HELLO.token,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message: 100,
-            door,
-            tickets: crate::transport::Tickets::default(),
-        })
+        ConnRig::ordered(&Tcp, knobs, 100).listen(at, door)
     }
 
     /// Returns the effective options of both ends of a connection with these knobs.
     fn effective(typed: &str) -> [Effective; 2] {
         let knobs = &knobs(typed);
-        let mut listener = listen(&anywhere(), knobs, ConnectionSource::Own).unwrap();
-        let to = listener.endpoint();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || listener.accept(LONG).unwrap().1.effective());
-            let near = dial(&to, knobs, LONG).unwrap();
-            let near_says = near.effective();
-            [near_says, far.join().unwrap()]
-        })
+        ConnRig::ordered(&Tcp, knobs, 100).ends(&anywhere()).map(|end| end.effective())
     }
 
     #[test]
@@ -466,31 +442,11 @@ mod tests {
             assert!(connect_ns > 0);
         }
         // Another trial's cookies are unknown to it.
-        let mut other = Tcp
-            .listen(Listen {
-                at: &anywhere(),
-                token: Token::from_bytes([4; 16]),
-                knobs,
-                lanes: &[Service::ORDERED],
-                largest_message: 100,
-                door: ConnectionSource::Own,
-                tickets: crate::transport::Tickets::default(),
-            })
-            .unwrap();
-        let to = other.endpoint();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || other.accept(LONG).unwrap().1);
-            let hello = Hello { token: Token::from_bytes([4; 16]), flow: 7 };
-            let lanes = &[Service::ORDERED];
-            let tickets = &crate::transport::Tickets::default();
-            let to = &to;
-            let dial =
-                Dial { to, hello, knobs, lanes, largest_message: 100, timeout: LONG, tickets };
-            let near = Tcp.dial(&dial).unwrap();
-            assert!(near.effective()["fastopen"].starts_with("off (no data"));
-            assert!(near.info().stats.connect_ns > 0);
-            drop(far.join().unwrap());
-        });
+        let hello = Hello { token: Token::from_bytes([4; 16]), flow: 7 };
+        let other = ConnRig { hello, ..ConnRig::ordered(&Tcp, knobs, 100) };
+        let [near, _far] = other.ends(&anywhere());
+        assert!(near.effective()["fastopen"].starts_with("off (no data"));
+        assert!(near.info().stats.connect_ns > 0);
     }
 
     #[test]

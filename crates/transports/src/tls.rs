@@ -368,29 +368,13 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience, Service};
-    use crate::spec::Spec;
+    use crate::contract::{Lane, Patience, Service};
+    use crate::testing::{HELLO, Kept, LONG, knobs};
     use crate::time::{Clock, Monotonic};
     use crate::transport::handover::ConnectionSource;
-    use crate::transport::hello::Hello;
     use crate::transport::{Address, Progress};
 
-    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
-    const LONG: Nanos = Nanos::from_secs(10);
     const LANES: &[Service] = &[Service::ORDERED];
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
-    }
-
-    fn knobs(typed: &str) -> Settings {
-        Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
-    }
 
     fn listen(knobs: &Settings, tickets: &Tickets) -> Result<Box<dyn Listener>> {
         let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
@@ -428,7 +412,7 @@ mod tests {
 
     #[test]
     fn the_first_data_goes_with_the_handshake_from_the_second_connection_on() {
-        let knobs = &knobs("tls:resume=0rtt");
+        let knobs = &knobs("tls:resume=0rtt", KEYS);
         let (near_tickets, far_tickets) = (Tickets::default(), Tickets::default());
         let mut listener = listen(knobs, &far_tickets).unwrap();
         let to = &listener.endpoint();
@@ -449,7 +433,7 @@ mod tests {
     /// A far end without the ticket refuses early data, and the near end returns an error.
     #[test]
     fn early_data_that_is_refused_is_an_error() {
-        let knobs = &knobs("tls:resume=0rtt");
+        let knobs = &knobs("tls:resume=0rtt", KEYS);
         let tickets = &Tickets::default();
         let mut first = listen(knobs, &Tickets::default()).unwrap();
         let mut second = listen(knobs, &Tickets::default()).unwrap();
@@ -472,7 +456,7 @@ mod tests {
 
     #[test]
     fn early_data_and_the_kernels_tls_exclude_each_other() {
-        let knobs = &knobs("tls:resume=0rtt,offload=kernel");
+        let knobs = &knobs("tls:resume=0rtt,offload=kernel", KEYS);
         let error = listen(knobs, &Tickets::default()).err().unwrap();
         assert!(matches!(error, Error::Usage(_)), "{error}");
         assert!(error.to_string().contains("choose resume=on, or offload=off"), "{error}");

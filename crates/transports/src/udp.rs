@@ -470,60 +470,13 @@ impl UdpConn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Service;
-    use crate::spec::Settings;
-    use crate::spec::Spec;
-    use crate::transport::handover::ConnectionSource;
-
-    const HELLO: Hello = Hello { token: hello::Token::from_bytes([5; 16]), flow: 1 };
-    /// Longer than anything here takes; only a failing test waits for it.
-    const LONG: Nanos = Nanos::from_secs(20);
-
-    fn settings(spec: &str) -> Settings {
-        Settings::check(&Spec::parse(spec).unwrap(), KEYS).unwrap()
-    }
+    use crate::testing::{ConnRig, HELLO, Kept, knobs};
 
     /// Returns both ends of a connection over loopback.
-    fn open(address: &str, spec: &str, largest_message: usize) -> (Box<dyn Conn>, Box<dyn Conn>) {
-        let knobs = settings(spec);
+    fn open(address: &str, spec: &str, largest_message: usize) -> [Box<dyn Conn>; 2] {
+        let knobs = knobs(spec, KEYS);
         let at = Address::Ip(SocketAddr::new(address.parse().unwrap(), 0));
-        let mut listener = Udp
-            .listen(Listen {
-                at: &at,
-                token: HELLO.token,
-                knobs: &knobs,
-                lanes: &[Service::BEST_EFFORT],
-                largest_message,
-                door: ConnectionSource::Own,
-                tickets: crate::transport::Tickets::default(),
-            })
-            .unwrap();
-        let to = listener.endpoint();
-        let near_knobs = knobs.clone();
-        let near = std::thread::spawn(move || {
-            Udp.dial(&Dial {
-                to: &to,
-                hello: HELLO,
-                knobs: &near_knobs,
-                lanes: &[Service::BEST_EFFORT],
-                largest_message,
-                timeout: LONG,
-                tickets: &crate::transport::Tickets::default(),
-            })
-            .unwrap()
-        });
-        let (flow, far) = listener.accept(LONG).unwrap();
-        assert_eq!(flow, HELLO.flow);
-        (near.join().unwrap(), far)
-    }
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
+        ConnRig::best_effort(&Udp, &knobs, largest_message).ends(&at)
     }
 
     impl Sink for Kept {
@@ -571,7 +524,7 @@ mod tests {
     #[test]
     fn messages_cross_whole_from_the_smallest_to_the_largest() {
         for address in ["127.0.0.1", "::1"] {
-            let (mut near, mut far) = open(address, "udp", LARGEST as usize);
+            let [mut near, mut far] = open(address, "udp", LARGEST as usize);
             for len in [0, 1, 24, 1_472, LARGEST as usize] {
                 let message = vec![7; len];
                 assert_eq!(near.send(Lane::default(), &message).unwrap(), Progress::Moved);
@@ -591,7 +544,7 @@ mod tests {
 
     #[test]
     fn a_message_too_large_is_refused_with_its_size() {
-        let (mut near, _far) = open("127.0.0.1", "udp", LARGEST as usize);
+        let [mut near, _far] = open("127.0.0.1", "udp", LARGEST as usize);
         let error = near.send(Lane::default(), &[0; LARGEST as usize + 1]).unwrap_err();
         assert!(error.to_string().contains("65508 B; UDP carries at most 65507 B"), "{error}");
     }
@@ -616,7 +569,7 @@ mod tests {
         }
         for address in ["127.0.0.1", "::1"] {
             for spec in &mixes {
-                let (mut near, mut far) = open(address, spec, 1_400);
+                let [mut near, mut far] = open(address, spec, 1_400);
                 let mut source = Numbered {
                     size: 1_400,
                     call: 131_072,
@@ -638,7 +591,7 @@ mod tests {
 
     #[test]
     fn one_call_is_one_datagram_where_that_was_asked() {
-        let (mut near, mut far) = open("127.0.0.1", "udp:rcvbuf=4MiB,io=send,rx=recv", 100);
+        let [mut near, mut far] = open("127.0.0.1", "udp:rcvbuf=4MiB,io=send,rx=recv", 100);
         let (sends, receives) = (near.info().stats.send_calls, far.info().stats.receive_calls);
         let mut source =
             Numbered { size: 100, call: 131_072, grant: 5_000, stamped: 0, accepted: 0 };
@@ -654,7 +607,7 @@ mod tests {
 
     #[test]
     fn effective_shows_what_is_in_use_and_why_not_what_was_asked() {
-        let (mut near, _far) = open("127.0.0.1", "udp:rx=recv,batch=9,df=probe", 65_507);
+        let [mut near, _far] = open("127.0.0.1", "udp:rx=recv,batch=9,df=probe", 65_507);
         let shown = near.effective();
         assert_eq!((shown["io"].as_str(), shown["rx"].as_str()), ("gso", "recv"));
         assert_eq!((shown["df"].as_str(), shown["connected"].as_str()), ("probe", "on"));
@@ -663,7 +616,7 @@ mod tests {
         assert_eq!(shown["path_mtu"], "65535");
         assert!(shown["rcvbuf"].parse::<u64>().unwrap() > 0);
         // Beyond loopback's MTU with its headers, but within a datagram over IPv6.
-        let (mut wide, _far) = open("::1", "udp:connected=off", 65_507);
+        let [mut wide, _far] = open("::1", "udp:connected=off", 65_507);
         assert_eq!(wide.effective()["df"], "want");
         assert_eq!(wide.effective()["connected"], "off");
         for (conn, size, io, batch) in [
@@ -686,7 +639,7 @@ mod tests {
     #[test]
     fn segmentation_by_name_is_had_or_refused() {
         for io in ["gso", "gso+sendmmsg"] {
-            let (mut near, _far) = open("::1", &format!("udp:io={io}"), 65_507);
+            let [mut near, _far] = open("::1", &format!("udp:io={io}"), 65_507);
             let mut source =
                 Numbered { size: 65_500, call: 65_500, grant: 1, stamped: 0, accepted: 0 };
             let error = near.pump(&mut source).unwrap_err();
@@ -702,7 +655,7 @@ mod tests {
 
     #[test]
     fn a_message_over_the_path_mtu_is_refused_with_the_sizes_where_fragments_are() {
-        let (mut near, _far) = open("::1", "udp:df=on,io=send", 65_507);
+        let [mut near, _far] = open("::1", "udp:df=on,io=send", 65_507);
         let mut source = Numbered { size: 65_500, call: 65_500, grant: 1, stamped: 0, accepted: 0 };
         let bulk = near.pump(&mut source).unwrap_err();
         let single = near.send(Lane::default(), &[0; 65_500]).unwrap_err();
@@ -711,7 +664,7 @@ mod tests {
         for error in [bulk, single] {
             assert!(error.to_string().starts_with(want), "{error}");
         }
-        let (mut near, _far) = open("::1", "udp:df=off,io=send", 65_507);
+        let [mut near, _far] = open("::1", "udp:df=off,io=send", 65_507);
         assert_eq!(near.send(Lane::default(), &[0; 65_500]).unwrap(), Progress::Moved);
     }
 
@@ -734,7 +687,7 @@ mod tests {
     fn a_ring_is_for_connected_sockets() {
         for knob in ["io", "rx"] {
             let spec = format!("udp:{knob}=uring,connected=off");
-            let knobs = Knobs::new(UDP, &settings(&spec));
+            let knobs = Knobs::new(UDP, &knobs(&spec, KEYS));
             let error = UdpEngines::new(&knobs).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
             let text = error.to_string();
@@ -745,7 +698,7 @@ mod tests {
 
     #[test]
     fn a_buffer_beyond_the_limit_is_granted_or_explained() {
-        let (near, _far) = open("127.0.0.1", "udp:rcvbuf=64MiB,sndbuf=64KiB", 64);
+        let [near, _far] = open("127.0.0.1", "udp:rcvbuf=64MiB,sndbuf=64KiB", 64);
         let shown = near.effective();
         assert_eq!(shown["sndbuf"], "131072");
         let granted = shown["rcvbuf"] == (128 << 20).to_string();
@@ -754,7 +707,7 @@ mod tests {
 
     #[test]
     fn late_hellos_and_welcomes_are_not_handed_over() {
-        let (mut near, mut far) = open("127.0.0.1", "udp", 64);
+        let [mut near, mut far] = open("127.0.0.1", "udp", 64);
         near.send(Lane::default(), &HELLO.encode()).unwrap();
         let mut kept = Kept::default();
         assert_eq!(far.receive(Patience::Block, &mut kept).unwrap(), Progress::Moved);
@@ -770,7 +723,7 @@ mod tests {
     fn drops_at_the_receiver_close_the_account() {
         for spec in ["udp:rcvbuf=64KiB", "udp:rcvbuf=64KiB,rx=recvmmsg", "udp:rcvbuf=64KiB,rx=gro"]
         {
-            let (mut near, mut far) = open("127.0.0.1", spec, 1_000);
+            let [mut near, mut far] = open("127.0.0.1", spec, 1_000);
             let mut kept = Kept::default();
             // The first drain switches coalescing on; after that, whole buffers are dropped.
             assert_eq!(far.drain(Patience::None, &mut kept).unwrap(), Progress::Idle);
@@ -786,7 +739,7 @@ mod tests {
 
     #[test]
     fn a_vanished_peer_is_counted_and_ends_nothing() {
-        let (mut near, far) = open("127.0.0.1", "udp", 64);
+        let [mut near, far] = open("127.0.0.1", "udp", 64);
         drop(far);
         let mut source = Numbered { size: 64, call: 640, grant: 6_400, stamped: 0, accepted: 0 };
         assert_eq!(near.pump(&mut source).unwrap(), Progress::Moved);

@@ -88,42 +88,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience, Service};
+    use crate::contract::{Lane, Patience};
     use crate::datapath::option;
-    use crate::spec::{Settings, Spec};
-    use crate::time::Nanos;
+    use crate::testing::{ConnRig, Kept, knobs};
     use crate::transport::Address;
-    use crate::transport::handover::ConnectionSource;
-    use crate::transport::hello::{Hello, Token};
     use crate::units::Bytes;
-
-    const HELLO: Hello = Hello { token: Token::from_bytes([6; 16]), flow: 1 };
-    const LONG: Nanos = Nanos::from_secs(10);
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
-    }
-
-    fn settings(typed: &str) -> Settings {
-        Settings::check(&Spec::parse(typed).unwrap(), INFO.keys).unwrap()
-    }
-
-    fn listen(knobs: &Settings, door: ConnectionSource) -> Result<Box<dyn Listener>> {
-        UdpLite.listen(Listen {
-            at: &Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
-            token: HELLO.token,
-            knobs,
-            lanes: &[Service::BEST_EFFORT],
-            largest_message: 2_000,
-            door,
-            tickets: crate::transport::Tickets::default(),
-        })
-    }
 
     #[test]
     fn the_coverage_is_what_was_asked_for_at_both_ends() {
@@ -131,29 +100,15 @@ mod tests {
             return;
         }
         for (typed, tells) in [("udplite", "all"), ("udplite:coverage=20", "20 B")] {
-            let knobs = &settings(typed);
-            let mut listener = listen(knobs, ConnectionSource::Own).unwrap();
-            let to = &listener.endpoint();
-            std::thread::scope(|scope| {
-                let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
-                let dial = Dial {
-                    to,
-                    hello: HELLO,
-                    knobs,
-                    lanes: &[Service::BEST_EFFORT],
-                    largest_message: 2_000,
-                    timeout: LONG,
-                    tickets: &crate::transport::Tickets::default(),
-                };
-                let mut near = UdpLite.dial(&dial).unwrap();
-                let mut far = far.join().unwrap();
-                assert_eq!(near.effective()["coverage"], tells);
-                assert_eq!(far.effective()["coverage"], tells);
-                near.send(Lane(0), &[7; 2_000]).unwrap();
-                let mut kept = Kept::default();
-                far.receive(Patience::Block, &mut kept).unwrap();
-                assert_eq!(kept.0, [[7; 2_000]]);
-            });
+            let knobs = knobs(typed, INFO.keys);
+            let at = Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+            let [mut near, mut far] = ConnRig::best_effort(&UdpLite, &knobs, 2_000).ends(&at);
+            assert_eq!(near.effective()["coverage"], tells);
+            assert_eq!(far.effective()["coverage"], tells);
+            near.send(Lane(0), &[7; 2_000]).unwrap();
+            let mut kept = Kept::default();
+            far.receive(Patience::Block, &mut kept).unwrap();
+            assert_eq!(kept.0, [[7; 2_000]]);
         }
     }
 

@@ -380,50 +380,27 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::contract::Service;
-    use crate::spec::{Settings, Spec};
+    use crate::testing::{ConnRig, HELLO, LONG, knobs};
     use crate::transport::handover::ConnectionSource;
 
-    const HELLO: Hello = Hello { token: Token::from_bytes([4; 16]), flow: 2 };
-    const LONG: Nanos = Nanos::from_secs(10);
-
-    fn knobs(typed: &str) -> Settings {
-        Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap()
-    }
-
-    fn listen(knobs: &Settings, largest_message: usize) -> Result<Box<dyn Listener>> {
-        UnixDatagram.listen(Listen {
-            at: &Address::Unix(String::new()),
-            token: HELLO.token,
-            knobs,
-            lanes: &[Service::ORDERED],
-            largest_message,
-            door: ConnectionSource::Own,
-            tickets: crate::transport::Tickets::default(),
-        })
+    fn anywhere() -> Address {
+        Address::Unix(String::new())
     }
 
     #[test]
     fn strangers_are_turned_away_before_and_after_the_handshake() {
-        let knobs = &knobs("unixgram");
-        let mut listener = listen(knobs, 100).unwrap();
+        let knobs = &knobs("unixgram", KEYS);
+        let rig = ConnRig::ordered(&UnixDatagram, knobs, 100);
+        let mut listener = rig.listen(&anywhere(), ConnectionSource::Own).unwrap();
         let to = &listener.endpoint();
         let stranger = open(Type::DGRAM).unwrap();
-        bind(&stranger, &named(&Address::Unix(String::new())).unwrap()).unwrap();
+        bind(&stranger, &named(&anywhere()).unwrap()).unwrap();
         for junk in [&b"junk"[..], &[0; LEN], &[0; LEN + 1], &HELLO.encode_welcome()] {
             stranger.send_to(junk, &address(to).unwrap()).unwrap();
         }
         let (mut near, far) = thread::scope(|scope| {
             let far = scope.spawn(move || listener.accept(LONG).unwrap());
-            let near = UnixDatagram.dial(&Dial {
-                to,
-                hello: HELLO,
-                knobs,
-                lanes: &[Service::ORDERED],
-                largest_message: 100,
-                timeout: LONG,
-                tickets: &crate::transport::Tickets::default(),
-            });
+            let near = rig.dial(to, LONG);
             (near.unwrap(), far.join().unwrap())
         });
         assert_eq!(far.0, HELLO.flow);
@@ -439,11 +416,16 @@ mod tests {
 
     #[test]
     fn a_send_buffer_too_small_for_the_messages_is_refused_by_its_size() {
-        let error = listen(&knobs("unixgram:sndbuf=4000"), 9000).err().unwrap();
+        let listen = |typed, largest| {
+            let knobs = knobs(typed, KEYS);
+            let rig = ConnRig::ordered(&UnixDatagram, &knobs, largest);
+            rig.listen(&anywhere(), ConnectionSource::Own)
+        };
+        let error = listen("unixgram:sndbuf=4000", 9000).err().unwrap();
         let text = error.to_string();
         assert!(matches!(error, Error::Unsupported { .. }));
         assert!(text.contains("messages of 9000 bytes") && text.contains("raise sndbuf"), "{text}");
-        assert!(listen(&knobs("unixgram"), LARGEST + 1).is_err());
+        assert!(listen("unixgram", LARGEST + 1).is_err());
     }
 
     #[test]

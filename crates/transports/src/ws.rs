@@ -247,59 +247,19 @@ impl<F: Flavour> Flavour for WsFlavour<F> {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
-    use std::thread;
 
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience, Service};
-    use crate::spec::{Settings, Spec};
+    use crate::contract::{Lane, Patience};
+    use crate::testing::{ConnRig, Kept, knobs};
     use crate::time::Nanos;
-    use crate::transport::handover::ConnectionSource;
-    use crate::transport::hello::{Hello, Token};
     use crate::transport::{Address, Progress};
 
-    const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };
-    const LONG: Nanos = Nanos::from_secs(10);
-
-    #[derive(Default)]
-    struct Kept(Vec<Vec<u8>>);
-
-    impl Inbox for Kept {
-        fn message(&mut self, _: Lane, bytes: &[u8]) {
-            self.0.push(bytes.to_vec());
-        }
-    }
-
-    /// The near and the far end.
+    /// Returns the near and the far end.
     fn ends(transport: &dyn Transport) -> [Box<dyn Conn>; 2] {
         let info = transport.info();
-        let knobs = &Settings::check(&Spec::parse(info.id).unwrap(), info.keys).unwrap();
-        let at = &Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let (token, door, lanes) = (HELLO.token, ConnectionSource::Own, &[Service::ORDERED]);
-        let listen = Listen {
-            at,
-            token,
-            knobs,
-            lanes,
-            largest_message: 100_000,
-            door,
-            tickets: crate::transport::Tickets::default(),
-        };
-        let mut listener = transport.listen(listen).unwrap();
-        let to = &listener.endpoint();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || listener.accept(LONG).unwrap().1);
-            let dial = Dial {
-                to,
-                hello: HELLO,
-                knobs,
-                lanes,
-                largest_message: 100_000,
-                timeout: LONG,
-                tickets: &crate::transport::Tickets::default(),
-            };
-            let near = transport.dial(&dial).unwrap();
-            [near, far.join().unwrap()]
-        })
+        let knobs = knobs(info.id, info.keys);
+        let at = Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
+        ConnRig::ordered(transport, &knobs, 100_000).ends(&at)
     }
 
     #[test]

@@ -1,20 +1,17 @@
 //! Orders of preference over loopback: the part that carries, the fallback, and refusals.
 
 use crate::contract::{Guarantees, Lane, Service};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::{Address, Conn, Contender};
 use std::thread;
 
-use crate::contract::{AsksLanes, Inbox, Patience};
+use crate::contract::{AsksLanes, Patience};
 use crate::measurements::FallbackCause;
+use crate::testing::{ConnRig, HELLO, Kept, LONG};
 use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::{Hello, Token};
 use crate::transport::several::*;
-use crate::transport::{Dial, Listen, Listener, Progress, Tickets, mem};
-
-const LONG: Nanos = Nanos::from_secs(60);
-const HELLO: Hello = Hello { token: Token::from_bytes([6; 16]), flow: 3 };
+use crate::transport::{Listener, Progress, mem};
 
 /// Work of one lane, of any service.
 struct Plain;
@@ -37,30 +34,17 @@ fn suited(typed: &str) -> Contender {
     contender
 }
 
-fn listen(contender: &Contender) -> Box<dyn Listener> {
-    let at = Address::Ip(([127, 0, 0, 1], 0).into());
-    let listen = Listen {
-        at: &at,
-        token: HELLO.token,
-        knobs: &contender.knobs,
-        lanes: &[],
-        largest_message: 1_000,
-        door: ConnectionSource::Own,
-        tickets: Tickets::default(),
-    };
-    contender.transport.listen(listen).unwrap()
+fn rig(contender: &Contender) -> ConnRig<'_> {
+    let lanes = &[];
+    ConnRig { lanes, ..ConnRig::ordered(&*contender.transport, &contender.knobs, 1_000) }
 }
 
-fn dial(contender: &Contender, to: &Address) -> Result<Box<dyn Conn>> {
-    contender.transport.dial(&Dial {
-        to,
-        hello: HELLO,
-        knobs: &contender.knobs,
-        lanes: &[],
-        largest_message: 1_000,
-        timeout: LONG,
-        tickets: &Tickets::default(),
-    })
+fn anywhere() -> Address {
+    Address::Ip(([127, 0, 0, 1], 0).into())
+}
+
+fn listen(contender: &Contender) -> Box<dyn Listener> {
+    rig(contender).listen(&anywhere(), ConnectionSource::Own).unwrap()
 }
 
 /// Returns both ends; the address of the first does not answer if it is `blocked`.
@@ -74,20 +58,11 @@ fn connect(typed: &str, blocked: bool) -> [Box<dyn Conn>; 2] {
     }
     thread::scope(|scope| {
         let far = scope.spawn(move || listener.accept(LONG).unwrap());
-        let near = dial(&contender, &Address::Several(ends)).unwrap();
+        let near = rig(&contender).dial(&Address::Several(ends), LONG).unwrap();
         let (flow, far) = far.join().unwrap();
         assert_eq!(flow, HELLO.flow);
         [near, far]
     })
-}
-
-#[derive(Default)]
-struct Kept(Vec<Vec<u8>>);
-
-impl Inbox for Kept {
-    fn message(&mut self, _lane: Lane, bytes: &[u8]) {
-        self.0.push(bytes.to_vec());
-    }
 }
 
 /// Sends a message from one end, and receives at the other until it has arrived.

@@ -8,14 +8,11 @@ use std::thread;
 
 use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
 use crate::datapath::wait::{Interest, Waiter, WakeReason};
+use crate::testing::{ConnRig, LONG};
 use crate::transport::equal::{Terms, on};
 use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::{Hello, Token};
 use crate::transport::several::{at_node, host_of_lane, hosts};
-use crate::transport::{Dial, Listen, Progress, Tickets};
-
-const LONG: Nanos = Nanos::from_secs(60);
-const HELLO: Hello = Hello { token: Token::from_bytes([5; 16]), flow: 3 };
+use crate::transport::{Listener, Progress};
 
 /// Work whose lanes have these names, and the usual service of their carrier.
 struct Named<'a>(&'a [&'a str]);
@@ -40,42 +37,21 @@ fn suited(typed: &str, names: &[&str]) -> Result<Contender> {
     Ok(contender)
 }
 
-fn listen(contender: &Contender) -> Box<dyn crate::transport::Listener> {
-    let at = Address::Ip(([127, 0, 0, 1], 0).into());
-    let listen = Listen {
-        at: &at,
-        token: HELLO.token,
-        knobs: &contender.knobs,
-        lanes: &[],
-        largest_message: 9_000,
-        door: ConnectionSource::Own,
-        tickets: Tickets::default(),
-    };
-    contender.transport.listen(listen).unwrap()
+fn rig(contender: &Contender) -> ConnRig<'_> {
+    let lanes = &[];
+    ConnRig { lanes, ..ConnRig::ordered(&*contender.transport, &contender.knobs, 9_000) }
 }
 
-fn dial(contender: &Contender, to: &Address, timeout: Nanos) -> Result<Box<dyn Conn>> {
-    contender.transport.dial(&Dial {
-        to,
-        hello: HELLO,
-        knobs: &contender.knobs,
-        lanes: &[],
-        largest_message: 9_000,
-        timeout,
-        tickets: &Tickets::default(),
-    })
+fn anywhere() -> Address {
+    Address::Ip(([127, 0, 0, 1], 0).into())
+}
+
+fn listen(contender: &Contender) -> Box<dyn Listener> {
+    rig(contender).listen(&anywhere(), ConnectionSource::Own).unwrap()
 }
 
 fn connect(contender: &Contender) -> [Box<dyn Conn>; 2] {
-    let mut listener = listen(contender);
-    let to = listener.endpoint();
-    thread::scope(|scope| {
-        let far = scope.spawn(move || listener.accept(LONG).unwrap());
-        let near = dial(contender, &to, LONG).unwrap();
-        let (flow, far) = far.join().unwrap();
-        assert_eq!(flow, HELLO.flow);
-        [near, far]
-    })
+    rig(contender).ends(&anywhere())
 }
 
 #[derive(Default)]
@@ -244,14 +220,14 @@ fn a_part_that_does_not_get_through_is_named() {
     let ends = Address::Several(ends);
     thread::scope(|scope| {
         let far = scope.spawn(|| listener.accept(Nanos::from_secs(3)).err().unwrap());
-        let error = dial(&contender, &ends, Nanos::from_secs(2)).err().unwrap();
+        let error = rig(&contender).dial(&ends, Nanos::from_secs(2)).err().unwrap();
         assert!(matches!(error, Error::Blocked { .. }), "{error}");
         assert!(error.to_string().contains("b (udp): sent "), "{error}");
         let error = far.join().unwrap().to_string();
         assert!(error.contains("b (udp): no UDP hello"), "{error}");
     });
     let one = Address::Several(vec![Address::Ip(deaf.local_addr().unwrap())]);
-    let error = dial(&contender, &one, LONG).err().unwrap().to_string();
+    let error = rig(&contender).dial(&one, LONG).err().unwrap().to_string();
     assert!(error.contains("2 endpoints are needed"), "{error}");
 }
 

@@ -6,9 +6,10 @@ use std::thread::{self, JoinHandle};
 
 use super::super::{Multicast, group_of};
 use super::tag;
-use crate::contract::{Inbox, Lane, Patience, Service};
+use crate::contract::{Lane, Patience, Service};
 use crate::multicast::wire;
 use crate::spec::{Settings, Spec};
+use crate::testing::Kept;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::ConnectionSource;
 use crate::transport::hello::{Hello, Token};
@@ -22,15 +23,6 @@ fn knobs(typed: &str) -> Settings {
 
 fn message(n: usize) -> Vec<u8> {
     (0..1 + n * 37 % LARGEST).map(|at| (n + at) as u8).collect()
-}
-
-#[derive(Default)]
-struct Kept(Vec<Vec<u8>>);
-
-impl Inbox for Kept {
-    fn message(&mut self, _: Lane, bytes: &[u8]) {
-        self.0.push(bytes.to_vec());
-    }
 }
 
 /// Runs a receiver in a thread; returns its address, and the bytes that it got.
