@@ -287,7 +287,7 @@ fn mistakes_are_named_with_their_remedy() {
     save::save(&on_day(1, 1.0), &dir.path().join("a.json")).unwrap();
     for (args, code, wanted) in [
         (&["history", "nowhere"][..], 1, "nowhere"),
-        (&["history", "a.json"], 1, "read the folder a.json"),
+        (&["history", "a.json"], 2, "a.json is a file; name the folder with the results"),
         (&["history", ".", "--metric", "rtt_p5_ns"], 2, "did you mean `rtt_p50_ns`"),
         (&["history", ".", "--format", "html"], 2, "terminal"),
         (&["history", ".", "--false-alarm-in", "5"], 2, "10..=1000000"),

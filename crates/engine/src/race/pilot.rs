@@ -22,7 +22,8 @@ const SHORT: Nanos = Nanos::from_millis(500);
 /// Maximum duration of a trial that is cheap enough for a full pilot.
 const DEAR: Nanos = Nanos::from_millis(1_000);
 
-/// Time without a valid trial after which fewer failures give the race up.
+/// Time without a valid trial after which fewer failures give the race up. The wait for a turn at the
+/// far end does not count.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
 /// Number of trials that fail their gate, without a valid one, at which the race is given up.
@@ -153,6 +154,7 @@ fn pilot_with(
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
     let mut failed = Vec::new();
     let began = context.clock.now();
+    let mut waited = Nanos(0);
     let mut trial = 0;
     while trial < of {
         let order = common.order(entrant, schedule::pilot_seed(seed, trial))?;
@@ -170,6 +172,8 @@ fn pilot_with(
         }
         match end {
             TrialOutcome::Ran(record) => {
+                waited += Nanos(record.turn_wait_ns);
+                took = took - Nanos(record.turn_wait_ns);
                 pilot.took.push(took);
                 if record.valid {
                     pilot.figures.push(record.metrics);
@@ -188,7 +192,7 @@ fn pilot_with(
             TrialOutcome::Failed(error) => return Err(error),
             TrialOutcome::Lost(why) => return Err(Error::peer("far end", why)),
         }
-        let elapsed = context.clock.now() - began;
+        let elapsed = context.clock.now() - began - waited;
         if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
             let is_long = elapsed > PATIENCE;
             if failed.len() >= if is_long { MOST_LONG_FAILED } else { MOST_FAILED } {

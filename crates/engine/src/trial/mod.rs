@@ -415,6 +415,9 @@ pub struct Record {
     pub started_ms: u64,
     /// Duration from start to report, in nanoseconds.
     pub took_ns: u64,
+    /// Part of it in which the trial waited for its turn, as the far end served others, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub turn_wait_ns: u64,
 }
 
 impl Record {

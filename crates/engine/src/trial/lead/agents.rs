@@ -41,15 +41,17 @@ use crate::trial::{
 };
 
 mod opening;
+mod turn;
 
 use opening::{ListeningNodes, await_ready};
+use turn::TurnWait;
 
 /// Runs trials with real agents.
 pub struct Agents {
     far: Far,
     facts: HostFacts,
-    /// Callback for the place in a server's queue.
-    on_queued: Box<dyn FnMut(u32)>,
+    /// Wait for a turn at a server or a far end of others.
+    turn: TurnWait,
     /// Callback for each interval of the running trial.
     on_interval: Option<OnInterval>,
     /// Flag that calls off the running trial.
@@ -95,7 +97,7 @@ impl Agents {
         Agents {
             far,
             facts: HostFacts::gather(),
-            on_queued: Box::new(|_| {}),
+            turn: TurnWait::new(),
             on_interval: None,
             stop: Arc::default(),
             noted: None,
@@ -131,7 +133,7 @@ impl Agents {
 
     /// Calls `callback` with the number of trials ahead of ours whenever a server queues us.
     pub fn on_queued(mut self, callback: impl FnMut(u32) + 'static) -> Agents {
-        self.on_queued = Box::new(callback);
+        self.turn.on_queued = Box::new(callback);
         self
     }
 
@@ -145,6 +147,7 @@ impl Agents {
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let started_ms = epoch_ms(SystemTime::now());
         let start = Monotonic.now();
+        self.turn.reset();
         let asked = &order.pairing.task;
         let is_far = |file: &NamedFile| file.side == Side::Far;
         if self.far.ends() == Ends::TwoMachines && asked.info().files.iter().any(is_far) {
@@ -173,6 +176,7 @@ impl Agents {
         }
         record.start_at(started_ms, ran.began - start);
         record.took_ns = (Monotonic.now() - start).0;
+        record.turn_wait_ns = self.turn.waited().0;
         // The transport that carried the bytes, with its implementation: `tcp/linux-6.18.44/cubic`.
         let release = self.facts.kernel.split_whitespace().last().unwrap_or("?");
         record.implementation =
@@ -184,8 +188,8 @@ impl Agents {
     /// Connects to the hosts of relays that the trial goes through, unless that has been done.
     fn meet_relays(&mut self, order: &Order) -> Result<()> {
         let load = order.pairing.load.as_deref().map(|load| &load.contender);
-        let on_queued = &mut self.on_queued;
-        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
+        let turn = &mut self.turn;
+        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| turn.note(u32::MAX) };
         for contender in [&order.pairing.contender].into_iter().chain(load) {
             if let Via::RelayAt { host } = &contender.via {
                 self.far.meet_relay(host, &mut waiting).map_err(|error| match error {
@@ -197,6 +201,7 @@ impl Agents {
                 })?;
             }
         }
+        self.turn.end();
         Ok(())
     }
 
@@ -299,9 +304,10 @@ impl Agents {
             return Ok(None);
         }
         let served = ServedCast::of(cast, &self.far)?;
-        let on_queued = &mut self.on_queued;
-        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| on_queued(u32::MAX) };
+        let turn = &mut self.turn;
+        let mut waiting = ServerWait { stop: &self.stop, on_full: &mut |_| turn.note(u32::MAX) };
         served.connect(&mut self.far, &mut waiting)?;
+        self.turn.end();
         Ok(Some(served))
     }
 
@@ -310,7 +316,7 @@ impl Agents {
         for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
             let mut client = self.agent("TURN client", Side::Near)?;
             let plan = ToAgent::Relay(RelayPlan::Turn(plan));
-            *at = await_ready(&mut client, &plan, &self.stop, &mut self.on_queued)?;
+            *at = await_ready(&mut client, &plan, &self.stop, &mut self.turn)?;
             listening.relays.push(client);
         }
         let near = match (&group.contender.commands, listening.at.first()) {

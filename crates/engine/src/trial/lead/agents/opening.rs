@@ -17,6 +17,7 @@ use crate::trial::lead::served::{NodeRole, OpeningStep, ServedCast, ServedNode};
 use crate::trial::lead::served_pair::reached_at;
 use crate::trial::process;
 
+use super::turn::TurnWait;
 use super::{Agents, Far};
 
 /// Longest time that a server may queue a trial.
@@ -96,7 +97,7 @@ impl Agents {
         };
         let plan = group.far(node, self.far.endpoint(&group.contender)?, place);
         let open = ToAgent::Open(Box::new(plan));
-        let at = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+        let at = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
         // The port that control reached is used; behind a NAT the server knows another one.
         let at = self.far.address_of(group, node).map_or(at, Address::Ip);
         let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) else {
@@ -121,11 +122,11 @@ impl Agents {
         let Some(served) = served else {
             let at = self.far.endpoint(&group.contender)?;
             let mut link = self.command(group, Side::Far, &at)?;
-            let at = await_listening(&mut link, &self.stop, &mut self.on_queued, None)?;
+            let at = await_listening(&mut link, &self.stop, &mut self.turn, None)?;
             return Ok((link, at));
         };
         let (mut link, open) = self.pairs.open(group, served, &mut self.far, &self.stop)?;
-        let listens = await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+        let listens = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
         Ok((link, reached_at(self.far.address_of(group, node), listens)))
     }
 
@@ -157,7 +158,7 @@ impl Agents {
         let (ServedNode { mut link, place }, at) =
             served.next_relay(group, &mut self.far, &self.stop)?;
         let open = ToAgent::Open(Box::new(group.onward(node, to, place)));
-        await_ready(&mut link, &open, &self.stop, &mut self.on_queued)?;
+        await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
         Ok((link, Address::Ip(at)))
     }
 
@@ -193,7 +194,7 @@ impl Agents {
         if let Some(plan) = group.relay(&far)? {
             let mut relay = self.agent("relay", Side::Far)?;
             let plan = ToAgent::Relay(plan);
-            at = await_ready(&mut relay, &plan, &self.stop, &mut self.on_queued)?;
+            at = await_ready(&mut relay, &plan, &self.stop, &mut self.turn)?;
             started = if let Address::Ip(at) = at { Some(at) } else { None };
             all.relays.push(relay);
         }
@@ -208,17 +209,17 @@ pub(super) fn await_ready(
     link: &mut Link,
     open: &ToAgent,
     stop: &AtomicBool,
-    on_queued: &mut dyn FnMut(u32),
+    turn: &mut TurnWait,
 ) -> Result<Address> {
     link.send(open)?;
-    await_listening(link, stop, on_queued, Some(open))
+    await_listening(link, stop, turn, Some(open))
 }
 
 /// Waits until an agent, a relay or a command listens. A server without room is asked again with `open`.
 fn await_listening(
     link: &mut Link,
     stop: &AtomicBool,
-    on_queued: &mut dyn FnMut(u32),
+    turn: &mut TurnWait,
     open: Option<&ToAgent>,
 ) -> Result<Address> {
     let give_up = Monotonic.now() + QUEUE_TIMEOUT;
@@ -229,22 +230,25 @@ fn await_listening(
             return Err(link.broken("it did not get ready in time"));
         }
         match link.receive()? {
-            LinkMessage::Agent(FromAgent::Ready { endpoint }) => return Ok(endpoint),
+            LinkMessage::Agent(FromAgent::Ready { endpoint }) => {
+                turn.end();
+                return Ok(endpoint);
+            }
             LinkMessage::Agent(FromAgent::Busy) if Monotonic.now() >= give_up => {
                 let what = format!("it has served other clients for {QUEUE_TIMEOUT}");
                 return Err(Error::peer(link.who(), what));
             }
             // It asks again by itself, and says each time that it did in vain.
-            LinkMessage::Agent(FromAgent::Busy) => on_queued(u32::MAX),
+            LinkMessage::Agent(FromAgent::Busy) => turn.note(u32::MAX),
             LinkMessage::Server(FromServer::Queued { ahead }) => {
-                on_queued(ahead);
+                turn.note(ahead);
                 left = QUEUE_TIMEOUT;
             }
             LinkMessage::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
                 return Err(Error::peer(link.who(), fault.message));
             }
             LinkMessage::Server(FromServer::Full(_)) => {
-                on_queued(u32::MAX);
+                turn.note(u32::MAX);
                 sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
                 open.map_or(Ok(()), |open| link.send(open))?;
             }
