@@ -149,7 +149,7 @@ pub(crate) fn reflection(field: &Field<'_>) -> String {
     while datagrams().read < before.read + all {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // What is answered is answered at once.
+    // The server answers at once, or not at all.
     calm();
     let packets = datagrams().sent - before.sent;
     assert_eq!(packets, all, "somebody was answered who is not the client");

@@ -202,8 +202,8 @@ fn a_total_binds_across_trials() {
 }
 
 /// A client that stops, without its host saying so, in the middle of a trial of three seconds. The server ends that trial
-/// by its own length, long before the 60 s that a trial may take, and the next client has its turn. What becomes of that
-/// client's figures is no part of it: the host may be too busy for any.
+/// by its own length, long before the 60 s that a trial may take, and the next client has its turn. The test needs no
+/// figures of that client: the host may be too busy for any.
 #[test]
 fn a_client_that_freezes_gives_its_turn_back_soon() {
     let said = isolated(&format!(

@@ -38,7 +38,7 @@ fn serve(mut client: TcpStream, body: &str) -> usize {
     words.filter(|word| matches!(word, ToAgent::Open(_))).count()
 }
 
-/// What a race against such a server says; it asks for no second trial.
+/// Returns the words of a race against such a server; the race asks for no second trial.
 fn race_against(body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

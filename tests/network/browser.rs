@@ -66,7 +66,7 @@ fn race(browser: &mut Browser, page: &str, form: &str) -> Value {
     result
 }
 
-/// Whether a trial is valid; the only fault that one may have here is a page that a busy host held up for a second.
+/// Returns true if a trial is valid. An invalid trial may have one fault here: a busy host held the page up for a second.
 fn is_valid(trial: &Value) -> bool {
     let why = trial["why_invalid"].as_str();
     assert!(why.is_none_or(|why| why.contains("page was")), "{trial}");

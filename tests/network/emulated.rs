@@ -111,7 +111,7 @@ fn a_probe_waits_in_the_queue_that_bulk_flows_beside_it_fill() {
 fn a_load_runs_on_loopback_too() {
     let outcome =
         race(&["udp"], "loopback", "ping:count=400,interval=2ms,load=tcp,load-direction=both");
-    // One that a host holds up for the whole of a trial has none.
+    // A load that the host holds up for a whole trial has no rate.
     let ran_beside = |trial: &Value| trial["metrics"]["load_goodput_bps"].as_f64() > Some(1e6);
     assert!(ran(&outcome).into_iter().any(ran_beside), "{outcome:#}");
 }
@@ -162,8 +162,8 @@ fn a_session_has_a_figure_for_each_part() {
     }
 }
 
-/// A request on a connection that is kept takes a round trip; on one of its own the handshake comes on top. A busy host adds
-/// what it likes to some requests, and not to all.
+/// A request on a connection that is kept takes a round trip; on one of its own the handshake comes on top. A busy host delays
+/// some requests, and not all.
 #[test]
 fn a_request_with_its_own_connection_pays_for_the_handshake() {
     if !can() {
@@ -322,7 +322,7 @@ fn a_fast_open_connection_takes_a_round_trip_less() {
 const ROUND_TRIP_NS: u64 = 40_000_000;
 
 /// Holds the first byte of connections to as many round trips of 40 ms as a contender takes for it, and their set-up to one less.
-/// No median is shorter. A busy host adds what it likes to some connections, and not to all: the fastest take no trip more.
+/// No median is shorter. A busy host delays some connections, and not all: the fastest take no further trip.
 fn hold_round_trips_of_connections(
     outcome: &Value,
     contenders: &[&str],

@@ -35,8 +35,8 @@ pub(crate) fn says_so(outcome: &Value, what: &str) -> bool {
     own.any(|warning| warning["message"].as_str().unwrap().contains(what))
 }
 
-/// Whether any trial has a figure of this name that the path's rate allows. What a busy host takes late is for a receiver as if it
-/// had come fast, and all of a short transfer in one call is no rate.
+/// Returns true if any trial has a figure of this name that the path's rate allows. To a receiver that a busy host held up, data
+/// seem to come faster than they did, and a short transfer that arrives in one call has no rate.
 pub(crate) fn any_has_rate(outcome: &Value, name: &str) -> bool {
     let rate = |(_, trial): (&str, &Value)| trial["metrics"][name].as_f64();
     trials(outcome).filter_map(rate).any(|bps| bps > 0.0 && bps < 1e8)

@@ -70,7 +70,7 @@ fn any_work_has_its_own_figures_before_during_and_after_a_load() {
     assert!((bulk["goodput_under_load_ratio"] - during / before).abs() < 1e-9, "{bulk:?}");
 }
 
-/// Frames too late beside a load are told apart from those of the time before.
+/// Frames that come too late are counted by phase: before a load, and beside it.
 #[test]
 fn frames_are_missed_while_the_queue_is_full() {
     let work = "video:rate=1mbit,direction=up,spread=0%,keyframe=1,deadline=60ms";

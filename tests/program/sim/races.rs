@@ -189,7 +189,7 @@ fn parts_of_a_map_are_joined_to_the_bytes_of_one_run() {
     run(&["merge", "b.json", "a.json", "-o", "map.json"], 0);
     assert_eq!(read("map.json"), read("whole.json"));
 
-    // What is not whole is not replaced by accident, and goes on where that is asked for.
+    // A map that is not whole is replaced on no other terms, and continued by --resume.
     let why = run(&map(&["-o", "map.json", "--resume", "--margin", "9%"]), 2);
     assert!(why.contains("its `asked.margin` is 0.05, not 0.09"), "{why}");
     let mut broken = deadheat::map::file::load(&dir.path().join("map.json")).unwrap();

@@ -164,7 +164,7 @@ fn cbr_table() -> String {
     })
 }
 
-/// What losses of one of eight streams hold back of the others.
+/// Table of the delay that losses of one of eight streams cause to the others.
 fn streams_table() -> String {
     let mut out = String::from(
         "streams:count=2000, delay=25ms, seed 7\n  loss contender | delay p50 ms      p99 | wait for others: mean ms  messages\n",
@@ -187,7 +187,7 @@ fn streams_table() -> String {
     out
 }
 
-/// How old a state is that is told 60 times a second.
+/// Table of the age of a state that is sent 60 times a second.
 fn state_table() -> String {
     let mut out = String::from(
         "state:count=2000, delay=25ms, seed 7\n  loss contender     | age: mean ms      p99  longest stall ms | error of what is shown | playout ms\n",

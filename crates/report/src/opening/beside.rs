@@ -192,8 +192,8 @@ mod tests {
     use deadheat_base::rng::SplitMix64;
     use deadheat_engine::race::{Request, testing};
 
-    /// Returns the first screen of a race of `contenders`, alone and beside a load of tcp. The figures of udp are 100 and 300,
-    /// those of other contenders 50 and `loaded`.
+    /// Returns the first screen of a race of `contenders`, alone and beside a load of tcp. The figures of udp are 100 and 300;
+    /// other contenders have 50 and `loaded`.
     fn first_screen(contenders: &[&str], loaded: f64) -> Opening {
         let request = Request::new(contenders.iter().copied())
             .workload(testing::WORKLOAD)
