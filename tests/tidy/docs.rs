@@ -1,11 +1,12 @@
 //! The documentation agrees with the program: the reference is generated, commands parse.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use deadheat::Error;
-use deadheat::contract::{Congestion, Ending, Framing, Guarantees, Offer, PeerKind, Reach};
+use deadheat::contract::{Guarantees, Offer};
 use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
@@ -16,13 +17,17 @@ use deadheat::workload::{self, load};
 
 /// Compares the generated parts of the reference; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn reference(root: &Path) {
-    let mut parts =
-        vec![("transports", transports()), ("workloads", workloads()), ("paths", paths())];
+    let mut before = Described::new();
+    let mut parts = vec![
+        ("transports", transports(&mut before)),
+        ("workloads", workloads()),
+        ("paths", paths()),
+    ];
     if is_whole() {
-        parts.push(("optional", described(behind_features())));
+        parts.push(("optional", described(behind_features(), &mut before)));
     }
     if has_those_apart() {
-        parts.push(("apart", described(apart())));
+        parts.push(("apart", described(apart(), &mut before)));
     }
     generated(root, "docs/reference.md", &parts);
 }
@@ -119,18 +124,41 @@ fn between(page: &str, text: &str, name: &str, body: &str) -> Result<String, Str
     Ok(format!("{}\n{body}\n{}", &text[..start], &text[end..]))
 }
 
-fn described(transports: impl Iterator<Item = &'static dyn Transport>) -> String {
+/// Rows of keys that the page has already, each with the transport or workload that it stands under.
+type Described = BTreeMap<String, &'static str>;
+
+fn described(
+    transports: impl Iterator<Item = &'static dyn Transport>,
+    before: &mut Described,
+) -> String {
     let mut out = String::new();
     for info in transports.map(|transport| transport.info()) {
         section(&mut out, info.id, info.label, info.summary);
-        writeln!(out, "{}\n", promises(&info.guarantees, info.peer, info.reach)).unwrap();
-        keys(&mut out, info.keys);
+        new_keys(&mut out, info.id, info.keys, before);
     }
     out
 }
 
-fn transports() -> String {
-    let mut out = described(everywhere());
+/// Writes the keys of a section. A key that is the same to the letter as one of a section before is only named, with that
+/// section.
+fn new_keys(out: &mut String, id: &'static str, keys: &[Key], before: &mut Described) {
+    let (shared, own): (Vec<&Key>, Vec<&Key>) =
+        keys.iter().partition(|key| before.contains_key(&row(key)));
+    if !own.is_empty() || shared.is_empty() {
+        table(out, &own);
+    }
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for key in shared {
+        groups.entry(before[&row(key)]).or_default().push(format!("`{}`", key.name));
+    }
+    for (from, names) in groups {
+        writeln!(out, "As `{from}`: {}.\n", names.join(", ")).unwrap();
+    }
+    before.extend(own.into_iter().map(|key| (row(key), id)));
+}
+
+fn transports(before: &mut Described) -> String {
+    let mut out = described(everywhere(), before);
     out.push_str("### In between, for any over IP that a process answers\n\n");
     keys(&mut out, via::KEYS);
 
@@ -155,9 +183,10 @@ fn transports() -> String {
 
 fn workloads() -> String {
     let mut out = String::new();
+    let mut before = Described::new();
     for info in workload::ALL.iter().map(|workload| workload.info()) {
         section(&mut out, info.id, info.label, info.summary);
-        keys(&mut out, info.keys);
+        new_keys(&mut out, info.id, info.keys, &mut before);
     }
     out.push_str("### A load beside any of them\n\n");
     keys(&mut out, load::KEYS);
@@ -182,60 +211,6 @@ fn section(out: &mut String, id: &str, label: &str, summary: &str) {
     writeln!(out, "### `{id}`: {label}\n\n{summary}\n").unwrap();
 }
 
-/// Returns the guarantees in a line of words.
-fn promises(guarantees: &Guarantees, peer: PeerKind, reach: Reach) -> String {
-    let service = guarantees.service.to_string();
-    let mut words = vec![
-        service.as_str(),
-        match guarantees.framing {
-            Framing::ByteStream => "a byte stream",
-            Framing::Messages => "messages",
-        },
-        match guarantees.congestion {
-            Congestion::Controlled => "congestion-controlled",
-            Congestion::Backpressure => "held back by the receiver's buffer only",
-            Congestion::Uncontrolled => "not congestion-controlled",
-        },
-        if guarantees.encrypted { "encrypted" } else { "not encrypted" },
-    ];
-    if guarantees.ending == Ending::Silent {
-        words.push("no signal at the end of the data");
-    }
-    match peer {
-        PeerKind::Process
-        | PeerKind::Echo
-        | PeerKind::Sink
-        | PeerKind::Meter
-        | PeerKind::DuplexMeter
-        | PeerKind::Origin
-        | PeerKind::Responder
-        | PeerKind::Command => {}
-        PeerKind::Kernel | PeerKind::Opener => words.push("answered by the far kernel"),
-        PeerKind::Group => words.push("one connection for all receivers, which send nothing"),
-    }
-    match reach {
-        Reach::Network => {}
-        Reach::OwnPort => words.push("to a server that opens its port (`--also`)"),
-        Reach::Path => words.push("not to a server"),
-        Reach::Machine => words.push("on one machine only"),
-        Reach::Process => words.push("on simulated paths only"),
-    }
-    let largest = guarantees
-        .largest_message
-        .map_or(String::new(), |bytes| format!("; messages of at most {bytes} bytes"));
-    let others = match offers(guarantees) {
-        none if none.is_empty() => none,
-        others => format!(" A lane may also be: {others}."),
-    };
-    let lanes = match guarantees.lanes {
-        1 => String::new(),
-        most => format!(
-            " Up to {most} lanes in a connection, none of which waits for another's losses."
-        ),
-    };
-    format!("Promises: {}{largest}.{lanes}{others}", words.join(", "))
-}
-
 /// Returns the other services of a lane, in a line of words.
 pub(crate) fn offers(guarantees: &Guarantees) -> String {
     let others: Vec<String> = guarantees.others.iter().map(offer).collect();
@@ -249,20 +224,28 @@ fn offer(offer: &Offer) -> String {
 }
 
 fn keys(out: &mut String, keys: &[Key]) {
+    table(out, &keys.iter().collect::<Vec<_>>());
+}
+
+fn table(out: &mut String, keys: &[&Key]) {
     if keys.is_empty() {
         out.push_str("No keys.\n\n");
         return;
     }
     out.push_str("| key | values | default | what it does |\n|---|---|---|---|\n");
     for key in keys {
-        let values = key.kind.describe().replace('|', "\\|");
-        let default = match key.default {
-            "" => "not set".to_owned(),
-            default => format!("`{default}`"),
-        };
-        writeln!(out, "| `{}` | {values} | {default} | {} |", key.name, key.doc).unwrap();
+        out.push_str(&row(key));
     }
     out.push('\n');
+}
+
+fn row(key: &Key) -> String {
+    let values = key.kind.describe().replace('|', "\\|");
+    let default = match key.default {
+        "" => "not set".to_owned(),
+        default => format!("`{default}`"),
+    };
+    format!("| `{}` | {values} | {default} | {} |\n", key.name, key.doc)
 }
 
 /// Finds each `deadheat race …` in a fenced block of README and docs that names contenders or workloads
