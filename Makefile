@@ -20,7 +20,7 @@ PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import far_end responder ndt7 protocol protocol+address
 
-.PHONY: race test test-build docs book lint check bench fuzz soak dist dist-test dist-twice help
+.PHONY: race test test-build docs book answer lint check bench fuzz soak dist dist-test dist-twice help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
@@ -42,6 +42,11 @@ docs: ## the documentation of the code, without a warning
 book: ## the book of docs/ as pages, in target/book
 	scripts/need.sh cargo cc mdbook
 	PATH="$$PATH:$${CARGO_HOME:-$$HOME/.cargo}/bin" scripts/book.sh
+
+answer: ## docs/answer.md and studies/runs anew, by the rules of this version
+	scripts/need.sh cargo cc
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --features all-contenders --test program kept_runs_say
+	UPDATE_GOLDEN=1 cargo test --locked --workspace --features all-contenders --test tidy the_answer_to_the_articles
 
 lint:
 	scripts/need.sh cargo cc

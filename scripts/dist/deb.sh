@@ -17,7 +17,7 @@ cat >"$tree/DEBIAN/control" <<END
 Package: deadheat
 Version: $VERSION
 Architecture: $name
-Maintainer: The authors of deadheat <authors@deadheat.invalid>
+Maintainer: ${MAINTAINER:-$(git log -1 --format='%cn <%ce>')}
 Installed-Size: $(du -sk --apparent-size "$tree/usr" | cut -f 1)
 Section: net
 Priority: optional
@@ -26,6 +26,7 @@ Description: referee for network transports
  statistic, and says who is ahead, that it is a dead heat, or that it cannot
  tell yet.
 END
+printf '%s\n' /etc/deadheat/serve.env /etc/ufw/applications.d/deadheat >"$tree/DEBIAN/conffiles"
 install -m 755 packaging/install/after-install.sh "$tree/DEBIAN/postinst"
 install -m 755 packaging/install/before-remove.sh "$tree/DEBIAN/prerm"
 install -m 755 packaging/install/after-remove.sh "$tree/DEBIAN/postrm"

@@ -7,7 +7,7 @@ arch=$1
 
 tree=$STAGE/$arch/rpm
 scripts/dist/tree.sh "$arch" "$tree"
-rm -r "$tree/usr/share/zsh/vendor-completions" "$tree/usr/share/doc/deadheat/copyright"
+rm -r "$tree/usr/share/zsh/vendor-completions" "$tree/etc/ufw" "$tree/usr/share/doc/deadheat/copyright"
 top=$STAGE/$arch/rpmbuild
 rm -rf "$top"
 # No time, no name of this host and nothing of its settings is in the package, and the program stays as it is.

@@ -91,7 +91,7 @@ test_deb() {
   since=$(now)
   within "$work/debian" dpkg --install "/root/$file" >/dev/null
   raced deb "$since" "$work/debian" deadheat
-  for path in usr/share/man/man1/deadheat.1.gz usr/lib/systemd/system/deadheat.service etc/deadheat/secret; do
+  for path in usr/share/man/man1/deadheat.1.gz usr/lib/systemd/system/deadheat.service etc/deadheat/secret etc/deadheat/serve.env etc/ufw/applications.d/deadheat; do
     # The least Debian leaves manuals out.
     [ -e "$work/debian/$path" ] || [[ $path = */man/* ]] || fail "deb: $path is not there"
   done

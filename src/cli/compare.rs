@@ -32,7 +32,7 @@ pub(super) struct CompareArgs {
     /// By more than the margin; at most one gate in twenty is wrong within a hundred runs.
     #[arg(long)]
     gate: bool,
-    #[arg(long, default_value = FORMATS[0], value_parser = FORMATS.to_vec(), hide_possible_values = true, help = words::list(FORMATS))]
+    #[arg(long, default_value = FORMATS[0], value_parser = super::form::one_of(FORMATS), hide_possible_values = true, help = words::list(FORMATS))]
     format: String,
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]

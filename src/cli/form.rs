@@ -1,11 +1,13 @@
 //! The options that choose how a result is shown.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
 use crate::error::{Error, Result};
 use crate::report::{self, Detail, Report, Style, words};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Form {
-    #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true, help = help())]
+    #[arg(long, default_value = "terminal", hide_default_value = true, help = help())]
     format: String,
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]
@@ -15,9 +17,16 @@ pub(super) struct Form {
     details: bool,
 }
 
+/// Parser of one of these formats, by its name or another that people have for it.
+pub(super) fn one_of(formats: &'static [&'static str]) -> impl TypedValueParser<Value = String> {
+    let value = |name: &'static str| PossibleValue::new(name).aliases(report::aliases_of(name));
+    let values: Vec<PossibleValue> = formats.iter().map(|name| value(name)).collect();
+    PossibleValuesParser::new(values).map(|typed| report::format_name(&typed).to_owned())
+}
+
 fn help() -> String {
     let ids: Vec<&str> = report::ids().collect();
-    format!("Format of the answer: {} [default: terminal]", words::list(&ids))
+    format!("Format: {}", words::list(&ids))
 }
 
 impl Form {
@@ -38,7 +47,7 @@ impl Form {
 
     /// Returns true if the format is text for a terminal.
     pub(super) fn is_text(&self) -> bool {
-        !self.json && self.format == "terminal"
+        !self.json && report::format_name(&self.format) == "terminal"
     }
 
     /// Returns the look of text on standard output.

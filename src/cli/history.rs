@@ -20,7 +20,7 @@ pub(super) struct HistoryArgs {
     /// Number of races in which one false change is accepted, over all series of a kind; 365 are a year of nightly races
     #[arg(long, value_name = "RACES", default_value_t = FALSE_ALARM_IN, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     false_alarm_in: u64,
-    #[arg(long, default_value = report::history::FORMATS[0], value_parser = report::history::FORMATS.to_vec(), hide_possible_values = true,
+    #[arg(long, default_value = report::history::FORMATS[0], value_parser = super::form::one_of(report::history::FORMATS), hide_possible_values = true,
           help = report::words::list(report::history::FORMATS))]
     format: String,
     /// Write to a file instead of standard output

@@ -59,7 +59,7 @@ pub(super) struct LineArgs {
     /// The file of the result [default: by date and time]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    #[arg(long, default_value = report::line::FORMATS[0], value_parser = report::line::FORMATS.to_vec(), hide_possible_values = true,
+    #[arg(long, default_value = report::line::FORMATS[0], value_parser = super::form::one_of(report::line::FORMATS), hide_possible_values = true,
           hide_default_value = true, help = help())]
     format: String,
     /// The same as --format json

@@ -117,7 +117,7 @@ pub(super) struct Shape {
     /// Also write it as a page, with the drawing
     #[arg(long, value_name = "FILE.html", hide_short_help = true)]
     html: Option<PathBuf>,
-    #[arg(long, default_value = report::map::FORMATS[0], value_parser = report::map::FORMATS.to_vec(), hide_possible_values = true, hide_default_value = true,
+    #[arg(long, default_value = report::map::FORMATS[0], value_parser = super::form::one_of(report::map::FORMATS), hide_possible_values = true, hide_default_value = true,
           help = words::list(report::map::FORMATS))]
     format: String,
 }

@@ -29,6 +29,7 @@ mod deciding;
 mod doctor;
 #[cfg(test)]
 mod documents;
+pub mod exit;
 mod folder;
 mod form;
 mod gate;
@@ -117,8 +118,7 @@ enum Verdict {
     Ended(u8),
 }
 
-/// Parses the command line, runs the command, and returns the exit code: 0 ran and is trusted,
-/// 1 failed, 2 usage, 3 ran but is not trusted, 4 undecided where that was asked for, 5 a gate found a contender worse.
+/// Parses the command line, runs the command, and returns the exit code, one of [`exit::CODES`] or that of a command.
 pub fn run() -> ExitCode {
     if let Some(code) = path::enter() {
         return code;
@@ -146,10 +146,10 @@ pub fn run() -> ExitCode {
         Command::Man(args) => complete::page(&args).map(|()| Verdict::Fine),
     };
     match done {
-        Ok(Verdict::Fine) => ExitCode::SUCCESS,
-        Ok(Verdict::Doubtful) => ExitCode::from(3),
-        Ok(Verdict::Undecided) => ExitCode::from(4),
-        Ok(Verdict::Worse) => ExitCode::from(5),
+        Ok(Verdict::Fine) => ExitCode::from(exit::FINE),
+        Ok(Verdict::Doubtful) => ExitCode::from(exit::DOUBTFUL),
+        Ok(Verdict::Undecided) => ExitCode::from(exit::UNDECIDED),
+        Ok(Verdict::Worse) => ExitCode::from(exit::WORSE),
         Ok(Verdict::Ended(code)) => ExitCode::from(code),
         Err(error) => fail(&error),
     }

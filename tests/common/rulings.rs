@@ -123,6 +123,7 @@ fn test() -> Test {
     Test {
         look: Default::default(),
         needs: Default::default(),
+        if_lost: None,
         race: "published".into(),
         metric: "rtt_p50_ns".into(),
         given: "on two cores".into(),

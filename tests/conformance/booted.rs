@@ -3,7 +3,7 @@
 use deadheat::contract::Reach;
 use deadheat::transport::{ALL, Contender};
 
-use crate::rig::ONLY;
+use deadheat_conformance::rig::ONLY;
 use crate::uml::{KTLS, boot, boots};
 
 /// The modules that they are in, in a kernel that we can boot. One that this kernel has is tested with the others.

@@ -12,7 +12,8 @@ use rcgen::{CertificateParams, Issuer, KeyPair};
 use tempfile::TempDir;
 
 use crate::pem::pem;
-use crate::rig::{LONG, RIGHT, connect, dial, everyone, listen};
+use deadheat_conformance::Subjects;
+use deadheat_conformance::rig::{LONG, RIGHT, connect, dial, listen};
 
 /// A certificate with an ECDSA key, and the one that vouches for it.
 struct Chain {
@@ -50,7 +51,7 @@ fn encrypted(file: &Path) -> Vec<(Contender, Contender, Address)> {
         let typed = format!("{}:certificate={}", info.id, file.display());
         Some((contender, Contender::parse(&typed).unwrap(), at))
     };
-    everyone().into_iter().filter_map(keeps).collect()
+    Subjects::all().everyone().into_iter().filter_map(keeps).collect()
 }
 
 #[test]

@@ -1,505 +1,59 @@
-//! One body of tests for every transport: what it promises in its guarantees, it keeps, over every
-//! kind of address it reaches. Uses the public interface only.
+//! One body of tests for every transport, `conformance/`, and what else the transports of this program keep.
 
 // Clippy takes only functions marked #[test] for tests; the helpers fail tests the same way.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "../common/handed_in.rs"]
 mod handed_in;
-use std::net::{TcpStream, UdpSocket};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::{io, thread};
 
-use deadheat::Error;
-use deadheat::contract::{
-    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service,
-};
-use deadheat::time::{Clock, Monotonic, Nanos};
-use deadheat::transport::handover::{ConnectionSource, HandOver};
-use deadheat::transport::hello::Hello;
-use deadheat::transport::own_port::PresentedConnection;
-use deadheat::transport::{Address, Contender, Progress};
+use deadheat::transport::Contender;
+use deadheat_conformance::{CHECKS, Subjects};
 
 mod booted;
 mod certificate;
 mod paced;
 #[path = "../common/pem.rs"]
 mod pem;
-mod rig;
 #[path = "../common/uml.rs"]
 mod uml;
 
-use rig::*;
+/// Makes a test of each check, and one that none is left out.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            deadheat_conformance::$name(&Subjects::all());
+        })*
 
-#[test]
-fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in() {
-    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
-        let to = listener.endpoint();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || listener.accept(LONG));
-            let hello = |token| Hello { token, flow: 0x0102 };
-            let refused = dial(&contender, &to, hello(WRONG), SHORT);
-            assert!(refused.is_err(), "{contender:?} let a stranger in at {to}");
-            let near = dial(&contender, &to, hello(RIGHT), LONG);
-            assert!(near.is_ok(), "{contender:?} at {to}: {}", near.err().unwrap());
-            assert_eq!(far.join().unwrap().unwrap().0, 0x0102, "{contender:?}");
-        });
-    }
+        #[test]
+        fn every_check_is_a_test() {
+            let names: Vec<&str> = CHECKS.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, [$(stringify!($name)),*]);
+        }
+    };
 }
 
-#[test]
-fn messages_of_all_sizes_come_back_as_they_went() {
-    for (contender, at) in everyone().into_iter().chain(mixes()) {
-        let mut ends = connect(&contender, &at);
-        let most = largest(contender.transport.info());
-        let sizes = [1, 2, 3, 4, 5, 63, 64, 65, 1400, 1500, 9000, 32_768, most];
-        for (n, size) in sizes.into_iter().filter(|size| *size <= most).enumerate() {
-            let back = ends.echo(&content(n as u64, size));
-            assert_eq!(back.len(), size, "{contender:?}");
-            assert!(back == content(n as u64, size), "{contender:?}: {size} bytes changed");
-        }
-    }
-}
-
-#[test]
-fn a_window_of_messages_arrives_whole_and_in_order() {
-    const COUNT: u64 = 3000;
-    const WINDOW: u64 = 24;
-    for (contender, at) in everyone().into_iter().chain(mixes()) {
-        let promised = contender.transport.info().guarantees;
-        let mut ends = connect(&contender, &at);
-        let (mut sent, mut back) = (0, Vec::new());
-        let mut quiet = 0;
-        let deadline = Deadline::new(&contender);
-        // A sender may pace its messages, so only lost ones are not waited for.
-        let is_reliable = promised.service.delivery == Delivery::Reliable;
-        while (back.len() as u64) < COUNT && (is_reliable || quiet < 3) {
-            deadline.check();
-            while sent < COUNT && sent - (back.len() as u64) < WINDOW {
-                if send(&mut *ends.near, &content(sent, 200)) == Progress::Idle {
-                    break;
-                }
-                sent += 1;
-            }
-            ends.answer();
-            let got = receive(&mut *ends.near, Patience::Block);
-            quiet = if got.is_empty() { quiet + 1 } else { 0 };
-            back.extend(got);
-        }
-        let numbers: Vec<u64> = back.iter().map(|message| number(message, 200)).collect();
-        if is_reliable {
-            let mut sorted = numbers.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, (0..COUNT).collect::<Vec<_>>(), "{contender:?} lost messages");
-        }
-        if promised.service.ordering == Ordering::Ordered {
-            assert!(numbers.is_sorted(), "{contender:?} changed the order");
-        }
-    }
-}
-
-/// What arrived on each lane, as numbers.
-struct ByLane(Vec<Vec<u64>>);
-
-impl Inbox for ByLane {
-    fn message(&mut self, lane: Lane, bytes: &[u8]) {
-        self.0[usize::from(lane.0)].push(number(bytes, 200));
-    }
-}
-
-#[test]
-fn every_service_on_offer_is_had_on_several_lanes_at_once() {
-    const EACH: u64 = 100;
-    for (contender, at) in every(PeerKind::Process) {
-        let promised = contender.transport.info().guarantees;
-        if promised.lanes == 1 && promised.offers().count() == 1 {
-            continue;
-        }
-        let offered: Vec<Service> = promised
-            .offers()
-            .map(|offer| match offer.service.delivery {
-                Delivery::Within(_) => {
-                    Service { delivery: Delivery::Within(LONG), ..offer.service }
-                }
-                _ => offer.service,
-            })
-            .collect();
-        let lanes: Vec<Service> = offered.iter().flat_map(|service| [*service; 2]).collect();
-        let lanes = &lanes[..lanes.len().min(promised.lanes.into())];
-        let mut ends = connect_lanes(&contender, &at, lanes, 200);
-        let far = ends.far.as_mut().unwrap();
-        let mut arrived = ByLane(vec![Vec::new(); lanes.len()]);
-        let deadline = Deadline::new(&contender);
-        // What may be given up is, where a busy host lets a timer fire.
-        let whole = |arrived: &ByLane| {
-            let mut lanes = arrived.0.iter().zip(lanes);
-            lanes.all(|(lane, service)| {
-                service.delivery != Delivery::Reliable || lane.len() as u64 == EACH
-            })
-        };
-        for sent in 0..EACH {
-            for lane in 0..lanes.len() as u16 {
-                while ends.near.send(Lane(lane), &content(sent, 200)).unwrap() == Progress::Idle {
-                    deadline.check();
-                    tend(&mut *ends.near);
-                    tend(&mut **far);
-                    far.receive(Patience::None, &mut arrived).unwrap();
-                }
-            }
-            tend(&mut **far);
-            far.receive(Patience::None, &mut arrived).unwrap();
-        }
-        while !whole(&arrived) {
-            deadline.check();
-            tend(&mut *ends.near);
-            tend(&mut **far);
-            far.receive(Patience::None, &mut arrived).unwrap();
-        }
-        for (lane, service) in arrived.0.iter_mut().zip(lanes) {
-            if service.ordering == Ordering::Unordered {
-                lane.sort_unstable();
-            }
-            if service.delivery == Delivery::Reliable {
-                assert_eq!(*lane, (0..EACH).collect::<Vec<_>>(), "{contender:?}: {service}");
-            }
-            let once = lane.is_sorted_by(|a, b| a < b);
-            assert!(once && lane.last() < Some(&EACH), "{contender:?}: {service}: {lane:?}");
-            assert!(!lane.is_empty(), "{contender:?}: nothing came as {service}");
-        }
-        let error = ends.near.send(Lane(lanes.len() as u16), &content(0, 200)).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{contender:?}: {error}");
-    }
-}
-
-#[test]
-fn what_a_full_transport_took_arrives_once_there_is_room() {
-    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        if contender.transport.info().guarantees.service.delivery != Delivery::Reliable {
-            continue;
-        }
-        let mut ends = connect(&contender, &at);
-        let size = largest(contender.transport.info());
-        let deadline = Deadline::new(&contender);
-        let mut taken = 0;
-        while ends.near.send(Lane(0), &content(taken, size)).unwrap() == Progress::Moved {
-            taken += 1;
-            deadline.check();
-        }
-        assert!(taken > 0, "{contender:?} took nothing");
-        let far = ends.far.as_mut().unwrap();
-        let mut arrived = Vec::new();
-        while (arrived.len() as u64) < taken {
-            deadline.check();
-            tend(&mut *ends.near);
-            arrived.extend(receive(&mut **far, Patience::None));
-        }
-        assert!(!ends.near.readiness().has_backlog, "{contender:?}");
-        for (n, message) in arrived.iter().enumerate() {
-            assert_eq!(number(message, size), n as u64, "{contender:?}");
-        }
-        assert_eq!(ends.echo(b"still there"), b"still there", "{contender:?}");
-    }
-}
-
-#[test]
-fn bulk_arrives_as_sent_both_ways() {
-    for (contender, at) in every(PeerKind::Process) {
-        let Ends { near, far } = connect(&contender, &at);
-        let mut far = far.unwrap();
-        let mut near = near;
-        bulk(&contender, &mut *near, &mut *far, a_lot());
-        bulk(&contender, &mut *far, &mut *near, a_lot());
-    }
-}
-
-#[test]
-fn every_byte_arrives_as_sent_whichever_engines_move_it() {
-    for (plain, at) in every(PeerKind::Process) {
-        for contender in engines(&plain) {
-            if let Some(why) = lacking(&contender, &at) {
-                println!("skipped: {why}");
-                continue;
-            }
-            let Ends { mut near, far } = connect(&contender, &at);
-            let mut far = far.unwrap();
-            bulk(&contender, &mut *near, &mut *far, BULK_PER_ENGINE);
-            bulk(&contender, &mut *far, &mut *near, BULK_PER_ENGINE);
-        }
-    }
-}
-
-#[test]
-fn an_ended_direction_shows_and_the_other_one_still_works() {
-    for (contender, at) in every(PeerKind::Process) {
-        if contender.transport.info().guarantees.ending != Ending::Told {
-            continue;
-        }
-        let mut ends = connect(&contender, &at);
-        let far = ends.far.as_mut().unwrap();
-        assert_eq!(send(&mut *ends.near, b"last words"), Progress::Moved);
-        ends.near.finish().unwrap();
-        let mut inbox = Kept::default();
-        let deadline = Deadline::new(&contender);
-        while far.receive(patience(&**far), &mut inbox).unwrap() != Progress::Closed {
-            tend(&mut *ends.near);
-            deadline.check();
-        }
-        assert_eq!(inbox.0, [b"last words"], "{contender:?}");
-        assert_eq!(send(&mut **far, b"answer"), Progress::Moved);
-        assert_eq!(ends.hear(), b"answer", "{contender:?}");
-    }
-}
-
-#[test]
-fn the_last_bytes_arrive_after_the_application_has_finished() {
-    const COUNT: u64 = 20;
-    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        let info = contender.transport.info();
-        if info.guarantees.service.delivery != Delivery::Reliable {
-            continue;
-        }
-        let Ends { mut near, far } = connect_with(&contender, &at, 1_000);
-        let (mut far, deadline) = (far.unwrap(), Deadline::new(&contender));
-        let mut sent = 0;
-        while sent < COUNT && send(&mut *near, &content(sent, 1_000)) == Progress::Moved {
-            sent += 1;
-        }
-        near.finish().unwrap();
-        thread::scope(|scope| {
-            // The application is gone; only the connection's own work is done.
-            let parting = scope.spawn(move || {
-                while !near.is_drained() {
-                    deadline.check();
-                    tend(&mut *near);
-                }
-            });
-            let deadline = Deadline::new(&contender);
-            let mut inbox = Kept::default();
-            loop {
-                deadline.check();
-                tend(&mut *far);
-                let progress = far.receive(patience(&*far), &mut inbox).unwrap();
-                let is_all = inbox.0.len() as u64 >= sent;
-                if progress == Progress::Closed
-                    || (is_all && info.guarantees.ending == Ending::Silent)
-                {
-                    break;
-                }
-            }
-            assert_eq!(inbox.0.len() as u64, sent, "{contender:?}");
-            for (n, message) in inbox.0.iter().enumerate() {
-                assert_eq!(number(message, 1_000), n as u64, "{contender:?}");
-            }
-            // The last acknowledgements.
-            while !parting.is_finished() {
-                deadline.check();
-                tend(&mut *far);
-            }
-        });
-    }
-}
-
-#[test]
-fn timers_fire_though_the_window_is_full_and_nobody_answers() {
-    for (contender, at) in every(PeerKind::Process) {
-        let info = contender.transport.info();
-        if contender.transport.userspace().is_none()
-            || info.guarantees.service.delivery != Delivery::Reliable
-        {
-            continue;
-        }
-        let mut ends = connect(&contender, &at);
-        let deadline = Deadline::new(&contender);
-        while send(&mut *ends.near, &content(0, largest(info).min(9_000))) == Progress::Moved {
-            deadline.check();
-        }
-        assert!(ends.near.next_deadline().is_some(), "{contender:?} waits for nothing");
-        let before = ends.near.info().stats.send_calls;
-        while ends.near.info().stats.send_calls == before {
-            deadline.check();
-            tend(&mut *ends.near);
-        }
-        assert!(!ends.near.is_drained(), "{contender:?}");
-    }
-}
-
-#[test]
-fn knobs_that_were_asked_for_are_read_back_at_both_ends() {
-    for (plain, at) in every(PeerKind::Process) {
-        let info = plain.transport.info();
-        for key in info.keys {
-            for value in values(&key.kind) {
-                let typed = format!("{}:{}={value}", info.id, key.name);
-                let contender = Contender::parse(&typed).unwrap();
-                if let Some(why) = lacking(&contender, &at) {
-                    println!("skipped: {why}");
-                    continue;
-                }
-                let ends = connect_with(&contender, &at, 1000);
-                let far = ends.far.as_ref().unwrap();
-                for (end, effective) in [("near", ends.near.effective()), ("far", far.effective())]
-                {
-                    assert!(effective.contains_key(key.name), "{typed}, {end}: {effective:?}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn calls_are_counted() {
-    for (contender, at) in everyone() {
-        let mut ends = connect(&contender, &at);
-        ends.echo(b"ping");
-        for conn in [Some(&ends.near), ends.far.as_ref()].into_iter().flatten() {
-            let stats = conn.info().stats;
-            if conn.readiness().fd.is_some() {
-                assert!(stats.send_calls > 0, "{contender:?}: {stats:?}");
-                assert!(stats.receive_calls > 0, "{contender:?}: {stats:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_peer_that_vanishes_hangs_nobody() {
-    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        let promised = contender.transport.info().guarantees;
-        let mut ends = connect(&contender, &at);
-        ends.echo(b"ping");
-        drop(ends.far.take());
-        let deadline = Deadline::new(&contender);
-        let mut noticed = false;
-        for _ in 0..5 {
-            deadline.check();
-            noticed |= !matches!(
-                ends.near.receive(Patience::Block, &mut Kept::default()),
-                Ok(Progress::Moved | Progress::Idle)
-            );
-            noticed |= ends.near.send(Lane(0), &content(0, 1000)).is_err();
-            // A protocol in user space goes on trying, and the host answers that nobody is there.
-            noticed |= ends.near.info().stats.network_errors > 0;
-        }
-        if promised.service.delivery == Delivery::Reliable {
-            assert!(noticed, "{contender:?} noticed nothing");
-        }
-        // Whatever comes of it, it comes back.
-        let _ = ends.near.finish();
-    }
-}
-
-#[test]
-fn nobody_at_home_is_an_error_in_time() {
-    for (contender, at) in every(PeerKind::Process) {
-        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
-        let error = listener.accept(Nanos::from_millis(20)).err().unwrap();
-        assert!(matches!(error, Error::Blocked { .. }), "{contender:?}: {error}");
-        let to = listener.endpoint();
-        drop(listener);
-        let began = Monotonic.now();
-        let hello = Hello { token: RIGHT, flow: 0 };
-        let error = dial(&contender, &to, hello, SHORT).err().unwrap();
-        assert!(error.to_string().contains(&to.to_string()), "{contender:?}: {error}");
-        assert!(Monotonic.now() - began < LONG, "{contender:?}");
-    }
-}
-
-#[test]
-fn messages_that_cannot_be_are_refused() {
-    for (contender, at) in everyone() {
-        let info = contender.transport.info();
-        let mut ends = connect(&contender, &at);
-        let most = info.guarantees.largest_message.map_or(LARGEST, |most| most as usize);
-        let error = ends.near.send(Lane(0), &vec![0; most + 1]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{contender:?}: {error}");
-        assert_eq!(ends.echo(b"fine"), b"fine", "{contender:?}");
-    }
-}
-
-#[test]
-fn a_silent_stranger_holds_nobody_up() {
-    for (contender, at) in every(PeerKind::Process) {
-        let info = contender.transport.info();
-        let accepts_streams = (info.reach, info.guarantees.framing)
-            == (Reach::Network, Framing::ByteStream)
-            && contender.transport.userspace().is_none();
-        if !accepts_streams {
-            continue;
-        }
-        let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
-        let to = listener.endpoint();
-        let Address::Ip(address) = to else { panic!("{to}") };
-        let silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let began = Monotonic.now();
-        thread::scope(|scope| {
-            let far = scope.spawn(move || listener.accept(LONG));
-            let hello = Hello { token: RIGHT, flow: 9 };
-            dial(&contender, &to, hello, LONG).unwrap();
-            assert_eq!(far.join().unwrap().unwrap().0, 9);
-        });
-        // Each of them is waited for much longer.
-        assert!(Monotonic.now() - began < Nanos::from_secs(9), "{contender:?}");
-        drop(silent);
-    }
-}
-
-#[test]
-fn a_transport_of_one_machine_takes_nothing_from_a_server() {
-    for (contender, at) in every(PeerKind::Process).chain(mixes()) {
-        if matches!(contender.transport.info().reach, Reach::Network | Reach::OwnPort) {
-            continue;
-        }
-        let (_server, agent) = HandOver::pair().unwrap();
-        let error = listen(&contender, &at, ConnectionSource::Handed(agent)).err().unwrap();
-        assert!(matches!(error, Error::Unsupported { .. }), "{contender:?}: {error}");
-    }
-}
-
-/// Ports of `serve --also`, without its server: the port reads hellos, and an agent's listener gets the connections.
-#[test]
-fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to() {
-    for (contender, at) in every(PeerKind::Process) {
-        if contender.transport.info().reach != Reach::OwnPort {
-            continue;
-        }
-        let contender = &contender;
-        let Address::Ip(any) = at else { panic!("{at}") };
-        let free = UdpSocket::bind(any).unwrap().local_addr().unwrap();
-        let mut port = contender.transport.own_port(free).unwrap().unwrap();
-        let (server, agent) = HandOver::pair().unwrap();
-        let to = Address::Ip(free);
-        let mut listener = listen(contender, &to, ConnectionSource::Handed(agent)).unwrap();
-        let (stop, pull) = UnixStream::pair().unwrap();
-        let contender = &contender;
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                while let Some(presented) = port.next(stop.as_fd()).unwrap() {
-                    let (hello, handed) = match presented {
-                        PresentedConnection::Stream { hello, socket, .. } => {
-                            (hello, server.give_stream(hello.flow, socket.as_fd()))
-                        }
-                        PresentedConnection::Datagrams { hello, local, peer } => {
-                            (hello, server.give_datagrams(hello.flow, local, peer))
-                        }
-                    };
-                    // A repeated hello may come after the agent has taken the flow and closed its end.
-                    drop(handed);
-                    assert_eq!((hello.token, hello.flow), (RIGHT, 9), "{contender:?}");
-                }
-            });
-            let far = scope.spawn(move || listener.accept(LONG).unwrap());
-            let hello = Hello { token: RIGHT, flow: 9 };
-            let near = dial(contender, &to, hello, LONG).unwrap();
-            let (flow, far) = far.join().unwrap();
-            assert_eq!(flow, 9, "{contender:?}");
-            let mut ends = Ends { near, far: Some(far) };
-            assert_eq!(ends.echo(b"through the port"), b"through the port", "{contender:?}");
-            drop(pull);
-        });
-    }
-}
+tests![
+    a_wrong_token_gets_nothing_and_the_right_one_still_gets_in,
+    messages_of_all_sizes_come_back_as_they_went,
+    a_window_of_messages_arrives_whole_and_in_order,
+    every_service_on_offer_is_had_on_several_lanes_at_once,
+    what_a_full_transport_took_arrives_once_there_is_room,
+    bulk_arrives_as_sent_both_ways,
+    every_byte_arrives_as_sent_whichever_engines_move_it,
+    an_ended_direction_shows_and_the_other_one_still_works,
+    the_last_bytes_arrive_after_the_application_has_finished,
+    timers_fire_though_the_window_is_full_and_nobody_answers,
+    knobs_that_were_asked_for_are_read_back_at_both_ends,
+    calls_are_counted,
+    a_peer_that_vanishes_hangs_nobody,
+    nobody_at_home_is_an_error_in_time,
+    messages_that_cannot_be_are_refused,
+    a_silent_stranger_holds_nobody_up,
+    a_transport_of_one_machine_takes_nothing_from_a_server,
+    connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to,
+    a_byte_stream_says_what_marks_its_messages,
+];
 
 #[test]
 fn knobs_that_make_no_sense_are_refused_by_name() {

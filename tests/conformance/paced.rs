@@ -15,7 +15,8 @@ use deadheat::trial::agent::samples::Samples;
 use deadheat::trial::suited;
 use deadheat::workload::{Clocks, EndpointReport, Measurements, Part, Reports, Task, parse};
 
-use crate::rig::{connect_with, every};
+use deadheat_conformance::Subjects;
+use deadheat_conformance::rig::connect_with;
 
 /// The fakes beside the seam, with every transport that reaches a process.
 fn all() -> Vec<(Contender, Address)> {
@@ -26,7 +27,7 @@ fn all() -> Vec<(Contender, Address)> {
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
         (Contender::plain(Carrier::Listed(transport), knobs, spec), Address::Process(0))
     });
-    every(PeerKind::Process).chain(fakes).collect()
+    Subjects::all().every(PeerKind::Process).chain(fakes).collect()
 }
 
 /// Tells the other end what was sent.

@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test fails by panicking.
 #![allow(clippy::print_stdout)] // A test that is skipped says why.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -195,7 +195,7 @@ fn a_request_with_its_own_connection_pays_for_the_handshake() {
 #[test]
 fn a_group_is_sent_to_once_and_each_member_gets_everything() {
     let contenders = ["multicast", "multicast:window=23136B,repair=go-back-n,cc=none"];
-    let paths = ["loopback", "delay=5ms,rate=50mbit,loss=3%"];
+    let paths = ["loopback", "delay=5ms,rate=50mbit,loss=6%"];
     for path in if can() { &paths[..] } else { &paths[..1] } {
         let outcome = race(&contenders, path, "fanout:receivers=4,bytes=500kB");
         for trial in ran(&outcome) {
@@ -206,7 +206,7 @@ fn a_group_is_sent_to_once_and_each_member_gets_everything() {
             if path.contains("loss") {
                 let fates = fates(trial, "up");
                 let (lost, resent) = (count(&fates["lost"]), count(&trial["retransmits"]));
-                // Of 346 packets or more, a few are always lost.
+                // Of 346 packets or more none is lost once in 10^9 times.
                 assert!(lost > 0 && resent > 0, "{trial}");
                 // Once, and what was lost or sent again after it; four connections send four times as much.
                 let arrived = count(&fates["arrived_bytes"]);
@@ -434,8 +434,11 @@ fn each_lane_of_a_mix_crosses_the_path_in_a_connection_of_its_own() {
         assert!(own.contains_key("state.rcvbuf") || own.contains_key("others.rcvbuf"), "{trial}");
         assert_eq!(trial["metrics"]["undelivered_share"], 0.0, "{trial}");
         let up = &trial["ledger"]["up"];
-        let lost = count(&up["sent"]) - count(&up["delivered"]);
-        assert!(lost > 0 && lost < 60, "{trial}");
+        let (sent, lost) =
+            (count(&up["sent"]), count(&up["sent"]) - count(&up["delivered"]));
+        // Lost with 0.1 each: none of a hundred once in 10^4 times, half of them never.
+        assert!(sent < 200 || lost > 0, "{trial}");
+        assert!(2 * lost < sent, "{trial}");
         assert!(trial["metrics"]["state_age_mean_ns"].as_f64().unwrap() > 5e6, "{trial}");
     }
     let differs = outcome["differences"].as_array().unwrap().iter();
@@ -510,7 +513,8 @@ fn multipath_tcp_takes_every_link() {
         let carried = |link: &Value| count(&link["up"]["fates"]["delivered_bytes"]);
         if trial["contender"] == 1 {
             assert_eq!(trial["effective"]["subflows"], "2", "{trial}");
-            assert!(links.iter().all(|link| carried(link) > 1_000_000), "{trial}");
+            // A host that stalls is late to open the second, which takes its part from then on.
+            assert!(links.iter().all(|link| carried(link) > 100_000), "{trial}");
             links.iter().for_each(|link| hold_rate(&link["up"]["fates"], 20_000_000));
         } else {
             assert_eq!(carried(&links[1]), 0, "{trial}");
@@ -578,24 +582,30 @@ fn one_seed_decides_the_same_for_the_same_packets() {
     if !can() {
         return;
     }
-    let mut seen: BTreeMap<(&str, u64), Vec<(u64, u64)>> = BTreeMap::new();
+    let mut seen: Vec<(u64, BTreeSet<u64>)> = Vec::new();
     for _ in 0..2 {
         let outcome = race(&["udp"], "delay=5ms,loss=5%,seed=7", "ping:count=100,timeout=200ms");
         assert_eq!(count(&outcome["path"]["built"]["seed"]), 7);
         for trial in ran(&outcome) {
-            let up = fates(trial, "up");
-            let decided = (count(&up["digest"]), count(&up["lost"]));
-            seen.entry(("up", count(&up["arrived"]))).or_default().push(decided);
+            let lost = trial["path"]["links"][0]["up"]["losses"].as_str().unwrap_or_default();
+            seen.push((count(&fates(trial, "up")["arrived"]), numbers(lost)));
         }
     }
-    // A host that stalls says hello once more, and then other packets come.
-    let same = seen.values().filter(|all| all.len() > 1);
-    assert!(same.clone().count() > 0, "no two trials sent as many packets: {seen:?}");
-    for all in same {
-        assert!(all.iter().all(|decided| *decided == all[0]), "{seen:?}");
-    }
-    let lost = seen.values().flatten().map(|(_, lost)| lost);
-    assert!(lost.max() > Some(&0), "{seen:?}");
+    assert!(seen.len() >= 2 && seen.iter().any(|(_, lost)| !lost.is_empty()), "{seen:?}");
+    // A host that stalls says hello once more: then there are more packets, and the first of them fare alike.
+    let common = seen.iter().map(|(arrived, _)| *arrived).min().unwrap();
+    let of = |lost: &BTreeSet<u64>| -> Vec<u64> { lost.range(..=common).copied().collect() };
+    assert!(seen.iter().all(|(_, lost)| of(lost) == of(&seen[0].1)), "{common}: {seen:?}");
+}
+
+/// Returns the numbers of packets in ranges such as `5-6/40`.
+fn numbers(ranges: &str) -> BTreeSet<u64> {
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let of = |range: &str| match range.split_once('-') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(range)..=number(range),
+    };
+    ranges.split('/').filter(|range| !range.is_empty()).flat_map(of).collect()
 }
 
 #[test]
@@ -637,10 +647,11 @@ fn counters_of_a_kernel_hold_all_that_it_sent_and_sent_again() {
             let delivered = count(&trial["delivered_bytes"]);
             assert!(delivered >= 500_000, "{delivered}");
             assert!(count(&trial["wire"]["bytes"]) > delivered, "{delivered}: {}", trial["wire"]);
-            // The handshake's acknowledgements are packets, too, and are not sent again.
+            // Acknowledgements of handshakes are packets, too, and are not sent again: there are six at most, and four of
+            // them are lost once in 10^5 times.
             let (again, lost) =
                 (count(&trial["retransmits"]), count(&fates(trial, direction)["lost"]));
-            assert!(again + 2 >= lost, "{lost} lost, {again} sent again: {trial}");
+            assert!(again + 4 >= lost, "{lost} lost, {again} sent again: {trial}");
             lost_in_all += lost;
         }
         assert!(lost_in_all > 0, "{direction}: nothing was lost");

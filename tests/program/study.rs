@@ -12,7 +12,7 @@ use std::time::Duration;
 use deadheat::report::studies::render;
 use deadheat::report::study::Form;
 use deadheat::report::{Style, study};
-use deadheat::study::outcome::{Ruling, Setting, StudyRun};
+use deadheat::study::outcome::{Setting, StudyRun};
 use deadheat::study::{again, bundled, save};
 
 fn deadheat(args: &[&str], dir: &Path) -> Output {
@@ -367,7 +367,7 @@ fn kept_runs_say_what_their_figures_say() {
         let mut runs = Vec::new();
         for place in places {
             let run = save::load(&place).unwrap();
-            let results = save::results(&run, &place).unwrap();
+            let results = save::ruled(&run, &place).unwrap();
             let mut again = run.clone();
             again::restate(&mut again, &bundled::study(&run.name).unwrap().study, &results);
             let said = study::render(&again, &results, Form::Markdown, &Style::default()).unwrap();
@@ -408,31 +408,6 @@ fn a_figure_of_a_study_is_drawn_by_its_name() {
         "{}",
         words(&refused.stderr)
     );
-}
-
-/// The counts in `studies/runs/README.md` are those of the kept runs.
-#[test]
-fn the_readme_of_the_runs_counts_as_they_do() {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/runs");
-    let rulings = |machine: &str| -> Vec<Ruling> {
-        let runs = save::within(&kept.join(machine));
-        let rulings = runs.iter().flat_map(|place| save::load(place).unwrap().rulings);
-        rulings.map(|ruling| ruling.ruling).collect()
-    };
-    let (one, other) = (rulings("2026-11-22-epyc"), rulings("2026-11-22-xeon"));
-    let pairs: Vec<(Ruling, Ruling)> = one.into_iter().zip(other).collect();
-    let count = |is: fn(&(Ruling, Ruling)) -> bool| pairs.iter().filter(|pair| is(pair)).count();
-    let alike = count(|(one, other)| one == other);
-    let settled = count(|(one, other)| (one, other) != (&Ruling::Open, &Ruling::Open));
-    let half = count(|(one, other)| (*one == Ruling::Open) != (*other == Ruling::Open));
-    let readme = read(&kept.join("README.md"));
-    for says in [
-        format!("Of {} claims {settled} are settled on at least one", pairs.len()),
-        format!("Of {} claims {alike} came out alike", pairs.len()),
-        format!("The other {half} are settled on one machine"),
-    ] {
-        assert!(readme.contains(&says), "studies/runs/README.md does not say `{says}`");
-    }
 }
 
 fn read(file: &Path) -> String {

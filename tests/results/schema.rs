@@ -135,6 +135,7 @@ const STUDY: Format = Format {
     full: || {
         let mut run = common::study::run();
         run.study.races[0].all_blocks = true;
+        run.study.claims[0].tests[0].if_lost = Some(2);
         serde_json::to_value(run).unwrap()
     },
     is_readable: |value| serde_json::from_value::<StudyRun>(value).is_ok(),

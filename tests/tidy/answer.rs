@@ -1,4 +1,5 @@
-//! `docs/answer.md` says what the kept runs say: its figures, its pictures, its tables and its counts are theirs.
+//! `docs/answer.md` says what the kept runs say: its figures, its pictures, its tables and its counts are theirs. A claim
+//! is settled by all of its runs together, and `figures` ties each figure to all runs that asked for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,8 +11,10 @@ use deadheat::report::figure::Figure;
 use deadheat::report::plot::{self, palette, style};
 use deadheat::report::study::ruling_word;
 use deadheat::study::model::Claim;
-use deadheat::study::outcome::{ClaimRuling, Ruling, StudyRun};
-use deadheat::study::save;
+use deadheat::study::outcome::{AnswerKind, ClaimRuling, Ruling, StudyRun, TestAnswer};
+use deadheat::study::{bundled, judge, save};
+
+pub(crate) mod figures;
 
 const PAGE: &str = "docs/answer.md";
 const RUNS: &str = "studies/runs";
@@ -39,20 +42,42 @@ struct RunRuling {
 struct ClaimHistory {
     claim: Claim,
     said: Vec<RunRuling>,
+    /// Ruling of all runs together.
+    together: Ruling,
 }
 
 impl ClaimHistory {
-    /// Returns the newest ruling that is not open.
-    fn settled(&self) -> Option<Ruling> {
-        self.said.iter().rev().map(|said| said.ruling).find(|ruling| *ruling != Ruling::Open)
-    }
-
     /// Returns true if runs settled it differently.
     fn differs(&self) -> bool {
         let settled: Vec<Ruling> =
             self.said.iter().map(|said| said.ruling).filter(|one| *one != Ruling::Open).collect();
         settled.windows(2).any(|pair| pair[0] != pair[1])
     }
+}
+
+/// Answer to a test in one run that asked it.
+struct RunAnswer<'a> {
+    folder: &'a str,
+    is_trusted: bool,
+    answer: &'a TestAnswer,
+}
+
+/// Returns the answers that count for a test: that of the newest trusted run, and the newest one that contradicts it.
+/// Without a trusted run there is none.
+fn counted<'a>(asked: &'a [RunAnswer<'a>]) -> Vec<&'a RunAnswer<'a>> {
+    let mut trusted = asked.iter().rev().filter(|one| one.is_trusted);
+    let Some(newest) = trusted.next() else { return Vec::new() };
+    let is_yes = |kind: AnswerKind| match kind {
+        AnswerKind::Yes | AnswerKind::More => Some(true),
+        AnswerKind::No => Some(false),
+        AnswerKind::Open | AnswerKind::LeftOut => None,
+    };
+    let says = is_yes(newest.answer.answer);
+    let contradicts = |one: &&RunAnswer<'_>| {
+        let other = is_yes(one.answer.answer);
+        says.is_some() && other.is_some() && other != says
+    };
+    std::iter::once(newest).chain(trusted.find(contradicts)).collect()
 }
 
 /// Runs that are kept.
@@ -77,19 +102,58 @@ impl KeptRuns {
         KeptRuns { studies }
     }
 
-    /// Returns the claims of a study. A run of some of its races has only the claims that ask one of them.
+    /// Returns the claims of a study, with the rulings of each run that asked one of their races.
     fn claims(&self, study: &str) -> Vec<ClaimHistory> {
         let runs = &self.studies[study];
-        let (_, whole) = runs.iter().max_by_key(|(_, run)| run.study.claims.len()).unwrap();
-        let judged = |claim: &Claim| {
+        let judged = |claim: Claim| {
             let of_run = |(folder, run): &(String, StudyRun)| {
                 let ruling = run.rulings.iter().find(|ruling| ruling.id == claim.id)?;
                 let ruling = asked(run, ruling).then_some(ruling.ruling)?;
                 Some(RunRuling { folder: folder.clone(), ruling })
             };
-            ClaimHistory { claim: claim.clone(), said: runs.iter().filter_map(of_run).collect() }
+            let said = runs.iter().filter_map(of_run).collect();
+            let together = self.together(study, &claim);
+            ClaimHistory { claim, said, together }
         };
-        whole.study.claims.iter().map(judged).collect()
+        bundled::study(study).unwrap().study.claims.into_iter().map(judged).collect()
+    }
+
+    /// Returns the answers to a test of a claim, from 1, in the runs that asked it, the oldest first.
+    fn answers(&self, study: &str, claim: &str, number: usize) -> Vec<RunAnswer<'_>> {
+        let mut all = Vec::new();
+        for (folder, run) in self.studies.get(study).into_iter().flatten() {
+            let ruling = run.rulings.iter().find(|ruling| ruling.id == claim);
+            let answer = ruling.and_then(|ruling| ruling.answers.get(number.checked_sub(1)?));
+            let Some(answer) = answer.filter(|one| one.answer != AnswerKind::LeftOut) else {
+                continue;
+            };
+            let ran = run.races.iter().find(|race| race.id == answer.test.race);
+            if let Some(race) = ran.filter(|race| race.file.is_some()) {
+                all.push(RunAnswer { folder, is_trusted: race.trusted, answer });
+            }
+        }
+        all
+    }
+
+    /// Returns the ruling of all runs together: the rules of one run, on the answers that count.
+    fn together(&self, study: &str, claim: &Claim) -> Ruling {
+        let of_test = |number| {
+            let asked = self.answers(study, &claim.id, number);
+            let counted = counted(&asked).into_iter().map(|one| one.answer.clone());
+            let counted: Vec<TestAnswer> = counted.collect();
+            match counted.is_empty() {
+                true => vec![TestAnswer {
+                    test: claim.tests[number - 1].clone(),
+                    answer: AnswerKind::Open,
+                    seen: None,
+                    blocks: 0,
+                    confidence: None,
+                }],
+                false => counted,
+            }
+        };
+        let answers: Vec<TestAnswer> = (1..=claim.tests.len()).flat_map(of_test).collect();
+        judge::rule(&answers)
     }
 
     fn everything(&self) -> impl Iterator<Item = (&str, ClaimHistory)> {
@@ -109,11 +173,13 @@ pub(crate) fn tables(kept: &KeptRuns) -> Vec<(&'static str, String)> {
     let mut tables: Vec<_> = ARTICLES.iter().map(|study| (*study, of_study(kept, study))).collect();
     tables.push(("others", others(kept)));
     tables.push(("differ", differ(kept)));
+    tables.push(("open", open(kept)));
+    tables.push(("count", format!("{}\n", count(kept))));
     tables
 }
 
-/// Returns a column's heading: the run's day and machine, with a link to its report on the study.
-fn heading(folder: &str, study: &str) -> String {
+/// Returns the name of a run: `EPYC, 2026-11-22`.
+fn run_name(folder: &str) -> String {
     let (day, machine) = folder.split_at(10);
     let machine = match machine.trim_start_matches('-') {
         "epyc" => "EPYC",
@@ -122,7 +188,12 @@ fn heading(folder: &str, study: &str) -> String {
         "virtual" => "virtual time",
         other => other,
     };
-    format!("[{machine}, {day}](../{RUNS}/{folder}/{study}/README.md)")
+    format!("{machine}, {day}")
+}
+
+/// Returns a column's heading: the run's day and machine, with a link to its report on the study.
+fn heading(folder: &str, study: &str) -> String {
+    format!("[{}](../{RUNS}/{folder}/{study}/README.md)", run_name(folder))
 }
 
 /// Returns each claim of a study with its ruling in each run.
@@ -131,11 +202,11 @@ fn of_study(kept: &KeptRuns, study: &str) -> String {
         kept.studies[study].iter().map(|(folder, _)| folder.as_str()).collect();
     let headings: Vec<String> = folders.iter().map(|folder| heading(folder, study)).collect();
     let mut out = format!(
-        "\n| claim | {} | depends on |\n|---|{}---|\n",
+        "\n| claim | {} | together | depends on |\n|---|{}---|---|\n",
         headings.join(" | "),
         "---|".repeat(folders.len())
     );
-    for ClaimHistory { claim, said } in kept.claims(study) {
+    for ClaimHistory { claim, said, together } in kept.claims(study) {
         let cell = |folder: &&str| {
             let found = said.iter().find(|said| said.folder == **folder);
             found.map_or("not asked", |said| ruling_word(said.ruling))
@@ -143,7 +214,8 @@ fn of_study(kept: &KeptRuns, study: &str) -> String {
         let cells: Vec<&str> = folders.iter().map(cell).collect();
         let does = said.iter().any(|said| said.ruling == Ruling::Depends);
         let on = claim.depends_on.as_deref().filter(|_| does).unwrap_or("–");
-        writeln!(out, "| {} | {} | {on} |", claim.says, cells.join(" | ")).unwrap();
+        let together = ruling_word(together);
+        writeln!(out, "| {} | {} | {together} | {on} |", claim.says, cells.join(" | ")).unwrap();
     }
     out
 }
@@ -158,7 +230,7 @@ fn others(kept: &KeptRuns) -> String {
         let claims = kept.claims(study);
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for claim in &claims {
-            let word = ruling_word(claim.settled().unwrap_or(Ruling::Open));
+            let word = ruling_word(claim.together);
             match counts.iter_mut().find(|(other, _)| *other == word) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((word, 1)),
@@ -183,94 +255,6 @@ fn differ(kept: &KeptRuns) -> String {
         writeln!(out, "| {} | `{study}` | {} |", claim.claim.says, rulings.join("; ")).unwrap();
     }
     out
-}
-
-/// Finds figures with an interval that are not in a run which the same paragraph links to.
-pub(crate) fn figures(root: &Path) -> Vec<String> {
-    let read = |target: &str| {
-        let text = fs::read_to_string(root.join("docs").join(target)).unwrap_or_default();
-        text.replace("\\[", "[").replace("\\]", "]")
-    };
-    strangers(&fs::read_to_string(root.join(PAGE)).unwrap(), &read)
-}
-
-/// Figure with its interval.
-#[derive(Debug, PartialEq, Eq)]
-struct QuotedFigure<'a> {
-    figure: String,
-    low: &'a str,
-    high: &'a str,
-}
-
-impl QuotedFigure<'_> {
-    /// Returns true if the text of a run has this interval shortly behind this figure.
-    fn is_in(&self, run: &str) -> bool {
-        let interval = format!("[{}, {}]", self.low, self.high);
-        run.match_indices(&interval).any(|(at, _)| {
-            let start = (at.saturating_sub(200)..=at).find(|at| run.is_char_boundary(*at));
-            let before = &run[start.unwrap_or(at)..at];
-            before.match_indices(&self.figure).any(|(at, _)| {
-                let beside = before[..at].chars().next_back();
-                !beside.is_some_and(|c| c.is_ascii_digit() || c == '.')
-            })
-        })
-    }
-}
-
-fn strangers(page: &str, read: &dyn Fn(&str) -> String) -> Vec<String> {
-    let mut findings = Vec::new();
-    for paragraph in paragraphs(page) {
-        let runs: Vec<String> = links(&paragraph).map(read).collect();
-        for quoted in quoted(&paragraph) {
-            let QuotedFigure { figure, low, high } = &quoted;
-            let what = match runs.is_empty() {
-                true => "its paragraph links to no run",
-                false if runs.iter().any(|run| quoted.is_in(run)) => continue,
-                false => "no run that its paragraph links to has it",
-            };
-            findings.push(format!("{PAGE}: {figure} ({low} to {high}): {what}"));
-        }
-    }
-    findings
-}
-
-/// Returns paragraphs, items of lists and rows of tables.
-fn paragraphs(page: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    for line in page.lines() {
-        let begins = line.is_empty() || line.starts_with('|') || line.starts_with("- ");
-        if begins {
-            all.push(String::new());
-        }
-        let last = all.last_mut().unwrap();
-        last.push_str(line);
-        last.push(' ');
-    }
-    all
-}
-
-fn links(paragraph: &str) -> impl Iterator<Item = &str> {
-    let targets = paragraph.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let prefix = format!("../{RUNS}/");
-    targets.map(|(target, _)| target).filter(move |target| target.starts_with(&prefix))
-}
-
-/// Returns the figures that an interval follows: `1.29 times (1.28 to 1.30)`.
-fn quoted(paragraph: &str) -> Vec<QuotedFigure<'_>> {
-    let starts_with_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let mut found = Vec::new();
-    for (at, _) in paragraph.match_indices(" (") {
-        let inside = paragraph[at + 2..].split(')').next().unwrap_or_default();
-        let Some((low, high)) = inside.split_once(" to ") else { continue };
-        if !(starts_with_digit(low) && starts_with_digit(high)) {
-            continue;
-        }
-        let words: Vec<&str> = paragraph[..at].split_whitespace().collect();
-        let first = words.iter().rev().take(2).position(|word| starts_with_digit(word));
-        let figure = words[words.len() - 1 - first.unwrap_or(0)..].join(" ");
-        found.push(QuotedFigure { figure, low, high });
-    }
-    found
 }
 
 /// Compares the pictures of the page with the runs that the commands on it name; `UPDATE_GOLDEN=1` writes them.
@@ -322,64 +306,81 @@ fn picture(from: &Path, id: &str) -> Option<String> {
     Some(style::standalone(&found, &palette::tints(&outcome)))
 }
 
-/// Finds wrong counts, open claims without a reason on the page, and reasons for claims that are settled.
-pub(crate) fn counts(root: &Path, kept: &KeptRuns) -> Vec<String> {
-    let mut findings = Vec::new();
+/// Returns the number of claims that their runs settle, in a sentence.
+pub(crate) fn count(kept: &KeptRuns) -> String {
     let all: Vec<(&str, ClaimHistory)> = kept.everything().collect();
-    let is_open = |(_, claim): &&(&str, ClaimHistory)| claim.settled().is_none();
-    let open: BTreeSet<String> = all
-        .iter()
-        .filter(is_open)
-        .map(|(study, judged)| format!("`{study}`: `{}`", judged.claim.id))
-        .collect();
-    let says = format!(
-        "Of {} claims of {} studies {} are settled in at least one run",
+    let open = all.iter().filter(|(_, claim)| claim.together == Ruling::Open).count();
+    format!(
+        "Of {} claims of {} studies {} are settled by their runs together; the other {open} are open, {:.1} %.",
         all.len(),
         kept.studies.len(),
-        all.len() - open.len()
-    );
-    let page = fs::read_to_string(root.join(PAGE)).unwrap();
-    for (name, text) in [
-        (PAGE, &page),
-        ("studies/runs/README.md", &fs::read_to_string(root.join(RUNS).join("README.md")).unwrap()),
-    ] {
-        if !text.contains(&says) {
-            findings.push(format!("{name} does not say `{says}`"));
-        }
-    }
-    let section = page.split("\n## ").find(|section| section.starts_with("What is open"));
-    let rows = section.unwrap_or_default().lines().filter(|line| line.starts_with("| `"));
-    let reasons: BTreeSet<String> =
-        rows.map(|row| row.split('|').nth(1).unwrap().trim().to_owned()).collect();
-    findings.extend(open.difference(&reasons).map(|one| format!("{PAGE} has no reason: {one}")));
-    let settled = reasons.difference(&open);
-    findings.extend(settled.map(|one| format!("{PAGE} says that this is open: {one}")));
-    findings
+        all.len() - open,
+        100.0 * open as f64 / all.len() as f64
+    )
 }
 
-#[test]
-fn a_figure_that_no_run_has_is_found() {
-    let read = |target: &str| match target {
-        "../studies/runs/a/README.md" => {
-            "tcp took 1.292 times udp's [1.283, 1.304]; 67 % [65 %, 72 %]".to_owned()
+/// Returns the claims that are open by all runs together, with what leaves them open.
+fn open(kept: &KeptRuns) -> String {
+    let mut out = String::from("\n| claim | in words | what leaves it open |\n|---|---|---|\n");
+    for (study, ClaimHistory { claim, together, .. }) in kept.everything() {
+        if together == Ruling::Open {
+            let why = why_open(kept, study, &claim);
+            writeln!(out, "| `{study}`: `{}` | {} | {why} |", claim.id, claim.says).unwrap();
         }
-        _ => String::new(),
-    };
-    let find = |page: &str| strangers(page, &read).len();
-    assert_eq!(
-        find("TCP took 1.292 times (1.283 to 1.304), [run](../studies/runs/a/README.md)."),
-        0
-    );
-    assert_eq!(find("- 67 % (65 % to 72 %) of\n  it: [run](../studies/runs/a/README.md)"), 0);
-    // Another figure, another interval, digits before the figure, another run, and none.
-    for wrong in [
-        "1.293 times (1.283 to 1.304), [run](../studies/runs/a/README.md)",
-        "1.292 times (1.283 to 1.305), [run](../studies/runs/a/README.md)",
-        "7 % (65 % to 72 %), [run](../studies/runs/a/README.md)",
-        "67 % (65 % to 72 %), [run](../studies/runs/b/README.md)",
-        "67 % (65 % to 72 %)\n\n[run](../studies/runs/a/README.md)",
-    ] {
-        assert_eq!(find(wrong), 1, "{wrong}");
     }
-    assert_eq!(find("from one (1 of 3) to another (see the table)"), 0);
+    out
+}
+
+/// Returns what leaves a claim open: its own reason, or each test that is open with its figure in the newest trusted run.
+fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
+    if let Some(why) = &claim.open_because {
+        return why.trim_end_matches('.').to_owned();
+    }
+    let mut reasons = Vec::new();
+    for (number, test) in (1..).zip(&claim.tests) {
+        let asked = kept.answers(study, &claim.id, number);
+        let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
+        let reason = match (counted(&asked).first(), asked.last()) {
+            (None, None) => "not asked: it takes the full setting, or a race that was added since".into(),
+            (None, Some(_)) => "no run of it is trusted".into(),
+            (Some(one), _) if one.answer.answer != AnswerKind::Open => continue,
+            (Some(one), _) => match figures::words(one.answer) {
+                Some(figure) => format!("{figure} ({}), asked: {}", run_name(one.folder), test.expect),
+                None => format!("no figure ({})", run_name(one.folder)),
+            },
+        };
+        reasons.push(format!("{given}{reason}"));
+    }
+    reasons.join("; ")
+}
+
+/// A test that only old runs settle is open, and one that trusted runs answer differently depends on them.
+#[test]
+fn the_newest_trusted_run_decides_and_one_that_contradicts_it_counts_too() {
+    use AnswerKind::{No, Open, Yes};
+    let study = bundled::study("kreylos-upload").unwrap().study;
+    let of = |answer| TestAnswer {
+        test: study.claims[0].tests[0].clone(),
+        answer,
+        seen: None,
+        blocks: 8,
+        confidence: None,
+    };
+    let together = |runs: &[(AnswerKind, bool)]| {
+        let answers: Vec<TestAnswer> = runs.iter().map(|(answer, _)| of(*answer)).collect();
+        let asked: Vec<RunAnswer<'_>> = answers
+            .iter()
+            .zip(runs)
+            .map(|(answer, (_, is_trusted))| RunAnswer { folder: "", is_trusted: *is_trusted, answer })
+            .collect();
+        let counted: Vec<AnswerKind> =
+            counted(&asked).iter().map(|one| one.answer.answer).collect();
+        counted
+    };
+    assert_eq!(together(&[(Yes, true), (Yes, true)]), [Yes]);
+    assert_eq!(together(&[(Yes, true), (Open, true)]), [Open], "the newest leaves it open");
+    assert_eq!(together(&[(Yes, true), (Open, false)]), [Yes], "the newest is not trusted");
+    assert_eq!(together(&[(No, true), (Yes, true)]), [Yes, No]);
+    assert_eq!(together(&[(No, false), (Yes, true)]), [Yes]);
+    assert_eq!(together(&[(Yes, false)]), []);
 }

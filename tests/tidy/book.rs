@@ -139,8 +139,10 @@ fn links(text: &str) -> Vec<Link> {
         // Code between backticks has no links.
         let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-        let inside = targets.filter(|(target, _)| !target.contains(':'));
-        links.extend(inside.map(|(target, _)| Link { line: number, target: target.to_owned() }));
+        // A title may follow.
+        let targets = targets.map(|(target, _)| target.split(" \"").next().unwrap_or(target));
+        let inside = targets.filter(|target| !target.contains(':'));
+        links.extend(inside.map(|target| Link { line: number, target: target.to_owned() }));
     }
     links
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use deadheat::Error;
+use deadheat::cli::exit;
 use deadheat::contract::{Guarantees, Offer};
 use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
@@ -391,4 +392,61 @@ fn a_command_that_does_not_parse_is_found() {
     assert_eq!(findings.len(), 2, "{findings:#?}");
     assert!(findings[0].starts_with("README.md:3: unknown contender `nonsense`"));
     assert!(findings[1].contains("unknown workload `nothing`"));
+}
+
+/// Compares the table of exit codes; `UPDATE_GOLDEN=1` writes it.
+pub(crate) fn exit_codes(root: &Path) {
+    let mut table = String::from("\n| exit code | meaning |\n|---|---|\n");
+    for (code, meaning) in exit::CODES {
+        writeln!(table, "| {code} | {meaning} |").unwrap();
+    }
+    generated(root, "docs/every-day.md", &[("exit codes", table)]);
+}
+
+/// Finds sentences that give an exit code a meaning that is another's.
+pub(crate) fn wrong_exit_codes(root: &Path) -> Vec<String> {
+    let mut findings = Vec::new();
+    for path in pages(root) {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        findings.extend(text.split("\n\n").flat_map(|part| misplaced_codes(&name, part)));
+    }
+    findings
+}
+
+/// What a clause says where it is about an exit code, with that code.
+const SAYINGS: &[(&str, u8)] = &[
+    ("worse", 5),
+    ("undecided", 4),
+    ("not trusted", 3),
+    ("not to be trusted", 3),
+    ("usage", 2),
+    ("command line is wrong", 2),
+];
+
+fn misplaced_codes(name: &str, paragraph: &str) -> Vec<String> {
+    let lines: Vec<&str> = paragraph.lines().filter(|line| !line.starts_with('|')).collect();
+    let text = lines.join(" ");
+    let about = |sentence: &&str| {
+        ["xit code", "xits with ", "xit with "].iter().any(|words| sentence.contains(words))
+    };
+    let mut findings = Vec::new();
+    for clause in text.split(". ").filter(about).flat_map(|sentence| sentence.split([',', ';'])) {
+        let words = clause.split(|c: char| !c.is_alphanumeric());
+        let codes: Vec<u8> = words.filter_map(|word| word.parse().ok()).filter(|code| *code < 6).collect();
+        let said = SAYINGS.iter().filter(|(words, _)| clause.contains(words));
+        for (words, code) in said.filter(|(_, code)| !codes.is_empty() && !codes.contains(code)) {
+            findings.push(format!("{name}: `{words}` is exit code {code}, not {codes:?}: {clause}"));
+        }
+    }
+    findings
+}
+
+#[test]
+fn an_exit_code_with_the_meaning_of_another_is_found() {
+    let wrong = |text: &str| misplaced_codes("x.md", text).len();
+    assert_eq!(wrong("Exit codes: 0 ran, 1 failed, 3 ran and is not\ntrusted (with `--gate`: something got worse)."), 1);
+    assert_eq!(wrong("`--gate` exits with 4 if a contender got worse."), 1);
+    assert_eq!(wrong("It exits with 5 if a contender got worse. 3 of 4 races got worse."), 0);
+    assert_eq!(wrong("The job fails where the head is worse (exit code 5) or not trusted (3)."), 0);
 }

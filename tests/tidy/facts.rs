@@ -16,6 +16,28 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     findings
 }
 
+/// Finds paths that docs/install.md or the unit name and that no script of packages lays out, and a unit that runs its program
+/// from one folder alone.
+pub(crate) fn packages(root: &Path) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    let laid_out = read("scripts/dist/tree.sh") + &read("packaging/install/after-install.sh");
+    let unit = read("packaging/deadheat.service");
+    let install = read("docs/install.md");
+    let table = install.lines().filter(|line| line.starts_with("| `/"));
+    let in_table = table.filter_map(|line| line.split('`').nth(1));
+    let in_unit = unit.lines().filter_map(|line| line.strip_prefix("EnvironmentFile=-"));
+    let mut findings = Vec::new();
+    for path in in_table.chain(in_unit) {
+        if !laid_out.contains(path.trim_start_matches('/')) {
+            findings.push(format!("{path}: scripts/dist/tree.sh does not lay it out"));
+        }
+    }
+    if unit.lines().any(|line| line.starts_with("ExecStart=/")) {
+        findings.push("packaging/deadheat.service: packages and builds install elsewhere".into());
+    }
+    findings
+}
+
 const SAYS_NONE: &str = "does not say which Rust it needs";
 
 /// Returns a string field of `[package]`.

@@ -119,6 +119,17 @@ fn the_table_of_contenders_is_what_the_program_knows() {
 }
 
 #[test]
+fn exit_codes_in_the_documentation_are_those_of_the_program() {
+    docs::exit_codes(root());
+    hold("an exit code has one meaning", docs::wrong_exit_codes(root()));
+}
+
+#[test]
+fn packages_install_what_the_documentation_names() {
+    hold("paths of packages", facts::packages(root()));
+}
+
+#[test]
 fn commands_in_the_documentation_parse() {
     hold("commands in the documentation parse", docs::commands(root()));
 }
@@ -131,13 +142,13 @@ fn every_page_is_in_the_book_and_its_links_lead_somewhere() {
 #[test]
 fn the_answer_to_the_articles_is_what_the_kept_runs_say() {
     let kept = answer::KeptRuns::read(root());
-    docs::generated(root(), "docs/answer.md", &answer::tables(&kept));
-    hold("figures are those of the runs", answer::figures(root()));
+    hold("figures are those of all runs", answer::figures::check(root(), &kept));
+    let mut tables = answer::tables(&kept);
+    tables.push(("figures", answer::figures::all_runs(root(), &kept)));
+    docs::generated(root(), "docs/answer.md", &tables);
+    let count = ("count", format!("{}\n", answer::count(&kept)));
+    docs::generated(root(), "studies/runs/README.md", &[count]);
     hold("pictures are drawn from the runs", answer::pictures(root()));
-    hold(
-        "counts are those of the runs, and all that is open has a reason",
-        answer::counts(root(), &kept),
-    );
 }
 
 #[test]

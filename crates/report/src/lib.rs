@@ -130,7 +130,7 @@ fn all() -> impl Iterator<Item = &'static dyn Report> {
 }
 
 /// Other names of formats.
-const ALIASES: &[(&str, &str)] = &[("hdr", "hlog")];
+const ALIASES: &[(&str, &str)] = &[("hdr", "hlog"), ("md", "markdown"), ("text", "terminal")];
 
 /// A form in which a result is shown.
 pub trait Report: Sync {
@@ -220,13 +220,22 @@ pub enum Colour {
 /// # Errors
 /// [`crate::error::Error::Usage`] for any other name, with a list of all names.
 pub fn find(name: &str) -> Result<&'static dyn Report> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-    let name = alias.map_or(name, |(_, id)| id);
+    let name = format_name(name);
     if let Some(report) = all().find(|report| report.id() == name) {
         return Ok(report);
     }
     let ids: Vec<&str> = ids().collect();
     Err(unknown("format", name, &ids))
+}
+
+/// Returns the name of the format that a person calls `typed`: `markdown` for `md`.
+pub fn format_name(typed: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == typed).map_or(typed, |(_, id)| id)
+}
+
+/// Returns the other names of a format.
+pub fn aliases_of(format: &str) -> impl Iterator<Item = &'static str> {
+    ALIASES.iter().filter(move |(_, id)| *id == format).map(|(alias, _)| *alias)
 }
 
 /// Returns the names of all formats, in order.

@@ -7,7 +7,6 @@ use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table
 use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
-use crate::figures::percent;
 use crate::measurements::{Metric, MetricName, Unit};
 use deadheat_engine::result::layout;
 use deadheat_engine::result::outcome::{Outcome, Ratio};
@@ -42,7 +41,7 @@ impl Form {
     /// # Errors
     /// [`Error::Usage`] for another name, with all names.
     pub fn find(name: &str) -> Result<Form> {
-        match name {
+        match super::format_name(name) {
             "terminal" => Ok(Form::Terminal),
             "markdown" => Ok(Form::Markdown),
             "json" => Ok(Form::Json),
@@ -239,7 +238,7 @@ pub(super) fn claims_table(run: &StudyRun) -> Table {
         column("claim", &|claim, _| credited(claim)),
         column("ruling", &|_, ruling| ruling_word(ruling.ruling).into()),
         column("depends on", &depends_on),
-        column("figure", &|_, ruling| figure(ruling)),
+        column("figure", &|_, ruling| figure(run, ruling)),
     ];
     Table { columns, legend: String::new() }
 }
@@ -257,12 +256,23 @@ fn depends_on(claim: &Claim, ruling: &ClaimRuling) -> String {
     on.unwrap_or_else(|| words::NOTHING.into())
 }
 
+/// Returns the answers of a ruling, with answers of races that repeat a published flaw last.
+pub(super) fn flawless_first<'a>(run: &StudyRun, ruling: &'a ClaimRuling) -> Vec<&'a TestAnswer> {
+    let is_flawed = |answer: &&TestAnswer| {
+        let plan = run.study.races.iter().find(|plan| plan.id == answer.test.race);
+        plan.is_some_and(|plan| plan.variant == Variant::AsPublished)
+    };
+    let mut answers: Vec<&TestAnswer> = ruling.answers.iter().collect();
+    answers.sort_by_key(is_flawed);
+    answers
+}
+
 /// Returns the figure that decides: of the first test in favour of the claim, and of the first against it.
-fn figure(ruling: &ClaimRuling) -> String {
+fn figure(run: &StudyRun, ruling: &ClaimRuling) -> String {
+    let answers = flawless_first(run, ruling);
     let first = |wanted: &[AnswerKind]| {
-        let found =
-            ruling.answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
-        found.and_then(shown)
+        let found = answers.iter().find(|one| wanted.contains(&one.answer) && one.seen.is_some());
+        found.and_then(|one| shown(one))
     };
     let yes = match ruling.ruling {
         Ruling::Exceeds => first(&[AnswerKind::More]),
@@ -393,11 +403,8 @@ fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
             let mut values = Vec::new();
             let mut say = |name: &str, value: String| values.push((name.to_owned(), value));
             if let Some(outcome) = results.get(race.id.as_str()) {
-                let widened = widened(outcome).map_or_else(String::new, |margin| {
-                    format!(" (margin widened: {})", percent(margin))
-                });
                 for verdict in outcome.verdicts.iter().take(MOST_VERDICTS) {
-                    say("verdict", format!("{}{widened}", verdict.note));
+                    say("verdict", verdict.note.clone());
                 }
                 match outcome.verdicts.len().saturating_sub(MOST_VERDICTS) {
                     0 => {}
@@ -421,12 +428,6 @@ fn races(run: &StudyRun, results: &Results<'_>) -> Vec<Point> {
             Point { lead, values, detail: String::new() }
         })
         .collect()
-}
-
-/// Returns the margin of a file of an older version, which grew with the noise.
-fn widened(outcome: &Outcome) -> Option<f64> {
-    let margin = outcome.plan.margin;
-    (outcome.asked.margin.is_none() && margin > USUAL_MARGIN).then_some(margin)
 }
 
 fn source(source: Option<&Source>) -> Vec<(String, String)> {

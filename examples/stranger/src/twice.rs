@@ -164,3 +164,11 @@ impl Protocol for TwiceEnd {
         Effective::from([("apart".to_owned(), self.apart.to_string())])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn it_keeps_what_it_promises() {
+        deadheat_conformance::hold(deadheat::Program::new().transport(&super::Twice), &["twice"]);
+    }
+}

@@ -70,7 +70,7 @@ struct StudyReportArgs {
 #[derive(Debug, clap::Args)]
 struct StudyForm {
     /// Format: terminal, markdown or json; `study report` makes html, too
-    #[arg(long, default_value = "terminal", hide_default_value = true, hide_short_help = true)]
+    #[arg(long, default_value = "terminal", hide_default_value = true)]
     format: String,
     /// The same as --format json
     #[arg(short = 'J', long, conflicts_with = "format")]

@@ -99,20 +99,24 @@ fn open(hosts: &Hosts, typed: &str, lanes: &[Service]) -> [Box<dyn Conn>; 2] {
     })
 }
 
-/// Sends so many messages on each lane in turn, and receives until none has come for so long after the last.
+/// Sends so many messages on each lane in turn, and receives all that arrives. What is acknowledged or given up is over once
+/// the sender has nothing left, however late: a timeout doubles with each loss (RFC 9260, 6.3.3). What nobody acknowledges
+/// has a silence to arrive in.
 fn exchange(ends: [Box<dyn Conn>; 2], lanes: u16, count: u32, silence: Duration) -> Kept {
     let [mut near, mut far] = ends;
-    let has_sent_all = AtomicBool::new(false);
+    let is_drained = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let (mut kept, mut last) = (Kept::default(), Instant::now());
-            while !has_sent_all.load(Acquire) || last.elapsed() < silence {
+            loop {
+                let is_over = is_drained.load(Acquire);
                 let progress = far.receive(Patience::Block, &mut kept).unwrap();
-                if progress == Progress::Moved || !has_sent_all.load(Acquire) {
+                if progress == Progress::Moved || !is_over {
                     last = Instant::now();
+                } else if last.elapsed() >= silence {
+                    return kept;
                 }
             }
-            kept
         });
         for number in 0..count {
             for lane in 0..lanes {
@@ -123,7 +127,13 @@ fn exchange(ends: [Box<dyn Conn>; 2], lanes: u16, count: u32, silence: Duration)
                 }
             }
         }
-        has_sent_all.store(true, Release);
+        let sent = Instant::now();
+        // The kernel that was booted for this ends with its own limit.
+        while !near.is_drained() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        println!("the last was acknowledged or given up {:?} after it was sent", sent.elapsed());
+        is_drained.store(true, Release);
         println!("{:?}\n{:?}", near.effective(), near.info().stats);
         let kept = receiver.join().unwrap();
         assert!(near.info().stats.send_calls >= u64::from(count));
@@ -148,7 +158,7 @@ fn lanes() {
     let services = [Service::ORDERED, Service::UNORDERED, within, Service::BEST_EFFORT];
     let ends = open(&hosts, "sctp:min-rto=50ms", &services);
     assert_eq!(ends[1].effective()["min-rto"], "50 ms");
-    let Kept(lanes) = exchange(ends, 4, COUNT, Duration::from_secs(3));
+    let Kept(lanes) = exchange(ends, 4, COUNT, Duration::ZERO);
     println!("{:?}", lanes.each_ref().map(Vec::len));
     let all: Vec<u32> = (0..COUNT).collect();
     assert_eq!(lanes[0], all);
@@ -159,7 +169,8 @@ fn lanes() {
         lane
     });
     assert!(sorted[1] == all && sorted[2] == all);
-    assert!((100..200).contains(&sorted[3].len()), "{}", sorted[3].len());
+    // Of 200 that are lost with 0.1 each, 140 or fewer arrive once in 10^17 times, and all of them once in 10^9.
+    assert!((140..200).contains(&sorted[3].len()), "{}", sorted[3].len());
     assert!(middle.end().unwrap().links[0].up.fates.lost > 0);
     println!("lanes hold");
 }
@@ -176,7 +187,8 @@ fn datagrams() {
         println!("{} arrived", got.len());
         got.sort_unstable();
         assert!(got.is_sorted_by(|a, b| a < b), "a message came twice");
-        assert!((100..300).contains(&got.len()), "{}", got.len());
+        // The path lets all through once in 10^13 times; how many a receiver's buffer drops depends on the machine.
+        assert!((1..300).contains(&got.len()), "{}", got.len());
         middle.end().unwrap();
     }
     println!("datagrams hold");

@@ -1,6 +1,7 @@
 //! Parts of an outcome that follow from its trials: summaries, verdicts, differences, warnings. They are a function
 //! of trials and plan, while a race runs and when its journal is read.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::differences::differences;
@@ -14,10 +15,15 @@ use crate::path::PathSpec;
 use crate::path::files::ReadFile;
 use crate::path::network::Network;
 use crate::result::journal::JournalRecovery;
-use crate::result::outcome::{Entrant, Outcome, Trial, Warning, blocks_done};
+use crate::result::outcome::{
+    DEFAULT_MARGIN, Entrant, Outcome, Trial, Verdict, Warning, blocks_done,
+};
 use crate::result::save;
 use crate::stats::Plan;
 use crate::transport::Contender;
+
+/// Growth of the blocks, as one in so many, after which the derived results are updated.
+const GROWN: u64 = 64;
 
 /// Returns the decisions permitted after `done` blocks.
 pub(crate) fn decision_stage(looks: &Plan, done: u64) -> DecisionStage {
@@ -28,6 +34,12 @@ pub(crate) fn decision_stage(looks: &Plan, done: u64) -> DecisionStage {
         Some(look) if look.alpha > 0.0 => DecisionStage::Look { alpha: look.alpha, next },
         Some(_) | None => DecisionStage::Between { next },
     }
+}
+
+/// Returns true if the parts that follow from the trials are due after `done` blocks, where they were updated after `fresh`.
+/// Each update takes time that grows with the blocks.
+pub(crate) fn is_due(done: u64, fresh: u64) -> bool {
+    done - fresh > fresh / GROWN
 }
 
 /// Updates the parts that follow from the trials.
@@ -105,9 +117,61 @@ fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
     Ok(())
 }
 
+/// Returns a saved race with the verdicts that this version reaches on its trials: block after block at its planned looks,
+/// and once more at its end. Trials and gates stay as they ran. The sentence of a verdict that was another when the race
+/// was saved has both.
+pub fn ruled_anew(saved: &Outcome) -> Outcome {
+    let mut anew = Outcome { trials: Vec::new(), verdicts: Vec::new(), control: None, ..saved.clone() };
+    // Older versions widened it with the noise.
+    anew.plan.margin = anew.asked.margin.unwrap_or(DEFAULT_MARGIN);
+    let looks = looks(&anew.plan, anew.asked.confidence);
+    let mut blocks: BTreeMap<u64, Vec<&Trial>> = BTreeMap::new();
+    for trial in &saved.trials {
+        blocks.entry(trial.block).or_default().push(trial);
+    }
+    let mut fresh = 0;
+    for (block, trials) in blocks {
+        anew.trials.extend(trials.into_iter().cloned());
+        let done = block.saturating_add(1);
+        let stage = decision_stage(&looks, done);
+        if matches!(stage, DecisionStage::Look { .. }) || looks.any_time > 0.0 && is_due(done, fresh) {
+            verdicts::refresh(&mut anew, stage);
+            fresh = done;
+        }
+    }
+    let done = usize::try_from(blocks_done(saved)).unwrap_or(usize::MAX);
+    let stage = match looks.last(done) {
+        alpha if alpha > 0.0 => DecisionStage::Look { alpha, next: None },
+        _ => DecisionStage::Between { next: None },
+    };
+    match contenders(&anew) {
+        Ok(contenders) => {
+            let network = network(&anew);
+            refresh(&mut anew, &contenders, network.as_ref(), stage);
+        }
+        // A build without one of them rules on figures all the same.
+        Err(_) => verdicts::refresh(&mut anew, stage),
+    }
+    for verdict in &mut anew.verdicts {
+        let is_same = |old: &&Verdict| {
+            (&old.metric, old.a, old.b) == (&verdict.metric, verdict.a, verdict.b)
+        };
+        let old = saved.verdicts.iter().find(is_same);
+        let differs = |old: &&Verdict| (old.outcome, old.ahead) != (verdict.outcome, verdict.ahead);
+        if let Some(old) = old.filter(differs) {
+            let now = verdict.note.trim_end_matches('.');
+            verdict.note = format!("{now}; by the rule of the day it ran: {}", old.note);
+        }
+    }
+    anew
+}
+
+fn contenders(outcome: &Outcome) -> Result<Vec<Contender>> {
+    outcome.contenders.iter().map(Entrant::recorded).collect()
+}
+
 fn derive_all(outcome: &mut Outcome) -> Result<()> {
-    let parsed = outcome.contenders.iter().map(Entrant::recorded);
-    let contenders: Vec<Contender> = parsed.collect::<Result<_>>()?;
+    let contenders = contenders(outcome)?;
     let looks = looks(&outcome.plan, outcome.asked.confidence);
     let (stage, network) = (decision_stage(&looks, blocks_done(outcome)), network(outcome));
     refresh(outcome, &contenders, network.as_ref(), stage);
@@ -118,9 +182,29 @@ fn derive_all(outcome: &mut Outcome) -> Result<()> {
 mod tests {
     use super::*;
     use crate::measurements::Metrics;
-    use crate::race::Request;
+    use crate::race::{Request, testing};
+    use crate::stats::Outcome as Ruled;
     use crate::transport::Effective;
     use crate::trial::sim::fake;
+
+    /// A saved verdict of an older rule is not repeated, and not hidden either.
+    #[test]
+    fn a_saved_race_is_ruled_by_the_rule_of_today_and_says_what_was_another() {
+        let request = Request::new(["tcp", "udp"]).blocks(20).at_least(20).margin(0.05).seed(1);
+        let level = |contender: &str| if contender == "udp" { 80_000.0 } else { 100_000.0 };
+        let mut saved = testing::run(&request, testing::noisy(3, 0.01, level)).unwrap();
+        let said = ruled_anew(&saved).verdicts[0].note.clone();
+        assert!(!said.contains("of the day it ran"), "{said}");
+        saved.verdicts[0].outcome = Ruled::Undecided;
+        saved.verdicts[0].ahead = None;
+        saved.verdicts[0].note = "tcp and udp: undecided".into();
+        saved.plan.margin = 0.41;
+        let anew = ruled_anew(&saved);
+        assert_eq!(anew.trials, saved.trials);
+        assert_eq!((anew.verdicts[0].outcome, anew.verdicts[0].ahead), (Ruled::Ahead, Some(1)));
+        let both = format!("{}; by the rule of the day it ran: tcp and udp: undecided", said.trim_end_matches('.'));
+        assert_eq!(anew.verdicts[0].note, both);
+    }
 
     #[test]
     fn settings_are_those_of_a_valid_trial_or_else_of_one_that_knows_most_of_them() {

@@ -66,9 +66,6 @@ pub(super) struct BlockLoop<'a> {
     pauses: Pauses,
 }
 
-/// Growth of the blocks, as one in so many, after which the derived results are updated.
-const GROWN: u64 = 64;
-
 /// Reason why a race ended early.
 enum Halt {
     Trial(Error),
@@ -306,7 +303,7 @@ impl<'a> BlockLoop<'a> {
         self.replan();
         let decisions = derived::decision_stage(&self.looks, self.done);
         self.looked = matches!(decisions, DecisionStage::Look { .. });
-        if self.looked || self.done - self.fresh > self.fresh / GROWN {
+        if self.looked || derived::is_due(self.done, self.fresh) {
             let before = verdicts::decisions(&self.outcome);
             self.refresh(decisions);
             self.looked |= verdicts::decisions(&self.outcome) != before;

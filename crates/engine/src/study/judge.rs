@@ -11,12 +11,13 @@
 //!
 //! Intervals are computed from trials, never from saved verdicts or from margins widened by noise. The intervals of
 //! all comparisons of a study on one race hold together at 95 % (Bonferroni): with four, each has 98.75 %. A race
-//! that is not trusted answers no test.
+//! that is not trusted answers no test, and neither does one whose path has a fault that hit nothing (`fault`).
 
 use std::collections::BTreeMap;
 
 use super::check::{CheckedStudy, stands_for};
 use super::expect::{ExpectedRange, figure};
+use super::fault;
 use super::model::{Claim, NeededSetting, PublishedFigure, RaceCell, Test, TestSubject};
 use super::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, TestAnswer,
@@ -26,14 +27,11 @@ use crate::analysis::claims::{alpha, fewest_blocks};
 use crate::analysis::spread::{figures, valid_trials};
 use crate::analysis::verdicts::{self, Pairs};
 use crate::measurements::Better;
-use crate::result::outcome::{Factor, Outcome, Summary, Trial};
+use crate::result::outcome::{DEFAULT_MARGIN, Factor, Outcome, Summary, Trial};
 use crate::stats::{quantile, serial, signed_rank, spread};
 
 /// Confidence level at which all intervals on one race hold jointly.
 const CONFIDENCE: f64 = 0.95;
-
-/// Default margin of a race.
-const MARGIN: f64 = 0.05;
 
 /// Maximum share of blocks without a ratio. With more, the rest is not representative.
 const MOST_LEFT_OUT: f64 = 0.1;
@@ -187,13 +185,14 @@ impl StudyJudge<'_> {
         let unit = self.checked.metric(&test.race, &test.metric).map(|metric| metric.unit);
         let unit = unit.filter(|_| test.against.is_none());
         // Not the planned margin: in older files noise widened it.
-        let margin = outcome.asked.margin.unwrap_or(MARGIN);
-        let answer = match (ExpectedRange::parse(&test.expect, unit), &seen.interval) {
-            (Ok(expect), Some(interval)) if outcome.trusted() => expect.answer(interval, margin),
-            _ => AnswerKind::Open,
-        };
+        let margin = outcome.asked.margin.unwrap_or(DEFAULT_MARGIN);
         let distrust =
             (!outcome.trusted()).then(|| format!("the race `{}` is not trusted", test.race));
+        let doubt = distrust.or_else(|| fault::missed(outcome, test));
+        let answer = match (ExpectedRange::parse(&test.expect, unit), &seen.interval) {
+            (Ok(expect), Some(interval)) if doubt.is_none() => expect.answer(interval, margin),
+            _ => AnswerKind::Open,
+        };
         let answer = TestAnswer {
             seen: seen.interval,
             blocks: seen.blocks,
@@ -201,7 +200,7 @@ impl StudyJudge<'_> {
             ..nothing(answer)
         };
         // Without a figure, the reason for its absence is more useful.
-        let lacks = if seen.interval.is_some() { distrust.or(seen.lacks) } else { seen.lacks };
+        let lacks = if seen.interval.is_some() { doubt.or(seen.lacks) } else { seen.lacks };
         (answer, lacks)
     }
 
@@ -276,7 +275,7 @@ fn is_same_comparison(one: &Test, other: &Test) -> bool {
 }
 
 /// Returns the ruling that follows from the answers. Tests that the setting leaves out do not count.
-fn rule(answers: &[TestAnswer]) -> Ruling {
+pub fn rule(answers: &[TestAnswer]) -> Ruling {
     let is = |wanted: AnswerKind| answers.iter().filter(|one| one.answer == wanted).count();
     let (more, no, open) = (is(AnswerKind::More), is(AnswerKind::No), is(AnswerKind::Open));
     let yes = is(AnswerKind::Yes) + more;

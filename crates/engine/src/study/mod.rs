@@ -11,7 +11,7 @@
 //! | [`plan`] | a race of a study as a request for a race, and as a command |
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
 //! | `lock` | lock on a directory, for one study at a time |
-//! | [`judge`], `sentence` | published figures beside measured ones, and claims; pure |
+//! | [`judge`], `fault`, `sentence` | published figures beside measured ones, and claims; pure |
 //! | [`again`] | earlier runs, judged by the current rules and claims; pure |
 //! | [`outcome`] | the saved results of a study |
 //! | [`save`] | writing and reading these results |
@@ -20,6 +20,7 @@ pub mod again;
 pub mod bundled;
 pub mod check;
 pub mod expect;
+mod fault;
 pub mod judge;
 mod lock;
 pub mod model;

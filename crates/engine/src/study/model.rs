@@ -251,6 +251,9 @@ pub struct Test {
     /// Setting needed to answer the test.
     #[serde(default, skip_serializing_if = "NeededSetting::is_any")]
     pub needs: NeededSetting,
+    /// Packets that the path must have lost or blocked in at least half of the trials under test, or their fault hit
+    /// nothing and the test is open. Absent: 1 where the path names such a fault, else 0.
+    pub if_lost: Option<u64>,
     /// Circumstances of the test, for the sentence: `on one core`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub given: String,

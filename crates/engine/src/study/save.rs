@@ -76,6 +76,15 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
     files.map(|(id, file)| Ok((id.clone(), derived::load(&existing(&dir.join(file)))?))).collect()
 }
 
+/// Loads the results of a study's races as this version rules on them ([`derived::ruled_anew`]).
+///
+/// # Errors
+/// As [`results`].
+pub fn ruled(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>> {
+    let saved = results(run, place)?;
+    Ok(saved.iter().map(|(id, outcome)| (id.clone(), derived::ruled_anew(outcome))).collect())
+}
+
 /// Loads a study's run with the results of its races, judged by the rules of this version: older files have rulings
 /// by older rules.
 ///
@@ -83,7 +92,7 @@ pub fn results(run: &StudyRun, place: &Path) -> Result<BTreeMap<String, Outcome>
 /// As [`load`] and [`results`].
 pub fn judged(place: &Path) -> Result<(StudyRun, BTreeMap<String, Outcome>)> {
     let mut run = load(place)?;
-    let results = results(&run, place)?;
+    let results = ruled(&run, place)?;
     judge_again(&mut run, &results);
     Ok((run, results))
 }

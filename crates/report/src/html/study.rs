@@ -6,7 +6,7 @@ use super::shell::Link;
 use super::{blocks, day, figure, opening};
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::opening::{Opening, OpeningFigure};
-use crate::study::{Results, answer_word, beside, history, ruling_word, variant_word};
+use crate::study::{Results, answer_word, beside, flawless_first, history, ruling_word, variant_word};
 use crate::{plot, words};
 use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
@@ -85,7 +85,9 @@ fn of_study(run: &StudyRun) -> Opening {
     let checked = check::check(run.study.clone(), &[]).ok();
     let settled = run.rulings.iter().filter(|said| said.ruling != Ruling::Open);
     let mut figures = settled.filter_map(|said| {
-        let answer = said.answers.iter().find(|one| one.answer != AnswerKind::LeftOut)?;
+        let is_settled = |kind| !matches!(kind, AnswerKind::LeftOut | AnswerKind::Open);
+        let answers = flawless_first(run, said);
+        let answer = answers.into_iter().find(|one| is_settled(one.answer))?;
         let shown = crate::study::shown(answer)?;
         let confidence =
             answer.confidence.map(|level| format!("at {} confidence", words::level(level)));

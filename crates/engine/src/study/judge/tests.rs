@@ -1,4 +1,5 @@
 use super::*;
+use crate::path::measurements::{LinkFigures, PathFigures};
 use crate::race::testing;
 use crate::study::outcome::{RaceRun, StudyRun};
 use crate::study::{again, read};
@@ -323,6 +324,38 @@ fn what_takes_the_full_setting_is_left_open_by_the_quick_one() {
     };
     assert_eq!(at(&[]), Ruling::Open);
     assert_eq!(at(&["plain".to_owned()]), Ruling::Holds);
+}
+
+/// A fault is on the path's account: packets that its loss model dropped, or that its firewall blocked.
+#[test]
+fn a_fault_that_hit_no_packet_in_most_trials_settles_nothing() {
+    let text = claim(&[("", UDP_TCP, "below 0.95")]);
+    let ruled = |path: &str, extra: &str, lost: &dyn Fn(u64) -> (u64, u64)| {
+        let checked = study(&text.replace("expect", &format!("{extra}expect")));
+        let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
+        let outcome = results.get_mut("plain").unwrap();
+        outcome.asked.path = path.into();
+        for trial in &mut outcome.trials {
+            let mut link = LinkFigures::default();
+            (link.up.fates.lost, link.down.fates.blocked) = lost(trial.block);
+            trial.record.path = Some(PathFigures { links: vec![LinkFigures::default(), link] });
+        }
+        judged(&checked, &results).rulings.remove(0)
+    };
+    let (lossy, dark) = ("delay=5ms,loss=1%", "delay=5ms+delay=5ms,block=tcp@500ms");
+    for path in [lossy, dark] {
+        let ruling = ruled(path, "", &|block| (u64::from(block % 5 == 0), 0));
+        assert_eq!(ruling.ruling, Ruling::Open, "{}", ruling.note);
+        assert!(ruling.note.contains("the path lost no packet in "), "{}", ruling.note);
+        assert!(ruling.answers[0].seen.is_some(), "the figure is shown all the same");
+        assert_eq!(ruled(path, "if_lost = 0\n", &|_| (0, 0)).ruling, Ruling::Holds);
+        assert_eq!(ruled(path, "", &|_| (1, 0)).ruling, Ruling::Holds);
+        assert_eq!(ruled(path, "", &|_| (0, 1)).ruling, Ruling::Holds);
+        assert_eq!(ruled(path, "if_lost = 3\n", &|_| (1, 1)).ruling, Ruling::Open);
+    }
+    for path in ["delay=5ms", "kreylos-2020-home"] {
+        assert_eq!(ruled(path, "", &|_| (0, 0)).ruling, Ruling::Holds, "{path} names no fault");
+    }
 }
 
 #[test]

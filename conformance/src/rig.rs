@@ -17,87 +17,107 @@ use deadheat::transport::hello::{Hello, Token};
 use deadheat::transport::{Address, Conn, Contender, Dial, Info, Listen, Listener, Progress};
 use deadheat::trial::suited;
 
-/// The transports under test.
-pub(crate) fn ids() -> Vec<&'static str> {
-    let infos = deadheat::transport::ALL.iter().map(|transport| transport.info());
-    // Models have no socket to open; tests/program/sim.rs has them.
-    infos.filter(|info| info.reach != Reach::Process).map(|info| info.id).collect()
-}
-
-pub(crate) const RIGHT: Token = Token::from_bytes([0x11; 16]);
-pub(crate) const WRONG: Token = Token::from_bytes([0x22; 16]);
+/// Token of the trial.
+pub const RIGHT: Token = Token::from_bytes([0x11; 16]);
+/// Token of a stranger.
+pub const WRONG: Token = Token::from_bytes([0x22; 16]);
 
 /// Long enough for a busy machine; nothing that works comes near it.
-pub(crate) const LONG: Nanos = Nanos::from_secs(60);
+pub const LONG: Nanos = Nanos::from_secs(60);
 
 /// How long a dial that must fail is given.
-pub(crate) const SHORT: Nanos = Nanos::from_millis(200);
+pub const SHORT: Nanos = Nanos::from_millis(200);
 
 /// The largest message in these tests.
-pub(crate) const LARGEST: usize = 60_000;
+pub const LARGEST: usize = 60_000;
 
 /// Contenders under test where it is set, separated by semicolons: in a kernel that was booted for them.
-pub(crate) const ONLY: &str = "DEADHEAT_TEST_ONLY";
+pub const ONLY: &str = "DEADHEAT_TEST_ONLY";
 
-/// Every transport that works here, with each kind of address it reaches.
-pub(crate) fn everyone() -> Vec<(Contender, Address)> {
-    let mut all = Vec::new();
-    let only = std::env::var(ONLY).ok();
-    let specs: Vec<&str> = match &only {
-        Some(only) => only.split(';').collect(),
-        None => ids(),
-    };
-    for typed in specs {
-        let contender = Contender::parse(typed).unwrap();
-        match contender.check() {
-            Ok(()) => {}
-            Err(why @ Error::Unsupported { .. }) => {
-                println!("skipped: {why}");
+/// Contenders under test, as typed.
+pub struct Subjects {
+    typed: Vec<String>,
+    /// True if contenders that are made of others are under test, too.
+    has_mixes: bool,
+}
+
+impl Subjects {
+    /// Returns these contenders, by themselves.
+    pub fn of(typed: &[&str]) -> Subjects {
+        Subjects { typed: typed.iter().map(|one| (*one).to_owned()).collect(), has_mixes: false }
+    }
+
+    /// Returns every transport that was handed in, with mixes of them, or what [`ONLY`] names.
+    pub fn all() -> Subjects {
+        if let Ok(only) = std::env::var(ONLY) {
+            return Subjects::of(&only.split(';').collect::<Vec<_>>());
+        }
+        let infos = deadheat::transport::ALL.iter().map(|transport| transport.info());
+        // Models have no socket to open; tests/program/sim.rs has them.
+        let open = infos.filter(|info| info.reach != Reach::Process);
+        Subjects { typed: open.map(|info| info.id.to_owned()).collect(), has_mixes: true }
+    }
+
+    /// Returns each contender that works here, with each kind of address it reaches.
+    pub fn everyone(&self) -> Vec<(Contender, Address)> {
+        let mut all = Vec::new();
+        for typed in &self.typed {
+            let contender = Contender::parse(typed).unwrap();
+            match contender.check() {
+                Ok(()) => {}
+                Err(why @ Error::Unsupported { .. }) => {
+                    println!("skipped: {why}");
+                    continue;
+                }
+                Err(other) => panic!("{typed}: {other}"),
+            }
+            // Nothing comes back from a group: `transport/multicast/tests` has these promises for one direction.
+            if contender.transport.info().peer == PeerKind::Group {
                 continue;
             }
-            Err(other) => panic!("{typed}: {other}"),
+            let any: &[Address] = &match contender.transport.info().reach {
+                Reach::Network | Reach::OwnPort | Reach::Path => vec![
+                    Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
+                    Address::Ip((Ipv6Addr::LOCALHOST, 0).into()),
+                ],
+                Reach::Machine => vec![Address::Unix(String::new())],
+                Reach::Process => vec![Address::Process(0)],
+            };
+            all.extend(any.iter().map(|at| (contender.clone(), at.clone())));
         }
-        // Nothing comes back from a group: `transport/multicast/tests` has this body's promises for one direction.
-        if contender.transport.info().peer == PeerKind::Group {
-            continue;
-        }
-        let any: &[Address] = &match contender.transport.info().reach {
-            Reach::Network | Reach::OwnPort | Reach::Path => vec![
-                Address::Ip((Ipv4Addr::LOCALHOST, 0).into()),
-                Address::Ip((Ipv6Addr::LOCALHOST, 0).into()),
-            ],
-            Reach::Machine => vec![Address::Unix(String::new())],
-            Reach::Process => vec![Address::Process(0)],
-        };
-        all.extend(any.iter().map(|at| (contender.clone(), at.clone())));
+        all
     }
-    all
+
+    /// Returns those of [`Subjects::everyone`] whose far end is this.
+    pub fn every(&self, peer: PeerKind) -> impl Iterator<Item = (Contender, Address)> + use<> {
+        let is_it = move |one: &(Contender, Address)| one.0.transport.info().peer == peer;
+        self.everyone().into_iter().filter(is_it)
+    }
+
+    /// Returns contenders that are made of others, of the kernel's and in user space: what rides on their first lane
+    /// finds them like any other.
+    pub fn mixes(&self) -> Vec<(Contender, Address)> {
+        if !self.has_mixes {
+            return Vec::new();
+        }
+        let task = deadheat::workload::parse("streams:streams=2").unwrap();
+        let typed =
+            ["mix:0=tcp,1=udp", "mix:0=quic,1=kcp:mode=fast+mtu=1400B", "mix:1=tcp,others=arq"];
+        let of = |typed: &str| {
+            let contender = suited(Contender::parse(typed).unwrap(), &*task).unwrap();
+            (contender, Address::Ip((Ipv4Addr::LOCALHOST, 0).into()))
+        };
+        typed.map(of).into()
+    }
 }
 
-/// Contenders that are made of others, of the kernel's and in user space: what rides on their first lane finds
-/// them like any other.
-pub(crate) fn mixes() -> impl Iterator<Item = (Contender, Address)> {
-    let task = deadheat::workload::parse("streams:streams=2").unwrap();
-    let typed = ["mix:0=tcp,1=udp", "mix:0=quic,1=kcp:mode=fast+mtu=1400B", "mix:1=tcp,others=arq"];
-    // A kernel that was booted for some transports has others to show.
-    let asked = std::env::var_os(ONLY).is_none();
-    typed.into_iter().filter(move |_| asked).map(move |typed| {
-        let contender = suited(Contender::parse(typed).unwrap(), &*task).unwrap();
-        (contender, Address::Ip((Ipv4Addr::LOCALHOST, 0).into()))
-    })
-}
-
-/// Those of [`everyone`] whose far end is this.
-pub(crate) fn every(peer: PeerKind) -> impl Iterator<Item = (Contender, Address)> {
-    everyone().into_iter().filter(move |(contender, _)| contender.transport.info().peer == peer)
-}
-
-pub(crate) fn largest(info: &Info) -> usize {
+/// Returns the size of the largest message to try.
+pub fn largest(info: &Info) -> usize {
     info.guarantees.largest_message.map_or(LARGEST, |most| LARGEST.min(most as usize))
 }
 
 /// Values to try for a knob. Words mean something on their host only, so their own file tests them.
-pub(crate) fn values(kind: &Kind) -> Vec<String> {
+pub fn values(kind: &Kind) -> Vec<String> {
     match *kind {
         Kind::Switch => vec!["on".into(), "off".into()],
         Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
@@ -111,7 +131,7 @@ pub(crate) fn values(kind: &Kind) -> Vec<String> {
     }
 }
 
-pub(crate) fn listen(
+pub fn listen(
     contender: &Contender,
     at: &Address,
     door: ConnectionSource,
@@ -128,7 +148,7 @@ pub(crate) fn listen(
     })
 }
 
-pub(crate) fn dial(
+pub fn dial(
     contender: &Contender,
     to: &Address,
     hello: Hello,
@@ -137,7 +157,7 @@ pub(crate) fn dial(
     dial_for(contender, to, hello, timeout, largest(contender.transport.info()))
 }
 
-pub(crate) fn dial_for(
+pub fn dial_for(
     contender: &Contender,
     to: &Address,
     hello: Hello,
@@ -158,16 +178,16 @@ pub(crate) fn dial_for(
 }
 
 /// Both ends of a connection; the far one is absent where the kernel answers.
-pub(crate) struct Ends {
-    pub(crate) near: Box<dyn Conn>,
-    pub(crate) far: Option<Box<dyn Conn>>,
+pub struct Ends {
+    pub near: Box<dyn Conn>,
+    pub far: Option<Box<dyn Conn>>,
 }
 
-pub(crate) fn connect(contender: &Contender, at: &Address) -> Ends {
+pub fn connect(contender: &Contender, at: &Address) -> Ends {
     connect_with(contender, at, largest(contender.transport.info()))
 }
 
-pub(crate) fn connect_with(contender: &Contender, at: &Address, largest: usize) -> Ends {
+pub fn connect_with(contender: &Contender, at: &Address, largest: usize) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
     if contender.transport.info().peer == PeerKind::Kernel {
         let near = dial_for(contender, at, hello, LONG, largest).unwrap();
@@ -178,7 +198,7 @@ pub(crate) fn connect_with(contender: &Contender, at: &Address, largest: usize) 
 }
 
 /// Both ends of a connection with these lanes.
-pub(crate) fn connect_lanes(
+pub fn connect_lanes(
     contender: &Contender,
     at: &Address,
     lanes: &[Service],
@@ -216,7 +236,7 @@ pub(crate) fn connect_lanes(
 
 impl Ends {
     /// The far end sends back what has arrived so far.
-    pub(crate) fn answer(&mut self) {
+    pub fn answer(&mut self) {
         let Some(far) = &mut self.far else { return };
         for message in receive(&mut **far, Patience::None) {
             let progress = send(&mut **far, &message);
@@ -224,7 +244,7 @@ impl Ends {
         }
     }
 
-    pub(crate) fn echo(&mut self, message: &[u8]) -> Vec<u8> {
+    pub fn echo(&mut self, message: &[u8]) -> Vec<u8> {
         assert_eq!(send(&mut *self.near, message), Progress::Moved);
         let began = Monotonic.now();
         if let Some(far) = &mut self.far {
@@ -241,7 +261,7 @@ impl Ends {
     }
 
     /// The next message at the near end.
-    pub(crate) fn hear(&mut self) -> Vec<u8> {
+    pub fn hear(&mut self) -> Vec<u8> {
         let began = Monotonic.now();
         loop {
             assert!(Monotonic.now() - began < LONG, "the near end heard nothing");
@@ -256,24 +276,24 @@ impl Ends {
 }
 
 /// Lets a connection do what is due: backlog, and the timers of protocols in user space.
-pub(crate) fn tend(conn: &mut dyn Conn) {
+pub fn tend(conn: &mut dyn Conn) {
     if conn.readiness().has_backlog {
         conn.flush().unwrap();
     }
     conn.on_deadline(Monotonic.now()).unwrap();
 }
 
-pub(crate) fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {
+pub fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {
     tend(conn);
     conn.send(Lane(0), message).unwrap()
 }
 
 /// How to wait for what arrives: nobody sleeps past a protocol's deadline.
-pub(crate) fn patience(conn: &dyn Conn) -> Patience {
+pub fn patience(conn: &dyn Conn) -> Patience {
     if conn.next_deadline().is_some() { Patience::None } else { Patience::Block }
 }
 
-pub(crate) fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
+pub fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
     tend(conn);
     let patience = if wanted == Patience::Block { patience(conn) } else { wanted };
     let mut inbox = Kept::default();
@@ -282,7 +302,7 @@ pub(crate) fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
 }
 
 #[derive(Default)]
-pub(crate) struct Kept(pub(crate) Vec<Vec<u8>>);
+pub struct Kept(pub Vec<Vec<u8>>);
 
 impl Inbox for Kept {
     fn message(&mut self, lane: Lane, bytes: &[u8]) {
@@ -292,7 +312,7 @@ impl Inbox for Kept {
 }
 
 /// `len` bytes that no other number has; the number itself stands in front where there is room.
-pub(crate) fn content(number: u64, len: usize) -> Vec<u8> {
+pub fn content(number: u64, len: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len as u64)
         .map(|i| (i.wrapping_mul(31) ^ number.wrapping_mul(197) ^ (i >> 8)) as u8)
         .collect();
@@ -303,28 +323,28 @@ pub(crate) fn content(number: u64, len: usize) -> Vec<u8> {
 }
 
 /// The number of a message, all of whose bytes are checked.
-pub(crate) fn number(message: &[u8], len: usize) -> u64 {
+pub fn number(message: &[u8], len: usize) -> u64 {
     let number = u64::from_be_bytes(message[..8].try_into().unwrap());
     assert!(message == content(number, len), "message {number} changed on its way");
     number
 }
 
 /// Panics where a loop goes on for longer than anything that works.
-pub(crate) struct Deadline(Nanos, String);
+pub struct Deadline(Nanos, String);
 
 impl Deadline {
-    pub(crate) fn new(contender: &Contender) -> Deadline {
+    pub fn new(contender: &Contender) -> Deadline {
         Deadline(Monotonic.now() + LONG, format!("{contender:?}"))
     }
 
-    pub(crate) fn check(&self) {
+    pub fn check(&self) {
         assert!(Monotonic.now() < self.0, "{} hangs", self.1);
     }
 }
 
 /// Every way to say how a contender's two ends move bulk data: each word of its knob for sending with
 /// each of that for receiving.
-pub(crate) fn engines(plain: &Contender) -> Vec<Contender> {
+pub fn engines(plain: &Contender) -> Vec<Contender> {
     let info = plain.transport.info();
     let choices = |name: &str| -> Vec<String> {
         let key = info.keys.iter().find(|key| key.name == name);
@@ -347,7 +367,7 @@ pub(crate) fn engines(plain: &Contender) -> Vec<Contender> {
 }
 
 /// Why this host does not have what a contender asks for; `None` where it does.
-pub(crate) fn lacking(contender: &Contender, at: &Address) -> Option<Error> {
+pub fn lacking(contender: &Contender, at: &Address) -> Option<Error> {
     let listens = || listen(contender, at, ConnectionSource::Own).map(|_| ());
     match contender.check().and_then(|()| listens()).err()? {
         why @ Error::Unsupported { .. } => Some(why),
@@ -400,7 +420,7 @@ struct Feed {
 
 /// Bulk data in bytes for one connection and direction, more than any window: less where a kernel in user mode carries it,
 /// and 20 MB in `make soak`.
-pub(crate) fn a_lot() -> u64 {
+pub fn a_lot() -> u64 {
     let is_soak = std::env::var_os("DEADHEAT_ALL_CELLS").is_some();
     match (std::env::var_os(ONLY), is_soak) {
         (Some(_), _) => 1_000_000,
@@ -410,7 +430,7 @@ pub(crate) fn a_lot() -> u64 {
 }
 
 /// Enough for any engine to be in the middle of its batches more than once.
-pub(crate) const BULK_PER_ENGINE: u64 = 3_000_000;
+pub const BULK_PER_ENGINE: u64 = 3_000_000;
 const BULK_MESSAGE: usize = 1000;
 
 impl Source for Feed {
@@ -457,7 +477,7 @@ impl Sink for Basin {
 }
 
 /// Sends `total` bytes and checks every one that arrives.
-pub(crate) fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn, total: u64) {
+pub fn bulk(contender: &Contender, from: &mut dyn Conn, to: &mut dyn Conn, total: u64) {
     let promised = contender.transport.info().guarantees;
     let deadline = Deadline::new(contender);
     let (sent_all, is_drained) = (AtomicBool::new(false), AtomicBool::new(false));

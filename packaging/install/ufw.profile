@@ -1,0 +1,4 @@
+[deadheat]
+title=deadheat
+description=Far end of transport races
+ports=5210
