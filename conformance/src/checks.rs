@@ -443,7 +443,9 @@ pub fn a_transport_of_one_machine_takes_nothing_from_a_server(subjects: &Subject
 }
 
 /// Ports of `serve --also`, without its server: the port reads hellos, and an agent's listener gets the connections.
-pub fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to(subjects: &Subjects) {
+pub fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to(
+    subjects: &Subjects,
+) {
     for (contender, at) in subjects.every(PeerKind::Process) {
         if contender.transport.info().reach != Reach::OwnPort {
             continue;

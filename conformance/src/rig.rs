@@ -131,6 +131,7 @@ pub fn values(kind: &Kind) -> Vec<String> {
     }
 }
 
+/// Listens as a trial does, for one lane.
 pub fn listen(
     contender: &Contender,
     at: &Address,
@@ -148,6 +149,7 @@ pub fn listen(
     })
 }
 
+/// Dials as a trial does, for messages of the largest size.
 pub fn dial(
     contender: &Contender,
     to: &Address,
@@ -157,6 +159,7 @@ pub fn dial(
     dial_for(contender, to, hello, timeout, largest(contender.transport.info()))
 }
 
+/// Dials as a trial does, for messages up to a size.
 pub fn dial_for(
     contender: &Contender,
     to: &Address,
@@ -179,14 +182,18 @@ pub fn dial_for(
 
 /// Both ends of a connection; the far one is absent where the kernel answers.
 pub struct Ends {
+    /// End that dialled.
     pub near: Box<dyn Conn>,
+    /// End that listened.
     pub far: Option<Box<dyn Conn>>,
 }
 
+/// Returns both ends of a connection.
 pub fn connect(contender: &Contender, at: &Address) -> Ends {
     connect_with(contender, at, largest(contender.transport.info()))
 }
 
+/// Returns both ends of a connection for messages up to a size.
 pub fn connect_with(contender: &Contender, at: &Address, largest: usize) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
     if contender.transport.info().peer == PeerKind::Kernel {
@@ -244,6 +251,7 @@ impl Ends {
         }
     }
 
+    /// Sends a message to the far end and back; returns what came back.
     pub fn echo(&mut self, message: &[u8]) -> Vec<u8> {
         assert_eq!(send(&mut *self.near, message), Progress::Moved);
         let began = Monotonic.now();
@@ -283,6 +291,7 @@ pub fn tend(conn: &mut dyn Conn) {
     conn.on_deadline(Monotonic.now()).unwrap();
 }
 
+/// Sends a message on the first lane.
 pub fn send(conn: &mut dyn Conn, message: &[u8]) -> Progress {
     tend(conn);
     conn.send(Lane(0), message).unwrap()
@@ -293,6 +302,7 @@ pub fn patience(conn: &dyn Conn) -> Patience {
     if conn.next_deadline().is_some() { Patience::None } else { Patience::Block }
 }
 
+/// Returns the messages that have arrived.
 pub fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
     tend(conn);
     let patience = if wanted == Patience::Block { patience(conn) } else { wanted };
@@ -301,6 +311,7 @@ pub fn receive(conn: &mut dyn Conn, wanted: Patience) -> Vec<Vec<u8>> {
     inbox.0
 }
 
+/// Messages in the order in which they arrived.
 #[derive(Default)]
 pub struct Kept(pub Vec<Vec<u8>>);
 
@@ -333,10 +344,12 @@ pub fn number(message: &[u8], len: usize) -> u64 {
 pub struct Deadline(Nanos, String);
 
 impl Deadline {
+    /// Starts the time of a loop.
     pub fn new(contender: &Contender) -> Deadline {
         Deadline(Monotonic.now() + LONG, format!("{contender:?}"))
     }
 
+    /// Panics if the time is over.
     pub fn check(&self) {
         assert!(Monotonic.now() < self.0, "{} hangs", self.1);
     }

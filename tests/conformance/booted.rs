@@ -3,8 +3,8 @@
 use deadheat::contract::Reach;
 use deadheat::transport::{ALL, Contender};
 
-use deadheat_conformance::rig::ONLY;
 use crate::uml::{KTLS, boot, boots};
+use deadheat_conformance::rig::ONLY;
 
 /// The modules that they are in, in a kernel that we can boot. One that this kernel has is tested with the others.
 const MODULES: &[&str] = &["hmac", "sctp", "dccp_ipv4", "dccp_ipv6"];

@@ -434,8 +434,7 @@ fn each_lane_of_a_mix_crosses_the_path_in_a_connection_of_its_own() {
         assert!(own.contains_key("state.rcvbuf") || own.contains_key("others.rcvbuf"), "{trial}");
         assert_eq!(trial["metrics"]["undelivered_share"], 0.0, "{trial}");
         let up = &trial["ledger"]["up"];
-        let (sent, lost) =
-            (count(&up["sent"]), count(&up["sent"]) - count(&up["delivered"]));
+        let (sent, lost) = (count(&up["sent"]), count(&up["sent"]) - count(&up["delivered"]));
         // Lost with 0.1 each: none of a hundred once in 10^4 times, half of them never.
         assert!(sent < 200 || lost > 0, "{trial}");
         assert!(2 * lost < sent, "{trial}");

@@ -341,11 +341,15 @@ fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
         let asked = kept.answers(study, &claim.id, number);
         let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
         let reason = match (counted(&asked).first(), asked.last()) {
-            (None, None) => "not asked: it takes the full setting, or a race that was added since".into(),
+            (None, None) => {
+                "not asked: it takes the full setting, or a race that was added since".into()
+            }
             (None, Some(_)) => "no run of it is trusted".into(),
             (Some(one), _) if one.answer.answer != AnswerKind::Open => continue,
             (Some(one), _) => match figures::words(one.answer) {
-                Some(figure) => format!("{figure} ({}), asked: {}", run_name(one.folder), test.expect),
+                Some(figure) => {
+                    format!("{figure} ({}), asked: {}", run_name(one.folder), test.expect)
+                }
                 None => format!("no figure ({})", run_name(one.folder)),
             },
         };
@@ -371,7 +375,11 @@ fn the_newest_trusted_run_decides_and_one_that_contradicts_it_counts_too() {
         let asked: Vec<RunAnswer<'_>> = answers
             .iter()
             .zip(runs)
-            .map(|(answer, (_, is_trusted))| RunAnswer { folder: "", is_trusted: *is_trusted, answer })
+            .map(|(answer, (_, is_trusted))| RunAnswer {
+                folder: "",
+                is_trusted: *is_trusted,
+                answer,
+            })
             .collect();
         let counted: Vec<AnswerKind> =
             counted(&asked).iter().map(|one| one.answer.answer).collect();

@@ -433,10 +433,12 @@ fn misplaced_codes(name: &str, paragraph: &str) -> Vec<String> {
     let mut findings = Vec::new();
     for clause in text.split(". ").filter(about).flat_map(|sentence| sentence.split([',', ';'])) {
         let words = clause.split(|c: char| !c.is_alphanumeric());
-        let codes: Vec<u8> = words.filter_map(|word| word.parse().ok()).filter(|code| *code < 6).collect();
+        let codes: Vec<u8> =
+            words.filter_map(|word| word.parse().ok()).filter(|code| *code < 6).collect();
         let said = SAYINGS.iter().filter(|(words, _)| clause.contains(words));
         for (words, code) in said.filter(|(_, code)| !codes.is_empty() && !codes.contains(code)) {
-            findings.push(format!("{name}: `{words}` is exit code {code}, not {codes:?}: {clause}"));
+            findings
+                .push(format!("{name}: `{words}` is exit code {code}, not {codes:?}: {clause}"));
         }
     }
     findings
@@ -445,7 +447,12 @@ fn misplaced_codes(name: &str, paragraph: &str) -> Vec<String> {
 #[test]
 fn an_exit_code_with_the_meaning_of_another_is_found() {
     let wrong = |text: &str| misplaced_codes("x.md", text).len();
-    assert_eq!(wrong("Exit codes: 0 ran, 1 failed, 3 ran and is not\ntrusted (with `--gate`: something got worse)."), 1);
+    assert_eq!(
+        wrong(
+            "Exit codes: 0 ran, 1 failed, 3 ran and is not\ntrusted (with `--gate`: something got worse)."
+        ),
+        1
+    );
     assert_eq!(wrong("`--gate` exits with 4 if a contender got worse."), 1);
     assert_eq!(wrong("It exits with 5 if a contender got worse. 3 of 4 races got worse."), 0);
     assert_eq!(wrong("The job fails where the head is worse (exit code 5) or not trusted (3)."), 0);

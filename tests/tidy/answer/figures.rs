@@ -57,7 +57,9 @@ pub(crate) fn check(root: &Path, kept: &KeptRuns) -> Vec<String> {
     } else if text != wanted {
         let mut lines = text.lines().zip(wanted.lines()).filter(|(is, should)| is != should);
         let (is, should) = lines.next().unwrap_or_default();
-        return vec![format!("{PAGE}: UPDATE_GOLDEN=1 writes it\n  has    {is}\n  wanted {should}")];
+        return vec![format!(
+            "{PAGE}: UPDATE_GOLDEN=1 writes it\n  has    {is}\n  wanted {should}"
+        )];
     }
     for paragraph in paragraphs(&wanted) {
         findings.extend(untied(&paragraph));
@@ -79,7 +81,8 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
         let asked = kept.answers(link.study, claim, number);
         let Some(test) = asked.first().map(|one| &one.answer.test) else { continue };
         let cells: Vec<String> = asked.iter().map(in_run).collect();
-        let against = test.against.as_ref().map_or_else(String::new, |cell| format!(" / {}", cell.text()));
+        let against =
+            test.against.as_ref().map_or_else(String::new, |cell| format!(" / {}", cell.text()));
         writeln!(
             out,
             "| {}, {}: {}{against}, `{}` | {} | {} |",
@@ -135,14 +138,20 @@ fn written(link: &FigureLink<'_>, root: &Path, kept: &KeptRuns) -> Result<String
 }
 
 /// Returns what a contender had in all trusted runs of a race, from the least to the most, and the newest of these runs.
-fn summary(of: &str, study: &str, root: &Path, kept: &KeptRuns) -> Result<(String, String), String> {
+fn summary(
+    of: &str,
+    study: &str,
+    root: &Path,
+    kept: &KeptRuns,
+) -> Result<(String, String), String> {
     let [race, metric, contender] = of.splitn(3, ' ').collect::<Vec<_>>()[..] else {
         return Err("not RACE METRIC CONTENDER".into());
     };
     let mut seen: Vec<(f64, String)> = Vec::new();
     for (folder, run) in &kept.studies[study] {
         let place = root.join(RUNS).join(folder).join(study);
-        let trusted = run.races.iter().any(|one| one.id == race && one.file.is_some() && one.trusted);
+        let trusted =
+            run.races.iter().any(|one| one.id == race && one.file.is_some() && one.trusted);
         let Some(file) = save::result_file(run, &place, race).filter(|_| trusted) else { continue };
         let outcome = deadheat::analysis::derived::load(&file).map_err(|e| e.to_string())?;
         let entrant = outcome.contenders.iter().find(|one| one.label == contender);
@@ -182,9 +191,15 @@ fn places(page: &str) -> Vec<(usize, usize, FigureLink<'_>)> {
         let (target, rest) = rest.split_once(" \"")?;
         let (title, _) = rest.split_once("\")")?;
         let end = at + open.len() + target.len() + 2 + title.len() + 2;
-        let [folder, study, "README.md"] = target.split('/').collect::<Vec<_>>()[..] else { return None };
+        let [folder, study, "README.md"] = target.split('/').collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let is_one = !target.contains([')', '\n']);
-        is_one.then_some((start, end, FigureLink { text: &page[start + 1..at], folder, study, title }))
+        is_one.then_some((
+            start,
+            end,
+            FigureLink { text: &page[start + 1..at], folder, study, title },
+        ))
     };
     page.match_indices(&open).filter_map(of).collect()
 }
@@ -198,7 +213,9 @@ fn untied(paragraph: &str) -> Vec<String> {
         let inside = bare[at + 2..].split(')').next().unwrap_or_default();
         let Some((low, high)) = inside.split_once(" to ") else { continue };
         if starts_with_digit(low) && starts_with_digit(high) {
-            found.push(format!("{PAGE}: ({inside}) is tied to no test: write it as a link with a title"));
+            found.push(format!(
+                "{PAGE}: ({inside}) is tied to no test: write it as a link with a title"
+            ));
         }
     }
     found
@@ -209,7 +226,10 @@ fn one_sided(paragraph: &str, kept: &KeptRuns) -> Vec<String> {
     let cited: Vec<FigureLink<'_>> = links(paragraph).collect();
     let mut findings = Vec::new();
     let mut say = |link: &FigureLink<'_>, what: String| {
-        findings.push(format!("{PAGE}: beside {}'s {} ({}): {what}", link.study, link.title, link.text));
+        findings.push(format!(
+            "{PAGE}: beside {}'s {} ({}): {what}",
+            link.study, link.title, link.text
+        ));
     };
     for link in &cited {
         let Some((claim, number, _)) = test_of(link.title) else { continue };
@@ -255,7 +275,12 @@ fn paragraphs(page: &str) -> Vec<String> {
 fn a_figure_is_a_link_whose_title_names_its_test() {
     let page = "TCP took [1.29 times (1.28 to 1.30)](../studies/runs/a/s/README.md \"faster 2\"), and [a run](../studies/runs/a/s/README.md).";
     let found: Vec<FigureLink<'_>> = links(page).collect();
-    let link = FigureLink { text: "1.29 times (1.28 to 1.30)", folder: "a", study: "s", title: "faster 2" };
+    let link = FigureLink {
+        text: "1.29 times (1.28 to 1.30)",
+        folder: "a",
+        study: "s",
+        title: "faster 2",
+    };
     assert_eq!(found, [link]);
     assert_eq!(test_of("faster 2"), Some(("faster", 2, None)));
     assert_eq!(test_of("faster 2 2026-11-22-epyc"), Some(("faster", 2, Some("2026-11-22-epyc"))));

@@ -121,7 +121,8 @@ fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
 /// and once more at its end. Trials and gates stay as they ran. The sentence of a verdict that was another when the race
 /// was saved has both.
 pub fn ruled_anew(saved: &Outcome) -> Outcome {
-    let mut anew = Outcome { trials: Vec::new(), verdicts: Vec::new(), control: None, ..saved.clone() };
+    let mut anew =
+        Outcome { trials: Vec::new(), verdicts: Vec::new(), control: None, ..saved.clone() };
     // Older versions widened it with the noise.
     anew.plan.margin = anew.asked.margin.unwrap_or(DEFAULT_MARGIN);
     let looks = looks(&anew.plan, anew.asked.confidence);
@@ -134,7 +135,9 @@ pub fn ruled_anew(saved: &Outcome) -> Outcome {
         anew.trials.extend(trials.into_iter().cloned());
         let done = block.saturating_add(1);
         let stage = decision_stage(&looks, done);
-        if matches!(stage, DecisionStage::Look { .. }) || looks.any_time > 0.0 && is_due(done, fresh) {
+        if matches!(stage, DecisionStage::Look { .. })
+            || looks.any_time > 0.0 && is_due(done, fresh)
+        {
             verdicts::refresh(&mut anew, stage);
             fresh = done;
         }
@@ -153,9 +156,8 @@ pub fn ruled_anew(saved: &Outcome) -> Outcome {
         Err(_) => verdicts::refresh(&mut anew, stage),
     }
     for verdict in &mut anew.verdicts {
-        let is_same = |old: &&Verdict| {
-            (&old.metric, old.a, old.b) == (&verdict.metric, verdict.a, verdict.b)
-        };
+        let is_same =
+            |old: &&Verdict| (&old.metric, old.a, old.b) == (&verdict.metric, verdict.a, verdict.b);
         let old = saved.verdicts.iter().find(is_same);
         let differs = |old: &&Verdict| (old.outcome, old.ahead) != (verdict.outcome, verdict.ahead);
         if let Some(old) = old.filter(differs) {
@@ -202,7 +204,10 @@ mod tests {
         let anew = ruled_anew(&saved);
         assert_eq!(anew.trials, saved.trials);
         assert_eq!((anew.verdicts[0].outcome, anew.verdicts[0].ahead), (Ruled::Ahead, Some(1)));
-        let both = format!("{}; by the rule of the day it ran: tcp and udp: undecided", said.trim_end_matches('.'));
+        let both = format!(
+            "{}; by the rule of the day it ran: tcp and udp: undecided",
+            said.trim_end_matches('.')
+        );
         assert_eq!(anew.verdicts[0].note, both);
     }
 

@@ -6,7 +6,9 @@ use super::shell::Link;
 use super::{blocks, day, figure, opening};
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::opening::{Opening, OpeningFigure};
-use crate::study::{Results, answer_word, beside, flawless_first, history, ruling_word, variant_word};
+use crate::study::{
+    Results, answer_word, beside, flawless_first, history, ruling_word, variant_word,
+};
 use crate::{plot, words};
 use deadheat_engine::study::check;
 use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
