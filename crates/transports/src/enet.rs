@@ -444,6 +444,51 @@ mod tests {
         }
     }
 
+    /// The library doubles its timeout for each packet of the handshake that is lost, without a bound: seven in a row take a minute.
+    #[test]
+    fn packets_of_the_handshake_that_are_lost_cost_their_timeouts_and_no_more() {
+        let whole = time_to_open(0);
+        assert!(whole < Nanos::from_millis(50), "{whole}");
+        for lost in 1..64_u32 {
+            let timeouts = Nanos::from_millis(500 * ((1 << lost.count_ones()) - 1) + 50);
+            let took = time_to_open(lost);
+            assert!(took < whole + timeouts, "{lost:06b}: {took}");
+        }
+    }
+
+    /// Returns the time that a connection takes to open over a path of 12 ms that loses the packets whose bits are set.
+    fn time_to_open(lost: u32) -> Nanos {
+        let delay = Nanos::from_millis(12);
+        let mut ends = [Side::Near, Side::Far].map(|side| open(side, 1_500).unwrap());
+        let began = Nanos::from_secs(1);
+        let (mut now, mut sent) = (began, 0);
+        let mut flying: VecDeque<(Nanos, usize, Vec<u8>)> = VecDeque::new();
+        ends[0].on_deadline(now);
+        while ends.iter().any(|end| end.state() != State::Open) {
+            assert!(now - began < Nanos::from_secs(90), "{lost:06b}");
+            for from in [0, 1] {
+                let mut datagram = Vec::new();
+                while ends[from].transmit(now, 1, &mut datagram).is_some() {
+                    if lost & 1_u32.unbounded_shl(sent) == 0 {
+                        flying.push_back((now + delay, 1 - from, datagram.clone()));
+                    }
+                    sent += 1;
+                    datagram.clear();
+                }
+            }
+            now += Nanos::from_millis(1);
+            while let Some((_, to, datagram)) = flying.pop_front_if(|(at, ..)| *at <= now) {
+                ends[to].handle(Received::plain(now, &datagram));
+            }
+            for end in &mut ends {
+                if end.next_deadline().is_some_and(|due| due <= now) {
+                    end.on_deadline(now);
+                }
+            }
+        }
+        now - began
+    }
+
     #[test]
     fn the_largest_message_arrives_whole_and_is_acknowledged() {
         let mut pair = Pair::new();

@@ -16,7 +16,9 @@ use super::rewritten::{self, RewrittenDscp};
 use crate::contract::Side;
 use crate::figures::{percent, times};
 use crate::result::dropped::DropReason;
-use crate::result::outcome::{UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning};
+use crate::result::outcome::{
+    GATE_FAILED, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning,
+};
 use crate::time::Nanos;
 
 /// Share of trials that may fail their gate before the race is not trusted.
@@ -198,6 +200,13 @@ pub enum Notice {
         /// Error of the trial.
         error: String,
     },
+    /// The race ended, because trials of all contenders but one at most fail their gate.
+    RaceFailed {
+        /// Reason, with the contenders and the numbers of trials.
+        why: String,
+        /// Cause of the most frequent failure.
+        cause: GateCause,
+    },
     /// The far end was away for a while, was another one afterwards, or did not come back.
     FarEnd(FarEndNotice),
     /// The race could not be saved, and ended.
@@ -252,6 +261,10 @@ fn exclusions_differ(
     )
 }
 
+fn ledger_open(trials: usize, why: &str) -> String {
+    format!("the ledger does not close in {trials} trials; the first: {why}")
+}
+
 fn lost_on_loopback(labels: &[String], lost: u64) -> String {
     let labels = labels.join(", ");
     format!("{lost} messages of {labels} were lost on loopback, where only full buffers lose any")
@@ -284,7 +297,7 @@ impl Notice {
                 if *failed as f64 > MOST_GATE_FAILURES * *trials as f64 {
                     UNTRUSTED_GATE
                 } else {
-                    "gate_failed"
+                    GATE_FAILED
                 }
             }
             Notice::ExclusionsDiffer { decides: VerdictEffect::Yes, .. } => UNTRUSTED_EXCLUSIONS,
@@ -312,6 +325,7 @@ impl Notice {
             Notice::LibraryLimit(_) => "library_limit",
             Notice::Dropped { why, .. } => why.word(),
             Notice::TrialFailed { .. } => "trial_failed",
+            Notice::RaceFailed { .. } => "race_failed",
             Notice::FarEnd(notice) => notice.code(),
             Notice::SaveFailed { .. } => "save_failed",
             Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",
@@ -379,15 +393,14 @@ impl Notice {
             ),
             Notice::NatForgot(forgotten) => forgotten.to_string(),
             Notice::DscpRewritten(rewritten) => rewritten.to_string(),
-            Notice::LedgerOpen { trials, why } => {
-                format!("the ledger does not close in {trials} trials; the first: {why}")
-            }
+            Notice::LedgerOpen { trials, why } => ledger_open(*trials, why),
             Notice::FellBack { label, to, trials, of, at_start, took } => format!(
                 "{label} fell back on {to} in {trials} of {of} trials, in {at_start} of them at the start; it took \
                  {took} (median)"
             ),
             Notice::Dropped { label, why } => why.sentence(label),
             Notice::TrialFailed { error } => format!("a trial failed twice: {error}"),
+            Notice::RaceFailed { why, .. } => why.clone(),
             Notice::FarEnd(notice) => notice.message(),
             Notice::SaveFailed { error } => format!("the race could not be saved: {error}"),
             Notice::ResumedAfterLastLook { blocks, error } => format!(
@@ -409,7 +422,7 @@ impl Notice {
             Notice::OrderEffect(_) => order::ADVICE,
             Notice::OwnState(_) => own_state::ADVICE,
             Notice::Host(notice) => notice.advice(),
-            Notice::GateFailures { cause, .. } => cause.advice(),
+            Notice::GateFailures { cause, .. } | Notice::RaceFailed { cause, .. } => cause.advice(),
             Notice::LostOutsidePath { .. } => {
                 "the loss is not the path's: a transport that gives up on messages in time (a lifetime, \
                  a full queue of its own) does not send them; where it gives up on none, look at the \

@@ -50,6 +50,7 @@ pub(super) const JOURNAL_SKIPPED: &str = "journal_skipped";
 /// Codes of warnings of events, which do not follow from trials and plan.
 const EVENTS: &[&str] = &[
     "trial_failed",
+    "race_failed",
     "save_failed",
     "resumed_after_last_look",
     "resumed_elsewhere",
@@ -181,7 +182,7 @@ fn typed(entrant: &Entrant, option: &str) -> bool {
 fn of_host(outcome: &Outcome) -> Vec<Notice> {
     let mut all = Vec::new();
     let touched = || {
-        let shares = outcome.trials.iter().map(|trial| trial.record.steal_share);
+        let shares = outcome.trials.iter().filter_map(|trial| trial.record.steal_share);
         shares.filter(|share| *share > NOTABLE_STEAL)
     };
     if touched().count() > 0 {
@@ -237,7 +238,7 @@ fn of_gates(outcome: &Outcome) -> Option<Notice> {
 }
 
 /// Returns the cause of the failure of a trial.
-fn gate_cause(record: &Record) -> GateCause {
+pub(crate) fn gate_cause(record: &Record) -> GateCause {
     match record {
         Record { path_invalid: Some(_), .. } => GateCause::Path,
         _ if !record.ran() => GateCause::NoFigures,
@@ -406,7 +407,7 @@ mod tests {
     #[test]
     fn what_the_host_did_has_its_code() {
         let cases: Vec<(&str, Change<'_>)> = vec![
-            ("steal", Box::new(|o| o.trials[3].record.steal_share = 0.2)),
+            ("steal", Box::new(|o| o.trials[3].record.steal_share = Some(0.2))),
             ("cpu_quota", Box::new(|o| o.host.cpu_quota_milli = Some(1_500))),
             ("cpu_throttled", Box::new(|o| o.trials[3].record.throttled = held(12, 340))),
             (

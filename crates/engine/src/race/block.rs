@@ -23,6 +23,9 @@ use crate::workload::SharedTask;
 /// Number of repeats of a trial that fails its gate.
 const REPEATS: u32 = 2;
 
+/// Begin of the reason of a trial whose endpoints broke.
+const FAILED: &str = "failed: ";
+
 /// Least rate of data that can flood a line; work below it is spared, however much is lost.
 const LEAST_FLOOD: BitRate = BitRate(1_000_000);
 
@@ -104,6 +107,9 @@ struct PendingSlot {
 /// that happens again. A trial that fails outright is tried again at once. If the endpoints of a trial broke, it is
 /// tried again too, and drops its contender if they break again.
 ///
+/// In virtual time the same draws give the same trial, so no trial is repeated there. A trial whose endpoints break is one
+/// block without the contender, which drops out if it is among `broke_before`, whose endpoints broke in the block before.
+///
 /// If the far end is lost in a trial, the block is lost: its trials stay listed and count no more, and the block begins
 /// anew once the far end answers again.
 ///
@@ -116,9 +122,16 @@ pub(super) fn run(
     block: &Block,
     common: &TrialSettings,
     entrants: &[Entrant],
+    broke_before: &BTreeSet<usize>,
 ) -> Result<FinishedBlock> {
+    let repeats = match context.runner.path().kind {
+        PathKind::Simulated => 0,
+        _ => REPEATS,
+    };
     let mut runner = BlockRun {
         context,
+        repeats,
+        broke_before,
         block,
         common,
         entrants,
@@ -134,8 +147,21 @@ pub(super) fn run(
     Ok(runner.done)
 }
 
+/// Returns the contenders whose endpoints broke in their last trial in this block.
+pub(super) fn broken_in(trials: &[Trial], block: u64) -> BTreeSet<usize> {
+    let own = trials.iter().rev().take_while(|trial| trial.block >= block);
+    let last = own.filter(|trial| trial.block == block && !trial.control);
+    let broke = |trial: &&Trial| {
+        trial.record.why_invalid.as_deref().is_some_and(|why| why.starts_with(FAILED))
+    };
+    last.filter(broke).map(|trial| trial.contender).collect()
+}
+
 struct BlockRun<'a, 'b> {
     context: &'a mut RaceContext<'b>,
+    /// Number of repeats of a trial that fails its gate.
+    repeats: u32,
+    broke_before: &'a BTreeSet<usize>,
     block: &'a Block,
     common: &'a TrialSettings,
     entrants: &'a [Entrant],
@@ -159,7 +185,7 @@ impl<'a> BlockRun<'a, '_> {
     fn all_slots(&mut self) -> Result<Option<(BlockSlot, String)>> {
         let slots = self.block.slots.iter();
         let mut turns: VecDeque<PendingSlot> =
-            slots.map(|&slot| PendingSlot { slot, repeats_left: REPEATS }).collect();
+            slots.map(|&slot| PendingSlot { slot, repeats_left: self.repeats }).collect();
         while let Some(turn) = turns.pop_front() {
             if self.done.dropped.contains_key(&turn.slot.contender) {
                 continue;
@@ -201,10 +227,22 @@ impl<'a> BlockRun<'a, '_> {
             TrialOutcome::Blocked(evidence) => self.exclude(slot, DropReason::Blocked(evidence)),
             TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
             TrialOutcome::Lost(why) => Ok(SlotState::Lost(why)),
-            TrialOutcome::Failed(error) if !worth_repeating(&error) => Err(error),
+            TrialOutcome::Failed(error) if !worth_repeating(&error) || self.repeats == 0 => {
+                Err(error)
+            }
             TrialOutcome::Failed(first) => self.repeat(slot, &first.to_string()),
+            TrialOutcome::Broke(evidence) if self.repeats == 0 => self.broke(slot, evidence),
             TrialOutcome::Broke(first) => self.repeat(slot, &first),
         }
+    }
+
+    /// Lists a trial that broke and is not repeated.
+    fn broke(&mut self, slot: BlockSlot, evidence: String) -> Result<SlotState> {
+        self.failed(slot, &evidence)?;
+        if slot.role == SlotRole::Contender && self.broke_before.contains(&slot.contender) {
+            self.done.dropped.insert(slot.contender, DropReason::Failed(evidence));
+        }
+        Ok(SlotState::Settled)
     }
 
     /// Runs the trial of a slot again, after the first attempt failed with `first`.
@@ -225,7 +263,7 @@ impl<'a> BlockRun<'a, '_> {
     }
 
     fn failed(&mut self, slot: BlockSlot, why: &str) -> Result<()> {
-        self.note(slot, self.without_figures(format!("failed: {why}")))
+        self.note(slot, self.without_figures(format!("{FAILED}{why}")))
     }
 
     /// Returns the record of the last attempt without figures; its start and duration are known.
@@ -359,9 +397,7 @@ pub(super) fn worth_repeating(error: &Error) -> bool {
 fn finite(mut record: Record) -> Record {
     record.metrics.retain(|_, figure| figure.is_finite());
     for share in [&mut record.steal_share, &mut record.load] {
-        if !share.is_finite() {
-            *share = 0.0;
-        }
+        *share = share.filter(|share| share.is_finite());
     }
     record
 }

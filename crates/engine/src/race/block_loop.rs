@@ -15,7 +15,7 @@ use super::enough::TimeLimit;
 use super::every::Pace;
 use super::run::{active, none_left};
 use super::schedule::{self, BlockSlot, SlotRole};
-use super::{explain, plan, quiet};
+use super::{explain, hope, plan, quiet};
 use crate::analysis::derived;
 use crate::analysis::far_end::FarEndNotice;
 use crate::analysis::notice::Notice;
@@ -70,6 +70,8 @@ pub(super) struct BlockLoop<'a> {
 enum Halt {
     Trial(Error),
     Save(Error),
+    /// No verdict would come of more blocks.
+    Hopeless,
 }
 
 impl<'a> BlockLoop<'a> {
@@ -172,6 +174,7 @@ impl<'a> BlockLoop<'a> {
             return Err(match ended {
                 Ok(_) => Error::Interrupted,
                 Err(Halt::Trial(error) | Halt::Save(error)) => error,
+                Err(Halt::Hopeless) => Error::Interrupted,
             });
         }
         self.update_derived();
@@ -186,6 +189,10 @@ impl<'a> BlockLoop<'a> {
         let saved = match ended {
             Ok(_) => self.save(),
             Err(Halt::Save(error)) => Err(error),
+            Err(Halt::Hopeless) => {
+                self.add(&hope::end(&self.outcome));
+                self.save()
+            }
             Err(Halt::Trial(error @ Error::Stopped { .. })) => {
                 self.add(&Notice::FarEnd(FarEndNotice::Lost { error: error.to_string() }));
                 self.save()
@@ -225,12 +232,21 @@ impl<'a> BlockLoop<'a> {
                 Err(Error::Interrupted) => return Ok(Status::Interrupted),
                 Err(error) => return Err(Halt::Trial(error)),
             }
+            if !self.has_hope() {
+                return Err(Halt::Hopeless);
+            }
             let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
             if may_end && verdicts::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
             }
             self.save_block().map_err(Halt::Save)?;
         }
+    }
+
+    /// Returns true if the race can succeed: after the first blocks, enough contenders have trials that count. Blocks with
+    /// start times show how things change, and go on.
+    fn has_hope(&self) -> bool {
+        self.done < hope::FIRST_BLOCKS || self.pace.is_given() || hope::is_left(&self.outcome)
     }
 
     /// Waits while a person wishes a pause, and records it. Its time counts to no limit.
@@ -280,7 +296,10 @@ impl<'a> BlockLoop<'a> {
         let began = self.context.clock.now();
         let block = schedule::block(self.outcome.seed, self.done, &active, &floors);
         let entrants = self.outcome.contenders.clone();
-        let ran = block::run(&mut self.context, &block, &self.common, &entrants);
+        let broke =
+            self.done.checked_sub(1).map(|last| block::broken_in(&self.outcome.trials, last));
+        let broke = broke.unwrap_or_default();
+        let ran = block::run(&mut self.context, &block, &self.common, &entrants, &broke);
         self.note_absences();
         let ran = ran?;
         if !matches!(self.limit, TimeLimit::Asked(_)) {

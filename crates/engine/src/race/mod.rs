@@ -56,6 +56,7 @@ mod every;
 pub mod explain;
 mod files;
 pub mod gate;
+mod hope;
 mod margin;
 mod names;
 pub mod outside;

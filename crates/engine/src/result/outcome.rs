@@ -273,8 +273,10 @@ pub struct EntrantCommands {
     /// Programs, and the files that their arguments name, with their digests.
     pub files: Vec<ProgramFile>,
     /// Time of a transfer of one byte, which is the time that its client takes to start, to connect and to end: the median of
-    /// a few before the first block. Absent if the work is none of bytes.
+    /// a few before the first block, in turns with the other pairs. Absent if the work is none of bytes.
     pub start_ns: Option<u64>,
+    /// The least and the greatest of these times, in nanoseconds; absent likewise, and in files of older versions.
+    pub start_range_ns: Option<[u64; 2]>,
 }
 
 /// Contender under one combination of conditions.
@@ -588,10 +590,15 @@ impl Outcome {
         if self.status != Status::Failed {
             return None;
         }
-        let why = self.warnings.iter().find(|warning| warning.code.ends_with("_failed"));
+        let ends =
+            |warning: &&Warning| warning.code.ends_with("_failed") && warning.code != GATE_FAILED;
+        let why = self.warnings.iter().find(ends);
         Some(why.map_or("it could not go on", |warning| &warning.message))
     }
 }
+
+/// Code of the warning that some trials failed their gate, which ends no race.
+pub const GATE_FAILED: &str = "gate_failed";
 
 /// Code of the warning that too many trials failed their gate.
 pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";

@@ -2,14 +2,18 @@
 
 use super::{ask, blocks, codes};
 use crate::analysis::derived;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::host::facts::HostFacts;
+use crate::host::placement::{Load, Placement};
+use crate::path::PathKind;
 use crate::race::context::RaceContext;
 use crate::race::testing::{self, WORKLOAD, noisy, ran, run, run_staged};
 use crate::race::{Request, replay};
+use crate::race::{SilentObserver, schedule};
 use crate::result::outcome::{Status, Trial, UNTRUSTED_GATE};
 use crate::time::{Manual, Nanos};
 use crate::trial::sim::fake::Fake;
-use crate::trial::{Order, TrialOutcome};
+use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
 
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
@@ -109,6 +113,86 @@ fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
     assert_eq!(error.to_string(), "race: no contender is left; tcp: it spins");
 }
 
+/// Fake runner whose trials run in virtual time.
+struct Virtual<F>(Fake<F>);
+
+impl<F: FnMut(&Order) -> TrialOutcome> Runner for Virtual<F> {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        self.0.run(order)
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
+        self.0.placement(asked, on)
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        self.0.hosts()
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts { kind: PathKind::Simulated, ..self.0.path() }
+    }
+}
+
+/// What breaks on these draws breaks on them again.
+#[test]
+fn in_virtual_time_a_broken_trial_is_not_repeated_and_two_blocks_in_a_row_drop_its_contender() {
+    let race = |broken: &'static [u64]| {
+        let fake = Fake(move |order: &Order| {
+            let is_of =
+                |block: &u64| schedule::block(7, *block, &[0, 1, 2], &[]).seed == order.seed;
+            match order.contender().as_str() {
+                "unix" if broken.iter().any(is_of) => TrialOutcome::Broke("unix: it hangs".into()),
+                _ => ran(order, 100.0),
+            }
+        });
+        let (clock, mut observer) = (Manual::default(), SilentObserver);
+        let mut runner = Virtual(fake);
+        let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
+        ask(&["tcp", "udp", "unix"]).seed(7).blocks(8).all_blocks().run_with(context).unwrap()
+    };
+    let now_and_then = race(&[2, 4, 6]);
+    assert!(now_and_then.contenders.iter().all(|entrant| entrant.failed.is_none()));
+    let own = |trial: &&Trial| trial.contender == 2;
+    assert_eq!(now_and_then.trials.iter().filter(own).count(), 8, "one in each block");
+    let twice = race(&[4, 5]);
+    assert_eq!(twice.contenders[2].failed.as_deref(), Some("unix: it hangs"));
+    assert_eq!(twice.trials.iter().filter(own).count(), 6);
+}
+
+#[test]
+fn a_race_that_cannot_succeed_ends_after_two_blocks_with_the_reason_and_what_would_do() {
+    let refused = |order: &Order, who: &[&str]| {
+        let TrialOutcome::Ran(mut record) = ran(order, 100.0) else { unreachable!() };
+        if who.contains(&order.contender().as_str()) {
+            record.valid = false;
+            record.why_invalid = Some(format!("sends were late by {} ms", record.metrics.len()));
+        }
+        TrialOutcome::Ran(record)
+    };
+    let race = |who: &'static [&'static str]| {
+        let mut trials = 0;
+        run(&ask(&["tcp", "udp", "unix"]).blocks(30), move |order| {
+            trials += 1;
+            if trials == 1 { ran(order, 100.0) } else { refused(order, who) }
+        })
+        .unwrap()
+    };
+    for who in [&["tcp", "udp", "unix"][..], &["tcp", "unix"]] {
+        let outcome = race(who);
+        assert_eq!((outcome.status, blocks(&outcome)), (Status::Failed, 2), "{who:?}");
+        let why = outcome.why_failed().unwrap();
+        assert!(why.contains(" do not count after 2 blocks"), "{why}");
+        assert!(why.contains(&who.join(" and ")) && why.contains("sends were late by"), "{why}");
+        let ended = outcome.warnings.iter().find(|one| one.code == "race_failed").unwrap();
+        assert!(ended.advice.contains("ask for less"), "{}", ended.advice);
+    }
+    // Two can still be told apart.
+    let outcome = race(&["unix"]);
+    assert_ne!(outcome.status, Status::Failed);
+    assert!(blocks(&outcome) > 2);
+}
+
 #[test]
 fn one_blocked_trial_alone_drops_nobody() {
     let mut trials = 0;
@@ -197,7 +281,7 @@ fn gates_that_fail_too_often_take_the_trust_away_after_two_repeats_each() {
     .unwrap();
     let of_first = outcome.trials.iter().filter(|trial| trial.block == 0);
     assert_eq!(of_first.count(), 2 + 3);
-    assert_eq!(codes(&outcome), [UNTRUSTED_GATE, "exclusions_differ"]);
+    assert_eq!(codes(&outcome), [UNTRUSTED_GATE, "exclusions_differ", "race_failed"]);
     assert!(!outcome.trusted());
     assert_eq!(outcome.verdicts[0].ratio, None);
 }

@@ -30,6 +30,8 @@ const UDP: u8 = 17;
 /// Number of events at one time that proves that a protocol does not let time pass: every packet takes an interface
 /// some time.
 const STANDSTILL: u64 = 1_000_000;
+/// Longest time for the set-up of all connections. A protocol that doubles its timeouts takes half of it in one wait.
+const UNTIL_CONNECTED: Nanos = Nanos::from_secs(60);
 /// Number of events between two looks at the stop flag.
 const LOOK_EVERY: u64 = 1 << 12;
 
@@ -144,7 +146,8 @@ impl World {
     /// ends of each; `beside` says when the load runs.
     ///
     /// # Errors
-    /// Fails with the error of a flow, or if the flows are not done after `longest`.
+    /// Fails with the error of a flow; if the connections are not set up after [`UNTIL_CONNECTED`], or the flows not done
+    /// `longest` after that.
     pub(super) fn run(
         &mut self,
         work: [Vec<SimulatedEnd>; 2],
@@ -156,13 +159,14 @@ impl World {
         self.work = work[0].len();
         let hosts = work.into_iter().zip(load);
         self.ends = hosts.flat_map(|(work, load)| work.into_iter().chain(load)).collect();
-        let deadline = self.start + longest + beside.lead;
+        let mut deadline = self.start + UNTIL_CONNECTED;
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
         let mut is_set_up = false;
         loop {
             self.step(now, on_point)?;
             if !is_set_up && self.are_set_up()? {
                 is_set_up = true;
+                deadline = now + longest + beside.lead;
                 self.agenda = beside.agenda(now);
             }
             while let Some((_, step)) = self.agenda.front().copied().filter(|(at, _)| *at <= now) {
@@ -177,7 +181,8 @@ impl World {
                 self.of(Role::Load).filter(|end| !end.is_over()).for_each(|end| end.stop(now));
                 return Ok(());
             }
-            let next = self.next(now).filter(|at| *at <= deadline).ok_or_else(unfinished)?;
+            let next = self.next(now).filter(|at| *at <= deadline);
+            let next = next.ok_or_else(|| if is_set_up { unfinished() } else { unconnected() })?;
             here = if next > now { 0 } else { here + 1 };
             if here > STANDSTILL {
                 return Err(Error::peer(
@@ -391,4 +396,9 @@ fn host(side: Side) -> usize {
 
 fn unfinished() -> Error {
     Error::peer("trial", "it did not end in time; one end hangs")
+}
+
+/// Returns the error of connections that were not set up in time, the loss of packets included.
+fn unconnected() -> Error {
+    Error::peer("trial", format!("it was not connected after {UNTIL_CONNECTED}"))
 }
