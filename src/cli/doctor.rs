@@ -168,10 +168,13 @@ fn verdict_rows(doctor: &Doctor) -> Vec<(&'static str, String)> {
         None => "could not be measured".to_owned(),
     };
     let load = doctor.load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+    let stolen = doctor
+        .steal_share
+        .map_or_else(|| "unknown".to_owned(), |share| format!("{} of CPU time", percent(share)));
     vec![
         ("placement", format!("{} ({})", doctor.placement, doctor.placement_reason)),
         ("noise", noise),
-        ("stolen, load", format!("{} of CPU time; load {load}", percent(doctor.steal_share))),
+        ("stolen, load", format!("{stolen}; load {load}")),
         ("took", doctor.took_ns.to_string()),
     ]
 }
@@ -218,7 +221,7 @@ mod tests {
     fn the_table_fits_80_columns_and_has_what_was_found() {
         let mut doctor = healthy();
         doctor.host.cpus = (0..96).collect();
-        doctor.steal_share = 0.042;
+        doctor.steal_share = Some(0.042);
         doctor.findings = findings::of(&doctor);
         let table = table(&doctor);
         for line in table.lines() {

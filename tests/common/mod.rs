@@ -870,8 +870,8 @@ fn record(contender: usize, block: u64) -> Record {
         // The other trials are of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
-        steal_share: 0.0021,
-        load: 0.42,
+        steal_share: Some(0.0021),
+        load: Some(0.42),
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,
         ..Record::default()
@@ -1067,7 +1067,13 @@ fn probe() -> HostQuiet {
         let level = if second < 6 { 50_000 } else { 75_000 };
         let p50_ns = level + 1_000 * (second % 2);
         let at_ms = 1_000_000 + 1_000 * second;
-        quiet.add(ProbePoint { at_ms, p50_ns, high_ns: p50_ns + 9_000, steal_share: 0.01 });
+        quiet.add(ProbePoint {
+            at_ms,
+            p50_ns,
+            high_ns: p50_ns + 9_000,
+            steal_share: 0.01,
+            others_share: Some(0.02),
+        });
     }
     quiet.measure_scatter();
     quiet
@@ -1080,7 +1086,7 @@ fn cost(contender: usize, scale: u64) -> Cost {
         user_ns: cpu_ns / 4,
         system_ns: cpu_ns - cpu_ns / 4,
         waiting_ns: Some(cpu_ns / 5),
-        syscalls: 4 * MESSAGES,
+        syscalls: Some(4 * MESSAGES),
         voluntary_switches: MESSAGES,
         involuntary_switches: 3,
         peak_memory_bytes: Some(9_000_000 + contender as u64 * 1_000_000),

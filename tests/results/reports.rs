@@ -415,9 +415,9 @@ fn a_race_for_goodput_shows_calls_and_cpu_time_by_bytes() {
     outcome.metrics[0].unit = Unit::BitRate;
     for trial in &mut outcome.trials {
         trial.record.delivered_bytes = Some(2_000_000);
-        trial.record.cost.syscalls = 6_000;
+        trial.record.cost.syscalls = Some(6_000);
         if let Some(far) = &mut trial.record.far_cost {
-            far.syscalls = 500;
+            far.syscalls = Some(500);
         }
     }
     let shown = render("markdown", &outcome);

@@ -390,7 +390,11 @@ fn with_commands(outcome: &mut Outcome) {
         sha256: "ab".repeat(32),
         copy: Some(ProgramCopy::Made),
     };
-    let facts = EntrantCommands { files: vec![file], start_ns: Some(5_000_000) };
+    let facts = EntrantCommands {
+        files: vec![file],
+        start_ns: Some(5_000_000),
+        start_range_ns: Some([4_000_000, 9_000_000]),
+    };
     outcome.contenders[0].commands = Some(Box::new(facts));
     let report =
         CommandReport { took_ns: Some(9_000_000), printed_bytes: 3, received: Some(content) };

@@ -479,8 +479,8 @@ pub struct Cost {
     /// Part of it spent waiting: reading the clock before a send, and polling an empty socket. It is the instrument's
     /// own; absent if not counted.
     pub waiting_ns: Option<u64>,
-    /// System calls of the datapath.
-    pub syscalls: u64,
+    /// System calls of the datapath; absent if not counted, as of commands.
+    pub syscalls: Option<u64>,
     /// Voluntary context switches of the process.
     pub voluntary_switches: u64,
     /// Involuntary context switches of the process.
@@ -507,7 +507,7 @@ impl Cost {
             user_ns: sum(self.user_ns, other.user_ns),
             system_ns: sum(self.system_ns, other.system_ns),
             waiting_ns: self.waiting_ns.or(other.waiting_ns).map(|_| waiting),
-            syscalls: sum(self.syscalls, other.syscalls),
+            syscalls: either(self.syscalls, other.syscalls, sum),
             voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
             peak_memory_bytes: either(self.peak_memory_bytes, other.peak_memory_bytes, sum),

@@ -10,7 +10,7 @@ use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
-use deadheat_engine::analysis::{claims, no_figures};
+use deadheat_engine::analysis::{claims, host_use, no_figures};
 use deadheat_engine::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
@@ -47,6 +47,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
         for metric in &outcome.metrics {
             lines.extend(Standing::of(outcome, metric).map(|standing| standing.line()));
         }
+        lines.extend(host_use::sentence(outcome).map(|text| Line::new(text, Tone::Open)));
     }
     if !outcome.trusted() {
         // Bad news must not look like good news.

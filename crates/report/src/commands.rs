@@ -15,20 +15,29 @@ const DIGITS: usize = 12;
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut all = same_builds(outcome);
     all.extend(uncopied(outcome));
-    let starts: Vec<String> = pairs(outcome)
-        .filter_map(|(entrant, commands)| {
-            Some(format!(
-                "{} {}",
-                entrant.label,
-                words::figure(commands.start_ns? as f64, Unit::Nanos)
-            ))
-        })
-        .collect();
+    let starts: Vec<String> = pairs(outcome).filter_map(start).collect();
     if !starts.is_empty() {
         let text = format!("to start, connect, move one byte and end takes: {}", starts.join(", "));
         all.push(Line::new(text, Tone::Plain));
     }
     all
+}
+
+/// Returns what the start of a pair takes: its name, the median, and the least and the greatest time.
+fn start((entrant, commands): (&Entrant, &EntrantCommands)) -> Option<String> {
+    let shown = |ns: u64| words::figure(ns as f64, Unit::Nanos);
+    let median = shown(commands.start_ns?);
+    let range = commands.start_range_ns.map(|[least, most]| {
+        let (least, most) = (shown(least), shown(most));
+        // Figures of one unit name it once.
+        match (least.split_once(' '), most.split_once(' ')) {
+            (Some((least, unit)), Some((_, same))) if unit == same => {
+                format!(" ({least} to {most})")
+            }
+            _ => format!(" ({least} to {most})"),
+        }
+    });
+    Some(format!("{} {median}{}", entrant.label, range.unwrap_or_default()))
 }
 
 /// Returns the section with all files.
@@ -62,29 +71,36 @@ fn pairs(outcome: &Outcome) -> impl Iterator<Item = (&Entrant, &EntrantCommands)
     outcome.contenders.iter().filter_map(|entrant| Some((entrant, entrant.commands.as_deref()?)))
 }
 
-/// Returns a line for each two contenders of the same commands whose programs have other names and the same content.
+/// Returns a line for each two contenders whose files have the same content: builds under other names, or one program twice with
+/// the same arguments.
 fn same_builds(outcome: &Outcome) -> Vec<Line> {
     let all: Vec<_> = pairs(outcome).collect();
     let twos = all
         .iter()
         .enumerate()
         .flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
-    let same = twos.filter(|((one, ours), (other, theirs))| {
-        let is_other =
-            ["client", "server"].into_iter().any(|end| program(one, end) != program(other, end));
+    let same = twos.filter(|((_, ours), (_, theirs))| {
+        digests(ours) == digests(theirs) && !ours.files.is_empty()
+    });
+    same.filter_map(|((one, ours), (other, theirs))| {
         let paths = |commands: &EntrantCommands| -> Vec<String> {
             commands.files.iter().map(|file| file.path.clone()).collect()
         };
-        (is_other || paths(ours) != paths(theirs))
-            && digests(ours) == digests(theirs)
-            && !ours.files.is_empty()
-    });
-    same.map(|((one, _), (other, _))| {
-        let text = format!(
-            "{} and {} are the same build: all their files have the same SHA-256",
-            one.label, other.label
-        );
-        Line::new(text, Tone::Bad)
+        let differs = |of: fn(&Entrant, &str) -> String| {
+            ["client", "server"].into_iter().any(|end| of(one, end) != of(other, end))
+        };
+        let (a, b) = (&one.label, &other.label);
+        let text = if differs(program) || paths(ours) != paths(theirs) {
+            format!("{a} and {b} are the same build: all their files have the same SHA-256")
+        } else if !differs(command) {
+            format!(
+                "{a} and {b} are one program with the same arguments: what they differ by is chance and this host, and no \
+                 difference between programs"
+            )
+        } else {
+            return None;
+        };
+        Some(Line::new(text, Tone::Bad))
     })
     .collect()
 }
@@ -148,11 +164,20 @@ fn digests(commands: &EntrantCommands) -> Vec<&str> {
 
 /// Returns the program of a command, with the variables filled in.
 fn program(entrant: &Entrant, end: &str) -> String {
-    let command = entrant.asked.get(end).map_or("", String::as_str);
-    let first = command.split_whitespace().next().unwrap_or_default().to_owned();
+    let typed = entrant.asked.get(end).map_or("", String::as_str);
+    filled(entrant, typed.split_whitespace().next().unwrap_or_default())
+}
+
+/// Returns a whole command, likewise.
+fn command(entrant: &Entrant, end: &str) -> String {
+    filled(entrant, entrant.asked.get(end).map_or("", String::as_str))
+}
+
+fn filled(entrant: &Entrant, typed: &str) -> String {
     let variables =
         entrant.asked.iter().filter_map(|(key, value)| Some((key.strip_prefix("set.")?, value)));
-    variables.fold(first, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    variables
+        .fold(typed.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
 #[cfg(test)]
@@ -176,8 +201,11 @@ mod tests {
             sha256: sha256.repeat(64),
             copy: Some(ProgramCopy::Made),
         };
-        entrant.commands =
-            Some(Box::new(EntrantCommands { files: vec![file], start_ns: Some(2_500_000) }));
+        entrant.commands = Some(Box::new(EntrantCommands {
+            files: vec![file],
+            start_ns: Some(2_500_000),
+            start_range_ns: Some([2_100_000, 4_000_000]),
+        }));
     }
 
     fn shown(outcome: &Outcome) -> String {
@@ -192,7 +220,10 @@ mod tests {
         with(&mut outcome, 1, "new", "b");
         let said = shown(&outcome);
         assert!(!said.contains("same build"), "{said}");
-        assert!(said.contains("pair bin=old 2.50 ms, pair bin=new 2.50 ms"), "{said}");
+        assert!(
+            said.contains("pair bin=old 2.50 ms (2.10 to 4.00 ms), pair bin=new 2.50 ms ("),
+            "{said}"
+        );
         with(&mut outcome, 1, "new", "a");
         let said = shown(&outcome);
         assert!(said.contains("pair bin=old and pair bin=new are the same build"), "{said}");
@@ -210,10 +241,14 @@ mod tests {
             entrant.commands.as_mut().unwrap().files[0].copy = Some(ProgramCopy::Environment);
         }
         assert!(!shown(&outcome).contains("where it lies"), "{}", shown(&outcome));
-        // The same program with another option is no copy.
         let same = outcome.contenders[0].clone();
         outcome.contenders[1].asked.clone_from(&same.asked);
         outcome.contenders[1].commands = same.commands;
-        assert!(!shown(&outcome).contains("same build"));
+        let said = shown(&outcome);
+        assert!(said.contains("are one program with the same arguments"), "{said}");
+        // The same program with another option is another contender.
+        outcome.contenders[1].asked.insert("client".into(), "{bin} -c -x".into());
+        let said = shown(&outcome);
+        assert!(!said.contains("same build") && !said.contains("one program"), "{said}");
     }
 }

@@ -426,7 +426,7 @@ mod tests {
             };
             let files = vec![file("client", digest), file("key.pem", "c")];
             race.contenders[at].commands =
-                Some(Box::new(EntrantCommands { files, start_ns: None }));
+                Some(Box::new(EntrantCommands { files, ..EntrantCommands::default() }));
         }
         let text = render(&FirstJudgement::of(&[&race]));
         let changed = "- file client: 7 bytes, SHA-256 aaaaaaaa → 7 bytes, SHA-256 bbbbbbbb";

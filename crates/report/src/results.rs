@@ -287,8 +287,7 @@ fn calls(outcome: &Outcome, rows: &[usize]) -> Column {
     let show = |per_gb: f64| words::significant(per_gb / 1e3);
     let cell = |id: &usize| {
         let cost = Cost::of(outcome, *id).filter(|cost| cost.work == Work::Gigabyte);
-        cost.map_or_else(Cell::default, |cost| {
-            let (near, far) = cost.calls;
+        cost.and_then(|cost| cost.calls).map_or_else(Cell::default, |(near, far)| {
             let far = far.map_or_else(|| "kernel".into(), show);
             Cell::number(show(near), format!("+ {far}"))
         })

@@ -124,7 +124,7 @@ pub(super) struct Cost {
     pub waiting_ns: Option<(f64, Option<f64>)>,
     pub work: Work,
     /// Number of system calls of the near end and of the far end for the same work.
-    pub calls: (f64, Option<f64>),
+    pub calls: Option<(f64, Option<f64>)>,
     /// Number of allocations of the near end and of the far end for the same work; absent if they were not counted.
     pub allocations: Option<(f64, Option<f64>)>,
     /// Bytes on the wire beside the application's, for the same work; absent if an end does not know.
@@ -179,7 +179,7 @@ impl Cost {
                 Some(wire.saturating_sub(record.delivered_bytes?))
             }),
             work,
-            calls: (near(|cost| Some(cost.syscalls))?, far(|cost| Some(cost.syscalls))),
+            calls: near(|cost| cost.syscalls).map(|own| (own, far(|cost| cost.syscalls))),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::differences::differences;
-use super::{path_ways, shares, sweep, warnings};
+use super::{host_use, path_ways, shares, sweep, warnings};
 use crate::analysis::claims::looks;
 use crate::analysis::verdicts::{self, DecisionStage};
 use crate::error::{Error, Result};
@@ -54,6 +54,7 @@ pub(crate) fn refresh(
     }
     outcome.probe.iter_mut().for_each(HostQuiet::measure_scatter);
     verdicts::refresh(outcome, stage);
+    host_use::weigh(outcome);
     // Intervals take time to compute: do so at each look, and once at the end.
     if let DecisionStage::Look { .. } = stage {
         outcome.shares = shares::shares(outcome);

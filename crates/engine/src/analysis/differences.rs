@@ -387,7 +387,8 @@ mod tests {
                 for (entrant, copy) in entrants.iter_mut().zip(copies) {
                     let (side, path, sha256) = (Side::Near, "/x".into(), "0".repeat(64));
                     let files = vec![ProgramFile { side, path, bytes: 1, sha256, copy }];
-                    entrant.commands = Some(Box::new(EntrantCommands { files, start_ns: None }));
+                    entrant.commands =
+                        Some(Box::new(EntrantCommands { files, ..EntrantCommands::default() }));
                 }
             });
             what(&found).contains(&"programs")

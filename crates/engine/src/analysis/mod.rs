@@ -12,6 +12,7 @@
 //! | [`sentence`] | verdicts in words |
 //! | [`against`] | claims on one contender against another one |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
+//! | [`host_use`] | other programs on this host, as part of the verdicts |
 //! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, in words |
 //! | [`causes`] | causes of warnings, which decide the advice |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
@@ -47,6 +48,7 @@ pub mod headline;
 pub mod highs;
 pub mod history;
 pub mod host_notice;
+pub mod host_use;
 pub mod independent;
 pub mod kind;
 mod library_limits;

@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::placement::{CpuAssignment, Ends, Placement};
 use super::probe::{EchoRun, EchoSockets, Rhythm};
+use super::process_tree::{TreeTimes, ticks_per_second};
 use super::quiet::{ProbePoint, SettlingHost, Shares};
 use super::topology::Topology;
-use super::usage::CpuTimes;
+use super::usage::{CpuTimes, ProcessCost};
 use crate::contract::WaitMode;
 use crate::host::probe::EchoPlan;
 use crate::stats::quantile::quantile_sorted;
@@ -37,6 +38,8 @@ pub struct HostProbe {
     own: Vec<usize>,
     /// CPU times at the last point.
     times: CpuTimes,
+    /// Readings at the last point that tell what other programs use; absent if they are not to be told apart from our own.
+    others: Option<OthersMeter>,
     stop: Arc<AtomicBool>,
 }
 
@@ -67,7 +70,15 @@ impl HostProbe {
             warmup: WARMUP,
             count: COUNT,
         };
-        HostProbe { course, times: CpuTimes::read_of(&cpus), cpus, own, stop }
+        let times = CpuTimes::read_of(&cpus);
+        HostProbe { course, times, others: None, cpus, own, stop }
+    }
+
+    /// Also measures what other programs use. It is not to be told where a far end is a server on this machine, which is no
+    /// process of this race.
+    pub fn with_others(self) -> HostProbe {
+        let cpus = if self.own.is_empty() { Topology::here().ids() } else { self.own.clone() };
+        HostProbe { others: (!is_test()).then(|| OthersMeter::read(cpus)), ..self }
     }
 
     /// Takes one measurement; `None` if no echo was answered.
@@ -76,14 +87,62 @@ impl HostProbe {
         let times = CpuTimes::read_of(&self.cpus);
         let steal_share = times.steal_share_since(&self.times);
         self.times = times;
+        let others_share = self.others.as_mut().and_then(OthersMeter::next);
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis();
-        point(&run, u64::try_from(at_ms).ok()?, steal_share)
+        point(&run, u64::try_from(at_ms).ok()?, steal_share, others_share)
     }
 }
 
-fn point(run: &EchoRun, at_ms: u64, steal_share: f64) -> Option<ProbePoint> {
+fn point(
+    run: &EchoRun,
+    at_ms: u64,
+    steal_share: f64,
+    others_share: Option<f64>,
+) -> Option<ProbePoint> {
     let at = |q| quantile_sorted(&run.rtt_ns, q);
-    Some(ProbePoint { at_ms, p50_ns: at(0.5)?, high_ns: at(0.9)?, steal_share })
+    Some(ProbePoint { at_ms, p50_ns: at(0.5)?, high_ns: at(0.9)?, steal_share, others_share })
+}
+
+/// Returns true in a test that keeps the host busy itself.
+fn is_test() -> bool {
+    cfg!(debug_assertions) && std::env::var_os(TEST_UNSETTLED).is_some()
+}
+
+/// Meter of the CPU time that other programs use: the time of the CPUs, less that of this process and of all below it, which are
+/// both ends, commands and the path. Of some of the CPUs it may read too little, as ours may have run on others.
+struct OthersMeter {
+    cpus: Vec<usize>,
+    times: CpuTimes,
+    own: [u64; 2],
+}
+
+impl OthersMeter {
+    fn read(cpus: Vec<usize>) -> OthersMeter {
+        OthersMeter { times: CpuTimes::read_of(&cpus), own: own_cpu_ns(), cpus }
+    }
+
+    /// Returns the share since the last reading, and reads again; `None` if no time has passed.
+    fn next(&mut self) -> Option<f64> {
+        let now = OthersMeter::read(self.cpus.clone());
+        let before = std::mem::replace(self, now);
+        let own: u64 =
+            self.own.iter().zip(before.own).map(|(now, then)| now.saturating_sub(then)).sum();
+        others(self.times.busy_since(&before.times), own, 1_000_000_000 / ticks_per_second())
+    }
+}
+
+/// Returns the share of other programs in the CPU time `(busy, total)`, in jiffies.
+fn others((busy, total): (u64, u64), own_ns: u64, jiffy_ns: u64) -> Option<f64> {
+    let total_ns = total.checked_mul(jiffy_ns).filter(|total| *total > 0)?;
+    let others = busy.saturating_mul(jiffy_ns).saturating_sub(own_ns);
+    Some((others as f64 / total_ns as f64).min(1.0))
+}
+
+/// Returns the CPU time of this process, and of all below it, in nanoseconds.
+fn own_cpu_ns() -> [u64; 2] {
+    let here = ProcessCost::read().since(&ProcessCost::default());
+    let below = TreeTimes::read().since(&TreeTimes::default());
+    [here.cpu_ns, below.cpu_ns]
 }
 
 impl SettlingHost for HostProbe {
@@ -109,8 +168,7 @@ impl SettlingHost for HostProbe {
     }
 
     fn stopped(&self) -> bool {
-        let is_test = cfg!(debug_assertions) && std::env::var_os(TEST_UNSETTLED).is_some();
-        is_test || self.stop.load(Ordering::Relaxed)
+        is_test() || self.stop.load(Ordering::Relaxed)
     }
 }
 
@@ -135,10 +193,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_of_ours_is_of_others_and_no_time_is_unknown() {
+        let jiffy = 10_000_000;
+        assert_eq!(others((80, 100), 300_000_000, jiffy), Some(0.5));
+        assert_eq!(others((20, 100), 900_000_000, jiffy), Some(0.0), "ours ran on other CPUs, too");
+        assert_eq!(others((0, 0), 5, jiffy), None);
+        let mut meter = OthersMeter::read(Topology::here().ids());
+        std::thread::sleep(Duration::from_millis(50));
+        let share = meter.next().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{share}");
+    }
+
+    #[test]
     fn no_answers_are_no_point() {
-        assert_eq!(point(&EchoRun::default(), 1, 0.0), None);
+        assert_eq!(point(&EchoRun::default(), 1, 0.0, None), None);
         let run = EchoRun { rtt_ns: (1..=40).collect(), ..EchoRun::default() };
-        let expected = ProbePoint { at_ms: 1, p50_ns: 20, high_ns: 36, steal_share: 0.25 };
-        assert_eq!(point(&run, 1, 0.25), Some(expected));
+        let expected = ProbePoint {
+            at_ms: 1,
+            p50_ns: 20,
+            high_ns: 36,
+            steal_share: 0.25,
+            others_share: Some(0.5),
+        };
+        assert_eq!(point(&run, 1, 0.25, Some(0.5)), Some(expected));
     }
 }

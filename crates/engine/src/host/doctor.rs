@@ -39,7 +39,7 @@ pub struct Doctor {
     /// Difference between identical runs under that placement; absent if it could not be measured.
     pub noise: Option<Noise>,
     /// Share of CPU time that the hypervisor took during the examination.
-    pub steal_share: f64,
+    pub steal_share: Option<f64>,
     /// Load average over one minute, before the examination.
     pub load: Option<f64>,
     /// True if this program may open raw ICMP sockets, for which it needs no ping socket.
@@ -105,7 +105,9 @@ impl Doctor {
             placement,
             placement_reason,
             noise: noise::measure(placement, topology)?,
-            steal_share: CpuTimes::read().steal_share_since(&before),
+            steal_share: CpuTimes::read()
+                .zip(before)
+                .map(|(now, before)| now.steal_share_since(&before)),
             load,
             raw_icmp: may_open_raw_icmp(),
             took_ns: Monotonic.now() - start,
@@ -222,7 +224,7 @@ pub fn healthy() -> Doctor {
             half_width: 0.0415,
             worst_ratio: 1.06,
         }),
-        steal_share: 0.0,
+        steal_share: Some(0.0),
         load: Some(0.02),
         raw_icmp: false,
         took_ns: Nanos::from_secs(5),

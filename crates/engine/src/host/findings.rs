@@ -65,14 +65,12 @@ fn finding(code: &str, message: String, advice: &str) -> Option<Finding> {
 }
 
 fn steal(doctor: &Doctor) -> Option<Finding> {
-    if doctor.steal_share < MUCH_STEAL {
-        return None;
-    }
+    let stolen = doctor.steal_share.filter(|share| *share >= MUCH_STEAL)?;
     finding(
         "steal",
         format!(
             "the hypervisor took {} of the CPU time; this adds to the slowest round trips of any contender",
-            percent(doctor.steal_share)
+            percent(stolen)
         ),
         "use a dedicated instance, or race at another time",
     )
@@ -299,7 +297,7 @@ mod tests {
     fn each_fault_has_its_finding() {
         type Spoil = fn(&mut Doctor);
         let cases: &[(&str, Spoil)] = &[
-            ("steal", |d| d.steal_share = 0.03),
+            ("steal", |d| d.steal_share = Some(0.03)),
             ("load", |d| d.load = Some(1.5)),
             ("regimes", |d| d.noise.as_mut().unwrap().worst_ratio = 5.0),
             ("late_sends", |d| d.sends.p99_ns = Some(200_000)),

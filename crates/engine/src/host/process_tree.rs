@@ -84,7 +84,7 @@ fn ticks(stat: &str) -> Option<[u64; 4]> {
     Some([numbers.next()??, numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
-fn ticks_per_second() -> u64 {
+pub(crate) fn ticks_per_second() -> u64 {
     // SAFETY: the call takes an integer.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u64::try_from(ticks).ok().filter(|ticks| *ticks > 0).unwrap_or(100)

@@ -14,7 +14,7 @@ pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(10);
 
 /// Share of CPU time that others, the hypervisor among them, may take of a calm host. It is above the error of counting
 /// in steps of 10 ms over [`WINDOW`](crate::host::block_probe::WINDOW).
-const CALM_SHARE: f64 = 0.1;
+pub(crate) const CALM_SHARE: f64 = 0.1;
 
 /// Largest ratio between the medians of two echoes in a row on a calm host. Forty echoes on a calm host give medians
 /// within a few percent; a compiler beside them changes them by half and more.
@@ -44,6 +44,10 @@ pub struct ProbePoint {
     pub high_ns: u64,
     /// Share of CPU time that the hypervisor took since the last point.
     pub steal_share: f64,
+    /// Share of CPU time of the ends' CPUs, or of all where the ends have none of their own, that other programs took since
+    /// the last point; absent if unknown, and in results of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_share: Option<f64>,
 }
 
 /// Disturbance that keeps a host from being calm.
@@ -266,6 +270,15 @@ impl HostQuiet {
         })
     }
 
+    /// Returns the share of CPU time that other programs took while blocks ran; `None` if it is unknown. The first point is of
+    /// the time before the first block.
+    pub fn others_share(&self) -> Option<f64> {
+        let shares: Option<Vec<f64>> =
+            self.points.iter().skip(1).map(|point| point.others_share).collect();
+        let shares = shares.filter(|shares| !shares.is_empty())?;
+        Some(shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
     fn medians(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.p50_ns as f64).collect()
     }
@@ -377,6 +390,7 @@ mod tests {
                 p50_ns: median as u64,
                 high_ns: median as u64 + 9_000,
                 steal_share: 0.0,
+                others_share: None,
             });
         }
         quiet.conclude();

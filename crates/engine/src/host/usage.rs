@@ -16,12 +16,9 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Returns the current reading; zero if the kernel shows none.
-    pub fn read() -> CpuTimes {
-        fs::read_to_string("/proc/stat")
-            .ok()
-            .and_then(|text| cpu_times(&text, "cpu"))
-            .unwrap_or_default()
+    /// Returns the current reading; `None` if the kernel shows none.
+    pub fn read() -> Option<CpuTimes> {
+        cpu_times(&fs::read_to_string("/proc/stat").ok()?, "cpu")
     }
 
     /// Returns the current reading of some CPUs together. CPUs that the kernel does not show count as zero.
@@ -40,6 +37,13 @@ impl CpuTimes {
         let busy =
             |times: &CpuTimes| times.total.saturating_sub(times.idle.saturating_add(times.steal));
         self.share_since(earlier, busy)
+    }
+
+    /// Returns the CPU time since an `earlier` reading that was neither idle nor stolen, and all of it, in jiffies.
+    pub fn busy_since(&self, earlier: &CpuTimes) -> (u64, u64) {
+        let not_busy = |times: &CpuTimes| times.idle.saturating_add(times.steal);
+        let total = self.total.saturating_sub(earlier.total);
+        (total.saturating_sub(not_busy(self).saturating_sub(not_busy(earlier))), total)
     }
 
     fn share_since(&self, earlier: &CpuTimes, part: impl Fn(&CpuTimes) -> u64) -> f64 {
@@ -141,7 +145,7 @@ impl ProcessCost {
             user_ns,
             system_ns,
             waiting_ns: None,
-            syscalls: 0,
+            syscalls: None,
             voluntary_switches: switches(self.voluntary_switches, earlier.voluntary_switches),
             involuntary_switches: switches(self.involuntary_switches, earlier.involuntary_switches),
             peak_memory_bytes: self.peak_memory_bytes,

@@ -1,5 +1,6 @@
 //! Commands as contenders of a race: their figures as settings of the work, their files, and what their start costs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::block::TrialSettings;
@@ -12,7 +13,6 @@ use crate::path::PathKind;
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{Entrant, EntrantCommands};
 use crate::spec::Spec;
-use crate::stats;
 use crate::transport::commands::CommandPair;
 use crate::transport::label::LabelledText;
 use crate::transport::{Contender, commands};
@@ -22,7 +22,7 @@ use crate::workload::programs::FIGURES;
 use crate::workload::setting::set;
 use crate::workload::{self, ProgramWork, SharedTask};
 
-/// Number of transfers of one byte that tell what a start costs.
+/// Number of transfers of one byte by each contender that tell what a start costs.
 const STARTS: u64 = 5;
 
 /// Returns the names of contenders for people: as typed, or that of a file of commands, with the variables in which it differs
@@ -196,7 +196,8 @@ pub(super) fn meet(
         };
         match files(context, &commands.pair, copies) {
             Ok(files) => {
-                entrant.commands = Some(Box::new(EntrantCommands { files, start_ns: None }));
+                entrant.commands =
+                    Some(Box::new(EntrantCommands { files, ..EntrantCommands::default() }));
             }
             Err(Error::Limited { what }) => entrant.drop_out(DropReason::Limited(what)),
             Err(error) => return Err(error),
@@ -205,8 +206,9 @@ pub(super) fn meet(
     Ok(())
 }
 
-/// Notes what the start of commands costs where they move bytes: the median time of a transfer of one byte. To another host it
-/// has the path's round trips in it.
+/// Notes what the start of commands costs where they move bytes: the median time of transfers of one byte, with the least and
+/// the greatest. To another host it has the path's round trips in it. The contenders take turns, forward and backward, so that
+/// a host that changes meanwhile changes for all of them.
 ///
 /// # Errors
 /// [`Error::Interrupted`] on Ctrl-C. A transfer that fails only leaves the cost unknown: a program may refuse one byte.
@@ -215,40 +217,48 @@ pub(super) fn describe(
     common: &TrialSettings,
     entrants: &mut [Entrant],
 ) -> Result<()> {
-    for entrant in entrants.iter_mut().filter(|entrant| entrant.is_racing()) {
-        if entrant.commands.is_none() {
-            continue;
+    let is_pair = |entrant: &&Entrant| entrant.is_racing() && entrant.commands.is_some();
+    let mut turns: Vec<usize> = entrants.iter().filter(is_pair).map(|entrant| entrant.id).collect();
+    let mut took: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    for number in 0..STARTS {
+        let mut failed = Vec::new();
+        for id in &turns {
+            match start_ns(context, common, &entrants[*id], number)? {
+                Some(ns) => took.entry(*id).or_default().push(ns),
+                None => failed.push(*id),
+            }
         }
-        let start_ns = start_ns(context, common, entrant)?;
-        if let Some(commands) = &mut entrant.commands {
-            commands.start_ns = start_ns;
+        turns.retain(|id| !failed.contains(id));
+        turns.reverse();
+    }
+    for (id, mut all) in took {
+        all.sort_unstable();
+        if let (Some(commands), [least, .., most]) = (&mut entrants[id].commands, &all[..]) {
+            commands.start_ns = Some(all[all.len() / 2]);
+            commands.start_range_ns = Some([*least, *most]);
         }
     }
     Ok(())
 }
 
+/// Returns the time of a transfer of one byte; `None` if the work is no transfer, or if it fails.
 fn start_ns(
     context: &mut RaceContext<'_>,
     common: &TrialSettings,
     entrant: &Entrant,
+    number: u64,
 ) -> Result<Option<u64>> {
-    let mut took = Vec::new();
-    for number in 0..STARTS {
-        let mut order = common.order(entrant, schedule::pilot_seed(0, number))?;
-        let info = order.pairing.task.info();
-        if !matches!(info.programs, ProgramWork::Transfer { .. }) {
-            return Ok(None);
-        }
-        order.pairing.task = SharedTask::of(info.spec_of_bytes(1))?;
-        match context.runner.run(&order) {
-            TrialOutcome::Ran(record) => {
-                took.extend(record.command.and_then(|command| command.took_ns).map(|ns| ns as f64));
-            }
-            TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),
-            _ => break,
-        }
+    let mut order = common.order(entrant, schedule::pilot_seed(0, number))?;
+    let info = order.pairing.task.info();
+    if !matches!(info.programs, ProgramWork::Transfer { .. }) {
+        return Ok(None);
     }
-    Ok(stats::quantile::median(&took).map(|ns| ns as u64))
+    order.pairing.task = SharedTask::of(info.spec_of_bytes(1))?;
+    match context.runner.run(&order) {
+        TrialOutcome::Ran(record) => Ok(record.command.and_then(|command| command.took_ns)),
+        TrialOutcome::Failed(Error::Interrupted) => Err(Error::Interrupted),
+        _ => Ok(None),
+    }
 }
 
 #[cfg(test)]

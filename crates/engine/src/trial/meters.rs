@@ -1,6 +1,7 @@
-//! Meters of this host, read when a trial begins and again when it ends; the report has the difference.
+//! Meters of this host, read when a trial begins and again when it ends; the report has the difference. Our ends and the
+//! keepers of commands have the same ones.
 
-use crate::measurements::HostCounters;
+use crate::measurements::{Cost, HostCounters};
 
 use crate::host::cgroup::Quotas;
 use crate::host::counters;
@@ -11,8 +12,8 @@ use crate::trial::control::AgentReport;
 pub(super) struct Meters {
     counters: Option<HostCounters>,
     quotas: Quotas,
-    cpu: CpuTimes,
-    load: f64,
+    cpu: Option<CpuTimes>,
+    load: Option<f64>,
     /// Cost of this process, read last, so that it excludes reading the others.
     cost: ProcessCost,
 }
@@ -24,16 +25,22 @@ impl Meters {
             counters: counters::read(),
             quotas: Quotas::read(),
             cpu: CpuTimes::read(),
-            load: load_average().unwrap_or_default(),
+            load: load_average(),
             cost: ProcessCost::read(),
         }
     }
 
     /// Returns the difference since then, in a report that holds nothing else yet.
     pub(super) fn report(&self) -> AgentReport {
+        self.report_with(ProcessCost::read().with_memory().since(&self.cost))
+    }
+
+    /// Returns such a report with a cost that another meter has counted: that of a command, and not of its keeper.
+    pub(super) fn report_with(&self, cost: Cost) -> AgentReport {
+        let steal = CpuTimes::read().zip(self.cpu).map(|(now, then)| now.steal_share_since(&then));
         AgentReport {
-            cost: ProcessCost::read().with_memory().since(&self.cost),
-            steal_share: CpuTimes::read().steal_share_since(&self.cpu),
+            cost,
+            steal_share: steal,
             load: self.load,
             throttled: Quotas::read().since(&self.quotas),
             counters: counters::since(self.counters.as_ref()),

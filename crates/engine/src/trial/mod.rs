@@ -30,6 +30,7 @@ pub mod between;
 pub mod control;
 pub mod explain;
 pub mod lead;
+mod meters;
 pub mod path;
 pub mod process;
 pub mod sim;
@@ -407,10 +408,10 @@ pub struct Record {
     /// Command that did the far end's work, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_command: Option<Box<CommandReport>>,
-    /// Share of CPU time that the hypervisor took from the near host during the trial.
-    pub steal_share: f64,
-    /// Load average (1 minute) of the near host at the start.
-    pub load: f64,
+    /// Share of CPU time that the hypervisor took from the near host during the trial; absent if unknown.
+    pub steal_share: Option<f64>,
+    /// Load average (1 minute) of the near host at the start; absent if unknown.
+    pub load: Option<f64>,
     /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: u64,
     /// Duration from start to report, in nanoseconds.

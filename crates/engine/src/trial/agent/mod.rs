@@ -6,7 +6,6 @@ pub(super) mod effective;
 mod end;
 mod hole;
 pub mod means;
-mod meters;
 mod parting;
 pub(super) mod run;
 pub(super) mod session;

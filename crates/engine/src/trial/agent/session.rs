@@ -27,9 +27,9 @@ use crate::workload::EndpointReport;
 
 use super::driver::{Flow, Signal, Watch};
 use super::effective::{self, by_flow};
-use super::meters::Meters;
 use super::parting::Parting;
 use super::stuck::{self, StuckWatch};
+use crate::trial::meters::Meters;
 
 /// Time to listen for the next connection before listening again.
 const NEXT_CONNECTION: Nanos = Nanos::from_secs(3600);
@@ -279,9 +279,10 @@ impl Session {
     fn report(mut self) -> (AgentReport, Parting) {
         let mut report = self.meters.report();
         let mut notes = Vec::new();
-        let (mut waiting, mut effective, mut allocations) = (Nanos::ZERO, Vec::new(), None);
+        let (mut waiting, mut calls) = (Nanos::ZERO, 0);
+        let (mut effective, mut allocations) = (Vec::new(), None);
         for end in self.ended.into_iter().flatten() {
-            report.cost.syscalls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
+            calls += end.stats.send_calls + end.stats.receive_calls + end.wait_calls;
             waiting += end.waiting;
             allocations = allocations.into_iter().chain(end.allocations).reduce(Allocations::plus);
             effective.push(end.effective);
@@ -294,6 +295,7 @@ impl Session {
         // Looks are timed by the clock, which also counts time in which another program had the CPU.
         report.cost.waiting_ns = Some(waiting.0.min(report.cost.cpu_ns));
         report.cost.allocations = allocations;
+        report.cost.syscalls = Some(calls);
         (report.effective, report.effective_by_flow) = by_flow(effective);
         report.notes = self.before.map(|before| Box::new(before.conclude(notes)));
         (report, self.parting)

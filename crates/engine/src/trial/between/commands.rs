@@ -25,13 +25,14 @@ use serde_with::skip_serializing_none;
 
 use crate::contract::{Direction, Side};
 use crate::error::{Error, Result};
+use crate::host::idle;
 use crate::measurements::Cost;
 use crate::time::Nanos;
 use crate::transport::commands::{
     CommandPair, CommandTemplate, CommandValues, FigureSource, FigureText, PairFigure, ReadySign,
     StopSignal,
 };
-use crate::trial::control::{self, AgentReport, FromAgent};
+use crate::trial::control::{self, FromAgent};
 use crate::workload::ProgramWork;
 
 mod builds;
@@ -81,6 +82,9 @@ pub(in crate::trial) struct NodePlan {
     /// CPU for the command and all its threads; absent if the kernel chooses.
     #[serde(default)]
     cpu: Option<usize>,
+    /// True if it runs at a higher priority than other programs, as our ends do ([`crate::host::idle`]).
+    #[serde(default)]
+    goes_first: bool,
     /// Ports from which the server's is chosen, in the order in which they are tried; empty for any free port.
     #[serde(default)]
     ports: Vec<u16>,
@@ -143,6 +147,7 @@ impl CommandOrder<'_> {
             received: pair.received.clone().filter(|_| receives),
             figures,
             cpu: None,
+            goes_first: false,
             ports: Vec::new(),
             largest_file: None,
         }
@@ -163,6 +168,11 @@ impl NodePlan {
     /// Holds the command on a CPU, if one is given.
     pub(in crate::trial) fn on(self, cpu: Option<usize>) -> NodePlan {
         NodePlan { cpu, ..self }
+    }
+
+    /// Sets whether the command runs at a higher priority than other programs.
+    pub(in crate::trial) fn first(self, goes_first: bool) -> NodePlan {
+        NodePlan { goes_first, ..self }
     }
 
     /// Returns `FILE:LINE: `server` or `client`, for messages.
@@ -237,6 +247,10 @@ pub(in crate::trial) fn run(mut control: UnixStream) -> i32 {
         Err(_) => return 1,
     };
     super::launched::adopt_all();
+    if plan.goes_first {
+        // The command inherits it.
+        idle::go_first();
+    }
     let done = match plan.side {
         Side::Far => server::serve(&plan, &mut control),
         Side::Near => client::run(&plan, &mut control),
@@ -256,11 +270,6 @@ fn send(control: &mut UnixStream, word: &FromAgent) -> Result<()> {
 
 fn receive(control: &mut UnixStream) -> Result<control::ToAgent> {
     control::read(control).map_err(|e| Error::peer("control", e.to_string()))
-}
-
-/// Returns the report of a command.
-fn report(cost: Cost, command: CommandReport) -> AgentReport {
-    AgentReport { cost, command: Some(Box::new(command)), ..AgentReport::default() }
 }
 
 /// Adds the kernel's other counts to the CPU time of all commands that this process has started, once all have ended.

@@ -43,6 +43,8 @@ pub(in crate::trial) struct CommandPlan {
     pub(in crate::trial) places: Places,
     /// Protocol of the port at which it listens; absent for either.
     pub(in crate::trial) port: Option<Port>,
+    /// True if it runs at a higher priority than other programs, as our ends do.
+    pub(in crate::trial) goes_first: bool,
 }
 
 /// Message to a keeper.
@@ -78,10 +80,11 @@ pub(in crate::trial) fn forward(
     pair: &Pair,
     target: SocketAddr,
     keeper: impl Fn(Side) -> Result<AgentProcess>,
+    goes_first: bool,
     stop: &AtomicBool,
 ) -> Result<(SocketAddr, [RunningCommand; 2])> {
     let start = |side, command: &Command, port, places| {
-        let plan = CommandPlan { command: command.clone(), places, port };
+        let plan = CommandPlan { command: command.clone(), places, port, goes_first };
         RunningCommand::start(keeper(side)?, side, &plan, stop)
     };
     let listen = SocketAddr::new(target.ip(), 0);

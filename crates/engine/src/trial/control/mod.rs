@@ -492,10 +492,12 @@ pub struct AgentReport {
     pub effective_by_flow: Vec<Effective>,
     /// Cost of the trial at this end.
     pub cost: Cost,
-    /// Share of CPU time that the hypervisor took during the trial.
-    pub steal_share: f64,
-    /// Load average (1 minute) at the start.
-    pub load: f64,
+    /// Share of CPU time that the hypervisor took during the trial; absent if the kernel does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal_share: Option<f64>,
+    /// Load average (1 minute) at the start; absent likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
     /// Counters of the network code over the trial, for the whole network namespace.
     #[serde(default)]
     pub counters: Option<HostCounters>,
@@ -623,12 +625,13 @@ mod tests {
     #[test]
     fn what_is_wrong_in_a_message_is_shown_with_its_place() {
         let say = |body: &str| parse::<FromAgent>(body.as_bytes()).unwrap_err().to_string();
-        let done = serde_json::to_string(&FromAgent::Done(Box::default())).unwrap();
+        let report = AgentReport { steal_share: Some(0.0), ..AgentReport::default() };
+        let done = serde_json::to_string(&FromAgent::Done(Box::new(report))).unwrap();
         for (figure, why) in [
             ("NaN", "expected value"),
             ("Infinity", "expected value"),
             ("1e999", "number out of range"),
-            ("null", "invalid type: null, expected f64"),
+            ("\"0\"", "invalid type: string \"0\", expected f64"),
         ] {
             for between in ["", "\n"] {
                 let said = say(&done

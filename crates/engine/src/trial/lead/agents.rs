@@ -388,7 +388,11 @@ impl Runner for Agents {
             None => choose(topology, ends, load),
         };
         placement.assign(ends, topology)?;
-        self.probe = Some(HostProbe::new(placement, ends, topology, Arc::clone(&self.stop)));
+        let probe = HostProbe::new(placement, ends, topology, Arc::clone(&self.stop));
+        let is_elsewhere =
+            || self.far.first_server().is_some_and(|far| far.facts.hostname != self.facts.hostname);
+        let is_apart = ends != Ends::TwoMachines || is_elsewhere();
+        self.probe = Some(if is_apart { probe.with_others() } else { probe });
         Ok((placement, why))
     }
 

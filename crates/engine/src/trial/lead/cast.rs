@@ -231,7 +231,7 @@ impl Group {
             Side::Far => self.assigned.far,
         };
         let order = CommandOrder { pair, work, server: *server, seed: self.order.seed };
-        Ok(order.plan(side).on(cpu))
+        Ok(order.plan(side).on(cpu).first(self.goes_first))
     }
 
     /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.

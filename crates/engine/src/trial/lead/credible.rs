@@ -261,14 +261,13 @@ impl TrialFacts<'_> {
 
     fn check_cost(&self, far: &AgentReport) -> Checked {
         let shares = far.halves.iter().filter_map(|half| half.late_send_share);
-        for share in shares.chain([far.steal_share]) {
+        for share in shares.chain(far.steal_share) {
             if !(0.0..=1.0).contains(&share) {
                 return Err(format!("it reports a share of {share}"));
             }
         }
-        let is_load = far.load.is_finite() && (0.0..1e6).contains(&far.load);
-        if !is_load {
-            return Err(format!("it reports a load of {}", far.load));
+        if let Some(load) = far.load.filter(|load| !(0.0..1e6).contains(load)) {
+            return Err(format!("it reports a load of {load}"));
         }
         if far.cost.waiting_ns.is_some_and(|waited| waited > far.cost.cpu_ns) {
             return Err("it waited for longer than it ran".to_owned());
@@ -505,8 +504,8 @@ mod tests {
                 |far| far.halves[0].pacing = Some(Pacing { slots: u64::MAX, ..Pacing::default() }),
                 "its schedule is",
             ),
-            (|far| far.steal_share = 1.5, "a share of 1.5"),
-            (|far| far.load = -1.0, "a load of -1"),
+            (|far| far.steal_share = Some(1.5), "a share of 1.5"),
+            (|far| far.load = Some(-1.0), "a load of -1"),
             (
                 |far| far.cost = Cost { cpu_ns: 1, waiting_ns: Some(2), ..Cost::default() },
                 "longer than it ran",

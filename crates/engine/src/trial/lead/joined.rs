@@ -13,7 +13,7 @@ pub(super) fn joined(mut reports: Vec<AgentReport>) -> Option<AgentReport> {
     }
     let effective = interleaved(reports.iter().map(effective).collect());
     let (effective, effective_by_flow) = by_flow(effective);
-    let steal_share = reports.iter().map(|report| report.steal_share).fold(0.0, f64::max);
+    let steal_share = reports.iter().filter_map(|report| report.steal_share).reduce(f64::max);
     let first = reports[0].clone();
     Some(AgentReport {
         halves: interleaved(taken(&mut reports, |report| &mut report.halves)),

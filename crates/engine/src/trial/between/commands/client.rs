@@ -13,9 +13,7 @@ use deadheat_base::descriptor::ready;
 use deadheat_base::process::is_hung_up;
 
 use super::folder::OwnFolder;
-use super::{
-    CommandReport, FigurePlan, NodePlan, ReceivedContent, receive, report, send, with_usage,
-};
+use super::{CommandReport, FigurePlan, NodePlan, ReceivedContent, receive, send, with_usage};
 use crate::contract::Direction;
 use crate::error::{Error, Result};
 use crate::host::process_tree::TreeTimes;
@@ -25,6 +23,7 @@ use crate::transport::commands::{CommandValues, FigureText};
 use crate::trial::between::launched::{CommandEnd, LaunchedCommand, StartingCpu};
 use crate::trial::between::output::{CommandOutput, STORED};
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
+use crate::trial::meters::Meters;
 use crate::units::Bytes;
 use crate::workload::programs::FigureUnit;
 use crate::workload::{EndpointReport, ReceiveSpan};
@@ -46,6 +45,7 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     let (mut output, ends) = CommandOutput::new(None)?;
     let command = command(plan, &plan.values, &folder, ends)?;
     let place = StartingCpu::take(plan.cpu)?;
+    let meters = Meters::read();
     let before = TreeTimes::read();
     let began = Monotonic.now();
     let mut launched = LaunchedCommand::start(command).map_err(|e| plan.wrong(&e.to_string()))?;
@@ -54,7 +54,7 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     let took = Monotonic.now() - began;
     check_end(plan, &launched, &mut output)?;
     launched.stop(libc::SIGTERM, Nanos::ZERO);
-    let cost = with_usage(TreeTimes::read().since(&before));
+    let report = meters.report_with(with_usage(TreeTimes::read().since(&before)));
     let received = received(plan, &folder, control)?;
     let figures = figures(plan, took, &output, &folder)?;
     let half = half(plan, began, took, figures);
@@ -63,7 +63,7 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     receive(control)?;
     let took_ns = Some(took.0);
     let command = CommandReport { took_ns, printed_bytes: output.bytes(), received };
-    Ok(AgentReport { halves: vec![half], ..report(cost, command) })
+    Ok(AgentReport { halves: vec![half], command: Some(Box::new(command)), ..report })
 }
 
 /// Returns the command to start, in its folder.

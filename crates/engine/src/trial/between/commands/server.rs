@@ -9,7 +9,7 @@ use std::time::Duration;
 use deadheat_base::descriptor::ready;
 
 use super::folder::OwnFolder;
-use super::{CommandReport, NodePlan, UNTIL_READY, client, receive, report, send, with_usage};
+use super::{CommandReport, NodePlan, UNTIL_READY, client, receive, send, with_usage};
 use crate::error::{Error, Result};
 use crate::host::process_tree::TreeTimes;
 use crate::measurements::Tally;
@@ -22,6 +22,7 @@ use crate::trial::between::launched::{
 };
 use crate::trial::between::output::CommandOutput;
 use crate::trial::control::{AgentReport, FromAgent, ToAgent};
+use crate::trial::meters::Meters;
 
 /// Time between two looks at whether the command is ready.
 const LOOK: Nanos = Nanos::from_millis(1);
@@ -42,14 +43,15 @@ pub(super) fn serve(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRe
     server.await_ready(control)?;
     send(control, &FromAgent::Ready { endpoint: Address::Ip(server.at) })?;
     send(control, &FromAgent::Connected)?;
-    let began = server.see_through(control)?;
+    let (began, meters) = server.see_through(control)?;
     let cost = TreeTimes::read().since(&began);
     server.stop()?;
-    let cost = with_usage(cost);
+    let report = meters.report_with(with_usage(cost));
     let received = client::received(plan, &server.folder, control)?;
     let printed_bytes = server.output.bytes();
     send(control, &FromAgent::Finished { sent: vec![Tally::default()] })?;
-    Ok(report(cost, CommandReport { took_ns: None, printed_bytes, received }))
+    let command = CommandReport { took_ns: None, printed_bytes, received };
+    Ok(AgentReport { command: Some(Box::new(command)), ..report })
 }
 
 /// Limits the size of each file that this process, which writes none, and all that it starts may write.
@@ -195,9 +197,9 @@ impl<'a> RunningServer<'a> {
         self.plan.broke(&what)
     }
 
-    /// Waits until the work is over; returns the CPU time at its start.
-    fn see_through(&mut self, control: &mut UnixStream) -> Result<TreeTimes> {
-        let mut began = TreeTimes::read();
+    /// Waits until the work is over; returns the CPU time and all meters at its start.
+    fn see_through(&mut self, control: &mut UnixStream) -> Result<(TreeTimes, Meters)> {
+        let mut began = (TreeTimes::read(), Meters::read());
         loop {
             let ended = if self.is_over { control.as_fd() } else { self.launched.ended() };
             let watched = [(control.as_fd(), libc::POLLIN), (ended, libc::POLLIN)];
@@ -207,7 +209,7 @@ impl<'a> RunningServer<'a> {
                 continue;
             }
             match receive(control)? {
-                ToAgent::Start => began = TreeTimes::read(),
+                ToAgent::Start => began = (TreeTimes::read(), Meters::read()),
                 ToAgent::PeerFinished { .. } | ToAgent::Stop => return Ok(began),
                 ToAgent::CallOff => return Err(Error::Interrupted),
                 _ => {

@@ -12,6 +12,7 @@ use deadheat_base::frame;
 
 use super::{CommandPlan, FromKeeper, ToKeeper, UNTIL_LISTENING};
 use crate::error::{Error, Fault, Result};
+use crate::host::idle;
 use crate::host::process_tree::TreeTimes;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::external::Port;
@@ -44,6 +45,10 @@ pub(in crate::trial) fn keep(mut control: UnixStream) -> i32 {
 
 fn kept(plan: &CommandPlan, control: &mut UnixStream) -> Result<()> {
     adopt_all();
+    if plan.goes_first {
+        // The command inherits it.
+        idle::go_first();
+    }
     let (mut command, at) = CommandProcess::start(plan)?;
     command.await_port(plan, at, control)?;
     send_message(control, &FromKeeper::Listens(at))?;

@@ -107,7 +107,8 @@ impl Agents {
             Far::Emulated(path) => path.keeper(side),
             _ => process::keeper(None),
         };
-        let (near, commands) = external::forward(pair, *target, keeper, &self.stop)?;
+        let (near, commands) =
+            external::forward(pair, *target, keeper, group.goes_first, &self.stop)?;
         Ok(((link, Address::Ip(near)), commands.into()))
     }
 
