@@ -1,7 +1,7 @@
 //! Use of this host by other programs, as part of the verdicts.
 //!
 //! Blocks cancel what a busy host does to all contenders alike, and not what it does to one trial and not to the next. The hidden
-//! copy shows how much that is: while other programs use the CPUs, nobody is ahead by less than identical copies differ by.
+//! copy shows how much that is: while other programs use the CPUs, a lead is greater than what identical copies differ by.
 
 use crate::figures::{percent, times};
 use crate::host::quiet::CALM_SHARE;
@@ -17,8 +17,7 @@ pub fn sentence(outcome: &Outcome) -> Option<String> {
     Some(format!("{} {} of the CPUs that it ran on.", LEAD.trim(), percent(share)))
 }
 
-/// Makes the host a part of each verdict, and leaves undecided those that are within what identical copies differ by on a busy
-/// host.
+/// Makes the host a part of each verdict, and takes a lead back that is within what identical copies differ by on a busy host.
 pub(crate) fn weigh(outcome: &mut Outcome) {
     for verdict in &mut outcome.verdicts {
         if let Some(at) = verdict.note.find(LEAD) {

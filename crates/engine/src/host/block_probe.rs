@@ -74,8 +74,7 @@ impl HostProbe {
         HostProbe { course, times, others: None, cpus, own, stop }
     }
 
-    /// Also measures what other programs use. It is not to be told where a far end is a server on this machine, which is no
-    /// process of this race.
+    /// Also measures the share of other programs. A server on this machine, which is no process of this race, would count as one.
     pub fn with_others(self) -> HostProbe {
         let cpus = if self.own.is_empty() { Topology::here().ids() } else { self.own.clone() };
         HostProbe { others: (!is_test()).then(|| OthersMeter::read(cpus)), ..self }
