@@ -60,6 +60,8 @@ struct RunAnswer<'a> {
     folder: &'a str,
     is_trusted: bool,
     answer: &'a TestAnswer,
+    /// Sentence of the ruling that the answer is part of.
+    note: &'a str,
 }
 
 /// Returns the answers that count for a test: that of the newest trusted run, and the newest one that contradicts it.
@@ -123,13 +125,15 @@ impl KeptRuns {
         let mut all = Vec::new();
         for (folder, run) in self.studies.get(study).into_iter().flatten() {
             let ruling = run.rulings.iter().find(|ruling| ruling.id == claim);
-            let answer = ruling.and_then(|ruling| ruling.answers.get(number.checked_sub(1)?));
+            let Some(ruling) = ruling else { continue };
+            let answer = number.checked_sub(1).and_then(|at| ruling.answers.get(at));
             let Some(answer) = answer.filter(|one| one.answer != AnswerKind::LeftOut) else {
                 continue;
             };
             let ran = run.races.iter().find(|race| race.id == answer.test.race);
             if let Some(race) = ran.filter(|race| race.file.is_some()) {
-                all.push(RunAnswer { folder, is_trusted: race.trusted, answer });
+                let (is_trusted, note) = (race.trusted, ruling.note.as_str());
+                all.push(RunAnswer { folder, is_trusted, answer, note });
             }
         }
         all
@@ -348,7 +352,11 @@ fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
             (Some(one), _) if one.answer.answer != AnswerKind::Open => continue,
             (Some(one), _) => match figures::words(one.answer) {
                 Some(figure) => {
-                    format!("{figure} ({}), asked: {}", run_name(one.folder), test.expect)
+                    let missed = one.note.contains(&format!("{}: ", test.given))
+                        && one.note.contains("its fault hit too few");
+                    let missed =
+                        if missed { ", and the path's fault hit too few packets" } else { "" };
+                    format!("{figure} ({}), asked: {}{missed}", run_name(one.folder), test.expect)
                 }
                 None => format!("no figure ({})", run_name(one.folder)),
             },
@@ -379,6 +387,7 @@ fn the_newest_trusted_run_decides_and_one_that_contradicts_it_counts_too() {
                 folder: "",
                 is_trusted: *is_trusted,
                 answer,
+                note: "",
             })
             .collect();
         let counted: Vec<AnswerKind> =

@@ -457,3 +457,28 @@ fn an_exit_code_with_the_meaning_of_another_is_found() {
     assert_eq!(wrong("It exits with 5 if a contender got worse. 3 of 4 races got worse."), 0);
     assert_eq!(wrong("The job fails where the head is worse (exit code 5) or not trusted (3)."), 0);
 }
+
+/// Finds samples with contenders that a build may leave out, on pages that do not say so.
+pub(crate) fn left_out_in_samples(root: &Path) -> Vec<String> {
+    let said = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let found = left_out_in(&text).filter(|_| !text.contains("feature"))?;
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        Some(format!("{name}: `{found}` is in no default build, which the page does not say"))
+    };
+    pages(root).into_iter().filter_map(said).collect()
+}
+
+/// Returns the first contender in a fenced block that a build may leave out.
+fn left_out_in(text: &str) -> Option<&str> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    let is_part = |c: char| c.is_alphanumeric() || c == '-';
+    let mut words = fenced.flat_map(|block| block.split(move |c| !is_part(c)));
+    words.find(|word| optional::is_one(word))
+}
+
+#[test]
+fn a_sample_with_a_contender_of_a_feature_is_found() {
+    assert_eq!(left_out_in("renet\n```sh\ndeadheat race tcp renet:tick=5ms\n```\n"), Some("renet"));
+    assert_eq!(left_out_in("renet\n```sh\ndeadheat race tcp quic\n```\nrenet"), None);
+}

@@ -125,6 +125,11 @@ fn exit_codes_in_the_documentation_are_those_of_the_program() {
 }
 
 #[test]
+fn samples_say_what_default_builds_leave_out() {
+    hold("samples of default builds", docs::left_out_in_samples(root()));
+}
+
+#[test]
 fn packages_install_what_the_documentation_names() {
     hold("paths of packages", facts::packages(root()));
 }

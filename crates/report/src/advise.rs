@@ -12,6 +12,8 @@ use deadheat_engine::advise::outcome::{
 use deadheat_engine::advise::search::{Lead, SearchFinding};
 use deadheat_engine::result::layout;
 
+mod opening;
+
 /// Maximum number of lines on a terminal.
 const MOST_LINES: usize = 20;
 
@@ -106,8 +108,8 @@ impl Content<'_> {
     fn lines(&self) -> Vec<Line> {
         let Advice { places, crossovers, excluded, notes, not_searched, .. } = self.advice;
         let alike = alike(places);
-        let mut lines: Vec<Line> =
-            alike.iter().take(MOST_PLACES).map(|placed| self.places(placed)).collect();
+        let mut lines = opening::lines(places);
+        lines.extend(alike.iter().take(MOST_PLACES).map(|placed| self.places(placed)));
         let more = alike.iter().skip(MOST_PLACES).flatten();
         let more: Vec<String> =
             more.map(|placed| format!("{}. {}", self.mark(placed), placed.contender)).collect();

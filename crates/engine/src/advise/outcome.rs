@@ -134,6 +134,9 @@ pub struct RankedContender {
     pub carries: Vec<String>,
     /// Rank, from 1; equal ranks are followed by a gap.
     pub place: usize,
+    /// True if a part of it goes over UDP, which some networks block; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_udp: Option<bool>,
     /// Its figure in the most important traffic for which it has one.
     pub figure: Option<ContenderFigure>,
     /// Verdict on the first listed contender and this one; if there is none, a verdict by which another one is
@@ -156,6 +159,13 @@ pub struct ContenderFigure {
     pub high: Option<f64>,
     /// Maximum value that the application can use, if its file gives one.
     pub limit_ns: Option<u64>,
+    /// Bytes on the wire for each byte that was delivered, the median over trials; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_ratio: Option<f64>,
+    /// CPU time of both ends for each message that was delivered, the median over trials, in nanoseconds; absent in
+    /// virtual time and where messages are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<f64>,
     /// File of the race.
     pub file: String,
     /// True if it is from virtual time.

@@ -13,13 +13,17 @@ use super::outcome::{
 use super::plan::{Plan, PlanEntry};
 use super::rank;
 use super::search::Lead;
+use crate::analysis::spread::valid_trials;
 use crate::error::{Error, Result};
 use crate::figures::wait;
 use crate::measurements::Better;
 use crate::race::Request;
 use crate::result::outcome::{Outcome, Program, Summary};
 use crate::result::{date, save};
+use crate::stats::quantile;
 use crate::time::{Clock, Nanos};
+use crate::transport::Contender;
+use crate::trial::Record;
 
 /// Default time for all races.
 pub const DEFAULT_BUDGET: Nanos = Nanos::from_secs(120);
@@ -198,6 +202,7 @@ pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedConten
                 contender: one.name.clone(),
                 carries: one.carries.iter().flatten().cloned().collect(),
                 place,
+                needs_udp: needs_udp(one),
                 figure: figure(course, one),
                 against: None,
             };
@@ -225,6 +230,32 @@ pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedConten
     all.into_iter().map(|(_, placed)| placed).collect()
 }
 
+/// Returns true if a part of a candidate goes over UDP; `None` if a part cannot be parsed.
+fn needs_udp(candidate: &Candidate) -> Option<bool> {
+    let parts = candidate.carries.iter().flatten().map(|typed| Contender::parse(typed).ok());
+    let parts: Option<Vec<Contender>> = parts.collect();
+    Some(parts?.iter().any(|part| part.transport.info().is_over_udp))
+}
+
+/// Returns the median of a figure over a contender's valid trials.
+fn over_trials(outcome: &Outcome, id: usize, of: fn(&Record) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> =
+        valid_trials(outcome, id).filter_map(|trial| of(&trial.record)).collect();
+    quantile::median(&values)
+}
+
+fn wire_ratio(record: &Record) -> Option<f64> {
+    let delivered = record.delivered_bytes.filter(|bytes| *bytes > 0)?;
+    Some(record.wire?.bytes as f64 / delivered as f64)
+}
+
+fn cpu_ns(record: &Record) -> Option<f64> {
+    let messages = record.ledger.accounts().filter(|(_, account)| account.unit == "messages");
+    let delivered: u64 = messages.map(|(_, account)| account.delivered).sum();
+    let used = record.cost.working_ns() + record.far_cost.as_ref()?.working_ns();
+    (delivered > 0).then(|| used as f64 / delivered as f64)
+}
+
 /// Returns the figure of a candidate in the most important traffic in which it has one.
 fn figure(course: &AdviceCourse<'_>, candidate: &Candidate) -> Option<ContenderFigure> {
     let entries = course.plan.entries.iter().zip(&candidate.carries);
@@ -246,6 +277,8 @@ fn figure(course: &AdviceCourse<'_>, candidate: &Candidate) -> Option<ContenderF
                 low: summary.low,
                 high: summary.high,
                 limit_ns: considered.limit_ns,
+                wire_ratio: over_trials(outcome, id, wire_ratio),
+                cpu_ns: over_trials(outcome, id, cpu_ns).filter(|_| !ran.is_virtual),
                 file: ran.file.clone()?,
                 is_virtual: ran.is_virtual,
             })

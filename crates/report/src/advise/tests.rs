@@ -1,4 +1,5 @@
 use super::*;
+use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use deadheat_engine::advise::axis::Axis;
 use deadheat_engine::advise::search::SearchStep;
 use deadheat_engine::advise::{app, outcome};
@@ -90,6 +91,7 @@ fn those_tied_with_the_first_by_one_race_share_a_line() {
         contender: contender.into(),
         carries: Vec::new(),
         place: if lead == Some(Lead::First) { 4 } else { 1 },
+        needs_udp: None,
         figure: None,
         against: lead.map(|lead| VerdictEvidence {
             traffic: "w".into(),
@@ -109,7 +111,7 @@ fn those_tied_with_the_first_by_one_race_share_a_line() {
         placed("kcp", Some(Lead::First)),
     ];
     assert_eq!(
-        said(&advice)[1..],
+        said(&advice)[2..],
         [
             "1=. udp and quic: dead heat with enet [w.json]",
             "4. kcp: enet is ahead of kcp. [w.json]"
@@ -153,4 +155,57 @@ fn a_terminal_shows_twenty_lines_at_most() {
     }
     let all = render(&advice, Form::Markdown, &Style::default()).unwrap();
     assert!(all.contains("Note 39"), "{all}");
+}
+
+/// A person reads what to take before any evidence: with the worst of the rest, the costs beside time, and what gets through.
+#[test]
+fn advice_begins_with_a_choice_its_costs_and_what_gets_through() {
+    let metric = Metric {
+        name: "age_p99_ns".into(),
+        label: "age p99".into(),
+        unit: Unit::Nanos,
+        better: Better::Lower,
+        role: Role::Claim,
+        clock: ClockNeed::None,
+    };
+    let placed = |contender: &str, place: usize, ms: f64, needs_udp: bool| RankedContender {
+        contender: contender.into(),
+        carries: Vec::new(),
+        place,
+        needs_udp: Some(needs_udp),
+        figure: Some(ContenderFigure {
+            traffic: "world".into(),
+            metric: metric.clone(),
+            estimate: ms * 1e6,
+            low: None,
+            high: None,
+            limit_ns: None,
+            wire_ratio: Some(1.0 + ms / 100.0),
+            cpu_ns: None,
+            file: "world.json".into(),
+            is_virtual: true,
+        }),
+        against: None,
+    };
+    let mut advice = advice(Vec::new());
+    let first = |advice: &Advice| said(advice)[..3].to_vec();
+    advice.places = vec![
+        placed("udp", 1, 56.4, true),
+        placed("enet", 1, 56.7, true),
+        placed("tcp", 3, 97.0, false),
+    ];
+    assert_eq!(
+        first(&advice),
+        [
+            "Take any of udp and enet, which no verdict sets apart: age p99 of `world` about 56.4 ms. Not tcp: 97.0 ms.",
+            "Bytes on the wire for each of the application's: 1.56 (udp) to 1.57 (enet).",
+            "Where a network blocks UDP, tcp is the best that gets through, with 97.0 ms.",
+        ]
+    );
+    advice.places.truncate(2);
+    assert!(first(&advice)[2].contains("none of these gets through"), "{:?}", first(&advice));
+    advice.places = vec![placed("tcp", 1, 97.0, false)];
+    assert!(first(&advice)[2].contains("does not take UDP"), "{:?}", first(&advice));
+    advice.places[0].needs_udp = None;
+    assert!(!said(&advice)[2].contains("UDP"), "an older file does not say");
 }
