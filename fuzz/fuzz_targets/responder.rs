@@ -39,6 +39,12 @@ impl ResponderHost for Generous {
     }
     fn greet(&self, _: SocketAddr, _: &str) {}
     fn note(&self, _: SocketAddr, _: &str) {}
+    fn is_own_port(&self, _: u16) -> bool {
+        false
+    }
+    fn knock(&self, _: SocketAddr) -> NoGrant {
+        NoGrant::Busy
+    }
     fn begin(&self, _: SocketAddr) -> Result<Box<dyn TestGrant + '_>, NoGrant> {
         Ok(Box::new(Generous))
     }

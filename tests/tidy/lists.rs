@@ -45,6 +45,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("blocks", "messages that a stream is cut into"),
             ("exchange", "first bytes of connections, with a deadline"),
             ("readers", "bytes of far ends, for fuzz targets"),
+            ("steps", "table of steps, for tests"),
             ("reflected", "messages that a reflector sends back without their content"),
             ("responders", "answers to the clients of other programs"),
         ],
@@ -56,6 +57,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("table", "clients of a responder, bounded in number"),
             ("arrivals", "datagrams that arrive at a responder, answered in bursts"),
+            ("loops", "the end of loops of two services"),
             ("testing", "a host of responders in tests"),
         ],
     },

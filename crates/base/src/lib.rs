@@ -15,6 +15,7 @@
 //! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to poll the clock; CPUs; pages |
 //! | [`process`] | helper processes of this program, and threads |
 //! | [`panics`] | panics of other people's code as errors |
+//! | [`origins`] | the origin of a client, and its share of places that are few |
 //! | [`ports`] | sockets of this host that listen |
 //! | [`json`] | JSON in a line, and as text for people |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
@@ -35,6 +36,7 @@ pub mod frame;
 pub mod json;
 pub mod memory;
 pub mod moments;
+pub mod origins;
 pub mod panics;
 pub mod ports;
 pub mod process;

@@ -1,6 +1,7 @@
 //! Races of pages: the plan of each, and its trials so far. Their number and their sizes are bounded.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -8,6 +9,7 @@ use deadheat_engine::import::browser::{
     BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial, TrialSpan,
 };
 use deadheat_engine::result::outcome::Outcome;
+use deadheat_base::origins::{Admission, Shares};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,8 +18,9 @@ use crate::tickets::fresh_name;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
 use crate::{carriers, rng};
 
-/// Largest number of races at once. Beyond it a new race replaces the race that was silent longest, after [`SILENT`].
-const MOST_RACES: usize = 32;
+/// Largest number of races at once. Beyond it a new race replaces a race that is over or was silent for [`SILENT`], or a
+/// race of the origin with most.
+const RACES: Shares = Shares { in_all: 32, of_one: 32 };
 
 /// Silence after which a race may be forgotten for another, and after which it is.
 const SILENT: Nanos = Nanos::from_secs(60);
@@ -51,6 +54,8 @@ struct AskedPage {
 
 /// Race of a page.
 struct PageRace {
+    /// Address of its browser.
+    of: IpAddr,
     plan: BrowserPlan,
     slots: Vec<PlannedTrial>,
     done: Vec<(PlannedTrial, BrowserTrial)>,
@@ -93,14 +98,14 @@ pub(crate) struct AfterTrial {
 pub(crate) struct RaceTable(Mutex<HashMap<String, PageRace>>);
 
 impl RaceTable {
-    /// Plans a race, and returns the plan for the page.
+    /// Plans a race for a browser at an address, and returns the plan for the page.
     ///
     /// # Errors
     /// A sentence for the page.
-    pub(crate) fn plan(&self, text: &[u8]) -> Result<Value, String> {
+    pub(crate) fn plan(&self, of: IpAddr, text: &[u8]) -> Result<Value, String> {
         let asked: AskedRace =
             deadheat_base::json::read(text).map_err(|e| format!("the race cannot be read: {e}"))?;
-        let race = asked.race()?;
+        let race = asked.race(of)?;
         let name = fresh_name().map_err(|e| format!("no random bytes: {e}"))?;
         let order: Vec<&str> = race
             .slots
@@ -116,7 +121,7 @@ impl RaceTable {
             "trials": order,
         });
         let mut races = self.lock();
-        make_room(&mut races)?;
+        make_room(&mut races, of)?;
         races.insert(name, race);
         Ok(answer)
     }
@@ -238,23 +243,28 @@ fn setup(work: BrowserWork, seed: u32) -> Value {
 const NOT_NEXT: &str = "this trial is not the next one of its race";
 const NO_RACE: &str = "there is no such race, or the server has forgotten it; start a new one";
 
-/// Makes room for one more race; a race that is over goes first.
-fn make_room(races: &mut HashMap<String, PageRace>) -> Result<(), String> {
-    if races.len() < MOST_RACES {
-        return Ok(());
-    }
-    let silent = races.iter().min_by_key(|(_, race)| (!race.is_over(), race.touched));
-    let silent =
-        silent.filter(|(_, race)| race.is_over() || Monotonic.now() - race.touched > SILENT);
-    let Some(name) = silent.map(|(name, _)| name.clone()) else {
-        return Err(format!("{MOST_RACES} races run here now; try again later"));
+/// Makes room for one more race of an address.
+fn make_room(races: &mut HashMap<String, PageRace>, of: IpAddr) -> Result<(), String> {
+    let now = Monotonic.now();
+    let mut order: Vec<(&String, &PageRace)> = races.iter().collect();
+    order.sort_by_key(|(_, race)| (!race.is_over(), race.running.is_some(), race.touched));
+    let gone = match RACES.admit(of, order.iter().map(|(_, race)| race.of)) {
+        Admission::Free => return Ok(()),
+        Admission::Replaces(at) => Some(order[at]),
+        Admission::OwnShare | Admission::Full => None,
+    };
+    let is_idle =
+        |race: &&(&String, &PageRace)| race.1.is_over() || now - race.1.touched > SILENT;
+    let Some(name) = order.iter().find(is_idle).copied().or(gone).map(|(name, _)| name.clone())
+    else {
+        return Err(format!("{} races run here now; try again later", RACES.in_all));
     };
     races.remove(&name);
     Ok(())
 }
 
 impl AskedRace {
-    fn race(&self) -> Result<PageRace, String> {
+    fn race(&self, of: IpAddr) -> Result<PageRace, String> {
         let work = self.work;
         let mut contenders = Vec::new();
         for id in &self.contenders {
@@ -278,7 +288,7 @@ impl AskedRace {
         let slots = plan.trials();
         let page = self.page.facts();
         let touched = Monotonic.now();
-        Ok(PageRace { plan, slots, done: Vec::new(), page, running: None, touched })
+        Ok(PageRace { of, plan, slots, done: Vec::new(), page, running: None, touched })
     }
 }
 
@@ -290,6 +300,30 @@ impl AskedPage {
             step_ms: time(self.step_ms),
             loopback_ms: time(self.loopback_ms),
             isolated: self.isolated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACE: &[u8] = br#"{"contenders":["websocket","fetch"],"work":{"ping":{"size":64,"count":20,"interval_ms":1}},
+        "blocks":2,"seed":7,"page":{"browser":"a test","step_ms":0.1,"loopback_ms":0.05,"isolated":true}}"#;
+
+    #[test]
+    fn one_origin_cannot_take_all_races() {
+        let races = RaceTable::default();
+        let plan = |address: u8| races.plan([10, 0, 0, address].into(), RACE);
+        for _ in 0..RACES.in_all {
+            plan(1).unwrap();
+        }
+        let why = plan(1).unwrap_err();
+        assert!(why.contains("32 races run here now"), "{why}");
+        let honest: Vec<Value> = (0..15).map(|_| plan(2).unwrap()).collect();
+        assert!((0..50).all(|_| plan(1).is_err()), "the crowd has more");
+        for plan in honest {
+            assert!(races.next(plan["race"].as_str().unwrap(), 0).is_ok(), "it is still there");
         }
     }
 }

@@ -138,7 +138,15 @@ pub trait ResponderHost: Sync {
     /// Writes a line about `peer` to the log, within the same limits.
     fn note(&self, peer: SocketAddr, what: &str);
 
-    /// Takes the turn of a trial for a test of `peer`, without waiting for it.
+    /// Returns true for a port of this server's own: a datagram from such a port may be a reply of this program.
+    fn is_own_port(&self, port: u16) -> bool;
+
+    /// Keeps the place of a client's origin among all who ask for turns, for a few seconds, without a turn for it. Returns the
+    /// reason why it has to wait.
+    fn knock(&self, peer: SocketAddr) -> NoGrant;
+
+    /// Takes the turn of a trial for a test of `peer`, without waiting for it. Where it is another's, the place of this
+    /// origin is kept for a few seconds, so that it has the turn before origins that had more of them if it asks again.
     ///
     /// # Errors
     /// The reason why there is none now.
@@ -150,6 +158,8 @@ pub trait ResponderHost: Sync {
 pub enum NoGrant {
     /// Trials or tests of others run or wait: ask again later.
     Busy,
+    /// The turn is another's that has not begun: ask again within seconds.
+    Soon,
     /// Refused, in words.
     Refused(String),
 }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::log::origin;
+use deadheat_base::origins::origin;
+
 use super::paid::{ByteAccount, Ways};
 use crate::datapath::policer::time_at;
 use crate::time::{Clock, Monotonic, Nanos};

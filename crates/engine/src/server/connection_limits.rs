@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deadheat_base::origins::origin;
+
 use super::config::{Config, Room, ServedClients};
-use super::log::origin;
 use crate::transport::hello::Token;
 use crate::trial::control::MOST_FAR_ENDS;
 
@@ -69,10 +70,7 @@ impl ConnectionLimits {
                 self.all
             ));
         }
-        let is_other = |taken: &IpAddr| *taken != origin;
-        if self.clients == ServedClients::One && taken.keys().any(is_other) {
-            return Err("it serves one client (--once), and has one".into());
-        }
+        self.check_once(&taken, origin)?;
         let mine = taken.entry(origin).or_default();
         let each = self.each.map(|each| each[usize::from(is_beside)]);
         if let Some(each) = each.filter(|each| count(mine) >= *each) {
@@ -86,6 +84,28 @@ impl ConnectionLimits {
             *mine.by_client.entry(client).or_default() += 1;
         }
         Ok(Permit { limits: Arc::clone(self), origin, client, is_beside })
+    }
+
+    /// Takes a permit for the test of another program's client. The queue bounds their number, so that control
+    /// connections that idle keep none out.
+    pub(super) fn take_test(self: &Arc<ConnectionLimits>, ip: IpAddr) -> Result<Permit, String> {
+        let origin = origin(ip);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_once(&taken, origin)?;
+        taken.entry(origin).or_default().clients += 1;
+        Ok(Permit { limits: Arc::clone(self), origin, client: None, is_beside: false })
+    }
+
+    /// Refuses a second client of a server that serves one.
+    fn check_once(
+        &self,
+        taken: &HashMap<IpAddr, OriginCount>,
+        origin: IpAddr,
+    ) -> Result<(), String> {
+        match self.clients == ServedClients::One && taken.keys().any(|taken| *taken != origin) {
+            true => Err("it serves one client (--once), and has one".into()),
+            false => Ok(()),
+        }
     }
 
     /// Returns true if no permit is taken.

@@ -240,14 +240,13 @@ impl Grant {
         let mut state = self.lock();
         let deadline = now + state.span + patience.grace;
         state.deadline.get_or_insert(deadline);
+        drop(state);
+        self.turn.begin();
     }
 
     /// Leaves the grant. The last far end gets the bytes of all, and returns turn and share.
     pub(super) fn leave(grant: Arc<Grant>) -> Option<Ways> {
-        let mut grant = Arc::into_inner(grant)?;
-        if grant.lock().deadline.is_none() {
-            grant.turn.waste();
-        }
+        let grant = Arc::into_inner(grant)?;
         Some(grant.account().read())
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deadheat_base::origins::origin;
 use deadheat_base::process::spawn;
 
 use crate::error::Result;
@@ -138,14 +139,6 @@ impl Scribe {
     }
 }
 
-/// Returns the origin of an address: the IPv4 address itself, or the IPv6 /64, which may belong to one host as a whole.
-pub(super) fn origin(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => IpAddr::V4(ip),
-        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
-    }
-}
-
 /// Largest number of lines per origin and window, and in total.
 const PER_ORIGIN: u32 = 10;
 const IN_ALL: u32 = 200;
@@ -218,12 +211,6 @@ mod tests {
             .count();
         assert_eq!(written, IN_ALL as usize);
         assert!(meter.by_origin.len() <= IN_ALL as usize);
-    }
-
-    #[test]
-    fn an_ipv6_host_is_its_64_and_a_mapped_address_is_ipv4() {
-        assert_eq!(origin(ip("2001:db8:1:2:3::4")), ip("2001:db8:1:2::"));
-        assert_eq!(origin(ip("::ffff:10.0.0.1")), ip("10.0.0.1"));
     }
 
     /// Log that accepts no line until it is released; writers are not blocked meanwhile.

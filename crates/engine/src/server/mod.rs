@@ -196,7 +196,7 @@ impl Server {
             log.line(&said);
         }
         let own_ports = OpenPorts::open(&config.also, sockets.local)?;
-        let responders = OpenResponders::open(&config.responders, sockets.local.ip())?;
+        let responders = OpenResponders::open(&config.responders, sockets.local)?;
         let paid = ByteAccount::new(config.allowance);
         let shared = Shared {
             queue: Queue::new(config.limits.concurrent, config.room.waiting),

@@ -9,8 +9,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deadheat_base::origins::origin;
+
 use super::config::Allowance;
-use super::log::origin;
 use crate::datapath::account::Account;
 use crate::units::Bytes;
 

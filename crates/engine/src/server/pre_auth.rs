@@ -7,9 +7,11 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use deadheat_base::origins::origin;
+
 use super::config::Config;
 use super::let_in::LetIn;
-use super::log::{Scribe, origin};
+use super::log::Scribe;
 use super::wait::earlier;
 use crate::datapath::destination::canonical;
 use crate::error::{Error, Fault};

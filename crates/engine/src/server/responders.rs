@@ -10,9 +10,9 @@ use std::thread::Scope;
 
 use super::Shared;
 use super::stop::Stop;
-use super::test_turn::TestTurn;
+use super::test_turn::{TestTurn, busy};
 use crate::error::{Error, Result};
-use crate::time::Nanos;
+use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::responder::{
     NoGrant, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad, TestGrant,
     TestLimits,
@@ -36,6 +36,8 @@ pub(super) struct OpenResponders {
     /// Responders until they are served.
     open: Mutex<Vec<Box<dyn OpenResponder>>>,
     tallies: Vec<ResponderTally>,
+    /// Ports of the server and of all of them.
+    own_ports: Vec<u16>,
 }
 
 /// Clients of one responder.
@@ -49,22 +51,24 @@ struct ResponderTally {
 }
 
 impl OpenResponders {
-    /// Opens responders at an address of the server.
+    /// Opens responders at the address of the server.
     ///
     /// # Errors
     /// The failed operation with its address.
-    pub(super) fn open(setups: &[ResponderSetup], at: IpAddr) -> Result<OpenResponders> {
+    pub(super) fn open(setups: &[ResponderSetup], server: SocketAddr) -> Result<OpenResponders> {
         let (mut open, mut tallies) = (Vec::new(), Vec::new());
         for ResponderSetup { responder, port, key } in setups {
             let key = key.as_ref().map(Secret::text);
-            let opened = responder.open(SocketAddr::new(at, *port), key.map(str::as_bytes))?;
+            let opened = responder.open(SocketAddr::new(server.ip(), *port), key.map(str::as_bytes))?;
             let (info, at) = (responder.info(), opened.local_addr());
             let clients = AtomicU64::new(0);
             let (is_keyed, more) = (key.is_some(), opened.more());
             tallies.push(ResponderTally { info, at, is_keyed, more, clients });
             open.push(opened);
         }
-        Ok(OpenResponders { open: Mutex::new(open), tallies })
+        let ports = tallies.iter().map(|tally: &ResponderTally| tally.at.port());
+        let own_ports = ports.chain([server.port()]).collect();
+        Ok(OpenResponders { open: Mutex::new(open), tallies, own_ports })
     }
 
     /// Returns a sentence on each: its clients, its port, and its answers.
@@ -114,7 +118,7 @@ impl OpenResponders {
     ) -> Result<()> {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         for (open, tally) in open.into_iter().zip(&self.tallies) {
-            let host = Host { shared, stop, tally };
+            let host = Host { shared, stop, tally, own_ports: &self.own_ports };
             std::thread::Builder::new()
                 .name(tally.info.id.into())
                 .spawn_scoped(scope, move || host.run(open))
@@ -129,6 +133,8 @@ struct Host<'a> {
     shared: &'a Shared,
     stop: &'a Stop,
     tally: &'a ResponderTally,
+    /// Ports of the server and of all responders.
+    own_ports: &'a [u16],
 }
 
 impl Host<'_> {
@@ -176,6 +182,16 @@ impl ResponderHost for Host<'_> {
 
     fn note(&self, peer: SocketAddr, what: &str) {
         self.shared.scribe.stranger_now(peer, &format!("{}: {what}", self.tally.info.id));
+    }
+
+    fn is_own_port(&self, port: u16) -> bool {
+        self.own_ports.contains(&port)
+    }
+
+    fn knock(&self, peer: SocketAddr) -> NoGrant {
+        let now = Monotonic.now();
+        self.shared.queue.knock(peer.ip(), now);
+        busy(self.shared, now)
     }
 
     fn begin(&self, peer: SocketAddr) -> std::result::Result<Box<dyn TestGrant + '_>, NoGrant> {

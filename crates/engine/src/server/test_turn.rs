@@ -8,7 +8,7 @@ use super::config::ServedClients;
 use super::connection_limits::Permit;
 use super::ended_trial::EndedTrial;
 use super::paid::AllowanceShare;
-use super::queue::{QueuePlace, Turn};
+use super::queue::Turn;
 use super::stop::Stop;
 use super::{Shared, stop_after_the_last};
 use crate::datapath::cpu::hold;
@@ -45,8 +45,7 @@ impl<'a> TestTurn<'a> {
         id: &'static str,
         peer: SocketAddr,
     ) -> Result<TestTurn<'a>, NoGrant> {
-        let busy = |_| NoGrant::Busy;
-        let permit = shared.connections.take(peer.ip(), None).map_err(busy)?;
+        let permit = shared.connections.take_test(peer.ip()).map_err(|_| NoGrant::Busy)?;
         let turn = turn(shared, peer)?;
         let limits = shared.config.limits;
         let share = shared.paid.share(peer.ip(), limits.bytes).map_err(NoGrant::Refused)?;
@@ -69,32 +68,39 @@ impl<'a> TestTurn<'a> {
     }
 }
 
-/// Returns the turn, if no trial has it, or waits for it.
+/// Returns the answer to a client that has no turn now.
+pub(super) fn busy(shared: &Shared, now: Nanos) -> NoGrant {
+    if shared.queue.is_soon_free(now) { NoGrant::Soon } else { NoGrant::Busy }
+}
+
+/// Returns the turn if it is this client's, or will be once the bucket of the last test has filled up.
 fn turn(shared: &Shared, peer: SocketAddr) -> Result<Turn, NoGrant> {
-    let ticket = shared.queue.enter(peer.ip()).map_err(|_| NoGrant::Busy)?;
     let patience = Monotonic.now() + BURST + BURST;
     loop {
         let now = Monotonic.now();
-        match ticket.place(now) {
-            QueuePlace::Now(turn) => return Ok(turn),
-            // The bucket of the last test fills up.
-            QueuePlace::At(at) if at < patience => std::thread::sleep((at - now).into()),
-            QueuePlace::At(_) | QueuePlace::Behind(_) | QueuePlace::PushedOut => {
-                return Err(NoGrant::Busy);
-            }
+        if let Some(turn) = shared.queue.ask(peer.ip(), now) {
+            return Ok(turn);
+        }
+        match shared.queue.rested_at(now) {
+            Some(at) if at < patience => std::thread::sleep((at - now).into()),
+            _ => return Err(busy(shared, now)),
         }
     }
 }
 
 impl TestGrant for TestTurn<'_> {
     fn limits(&self) -> TestLimits {
-        self.limits
+        let is_waited_for = self.shared.queue.is_waited_for(self.peer.ip());
+        let most = if is_waited_for { self.shared.config.patience.start } else { Nanos(u64::MAX) };
+        TestLimits { begin: self.limits.begin.min(most), ..self.limits }
     }
 
     fn begun(&self, title: &str) {
         let title = format!("trial {} {} {title}", self.number, self.id);
         self.shared.scribe.line(Some(self.peer), &format!("{title} started"));
-        self.lock().title = Some(title);
+        let mut state = self.lock();
+        state.turn.as_ref().inspect(|turn| turn.begin());
+        state.title = Some(title);
     }
 
     fn hold(&self) {
@@ -138,9 +144,6 @@ impl Drop for TestTurn<'_> {
         if let Some(turn) = &mut state.turn {
             let most = carried.into_iter().max().unwrap_or(0);
             turn.rest(time_at(self.limits.rate, most).min(BURST));
-            if !has_begun {
-                turn.waste();
-            }
         }
         drop((state.turn.take(), state.permit.take()));
         drop(state);

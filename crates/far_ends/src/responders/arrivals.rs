@@ -1,4 +1,5 @@
-//! Datagrams as they arrive at a responder: in bursts, so that a flood does not hold up the end.
+//! Datagrams as they arrive at a responder: in bursts, so that a flood does not hold up the end, and without those that may
+//! be part of a loop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,8 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use deadheat_base::descriptor::ready;
 
+use super::loops::LoopGuard;
 use crate::datapath::answering::{AnswerSocket, Arrived};
 use crate::error::{Error, Result};
+use crate::time::{Clock, Monotonic};
 use crate::transport::responder::{OpenResponder, ResponderHost};
 
 /// Number of datagrams that are taken at once.
@@ -36,7 +39,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn OpenResponder>> {
     let udp = AnswerSocket::bind(at)?;
     let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
-    Ok(Box::new(OpenAnswerer { udp, local, clients, answerer }))
+    Ok(Box::new(OpenAnswerer { udp, local, clients, answerer, loops: LoopGuard::new() }))
 }
 
 /// Open responder.
@@ -45,6 +48,7 @@ struct OpenAnswerer<A> {
     local: SocketAddr,
     clients: &'static str,
     answerer: A,
+    loops: LoopGuard,
 }
 
 impl<A: Answerer> OpenResponder for OpenAnswerer<A> {
@@ -53,7 +57,7 @@ impl<A: Answerer> OpenResponder for OpenAnswerer<A> {
     }
 
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
-        let OpenAnswerer { udp, clients, answerer, .. } = self;
+        let OpenAnswerer { udp, clients, answerer, loops, .. } = self;
         let mut datagram = vec![0; 1 << 16];
         loop {
             let fds = [(stop, libc::POLLIN), (udp.as_fd(), libc::POLLIN)];
@@ -64,7 +68,11 @@ impl<A: Answerer> OpenResponder for OpenAnswerer<A> {
             }
             for _ in 0..AT_ONCE {
                 match udp.receive(&mut datagram) {
-                    Ok(arrived) => answerer.answer(udp, host, &arrived, &mut datagram),
+                    Ok(arrived) => {
+                        if loops.judge(&arrived, host, Monotonic.now()).is_some() {
+                            answerer.answer(udp, host, &arrived, &mut datagram);
+                        }
+                    }
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                     // An answer of ICMP to an earlier reply.
                     Err(_) => {}

@@ -1,16 +1,15 @@
 //! Echo port (RFC 862) over TCP and UDP: it sends back what it gets.
 //!
-//! Two echo ports that answer each other would never end (CERT CA-1996-01), and the source of a datagram can be forged. So
-//! there is no answer to a source port below 1024, to the ports of services that answer anything, and to its own; and after
-//! the longest duration of a test a source gets no answer before it has been silent for a second, which ends any loop.
+//! Loops of two echo ports end as `loops.rs` says.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use deadheat_base::descriptor::ready;
+use deadheat_base::origins::{Admission, Shares};
 
-use super::table::{Table, TableLimits, origin};
+use super::loops::{LoopGuard, SourceStanding};
 use crate::datapath::answering::{self, AnswerSocket, Arrived};
 use crate::datapath::destination::canonical;
 use crate::error::{Error, Result};
@@ -34,22 +33,8 @@ static INFO: ResponderInfo = ResponderInfo {
     key: None,
 };
 
-/// Ports from 1024 on whose services answer what nobody asked: another source of a loop.
-const ANSWERING: [u16; 6] = [1900, 2112, 3702, 5201, 5353, 11211];
-
-/// Least source port: services that answer stand below.
-const LEAST_PORT: u16 = 1024;
-
-/// Silence after which a source begins anew.
-const PAUSE: Nanos = Nanos::from_secs(1);
-
-/// Limits of the sources of datagrams.
-const SOURCES: TableLimits =
-    TableLimits { in_all: 4_096, of_one: 256, silence: Nanos::from_secs(60) };
-
-/// Number of connections, in all and of one host.
-const MOST_CONNECTIONS: usize = 64;
-const MOST_OF_ONE: usize = 8;
+/// Number of connections, in all and of one origin.
+const CONNECTIONS: Shares = Shares { in_all: 64, of_one: 8 };
 
 /// Silence after which a connection is closed.
 const IDLE: Nanos = Nanos::from_secs(60);
@@ -77,8 +62,8 @@ impl Responder for EchoResponder {
     fn open(&self, at: SocketAddr, _key: Option<&[u8]>) -> Result<Box<dyn OpenResponder>> {
         let (tcp, udp) = answering::both(at)?;
         let local = udp.local_addr().map_err(|e| Error::setup("read an address", e))?;
-        let sources = Table::new(SOURCES);
-        Ok(Box::new(OpenEcho { tcp, udp, local, sources, connections: Vec::new() }))
+        let (loops, connections) = (LoopGuard::new(), Vec::new());
+        Ok(Box::new(OpenEcho { tcp, udp, local, loops, connections }))
     }
 }
 
@@ -87,15 +72,8 @@ struct OpenEcho {
     tcp: TcpListener,
     udp: AnswerSocket,
     local: SocketAddr,
-    sources: Table<SocketAddr, EchoSource>,
+    loops: LoopGuard,
     connections: Vec<EchoConnection>,
-}
-
-/// Source of datagrams.
-struct EchoSource {
-    /// Time since when it has not been silent.
-    since: Nanos,
-    last: Nanos,
 }
 
 /// Connection.
@@ -122,11 +100,10 @@ impl OpenResponder for OpenEcho {
         let mut buffer = vec![0; 1 << 16];
         loop {
             let now = Monotonic.now();
-            let has_room = self.connections.len() < MOST_CONNECTIONS;
             let fds = [
                 Some((stop, libc::POLLIN)),
                 Some((self.udp.as_fd(), libc::POLLIN)),
-                has_room.then_some((self.tcp.as_fd(), libc::POLLIN)),
+                Some((self.tcp.as_fd(), libc::POLLIN)),
             ];
             let connections = self.connections.iter().map(|one| one.awaits(now));
             let fds = fds.into_iter().chain(connections);
@@ -172,36 +149,27 @@ impl OpenEcho {
     }
 
     fn is_answered(&mut self, arrived: &Arrived, host: &dyn ResponderHost, now: Nanos) -> bool {
-        let (peer, port) = (arrived.peer, arrived.peer.port());
-        let may_loop = port < LEAST_PORT || port == self.local.port() || ANSWERING.contains(&port);
-        if may_loop || !arrived.is_unicast() {
-            return false;
+        let Some(standing) = self.loops.judge(arrived, host, now) else { return false };
+        if standing == SourceStanding::New {
+            host.greet(arrived.peer, "datagrams");
         }
-        if self.sources.get(peer, now).is_none() {
-            let source = EchoSource { since: now, last: now };
-            if self.sources.add(peer, peer.ip(), now, source).is_none() {
-                return false;
-            }
-            host.greet(peer, "datagrams");
-        }
-        let Some(source) = self.sources.get(peer, now) else { return false };
-        if now - source.last >= PAUSE {
-            source.since = now;
-        }
-        source.last = now;
-        let bytes = arrived.packet(arrived.len);
-        now - source.since < host.limits().duration && host.beside(peer.ip(), [bytes; 2]).is_ok()
+        host.beside(arrived.peer.ip(), [arrived.packet(arrived.len); 2]).is_ok()
     }
 
     fn accept(&mut self, host: &dyn ResponderHost, now: Nanos) {
-        while self.connections.len() < MOST_CONNECTIONS {
+        for _ in 0..AT_ONCE {
             let Ok((stream, peer)) = self.tcp.accept() else { return };
             let peer = canonical(peer);
-            let own = self.connections.iter();
-            let own = own.filter(|one| origin(one.peer.ip()) == origin(peer.ip())).count();
-            let is_set_up =
-                stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok();
-            if own < MOST_OF_ONE && is_set_up {
+            // The newest connections of an origin go first.
+            let taken = self.connections.iter().rev().map(|one| one.peer.ip());
+            match CONNECTIONS.admit(peer.ip(), taken) {
+                Admission::Free => {}
+                Admission::Replaces(back) => {
+                    drop(self.connections.remove(self.connections.len() - 1 - back));
+                }
+                Admission::OwnShare | Admission::Full => continue,
+            }
+            if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
                 host.greet(peer, "a connection");
                 self.connections.push(EchoConnection::new(stream, peer, now));
             }
@@ -279,7 +247,7 @@ mod tests {
     fn open() -> OpenEcho {
         let (tcp, udp) = answering::both("127.0.0.1:0".parse().unwrap()).unwrap();
         let local = udp.local_addr().unwrap();
-        OpenEcho { tcp, udp, local, sources: Table::new(SOURCES), connections: Vec::new() }
+        OpenEcho { tcp, udp, local, loops: LoopGuard::new(), connections: Vec::new() }
     }
 
     fn from(peer: &str) -> Arrived {
@@ -288,30 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_may_be_a_service_gets_no_answer() {
+    fn datagrams_are_charged_as_ip_packets_both_ways_alike() {
         let (mut echo, host) = (open(), TestHost::new());
-        let own = format!("10.0.0.1:{}", echo.local.port());
-        for peer in
-            ["10.0.0.1:7", "10.0.0.1:53", "10.0.0.1:1023", "10.0.0.1:5353", "224.0.0.1:4000", &own]
-        {
-            assert!(!echo.is_answered(&from(peer), &host, Nanos(1)), "{peer}");
-        }
         assert!(echo.is_answered(&from("10.0.0.1:4000"), &host, Nanos(1)));
-        assert_eq!(*host.charged.lock().unwrap(), [128, 128], "as IP packets, both ways alike");
+        assert_eq!(*host.charged.lock().unwrap(), [128, 128]);
         host.exchanges.store(0, Ordering::Relaxed);
         assert!(!echo.is_answered(&from("10.0.0.1:4000"), &host, Nanos(1)), "beyond the limits");
-    }
-
-    #[test]
-    fn a_loop_ends_with_the_longest_duration_of_a_test() {
-        let (mut echo, host) = (open(), TestHost::new());
-        let (looped, at) = (from("10.0.0.1:7007"), Nanos::from_millis);
-        let answered = |echo: &mut OpenEcho, ms| echo.is_answered(&looped, &host, at(ms));
-        for ms in (0..60_000).step_by(100) {
-            assert!(answered(&mut echo, ms), "{ms}");
-        }
-        assert!(!answered(&mut echo, 60_000) && !answered(&mut echo, 60_900));
-        assert!(answered(&mut echo, 61_900), "it was silent for a second");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
 use deadheat_base::descriptor::ready;
+use deadheat_base::origins::{Admission, Shares};
 
 use crate::datapath::answering::{self, AnswerSocket};
 use crate::datapath::destination::canonical;
@@ -35,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::iperf3::states::State;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::responder::{
-    Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
+    Answered, NoGrant, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
 use control::ControlLine;
 use run::{StreamArrival, TestRun};
@@ -75,13 +76,20 @@ static INFO: ResponderInfo = ResponderInfo {
 /// Length of a cookie: 36 characters and a NUL.
 const COOKIE_LEN: usize = 37;
 
-/// Number of connections that have not sent their cookie yet, and their time for it.
-const MOST_PENDING: usize = 64;
+/// Number of connections that have not sent their cookie yet or wait for their turn, and their time for the cookie.
+const PENDING: Shares = Shares { in_all: 64, of_one: 64 };
 const COOKIE_TIME: Nanos = Nanos::from_secs(5);
+
+/// Age from which a connection without its cookie makes room for one of another origin: clients send it at once.
+const STALE: Nanos = Nanos::from_millis(100);
 
 /// Time that a client waits while another one's test runs. That one may be over: its client is gone, and a busy host has
 /// not let the test notice it yet.
 const TURN_TIME: Nanos = Nanos::from_millis(200);
+
+/// Time that a client waits for a turn that another one has and does not use, or that has just ended: such a turn ends within
+/// five seconds.
+const UNUSED_TIME: Nanos = Nanos::from_secs(7);
 
 /// Time between two looks at whether it is over.
 const GLANCE: Nanos = Nanos::from_millis(10);
@@ -138,7 +146,16 @@ impl PendingConnection {
 
     /// Returns the time of the next look at it.
     fn due(&self, now: Nanos) -> Nanos {
-        if self.is_named() { now + GLANCE } else { self.since + COOKIE_TIME }
+        match self.is_named() {
+            true => now + GLANCE,
+            false if self.is_stale(now) => self.since + COOKIE_TIME,
+            false => self.since + STALE,
+        }
+    }
+
+    /// Returns true if it may make room for another.
+    fn is_stale(&self, now: Nanos) -> bool {
+        !self.is_named() && now - self.since >= STALE
     }
 }
 
@@ -174,21 +191,33 @@ impl OpenResponder for OpenIperf3 {
 
 /// Waits for a connection, or for a cookie; returns false when the server stops.
 fn wait(tcp: &TcpListener, stop: BorrowedFd<'_>, pending: &[PendingConnection]) -> Result<bool> {
-    let has_room = pending.len() < MOST_PENDING;
-    let fds = [Some(stop), has_room.then_some(tcp.as_fd())];
+    let now = Monotonic.now();
+    let fds = [Some(stop), has_room(pending, now).then_some(tcp.as_fd())];
     let unnamed = pending.iter().filter(|one| !one.is_named());
     let fds = fds.into_iter().chain(unnamed.map(|one| Some(one.stream.as_fd())));
-    let now = Monotonic.now();
     let timeout = pending.iter().map(|one| one.due(now)).min().map(|due| due - now);
     let found = ready(fds.map(|fd| (fd, libc::POLLIN)), timeout);
     Ok(!found.map_err(|e| Error::setup("wait for iperf3 clients", e))?[0])
 }
 
+/// Returns true if a connection may be accepted: the streams of one test may be more than have room at a time, and wait.
+fn has_room(pending: &[PendingConnection], now: Nanos) -> bool {
+    pending.len() < PENDING.in_all || pending.iter().any(|one| one.is_stale(now))
+}
+
 fn accept(tcp: &TcpListener, pending: &mut Vec<PendingConnection>, order: &mut u64) {
-    while pending.len() < MOST_PENDING {
+    let since = Monotonic.now();
+    while has_room(pending, since) {
         let Ok((stream, peer)) = tcp.accept() else { return };
+        let (peer, cookie) = (canonical(peer), [0; COOKIE_LEN]);
+        // The silent ones of an origin go first.
+        pending.sort_by_key(|one| (one.is_named(), one.order));
+        match PENDING.admit(peer.ip(), pending.iter().map(|one| one.peer.ip())) {
+            Admission::Free => {}
+            Admission::Replaces(at) => drop(pending.remove(at)),
+            Admission::OwnShare | Admission::Full => continue,
+        }
         if stream.set_nonblocking(true).is_ok() {
-            let (peer, since, cookie) = (canonical(peer), Monotonic.now(), [0; COOKIE_LEN]);
             pending.push(PendingConnection { stream, peer, since, order: *order, cookie, have: 0 });
             *order += 1;
         }
@@ -203,7 +232,10 @@ fn read_cookies(
     let now = Monotonic.now();
     for mut one in std::mem::take(pending) {
         if one.is_named() {
-            pending.extend(judge(one, now));
+            // One that has left wants no turn.
+            if !matches!(one.stream.peek(&mut [0]), Ok(0)) {
+                pending.extend(judge(one, now));
+            }
             continue;
         }
         let stays = match (&one.stream).read(&mut one.cookie[one.have..]) {
@@ -238,14 +270,16 @@ impl<'a> Desk<'a> {
             if test.cookie == one.cookie && test.client == one.peer.ip() {
                 // The test may end just now; then the stream is closed.
                 let _ = test.streams.send(StreamArrival { stream: one.stream, order: one.order });
-            } else if now - one.since < TURN_TIME {
-                return Some(one);
-            } else {
-                self.host.note(one.peer, "turned away: a test runs");
-                deny(&one.stream);
+                return None;
             }
-            return None;
+            let why = self.host.knock(one.peer);
+            return self.wait_or_deny(one, now, &why);
         }
+        let grant = match self.host.begin(one.peer) {
+            Ok(grant) => Ok(grant),
+            Err(NoGrant::Refused(why)) => Err(why),
+            Err(why) => return self.wait_or_deny(one, now, &why),
+        };
         let PendingConnection { stream, peer, cookie, .. } = one;
         let (streams, arrivals) = channel();
         *running = Some(RunningTest { cookie, client: peer.ip(), streams });
@@ -261,7 +295,7 @@ impl<'a> Desk<'a> {
                 udp: self.udp,
                 arrivals,
             };
-            let ran = catch_unwind(AssertUnwindSafe(|| test.run()));
+            let ran = catch_unwind(AssertUnwindSafe(|| test.run(grant)));
             if ran.is_err() {
                 self.host.note(peer, "the test ended by a fault in deadheat; please report it");
             }
@@ -273,6 +307,22 @@ impl<'a> Desk<'a> {
             self.host.note(peer, &format!("no thread for it: {e}"));
             *self.lock() = None;
         }
+        None
+    }
+
+    /// Returns a connection that waits for its turn, or turns it away.
+    fn wait_or_deny(
+        self,
+        one: PendingConnection,
+        now: Nanos,
+        why: &NoGrant,
+    ) -> Option<PendingConnection> {
+        let patience = if *why == NoGrant::Soon { UNUSED_TIME } else { TURN_TIME };
+        if now - one.since < patience {
+            return Some(one);
+        }
+        self.host.note(one.peer, "turned away: another test or trial runs");
+        deny(&one.stream);
         None
     }
 

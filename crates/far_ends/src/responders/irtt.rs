@@ -72,9 +72,6 @@ impl Answerer for IrttServer {
         arrived: &Arrived,
         packet: &mut [u8],
     ) {
-        if !arrived.is_unicast() {
-            return;
-        }
         let now = Monotonic.now();
         let arrival = connection::arrival(arrived.at_ns, now, Realtime.now());
         let request = IrttRequest { arrived, arrival, now };

@@ -7,6 +7,7 @@ mod arrivals;
 mod echo;
 mod iperf3;
 mod irtt;
+mod loops;
 mod quic_perf;
 mod stamp;
 mod table;

@@ -2,8 +2,8 @@
 //! each packet comes back with the times of its arrival and of the reply, and with a number of its own, so that a sender
 //! knows on which way a packet was lost.
 //!
-//! A reply is never longer than its packet. Two reflectors whose packets were forged to come from each other would never
-//! stop; a packet that returns one of the last times of sending from here is such a reply, and gets none.
+//! A reply is never longer than its packet. A packet that returns one of the last times of sending from here is a reply to a
+//! reply, and gets none; what else ends loops of two services is in `loops.rs`.
 
 use std::net::SocketAddr;
 
@@ -76,7 +76,7 @@ impl Answerer for Reflector {
         let (now, len) = (Monotonic.now(), arrived.len);
         let bytes = arrived.packet(len);
         let is_own = self.is_packet(&packet[..len]);
-        if !is_own || !arrived.is_unicast() || host.beside(arrived.peer.ip(), [bytes; 2]).is_err() {
+        if !is_own || host.beside(arrived.peer.ip(), [bytes; 2]).is_err() {
             return;
         }
         self.look_at_the_clock(now);

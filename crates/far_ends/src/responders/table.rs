@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
+use deadheat_base::origins::origin;
+
 use crate::time::Nanos;
 
 /// Limits of a table.
@@ -98,14 +100,6 @@ impl<K: Eq + Hash + Copy, T> Table<K, T> {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.known.len()
-    }
-}
-
-/// Returns the host of an address: the IPv4 address itself, or the IPv6 /64, which may belong to one host as a whole.
-pub(super) fn origin(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => IpAddr::V4(ip),
-        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
     }
 }
 

@@ -16,6 +16,9 @@ pub(super) const WIDE: TestLimits = TestLimits {
     begin: Nanos::from_secs(5),
 };
 
+/// Port of the host's own.
+pub(super) const OWN_PORT: u16 = 50_001;
+
 /// Host of a responder in a test.
 pub(super) struct TestHost {
     pub(super) limits: TestLimits,
@@ -72,6 +75,14 @@ impl ResponderHost for TestHost {
 
     fn note(&self, _peer: SocketAddr, what: &str) {
         self.said.lock().unwrap().push(what.to_owned());
+    }
+
+    fn is_own_port(&self, port: u16) -> bool {
+        port == OWN_PORT
+    }
+
+    fn knock(&self, _peer: SocketAddr) -> NoGrant {
+        NoGrant::Busy
     }
 
     fn begin(&self, _peer: SocketAddr) -> Result<Box<dyn TestGrant + '_>, NoGrant> {

@@ -16,7 +16,7 @@ use super::threads::OpenStreams;
 use crate::datapath::answering::AnswerSocket;
 use crate::iperf3::states::State;
 use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
+use crate::transport::responder::{ResponderHost, TestGrant};
 
 /// Largest JSON of a client: its parameters, and its results.
 const MOST_PARAMETERS: u32 = 64 << 10;
@@ -50,18 +50,11 @@ pub(super) struct TestRun<'a> {
 }
 
 impl TestRun<'_> {
-    /// Runs the test; the client and the log have the reason where it fails.
-    pub(super) fn run(self) {
-        let grant = match self.host.begin(self.peer) {
+    /// Runs the test in its turn, or refuses it for a reason; the client and the log have the reason where it fails.
+    pub(super) fn run(self, grant: Result<Box<dyn TestGrant + '_>, String>) {
+        let grant = match grant {
             Ok(grant) => grant,
-            Err(NoGrant::Busy) => {
-                self.host.note(self.peer, "turned away: a trial runs");
-                if self.control.say(State::ACCESS_DENIED).is_ok() {
-                    self.control.see_off(LOOK);
-                }
-                return;
-            }
-            Err(NoGrant::Refused(why)) => {
+            Err(why) => {
                 self.host.note(self.peer, &format!("refused: {why}"));
                 return self.control.close(&TestFailure::Refused(TOTAL_RATE, why));
             }

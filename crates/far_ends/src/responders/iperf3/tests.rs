@@ -323,3 +323,35 @@ fn a_server_that_stops_says_so_in_the_protocols_own_words() {
     let [sent, _] = *host.charged.lock().unwrap();
     assert!(sent >= 100_000);
 }
+
+/// Connections that say nothing, of as few addresses as can fill all places.
+#[test]
+fn a_crowd_that_says_nothing_makes_room_at_once() {
+    let listener = answering::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let since = Monotonic.now() - STALE;
+    let silent = |order: usize| {
+        let (near, far) = io_pair();
+        let peer = SocketAddr::from(([10, 0, 0, (order % 4) as u8], 4_000));
+        let cookie = [0; COOKIE_LEN];
+        let order = order as u64;
+        (near, PendingConnection { stream: far, peer, since, order, cookie, have: 0 })
+    };
+    let (_crowd, mut pending): (Vec<_>, Vec<_>) = (0..PENDING.in_all).map(silent).unzip();
+    let mut order = 1_000;
+    let _honest: Vec<TcpStream> = (0..9).map(|_| TcpStream::connect(to).unwrap()).collect();
+    while order < 1_009 {
+        // The kernel may hand a connection over a moment later.
+        accept(&listener, &mut pending, &mut order);
+    }
+    assert_eq!(pending.len(), PENDING.in_all);
+    let honest = pending.iter().filter(|one| one.peer.ip() == to.ip()).count();
+    assert_eq!(honest, 9);
+}
+
+/// Returns both ends of a TCP connection.
+fn io_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}

@@ -141,7 +141,7 @@ impl<'h> PerfServer<'h> {
                 self.turns.push(Rc::downgrade(&turn));
                 return self.take_in(at, arrived, incoming, turn);
             }
-            Err(NoGrant::Busy) => "refused: another test or trial runs".to_owned(),
+            Err(NoGrant::Busy | NoGrant::Soon) => "refused: another test or trial runs".to_owned(),
             Err(NoGrant::Refused(why)) => format!("refused: {why}"),
         };
         self.host.note(arrived.peer, &refused);
