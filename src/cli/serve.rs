@@ -118,6 +118,12 @@ pub(super) struct ServeArgs {
     /// Private key of the page's certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "web_cert", hide_short_help = true)]
     pub web_key: Option<PathBuf>,
+    /// Answer browsers that ask for the page by this name, too (--web) [default: this host's name, localhost and addresses]
+    ///
+    /// Without TLS a request by another name is refused: a stranger's name that leads to this host's address would make a
+    /// stranger's page one of this server. May be given several times.
+    #[arg(long, value_name = "NAME", requires = "web", hide_short_help = true)]
+    pub web_name: Vec<String>,
     /// Responders to the clients of other programs.
     #[command(flatten)]
     pub responders: ResponderArgs,
@@ -234,7 +240,7 @@ impl ServeArgs {
     /// Returns the options of the page for browsers.
     fn web_options(&self) -> WebOptions {
         let certificate = self.web_cert.clone().zip(self.web_key.clone());
-        WebOptions { results: self.web_results.clone(), certificate }
+        WebOptions { results: self.web_results.clone(), certificate, names: self.web_name.clone() }
     }
 
     fn bind_at(&self, typed: &str, port: u16) -> Result<Bind> {

@@ -76,7 +76,7 @@ fn is_valid(trial: &Value) -> bool {
 #[test]
 fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     let dir = tempfile::tempdir().unwrap();
-    let far = format!("{DEADHEAT} serve -q --web --web-results {}", dir.path().display());
+    let far = format!("{DEADHEAT} serve -q --web --web-name far --web-results {}", dir.path().display());
     let Some(mut browser) = browser(&far) else { return };
     // As on the command line.
     let form = "contenders=websocket,fetch&work=ping:count=20,interval=5ms&blocks=6";
@@ -163,7 +163,7 @@ impl FarHost<'_> {
     fn command(dir: &Path) -> String {
         let script = dir.join("far.sh");
         let text = format!(
-            "serve() {{ {DEADHEAT} serve -q --web --web-results {dir} & server=$!; }}\n\
+            "serve() {{ {DEADHEAT} serve -q --web --web-name far --web-results {dir} & server=$!; }}\n\
              serve\nn=0\nwhile kill -0 $PPID; do\n\
              if [ -e {dir}/order-$n.sh ]; then . {dir}/order-$n.sh; n=$((n+1)); else sleep 0.05; fi\ndone\n",
             dir = dir.display()

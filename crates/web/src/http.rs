@@ -113,11 +113,13 @@ pub(crate) struct Requests<'a> {
     pub channel: Channel<'a>,
     /// Bytes that were read and not used yet.
     rest: Vec<u8>,
+    /// Number of bytes that arrived and were not charged yet.
+    received: usize,
 }
 
 impl<'a> Requests<'a> {
     pub(crate) fn new(channel: Channel<'a>) -> Requests<'a> {
-        Requests { channel, rest: Vec::new() }
+        Requests { channel, rest: Vec::new(), received: 0 }
     }
 
     /// Reads the head of the next request. `is_kept` says after each silence of a moment whether the connection waits on;
@@ -152,6 +154,7 @@ impl<'a> Requests<'a> {
         let mut piece = [0; READ_AT_ONCE];
         let len = self.channel.read_until(&mut piece, deadline)?;
         self.rest.extend_from_slice(&piece[..len]);
+        self.received += len;
         Ok(())
     }
 
@@ -181,6 +184,11 @@ impl<'a> Requests<'a> {
         }
         let len = (self.rest.len() as u64).min(left) as usize;
         Ok(self.rest.drain(..len).collect())
+    }
+
+    /// Returns the number of bytes that arrived since the last call.
+    pub(crate) fn take_received(&mut self) -> usize {
+        std::mem::take(&mut self.received)
     }
 
     /// Sends a whole answer.
@@ -282,6 +290,7 @@ fn reason(status: u16) -> &'static str {
         408 => "Request Timeout",
         411 => "Length Required",
         413 => "Content Too Large",
+        421 => "Misdirected Request",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         _ => "Service Unavailable",

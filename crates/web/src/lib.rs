@@ -19,6 +19,7 @@
 //! | `http2.rs` | fetch over HTTP/2, at a TCP port of its own |
 //! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
 //! | `udp.rs` | such a port, and the wait for it |
+//! | `names.rs` | names by which the page is asked for |
 //! | `places.rs` | connections and sessions, so many in all and of one address |
 //! | `tickets.rs` | trials that run, and what they may move |
 //! | `races.rs` `results.rs` | races of pages, and their results for people and files |
@@ -36,7 +37,9 @@ use carrier::PemPair;
 use channel::Security;
 use datapath::answering;
 use error::{Error, Result};
+use names::HostNames;
 use results::ResultStore;
+use server::PageGround;
 use transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
@@ -52,6 +55,7 @@ mod datachannel;
 mod exchange;
 mod http;
 mod http2;
+mod names;
 mod page;
 mod places;
 mod races;
@@ -74,6 +78,8 @@ pub struct WebOptions {
     pub results: Option<PathBuf>,
     /// Files with a certificate chain and its private key, in PEM: the page is then served over TLS.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Names of the host by which browsers may ask, beside its own and its addresses.
+    pub names: Vec<String>,
 }
 
 static OPTIONS: OnceLock<WebOptions> = OnceLock::new();
@@ -114,7 +120,11 @@ impl Responder for WebResponder {
         let listener = answering::listen(at)?;
         let local = listener.local_addr().map_err(|e| Error::setup("read an address", e))?;
         let store = ResultStore::open(options.results)?;
-        Ok(Box::new(OpenWeb { listener, local, security, store: Some(store) }))
+        let names = match security {
+            Security::Plain => HostNames::here(&options.names),
+            Security::Tls { .. } => HostNames::Any,
+        };
+        Ok(Box::new(OpenWeb { listener, local, security, names, store: Some(store) }))
     }
 }
 
@@ -123,6 +133,7 @@ struct OpenWeb {
     listener: std::net::TcpListener,
     local: SocketAddr,
     security: Security,
+    names: HostNames,
     store: Option<ResultStore>,
 }
 
@@ -144,7 +155,8 @@ impl OpenResponder for OpenWeb {
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
         let store = self.store.take().unwrap_or_default();
         let security = self.security.clone();
-        let server = server::WebServer::new(host, store, security, self.local);
+        let page = PageGround { at: self.local, names: self.names.clone() };
+        let server = server::WebServer::new(host, store, security, page);
         server.serve(&self.listener, stop)
     }
 }

@@ -7,7 +7,7 @@ use crate::exchange::Exchanges;
 use crate::http::{Answer, BadRequest, RequestHead, Requests};
 use crate::server::WebServer;
 use crate::transport::responder::NoGrant;
-use crate::{carriers, page, results, websocket};
+use crate::{carriers, names, page, results, websocket};
 
 /// Bytes of the longest bodies: a race that is asked for, a message to a carrier, the figures of a trial.
 const LONGEST_RACE: usize = 4 << 10;
@@ -28,6 +28,10 @@ pub(crate) fn serve(server: &WebServer<'_>, mut requests: Requests<'_>) {
                 return;
             }
         };
+        if !server.names.has(&head.host) {
+            let _ = requests.answer(&Answer::refusal(421, names::UNKNOWN));
+            return;
+        }
         if !head.is_of_page() {
             let _ = requests.answer(&Answer::refusal(403, "only this server's page may ask that"));
             return;
@@ -43,7 +47,8 @@ pub(crate) fn serve(server: &WebServer<'_>, mut requests: Requests<'_>) {
             }
             _ => {
                 let answer = beside(server, &mut requests, &head);
-                let bytes = [answer.body.len() + 1_000, head.length as usize + 1_000];
+                // What came counts, and not what was announced.
+                let bytes = [answer.body.len() + 1_000, requests.take_received() + 1_000];
                 let answer = match server.beside(&requests.channel, bytes) {
                     Ok(()) => answer,
                     Err(why) => Answer::refusal(429, why),
@@ -73,7 +78,7 @@ fn beside(server: &WebServer<'_>, requests: &mut Requests<'_>, head: &RequestHea
         }
         ("GET", "/facts") => Answer::json(&facts(server)),
         ("GET", path) if path.starts_with("/result/") => result(server, path),
-        ("POST", "/plan") => said(server.races.plan(&body), 400),
+        ("POST", "/plan") => said(server.races.plan(requests.channel.peer.ip(), &body), 400),
         ("POST", "/begin") => begin(server, requests, head),
         ("POST", "/trial") => trial(server, head, &body),
         ("POST", "/leave") => leave(server, head),
@@ -120,7 +125,7 @@ fn begin(server: &WebServer<'_>, requests: &Requests<'_>, head: &RequestHead) ->
             server.races.begun(race, &ticket);
             Answer::json(&json!({ "ticket": ticket, "work": next.work }))
         }
-        Err(NoGrant::Busy) => Answer::refusal(503, "another trial runs at this server"),
+        Err(NoGrant::Busy | NoGrant::Soon) => Answer::refusal(503, "another trial runs at this server"),
         Err(NoGrant::Refused(why)) => Answer::refusal(403, &why),
     }
 }

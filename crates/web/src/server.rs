@@ -15,6 +15,7 @@ use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
 use crate::error::{Error, Result};
 use crate::http::Requests;
+use crate::names::HostNames;
 use crate::places::Places;
 use crate::races::RaceTable;
 use crate::results::ResultStore;
@@ -34,10 +35,17 @@ const LOOK: Nanos = Nanos::from_millis(250);
 /// Longest time for which an answer beside trials waits for its turn.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
 
+/// Address of the page, and the names by which it is asked for.
+pub(crate) struct PageGround {
+    pub at: SocketAddr,
+    pub names: HostNames,
+}
+
 /// Server of the page.
 pub(crate) struct WebServer<'h> {
     host: &'h dyn ResponderHost,
     security: Security,
+    pub names: HostNames,
     pub tickets: Arc<TicketBook>,
     pub carriers: OpenCarriers,
     pub races: RaceTable,
@@ -52,8 +60,7 @@ struct RunningTrial<'h> {
     title: String,
     account: Arc<TicketAccount>,
     grant: Box<dyn TestGrant + 'h>,
-    /// Time by which it must have begun.
-    begins_by: Nanos,
+    since: Nanos,
     has_begun: bool,
 }
 
@@ -63,15 +70,16 @@ impl<'h> WebServer<'h> {
         host: &'h dyn ResponderHost,
         store: ResultStore,
         security: Security,
-        page: SocketAddr,
+        page: PageGround,
     ) -> WebServer<'h> {
         let tickets = Arc::new(TicketBook::default());
         let own: Arc<TicketBook> = Arc::clone(&tickets);
-        let ground = CarrierGround { page, tickets: own, certificate: security.pair() };
+        let ground = CarrierGround { page: page.at, tickets: own, certificate: security.pair() };
         let carriers = OpenCarriers::open(&ground);
         WebServer {
             host,
             security,
+            names: page.names,
             tickets,
             carriers,
             races: RaceTable::default(),
@@ -113,7 +121,7 @@ impl<'h> WebServer<'h> {
             Err(e) => return e.kind() == io::ErrorKind::ConnectionAborted,
         };
         let peer = canonical(peer);
-        let place = match self.places.take(peer.ip()) {
+        let place = match self.places.take_for(peer.ip(), Some(&socket)) {
             Ok(place) => place,
             Err(why) => {
                 self.host.note(peer, &format!("turned away: {why}"));
@@ -184,10 +192,8 @@ impl<'h> WebServer<'h> {
         limits.duration = limits.duration.min(span);
         let no_random = |e: getrandom::Error| NoGrant::Refused(format!("no random bytes: {e}"));
         let (ticket, account) = self.tickets.issue(limits).map_err(no_random)?;
-        let begins_by = Monotonic.now() + limits.begin;
-        let own = ticket.clone();
-        let trial =
-            RunningTrial { ticket: own, title, account, grant, begins_by, has_begun: false };
+        let (own, since) = (ticket.clone(), Monotonic.now());
+        let trial = RunningTrial { ticket: own, title, account, grant, since, has_begun: false };
         lock(&self.running).push(trial);
         Ok(ticket)
     }
@@ -216,7 +222,7 @@ impl<'h> WebServer<'h> {
             trial.note_begin();
             if now > trial.account.ends() {
                 over.push((trial.ticket.clone(), "its time is over"));
-            } else if !trial.has_begun && now > trial.begins_by {
+            } else if !trial.has_begun && now > trial.since + trial.grant.limits().begin {
                 over.push((trial.ticket.clone(), "it did not begin in time"));
             }
         }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
@@ -17,7 +18,8 @@ use serde_json::Value;
 use crate::carrier::PemPair;
 use crate::channel::Security;
 use crate::results::ResultStore;
-use crate::server::WebServer;
+use crate::names::HostNames;
+use crate::server::{PageGround, WebServer};
 use crate::time::Nanos;
 use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, TestLimits};
 
@@ -25,6 +27,8 @@ use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, Te
 #[derive(Default)]
 pub(crate) struct FakeHost {
     turns: AtomicUsize,
+    /// Bytes that were charged beside trials, sent and received.
+    pub charged: Mutex<[u64; 2]>,
 }
 
 struct FakeGrant<'a>(&'a FakeHost);
@@ -41,13 +45,23 @@ impl ResponderHost for FakeHost {
         LIMITS
     }
 
-    fn beside(&self, _peer: IpAddr, _bytes: [u64; 2]) -> Result<(), Option<Nanos>> {
+    fn beside(&self, _peer: IpAddr, bytes: [u64; 2]) -> Result<(), Option<Nanos>> {
+        let mut charged = self.charged.lock().unwrap();
+        charged.iter_mut().zip(bytes).for_each(|(sum, more)| *sum += more);
         Ok(())
     }
 
     fn greet(&self, _peer: SocketAddr, _what: &str) {}
 
     fn note(&self, _peer: SocketAddr, _what: &str) {}
+
+    fn is_own_port(&self, _port: u16) -> bool {
+        false
+    }
+
+    fn knock(&self, _peer: SocketAddr) -> NoGrant {
+        NoGrant::Busy
+    }
 
     fn begin(&self, _peer: SocketAddr) -> Result<Box<dyn TestGrant + '_>, NoGrant> {
         match self.turns.fetch_add(1, Ordering::SeqCst) {
@@ -84,14 +98,20 @@ impl TestGrant for FakeGrant<'_> {
 
 /// Runs `test` against a server without TLS.
 pub(crate) fn with_server(test: impl FnOnce(SocketAddr)) {
+    with_host(|to, _| test(to));
+}
+
+/// Runs `test` against a server without TLS, and the host that it runs in.
+pub(crate) fn with_host(test: impl FnOnce(SocketAddr, &FakeHost)) {
     let listener = answering::listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let local = listener.local_addr().unwrap();
     let (stop, stopper) = UnixStream::pair().unwrap();
     let host = FakeHost::default();
-    let server = WebServer::new(&host, ResultStore::default(), Security::Plain, local);
+    let page = PageGround { at: local, names: HostNames::here(&[]) };
+    let server = WebServer::new(&host, ResultStore::default(), Security::Plain, page);
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(&listener, stop.as_fd()).unwrap());
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(local)));
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(local, &host)));
         drop(stopper);
         if let Err(panic) = ran {
             std::panic::resume_unwind(panic);

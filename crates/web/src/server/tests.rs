@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 use tungstenite::Message;
 
-use crate::testing::{ask, ask_json, with_server};
+use crate::testing::{ask, ask_json, with_host, with_server};
 
 const RACE: &str = r#"{"contenders":["websocket","fetch"],"work":{"ping":{"size":64,"count":20,"interval_ms":1}},"blocks":2,
     "seed":7,"page":{"browser":"a test","step_ms":0.1,"loopback_ms":0.05,"isolated":true}}"#;
@@ -124,6 +124,41 @@ fn strangers_without_a_ticket_get_nothing() {
         }
         assert_eq!(ask(to, "DELETE", "/", "").0, 405);
         assert_eq!(ask(to, "GET", "/result/../../etc/passwd.json", "").0, 404);
+    });
+}
+
+/// Bytes that are announced and never come cost nothing, whatever is asked for.
+#[test]
+fn what_came_is_charged_and_not_what_was_announced() {
+    with_host(|to, host| {
+        for path in ["/plan", "/begin", "/trial", "/leave", "/signal/datachannel", "/nothing"] {
+            let mut stream = TcpStream::connect(to).unwrap();
+            let request =
+                format!("POST {path} HTTP/1.1\r\nHost: {to}\r\nContent-Length: 2000000000000\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 413"), "{path}: {answer}");
+            let charged = std::mem::take(&mut *host.charged.lock().unwrap());
+            assert!(charged.iter().all(|bytes| *bytes < 4_000), "{path}: {charged:?}");
+        }
+        ask_json(to, "/plan", RACE);
+        let [_, received] = *host.charged.lock().unwrap();
+        assert!(received >= RACE.len() as u64, "what came counts");
+    });
+}
+
+#[test]
+fn a_page_by_a_name_of_someone_else_is_not_given() {
+    with_server(|to| {
+        for (host, status) in [("evil.example:5280", "421"), ("localhost:5280", "200")] {
+            let mut stream = TcpStream::connect(to).unwrap();
+            let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer:.200}");
+        }
     });
 }
 

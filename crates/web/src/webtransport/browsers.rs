@@ -1,9 +1,11 @@
 //! Connections of browsers, without a socket and a clock.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::datapath::answering::Arrived;
 use bytes::{Bytes, BytesMut};
+use deadheat_base::origins::{Admission, Shares};
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Incoming,
 };
@@ -14,8 +16,8 @@ use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::work::Tickets;
 
-/// Most connections, in all and from one address; from half of the first on, a new one proves its address.
-const MOST: (usize, usize) = (64, 16);
+/// Connections, in all and of one origin; from half of the first on, a new one proves its address.
+const CONNECTIONS: Shares = Shares { in_all: 64, of_one: 16 };
 
 /// Time that a connection has for a trial to begin, and for the next one.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -48,6 +50,17 @@ struct BrowserConnection {
     is_wide: bool,
     /// True while more datagrams may leave than one turn allows.
     has_more: bool,
+    unproved: Option<UnprovedWay>,
+}
+
+/// Way to an address that has not shown that it receives: no more bytes leave than came. The library would send three times
+/// as many (RFC 9000, 8.1), to the host that a forged datagram names as its source.
+#[derive(Default)]
+struct UnprovedWay {
+    /// Bytes that came and were not answered by as many.
+    credit: usize,
+    /// Datagrams that wait, with their TOS bytes: at most twice as many bytes as came.
+    held: VecDeque<(Vec<u8>, Option<u8>)>,
 }
 
 impl Browsers {
@@ -80,6 +93,9 @@ impl Browsers {
                     |own: &&mut BrowserConnection| own.handle == handle && own.way.peer == way.peer;
                 if let Some(own) = self.connections.iter_mut().find(is_its) {
                     own.way = *way;
+                    if let Some(unproved) = &mut own.unproved {
+                        unproved.credit += bytes.len();
+                    }
                     own.connection.handle_event(event);
                 }
             }
@@ -98,17 +114,35 @@ impl Browsers {
 
     fn meet(&mut self, moment: &Moment, way: &Arrived, incoming: Incoming, send: Send<'_>) {
         self.scratch.clear();
-        let host = way.peer.ip();
-        let own = self.connections.iter().filter(|one| one.way.peer.ip() == host).count();
-        if self.connections.len() >= MOST.0 || own >= MOST.1 {
-            let answer = self.endpoint.refuse(incoming, &mut self.scratch);
-            return self.answer(answer.size, way, send);
-        }
-        if self.connections.len() >= MOST.0 / 2 && !incoming.remote_address_validated() {
+        let is_proved = incoming.remote_address_validated();
+        let open: Vec<usize> = (0..self.connections.len())
+            .rev()
+            .filter(|at| !self.connections[*at].connection.is_closed())
+            .collect();
+        let of = |at: &usize| self.connections[*at].way.peer.ip();
+        let admission = CONNECTIONS.admit(way.peer.ip(), open.iter().map(of));
+        let lost = match admission {
+            // Closed ones are known for a moment, and are bounded, too.
+            _ if self.connections.len() >= 2 * CONNECTIONS.in_all => {
+                let answer = self.endpoint.refuse(incoming, &mut self.scratch);
+                return self.answer(answer.size, way, send);
+            }
+            Admission::Free => None,
+            // Who gets another's place proves its address first, below.
+            Admission::Replaces(back) => Some(open[back]),
+            Admission::OwnShare | Admission::Full => {
+                let answer = self.endpoint.refuse(incoming, &mut self.scratch);
+                return self.answer(answer.size, way, send);
+            }
+        };
+        if open.len() >= CONNECTIONS.in_all / 2 && !is_proved {
             if let Ok(answer) = self.endpoint.retry(incoming, &mut self.scratch) {
                 self.answer(answer.size, way, send);
             }
             return;
+        }
+        if let Some(lost) = lost {
+            self.connections[lost].close(moment, "its place is another's");
         }
         let config = Some(self.certificates.config());
         match self.endpoint.accept(incoming, moment.instant, &mut self.scratch, config) {
@@ -120,6 +154,8 @@ impl Browsers {
                 idle_since: moment.now,
                 is_wide: false,
                 has_more: false,
+                unproved: (!is_proved)
+                    .then(|| UnprovedWay { credit: way.len, held: VecDeque::new() }),
             }),
             Err(error) => {
                 if let Some(answer) = error.response {
@@ -213,14 +249,32 @@ impl BrowserConnection {
     }
 
     fn transmit(&mut self, moment: &Moment, scratch: &mut Vec<u8>, send: Send<'_>) {
+        // A datagram of the handshake's second flight shows that the first one arrived.
+        if !self.connection.is_handshaking()
+            && !self.connection.is_closed()
+            && let Some(proved) = self.unproved.take()
+        {
+            proved.held.iter().for_each(|(bytes, ecn)| send(bytes, &self.way, *ecn));
+        }
+        self.has_more = true;
         for _ in 0..MOST_AT_ONCE {
             scratch.clear();
             let Some(sent) = self.connection.poll_transmit(moment.instant, 1, scratch) else {
                 self.has_more = false;
-                return;
+                break;
             };
-            send(&scratch[..sent.size], &self.way, sent.ecn.map(|ecn| ecn as u8));
+            let (bytes, ecn) = (&scratch[..sent.size], sent.ecn.map(|ecn| ecn as u8));
+            match &mut self.unproved {
+                Some(unproved) => unproved.held.push_back((bytes.to_vec(), ecn)),
+                None => send(bytes, &self.way, ecn),
+            }
         }
-        self.has_more = true;
+        let Some(unproved) = &mut self.unproved else { return };
+        while unproved.held.front().is_some_and(|(bytes, _)| bytes.len() <= unproved.credit)
+            && let Some((bytes, ecn)) = unproved.held.pop_front()
+        {
+            unproved.credit -= bytes.len();
+            send(&bytes, &self.way, ecn);
+        }
     }
 }

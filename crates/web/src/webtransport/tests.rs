@@ -468,3 +468,24 @@ fn an_address_has_a_few_connections_and_datagrams_from_nowhere_get_nothing_large
     }
     assert_eq!(ground.browsers.connections(), 16);
 }
+
+/// A datagram whose source is forged is answered with as many bytes at most, however long nothing more comes.
+#[test]
+fn no_byte_more_than_came_goes_to_an_address_that_has_not_shown_that_it_receives() {
+    let mut ground = Ground::new();
+    let mut forged = ground.dial(4_000);
+    let (mut came, mut went, mut datagram) = (0, 0, Vec::new());
+    while let Some(sent) = forged.connection.poll_transmit(ground.moment.instant, 1, &mut datagram) {
+        let way = arrived(browser(4_000), sent.size);
+        came += sent.size;
+        let bytes = &datagram[..sent.size];
+        ground.browsers.handle(&ground.moment, &way, bytes, &mut |bytes, _, _| went += bytes.len());
+        datagram.clear();
+    }
+    for _ in 0..30_000 {
+        ground.browsers.turn(&ground.moment, &mut |bytes, _, _| went += bytes.len());
+        ground.moment = ground.moment.after(Nanos::from_millis(1));
+    }
+    assert!(went > 0 && went <= came, "{went} bytes for {came}");
+    assert_eq!(ground.browsers.connections(), 0, "it is forgotten");
+}
