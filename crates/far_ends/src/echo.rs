@@ -60,6 +60,13 @@ impl FarEnd for Echo {
 /// Hello that has to come back as it is.
 struct EchoedHello(Hello);
 
+/// Returns a hello, for tests.
+#[cfg(test)]
+pub(crate) fn greeting() -> Box<dyn Greeting> {
+    let token = crate::transport::hello::Token::from_bytes([7; 16]);
+    Box::new(EchoedHello(Hello { token, flow: 0 }))
+}
+
 impl Greeting for EchoedHello {
     fn stream(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
         let hello = self.0.encode();

@@ -39,6 +39,8 @@ pub(crate) mod reading;
 mod remarks;
 mod request;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod testing;
 mod version;
 pub mod wire;
@@ -100,6 +102,9 @@ impl FarEnd for Https {
         Ok(VisitConn::around(conn, time))
     }
 }
+
+#[cfg(test)]
+pub(crate) use steps::rows as steps;
 
 /// Returns the use of the answers of a flow.
 fn purpose(task: &TaskInfo, flow: u16) -> Use {

@@ -46,6 +46,9 @@ mod session;
 pub(crate) mod states;
 mod stream_counts;
 
+#[cfg(test)]
+pub(crate) use control::steps;
+
 /// Server of iperf3.
 pub(super) struct Iperf3;
 

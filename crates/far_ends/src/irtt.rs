@@ -327,6 +327,20 @@ pub(crate) mod reading {
     }
 }
 
+/// Returns an open request, for tests.
+#[cfg(test)]
+pub(crate) fn greeting() -> Box<dyn Greeting> {
+    struct Own(IrttSeal, Mutex<Option<(u64, Parameters)>>);
+    impl Greeting for Own {
+        fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+            let asked = Parameters::asked(&TaskInfo::default(), 100);
+            let greeting = IrttGreeting { seal: &self.0, asked, opened: &self.1 };
+            greeting.datagrams(socket, to, deadline)
+        }
+    }
+    Box::new(Own(IrttSeal::new(None), Mutex::default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

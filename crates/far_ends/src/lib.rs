@@ -19,6 +19,8 @@ pub mod readers;
 mod reflected;
 pub mod responders;
 mod stamp;
+#[cfg(test)]
+mod steps;
 
 use deadheat_base::{error, foreign, spec, time, units};
 use deadheat_contract::{contract, measurements, workload};

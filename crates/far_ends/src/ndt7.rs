@@ -25,6 +25,8 @@ use crate::workload::TaskInfo;
 pub(crate) mod reading;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::steps;
 
 /// Server of ndt7.
 pub(super) struct Ndt7;

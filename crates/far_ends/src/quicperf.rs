@@ -25,6 +25,8 @@ pub(crate) mod reading;
 mod requests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::steps;
 
 /// Server of QUIC perf.
 pub(super) struct QuicPerf;
@@ -47,9 +49,6 @@ static INFO: FarEndInfo = FarEndInfo {
 
 /// Protocol in the handshake (RFC 7301).
 const PROTOCOLS: &[&str] = &["perf"];
-
-/// Time without any progress after which the far end counts as hung.
-const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Pause before a server that refused a connection is asked again.
 const AGAIN: Nanos = Nanos::from_millis(200);

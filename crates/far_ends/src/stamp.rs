@@ -170,6 +170,12 @@ impl Codec for StampPackets {
     }
 }
 
+/// Returns the first packets of a session, for tests.
+#[cfg(test)]
+pub(crate) fn greeting() -> Box<dyn Greeting> {
+    Box::new(Probe::new(7, StampForm::new(None)))
+}
+
 /// Readers for fuzz targets.
 pub(crate) mod reading {
     use super::*;

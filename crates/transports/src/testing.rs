@@ -1,5 +1,6 @@
 //! Connections for the tests of transports.
 
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::contract::{Inbox, Lane, Service};
@@ -15,6 +16,13 @@ pub(crate) const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow:
 
 /// Longer than anything here takes; only a failing test waits for it.
 pub(crate) const LONG: Nanos = Nanos::from_secs(60);
+
+/// Returns both ends of a TCP connection over loopback.
+pub(crate) fn pair() -> [TcpStream; 2] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    [near, listener.accept().unwrap().0]
+}
 
 /// Reads a contender as it is typed; returns its knobs.
 pub(crate) fn knobs(typed: &str, keys: &'static [Key]) -> Settings {

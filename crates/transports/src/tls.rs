@@ -19,7 +19,6 @@ use crate::spec::typed::{Optional, Preset};
 use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
-use crate::time::Nanos;
 use crate::transport::application::ApplicationTerms;
 use crate::transport::equal::OwnDefault;
 use crate::transport::hello::Token;
@@ -28,6 +27,7 @@ use crate::transport::identity::{
 };
 use crate::transport::options::{self, Meaning};
 use crate::transport::plain::{PlainProtocol, PlainTransport};
+use crate::transport::step::StepBudget;
 use crate::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
@@ -46,9 +46,6 @@ pub(super) use application::refused;
 
 /// TLS over TCP over IPv4 and IPv6.
 pub(super) struct Tls;
-
-/// Longest time of a handshake.
-const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
 /// The kernel's name for TLS on a TCP socket (`TCP_ULP`).
 const ULP: &[u8] = b"tls";
@@ -196,6 +193,8 @@ pub(super) struct TlsFlavour {
     tickets: Tickets,
     /// Program of others at the far end, if it is none of ours.
     others: Option<TrustedName>,
+    /// Bounds of the handshake.
+    step: StepBudget,
 }
 
 /// Party that encrypts once the handshake is through.
@@ -238,6 +237,7 @@ impl TlsFlavour {
             offload,
             tickets,
             others,
+            step: StepBudget::default(),
         })
     }
 
@@ -323,11 +323,11 @@ impl Flavour for TlsFlavour {
         let wire = CountedSocket::new(socket)?;
         Ok(match self.offload {
             Offload::Off => {
-                let tls = ProcessTls::open(wire, self.connection(side).map_err(failed)?)?;
+                let tls = ProcessTls::open(wire, self.connection(side).map_err(failed)?, self.step)?;
                 TlsChannel::Process(Box::new(tls))
             }
             Offload::Kernel => {
-                let tls = KernelTls::open(wire, self.unbuffered(side).map_err(failed)?)?;
+                let tls = KernelTls::open(wire, self.unbuffered(side).map_err(failed)?, self.step)?;
                 TlsChannel::Kernel(Box::new(tls))
             }
         })

@@ -511,6 +511,3 @@ impl AgainstFarEnd {
         Error::usage(format!("{} runs against {label}, which is no far end of ours", self.info.id))
     }
 }
-
-/// Longest time that a far end may take for one step of its protocol, unless the path is known to be slower.
-pub const STEP: Nanos = Nanos::from_secs(10);

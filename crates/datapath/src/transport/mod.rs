@@ -48,6 +48,7 @@ pub mod prefers;
 pub mod responder;
 pub mod several;
 pub mod spent;
+pub mod step;
 pub mod udp_handshake;
 pub mod userspace;
 pub mod via;

@@ -71,7 +71,11 @@ impl Conn for VisitConn {
         if self.time.is_some_and(|time| now - began >= time) {
             return Ok(Progress::Closed);
         }
-        self.inside.drain(patience, sink)
+        let progress = self.inside.drain(patience, sink)?;
+        if progress == Progress::Idle {
+            self.inside.on_deadline(now)?;
+        }
+        Ok(progress)
     }
 
     /// Sends the rest: the connection stays open for the answers.

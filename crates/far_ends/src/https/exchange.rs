@@ -6,9 +6,11 @@ use super::http2::Http2;
 use super::http3::Http3;
 use super::request::Request;
 use super::version::{AnswerPart, Version};
+use crate::time::Nanos;
 use crate::transport::Effective;
 use crate::transport::application::{Application, Streams};
 use crate::transport::plain::PlainProtocol;
+use crate::transport::step::{StepBudget, StepLooks};
 use crate::workload::header::{DUE_LEN, DocumentPart, Header};
 
 /// Largest document that is asked for again and again, in bytes.
@@ -34,6 +36,11 @@ pub(super) struct Exchange {
     /// Bytes of bulk data so far.
     bulk: u64,
     has_ended: bool,
+    /// Bytes of the connection that are part of no answer.
+    beside: StepBudget,
+    looks: StepLooks,
+    /// Parts of answers so far.
+    parts: u64,
 }
 
 /// Request that is not answered.
@@ -43,6 +50,8 @@ struct Asked {
     /// Bytes of the body that have arrived, and those that its header announced.
     bytes: u64,
     announced: Option<u64>,
+    /// Time until the next part of it.
+    step: StepBudget,
 }
 
 impl Exchange {
@@ -56,6 +65,9 @@ impl Exchange {
             documents: Documents::default(),
             bulk: 0,
             has_ended: false,
+            beside: StepBudget::default(),
+            looks: StepLooks::default(),
+            parts: 0,
         }
     }
 
@@ -64,7 +76,8 @@ impl Exchange {
         let Some(version) = &mut self.version else { return Ok(false) };
         let number = version.request(streams).map_err(|why| self.request.fault(&why))?;
         let Some(number) = number else { return Ok(false) };
-        self.open.push(Asked { number, header, bytes: 0, announced: None });
+        let step = StepBudget::default();
+        self.open.push(Asked { number, header, bytes: 0, announced: None, step });
         Ok(true)
     }
 
@@ -79,6 +92,8 @@ impl Exchange {
             return Err("it answered a request that is answered already".to_owned());
         };
         let asked = &mut self.open[at];
+        asked.step.renew();
+        self.parts += 1;
         let mut message = [0; DUE_LEN];
         match part {
             AnswerPart::Head(head) => {
@@ -86,6 +101,9 @@ impl Exchange {
                     return Err(why);
                 }
                 asked.announced = head.length;
+                if self.purpose == Use::Messages && head.length > Some(MOST_EACH) {
+                    return Err(too_long());
+                }
                 self.documents.head(&head);
                 if self.purpose == Use::Messages {
                     let len = DocumentPart::Begins.write(asked.header, &mut message);
@@ -98,12 +116,7 @@ impl Exchange {
                     return Err(asked.longer());
                 }
                 match self.purpose {
-                    Use::Messages if asked.bytes > MOST_EACH => {
-                        return Err(format!(
-                            "its document has more than {MOST_EACH} bytes, which are not asked for again and again; bulk fits \
-                             it, or race a shorter one"
-                        ));
-                    }
+                    Use::Messages if asked.bytes > MOST_EACH => return Err(too_long()),
                     Use::Messages => self.documents.body(number == 1, bytes),
                     Use::Bulk(most) => {
                         let left = most.map_or(u64::MAX, |most| most - self.bulk);
@@ -138,6 +151,58 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the fault of a document that is not asked for again and again.
+fn too_long() -> String {
+    format!(
+        "its document has more than {MOST_EACH} bytes, which are not asked for again and again; bulk fits it, or race a \
+         shorter one"
+    )
+}
+
+/// Streams whose bytes are counted as they arrive.
+struct CountedStreams<'a> {
+    inside: &'a mut dyn Streams,
+    arrived: usize,
+}
+
+impl Streams for CountedStreams<'_> {
+    fn open(&mut self) -> Option<u64> {
+        self.inside.open()
+    }
+
+    fn open_one_way(&mut self) -> Option<u64> {
+        self.inside.open_one_way()
+    }
+
+    fn accept_one_way(&mut self) -> Option<u64> {
+        self.inside.accept_one_way()
+    }
+
+    fn write(&mut self, stream: u64, bytes: &[u8]) -> Result<usize, String> {
+        self.inside.write(stream, bytes)
+    }
+
+    fn finish(&mut self, stream: u64) {
+        self.inside.finish(stream);
+    }
+
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(&[u8])) -> Result<bool, String> {
+        let arrived = &mut self.arrived;
+        self.inside.read(stream, &mut |bytes| {
+            *arrived += bytes.len();
+            take(bytes);
+        })
+    }
+
+    fn acknowledged(&mut self) -> u64 {
+        self.inside.acknowledged()
+    }
+
+    fn stop(&mut self, stream: u64, code: u32) {
+        self.inside.stop(stream, code);
     }
 }
 
@@ -189,8 +254,18 @@ impl Application for Exchange {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), String> {
         let Some(mut version) = self.version.take() else { return Ok(()) };
-        let read = version.read(streams, &mut |number, part| self.take(number, part, take));
+        let (before, mut counted) = (self.parts, CountedStreams { inside: streams, arrived: 0 });
+        let read = version.read(&mut counted, &mut |number, part| self.take(number, part, take));
+        let arrived = counted.arrived;
         self.version = Some(version);
+        let goes_on = self.parts > before;
+        let read = read.and_then(|()| match goes_on {
+            true => {
+                self.beside.renew();
+                Ok(())
+            }
+            false => self.beside.take(arrived),
+        });
         read.map_err(|why| self.request.fault(&why))?;
         // Bulk data goes on with the next request.
         if matches!(self.purpose, Use::Bulk(_))
@@ -201,6 +276,21 @@ impl Application for Exchange {
             self.send(Header { tag: 0, seq: 0 }, streams)?;
         }
         Ok(())
+    }
+
+    /// Returns the time of the next look at what is asked; for bulk data over TLS none, whose receiving calls then need no
+    /// timer: `VisitConn` looks between them.
+    fn next_deadline(&self) -> Option<Nanos> {
+        let has_timer = self.over != PlainProtocol::Tls || self.purpose == Use::Messages;
+        self.looks.next(has_timer && !self.open.is_empty())
+    }
+
+    fn on_deadline(&mut self, now: Nanos, _streams: &mut dyn Streams) -> Result<(), String> {
+        if !self.looks.is_due(now) {
+            return Ok(());
+        }
+        let late = self.open.iter_mut().find_map(|asked| asked.step.look().err());
+        late.map_or(Ok(()), |why| Err(self.request.fault(&format!("{why} with its answer"))))
     }
 
     fn has_ended(&self) -> bool {

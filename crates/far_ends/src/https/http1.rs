@@ -16,6 +16,9 @@ const MOST_FIELDS: usize = 128;
 /// Longest line of a chunked body.
 const LONGEST_LINE: usize = 4 << 10;
 
+/// Most bytes of a chunk: none of a larger one would arrive whole.
+const MOST_CHUNK: u64 = 1 << 40;
+
 /// End that asks.
 pub(super) struct Http1 {
     request: Vec<u8>,
@@ -206,6 +209,9 @@ impl Http1 {
             AnswerState::Trailer => AnswerState::Trailer,
             _ => match parse_chunk_size(&line) {
                 Ok(Status::Complete((_, 0))) => AnswerState::Trailer,
+                Ok(Status::Complete((_, size))) if size > MOST_CHUNK => {
+                    return Err(format!("a chunk of its body has {size} bytes, as it says"));
+                }
                 Ok(Status::Complete((_, size))) => AnswerState::Chunk(size),
                 _ => return Err("a chunk of its body has no size".to_owned()),
             },

@@ -8,15 +8,15 @@ use serde_json::Value;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::states::State;
+#[cfg(test)]
+use crate::steps::{PeerFault, StepEnd, StepRow, byte_stream, drip, nowhere};
 use super::{Iperf3, login};
 use crate::datapath::{option, origin};
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::far_end::FarEnd;
 use crate::transport::handover::fill;
-
-/// Largest results that are read.
-const LARGEST_RESULTS: u32 = 1 << 20;
+use crate::transport::step::{STEP_BYTES, StepBudget};
 
 /// iperf3's number of the error that a user name or password was wrong, or missing (`IEAUTHTEST`).
 const NOT_LET_IN: u32 = 142;
@@ -33,8 +33,8 @@ pub(super) enum Refused {
 pub(super) struct Control {
     socket: Socket,
     to: SocketAddr,
-    /// Longest time for one step.
-    patience: Nanos,
+    /// Bounds of each step.
+    step: StepBudget,
     awaited: State,
     /// Name of the user, if the test is asked for with a password.
     user: Option<String>,
@@ -68,7 +68,8 @@ impl Control {
 
     /// Creates a control connection over a socket that is connected to `to`.
     pub(super) fn over(socket: Socket, to: SocketAddr, patience: Nanos) -> Control {
-        Control { socket, to, patience, awaited: State::PARAM_EXCHANGE, user: None }
+        let step = StepBudget::of(patience);
+        Control { socket, to, step, awaited: State::PARAM_EXCHANGE, user: None }
     }
 
     /// Returns its descriptor.
@@ -103,7 +104,7 @@ impl Control {
         let mut byte = [0];
         let answered = (&self.socket)
             .write_all(cookie)
-            .and_then(|()| fill(&self.socket, &mut byte, Monotonic.now() + self.patience));
+            .and_then(|()| fill(&self.socket, &mut byte, self.deadline()));
         match answered {
             Err(e) if is_closed(&e) => {
                 return Err(Refused::Anew(self.wrong("it closed the control connection")));
@@ -113,7 +114,7 @@ impl Control {
                 return Err(Refused::Wrong(self.wrong(what)));
             }
             Ok(0) => {
-                let what = format!("it sent nothing for {}", self.patience);
+                let what = format!("it sent nothing for {}", self.step.time());
                 return Err(Refused::Wrong(self.wrong(what)));
             }
             Ok(_) => {}
@@ -145,9 +146,13 @@ impl Control {
         self.write(&frame, what)
     }
 
-    fn read(&self, into: &mut [u8]) -> Result<()> {
-        let (wanted, patience) = (into.len(), self.patience);
-        let deadline = Monotonic.now() + patience;
+    /// Returns the time at which a step that begins now is over.
+    fn deadline(&self) -> Nanos {
+        self.step.deadline(Monotonic.now())
+    }
+
+    fn read(&self, into: &mut [u8], deadline: Nanos) -> Result<()> {
+        let (wanted, patience) = (into.len(), self.step.time());
         match fill(&self.socket, into, deadline) {
             Ok(have) if have == wanted => Ok(()),
             Ok(0) => Err(self.wrong(format!("it sent nothing for {patience}"))),
@@ -161,7 +166,7 @@ impl Control {
     pub(super) fn state(&mut self, awaited: State) -> Result<State> {
         self.awaited = awaited;
         let mut byte = [0];
-        self.read(&mut byte)?;
+        self.read(&mut byte, self.deadline())?;
         self.taken(byte)
     }
 
@@ -191,9 +196,10 @@ impl Control {
 
     /// Reads the numbers that follow a server's error: iperf3's own, and the system's, which not every error has.
     fn server_error(&self) -> Error {
+        let deadline = self.deadline();
         let number = || {
             let mut bytes = [0; 4];
-            let have = fill(&self.socket, &mut bytes, Monotonic.now() + self.patience);
+            let have = fill(&self.socket, &mut bytes, deadline);
             (have.ok() == Some(bytes.len())).then(|| u32::from_be_bytes(bytes))
         };
         let Some(own) = number() else {
@@ -213,14 +219,14 @@ impl Control {
 
     /// Reads the results, as text.
     pub(super) fn read_results(&self) -> Result<Vec<u8>> {
-        let mut len = [0; 4];
-        self.read(&mut len)?;
-        let (len, most) = (u32::from_be_bytes(len), LARGEST_RESULTS);
-        if len > most {
-            return Err(self.wrong(format!("its results have {len} bytes; {most} are the most")));
-        }
-        let mut text = vec![0; len as usize];
-        self.read(&mut text)?;
+        let (mut len, deadline) = ([0; 4], self.deadline());
+        self.read(&mut len, deadline)?;
+        let len = u32::from_be_bytes(len) as usize;
+        { self.step }.take(len).map_err(|_| {
+            self.wrong(format!("its results have {len} bytes; {STEP_BYTES} are the most"))
+        })?;
+        let mut text = vec![0; len];
+        self.read(&mut text, deadline)?;
         Ok(text)
     }
 }
@@ -233,4 +239,54 @@ fn is_closed(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
     )
+}
+
+/// Returns the rows of all steps, for the table of all far ends: each is a state, or the results.
+#[cfg(test)]
+pub(crate) fn steps() -> Vec<StepRow> {
+    use PeerFault::{Endless, Garbage, LyingLength, Silent};
+    const SHORT: Nanos = Nanos::from_millis(100);
+    type Read = fn(&mut Control) -> Result<()>;
+    let state: Read = |control| control.expect(State::TEST_START);
+    let results: Read = |control| {
+        let text = control.read_results()?;
+        super::results::TestResults::parse(&text).map(drop).map_err(|why| control.wrong(why))
+    };
+    let row = |step, fault, read: Read, bytes: &'static [u8]| StepRow {
+        protocol: "iperf3",
+        step,
+        fault,
+        run: Box::new(move || {
+            let (near, far) = byte_stream();
+            let mut control = Control::over(near, nowhere(), SHORT);
+            let far = match fault {
+                Endless => {
+                    drip(far, bytes.to_vec());
+                    None
+                }
+                _ => {
+                    far.send(bytes).unwrap();
+                    Some(far)
+                }
+            };
+            let began = Monotonic.now();
+            let why = read(&mut control).unwrap_err().to_string();
+            drop(far);
+            if matches!(fault, Silent | Endless) {
+                assert!(Monotonic.now() - began >= SHORT, "{why}");
+            }
+            StepEnd { why, took: Nanos::ZERO, bytes: bytes.len() }
+        }),
+    };
+    vec![
+        row("a state", Silent, state, b""),
+        row("a state", Garbage, state, b"HTTP/1.1 400 Bad Request\r\n"),
+        row("the reason of a refusal", Silent, state, &[254]),
+        row("the results", Silent, results, b""),
+        row("the results", Silent, results, &[0, 0, 1]),
+        row("the results", Endless, results, &[0, 0x0f]),
+        row("the results", LyingLength, results, &[0xff, 0xff, 0xff, 0xff, b'{']),
+        row("the results", LyingLength, results, &[0, 0, 0, 9, b'{', b'}']),
+        row("the results", Garbage, results, &[0, 0, 0, 2, b'[', b'z']),
+    ]
 }

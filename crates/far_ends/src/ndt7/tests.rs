@@ -1,4 +1,5 @@
 use super::*;
+use crate::steps::{PeerFault, StepEnd, StepRow};
 
 #[test]
 fn a_test_has_its_path_and_the_query_that_was_typed() {
@@ -52,4 +53,25 @@ fn work_that_a_server_does_not_take_is_refused_with_the_work_that_fits() {
     assert!(of(&[None], secs(1)).contains("bulk fits"));
     assert!(of(&[up], None).contains("give time"));
     assert!(of(&[up], secs(10)).contains("9s at most together"));
+}
+
+/// Returns the rows of all steps, for the table. The bytes of messages are bounded by the connection.
+pub(crate) fn steps() -> Vec<StepRow> {
+    let garbage = format!("{{\"AppInfo\":{}", "[".repeat(100_000));
+    let all = [
+        (PeerFault::Garbage, "GET / HTTP/1.1".to_owned()),
+        (PeerFault::Garbage, garbage),
+        (PeerFault::LyingLength, r#"{"AppInfo":{"NumBytes":1e300}}"#.to_owned()),
+    ];
+    let row = |(fault, text): (PeerFault, String)| StepRow {
+        protocol: "ndt7",
+        step: "a measurement",
+        fault,
+        run: Box::new(move || {
+            let mut upload = Measurements { way: DataWay::Out, last: None };
+            let why = upload.text(&text, 1_000).unwrap_err();
+            StepEnd { why, took: Nanos::ZERO, bytes: text.len() }
+        }),
+    };
+    all.into_iter().map(row).collect()
 }

@@ -1,8 +1,9 @@
 //! Bulk data: a stream that carries it one way.
 
-use super::{ENDLESS, PATIENCE, STOPPED, WISH_LEN};
+use super::{ENDLESS, STOPPED, WISH_LEN};
 use crate::time::Nanos;
 use crate::transport::application::{Application, Streams};
+use crate::transport::step::{StepBudget, StepLooks};
 
 /// Wish of a flow that receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +42,10 @@ pub(super) struct Download {
     got: u64,
     /// Time at which the work is over.
     stops: StepTime,
-    /// Time of the next look at the progress, and the bytes at the last.
-    looks: (StepTime, u64),
+    /// True once the data was asked for, or is to be.
+    has_begun: bool,
+    step: StepBudget,
+    looks: StepLooks,
     has_ended: bool,
 }
 
@@ -53,7 +56,9 @@ impl Download {
             stream: None,
             got: 0,
             stops: StepTime::Unknown,
-            looks: (StepTime::Never, 0),
+            has_begun: false,
+            step: StepBudget::default(),
+            looks: StepLooks::default(),
             has_ended: false,
         }
     }
@@ -68,10 +73,7 @@ impl Download {
     /// Asks for the data, once.
     fn ask_for_it(&mut self, streams: &mut dyn Streams) -> Result<Option<u64>, String> {
         if self.stream.is_none() && !self.has_ended {
-            self.looks.0 = match self.looks.0 {
-                StepTime::Never => StepTime::Unknown,
-                begun => begun,
-            };
+            self.has_begun = true;
             let Some(stream) = streams.open() else { return Ok(None) };
             send_wish(self.wanted(), stream, streams)?;
             streams.finish(stream);
@@ -112,11 +114,15 @@ impl Application for Download {
         }
         let Some(stream) = self.ask_for_it(streams)? else { return Ok(()) };
         let wanted = self.wanted();
+        let before = self.got;
         let got = &mut self.got;
         let is_over = streams.read(stream, &mut |bytes| {
             *got += bytes.len() as u64;
             take(bytes);
         })?;
+        if *got > before {
+            self.step.renew();
+        }
         if *got > wanted {
             return Err(format!("it sent {got} bytes, and was asked for {wanted}"));
         }
@@ -134,22 +140,19 @@ impl Application for Download {
             return None;
         }
         // Before it has begun nothing wakes the flow that is to begin it.
-        match self.looks.0 {
-            StepTime::Never => Some(Nanos::ZERO),
-            looks => looks.deadline().into_iter().chain(self.stops.deadline()).min(),
+        match self.has_begun {
+            false => Some(Nanos::ZERO),
+            true => self.looks.next(true).into_iter().chain(self.stops.deadline()).min(),
         }
     }
 
     fn on_deadline(&mut self, now: Nanos, streams: &mut dyn Streams) -> Result<(), String> {
-        let (looks, before) = self.looks;
-        match looks {
-            StepTime::Never => return Ok(()),
-            StepTime::Unknown => self.looks = (StepTime::At(now + PATIENCE), self.got),
-            StepTime::At(due) if due > now => {}
-            StepTime::At(_) if self.got == before => {
-                return Err(format!("it sent nothing for {PATIENCE}, after {before} bytes"));
-            }
-            StepTime::At(_) => self.looks = (StepTime::At(now + PATIENCE), self.got),
+        if !self.has_begun {
+            return Ok(());
+        }
+        if self.looks.is_due(now) {
+            let got = self.got;
+            self.step.look().map_err(|why| format!("{why}, after {got} bytes"))?;
         }
         match (self.stops, self.wish) {
             (StepTime::Unknown, Wish::For(time)) => self.stops = StepTime::At(now + time),

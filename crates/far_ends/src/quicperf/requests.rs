@@ -3,16 +3,11 @@
 //! A message of the work has the length of its answer after its header, and what arrives of an answer is handed over in
 //! messages with the number of the request, as from a far end of ours.
 
-use super::{PATIENCE, bulk::send_wish};
+use super::bulk::send_wish;
 use crate::time::Nanos;
 use crate::transport::application::{Application, Streams};
+use crate::transport::step::{StepBudget, StepLooks};
 use crate::workload::header::{DUE_LEN, Header, read_due, write_due};
-
-/// Time between two looks at the age of the requests under way.
-const LOOK: Nanos = Nanos::from_secs(1);
-
-/// Looks after which a request that no byte answers is too old.
-const OLD: u64 = PATIENCE.0 / LOOK.0;
 
 /// Requests under way.
 pub(super) struct Requests {
@@ -21,8 +16,7 @@ pub(super) struct Requests {
     message: Box<[u8]>,
     handed: u64,
     under_way: Vec<Request>,
-    /// Time of the next look, once there was a request.
-    looks: Option<Nanos>,
+    looks: StepLooks,
 }
 
 /// Request under way.
@@ -33,8 +27,8 @@ struct Request {
     got: u64,
     /// Bytes that the stream had no room for.
     unsent: Vec<u8>,
-    /// Looks since a byte of its answer arrived.
-    age: u64,
+    /// Time until the next byte of its answer.
+    step: StepBudget,
 }
 
 impl Requests {
@@ -45,7 +39,7 @@ impl Requests {
             message: vec![0; largest.max(DUE_LEN + 1)].into(),
             handed: 0,
             under_way: Vec::new(),
-            looks: None,
+            looks: StepLooks::default(),
         }
     }
 }
@@ -106,7 +100,7 @@ impl Application for Requests {
             wanted: wanted.0,
             got: 0,
             unsent: Vec::new(),
-            age: 0,
+            step: StepBudget::default(),
         };
         let taken = streams.write(stream, message).map_err(|why| request.failed(why))?;
         match taken == message.len() {
@@ -114,7 +108,6 @@ impl Application for Requests {
             false => request.unsent.extend_from_slice(&message[taken..]),
         }
         self.under_way.push(request);
-        self.looks.get_or_insert(Nanos::ZERO);
         Ok(true)
     }
 
@@ -145,7 +138,7 @@ impl Application for Requests {
                 return Err(request.failed(sent));
             }
             if got > before {
-                request.age = 0;
+                request.step.renew();
             }
             match is_over {
                 true => drop(under_way.swap_remove(at)),
@@ -156,20 +149,18 @@ impl Application for Requests {
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
-        self.looks
+        self.looks.next(!self.under_way.is_empty())
     }
 
     fn on_deadline(&mut self, now: Nanos, _streams: &mut dyn Streams) -> Result<(), String> {
-        let is_first = self.looks == Some(Nanos::ZERO);
-        self.looks = Some(now + LOOK);
-        if is_first {
+        if !self.looks.is_due(now) {
             return Ok(());
         }
-        self.under_way.iter_mut().for_each(|request| request.age += 1);
-        match self.under_way.iter().find(|request| request.age > OLD) {
-            Some(old) => Err(old.failed(format!("it sent nothing for {PATIENCE}"))),
-            None => Ok(()),
-        }
+        let late = self.under_way.iter_mut().find_map(|request| {
+            let why = request.step.look().err()?;
+            Some(request.failed(why))
+        });
+        late.map_or(Ok(()), Err)
     }
 
     fn awaits(&self) -> Option<String> {

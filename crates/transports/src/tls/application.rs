@@ -15,6 +15,7 @@ use crate::stream::Flavour;
 use crate::time::Nanos;
 use crate::transport::application::{Application, Streams};
 use crate::transport::identity::UNTRUSTED;
+use crate::transport::step::StepBudget;
 use crate::transport::{
     Address, Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped,
 };
@@ -164,6 +165,7 @@ impl ApplicationConn {
             let (arrived, is_over) = (&self.room[..got], self.is_over);
             let mut streams = OneStream { outgoing: &mut self.outgoing, arrived, is_over };
             self.application.read(&mut streams, take).map_err(broken)?;
+            StepBudget::default().owe(self.outgoing.len()).map_err(broken)?;
             progress = Progress::Moved;
             if !self.channel.holds_more() {
                 break;
@@ -231,12 +233,19 @@ impl Conn for ApplicationConn {
         !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
     }
 
-    /// Returns an immediate time if data waits that no descriptor shows: it arrived with the end of a handshake.
+    /// Returns an immediate time if data waits that no descriptor shows, because it arrived with the end of a handshake; else
+    /// that of the application.
     fn next_deadline(&self) -> Option<Nanos> {
-        self.channel.holds_more().then_some(Nanos::ZERO)
+        match self.channel.holds_more() {
+            true => Some(Nanos::ZERO),
+            false => self.application.next_deadline(),
+        }
     }
 
-    fn on_deadline(&mut self, _now: Nanos) -> io::Result<()> {
+    fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {
+        let is_over = self.is_over;
+        let mut streams = OneStream { outgoing: &mut self.outgoing, arrived: &[], is_over };
+        self.application.on_deadline(now, &mut streams).map_err(broken)?;
         self.offer()
     }
 
@@ -253,5 +262,60 @@ impl Conn for ApplicationConn {
 
     fn info(&self) -> ConnInfo {
         self.flavour.info(&self.channel, self.connect_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::thread;
+
+    use super::super::KEYS;
+    use super::*;
+    use crate::testing::{Kept, knobs, pair};
+    use crate::transport::Tickets;
+    use crate::transport::hello::Token;
+
+    /// Application that answers each byte with eight.
+    struct Parrot;
+
+    impl Application for Parrot {
+        fn read(
+            &mut self,
+            streams: &mut dyn Streams,
+            _take: &mut dyn FnMut(&[u8]),
+        ) -> std::result::Result<(), String> {
+            let mut asked = 0;
+            streams.read(0, &mut |bytes| asked += bytes.len())?;
+            streams.write(0, &vec![7; 8 * asked]).map(drop)
+        }
+        fn has_ended(&self) -> bool {
+            false
+        }
+    }
+
+    /// As a flood of SETTINGS or pings of HTTP/2, whose answers wait here.
+    #[test]
+    fn a_far_end_that_asks_for_more_than_it_reads_ends_the_connection() {
+        let encrypted = || {
+            let (token, tickets) = (Token::from_bytes([7; 16]), Tickets::default());
+            TlsFlavour::new("tls", &knobs("tls", KEYS), token, &tickets).unwrap()
+        };
+        let [near, far] = pair();
+        let flooding = thread::spawn(move || {
+            let mut far = encrypted().open(far.into(), Side::Far).unwrap();
+            while far.send(&[1; 16_384], Patience::Block).is_ok() {}
+        });
+        let to = Address::Ip(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let mut conn = open(near.into(), encrypted(), Box::new(Parrot), (&to, 0)).unwrap();
+        let mut nothing = Kept::default();
+        let error = loop {
+            if let Err(error) = conn.receive(Patience::Block, &mut nothing) {
+                break error;
+            }
+        };
+        assert!(error.to_string().contains("asks for more than it reads"), "{error}");
+        drop(conn);
+        flooding.join().unwrap();
     }
 }

@@ -17,6 +17,7 @@ use crate::datapath::stream::CountedSocket;
 use crate::error::{Error, Result};
 use crate::tcp;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::step::StepBudget;
 
 /// Most bytes of data in a record (RFC 8446, 5.1), which is also the size of the kernel's records.
 const RECORD: usize = 1 << 14;
@@ -65,7 +66,11 @@ impl KernelTls {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `Unsupported` if the kernel lacks TLS or the cipher.
-    pub(super) fn open(mut wire: CountedSocket, tls: Unbuffered) -> io::Result<KernelTls> {
+    pub(super) fn open(
+        mut wire: CountedSocket,
+        tls: Unbuffered,
+        step: StepBudget,
+    ) -> io::Result<KernelTls> {
         let began = Monotonic.now();
         let attach = |wire: &CountedSocket| {
             option::set_bytes(wire.as_fd(), libc::IPPROTO_TCP, libc::TCP_ULP, ULP)
@@ -74,7 +79,7 @@ impl KernelTls {
         // connections only. With Fast Open the SYN has not been sent, so TLS is attached afterwards; the peer waits for
         // it.
         let attached = attach(&wire);
-        let HandshakeOutcome { secrets, keeper, kind, protocol } = tls.see_through(&mut wire)?;
+        let HandshakeOutcome { secrets, keeper, kind, protocol } = tls.see_through(&mut wire, step)?;
         match attached {
             Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => attach(&wire),
             done => done,

@@ -4,12 +4,13 @@ use std::io::{self, Read, Write};
 
 use rustls::{Connection, HandshakeKind};
 
-use super::{HANDSHAKE, invalid};
+use super::invalid;
 use crate::contract::Patience;
 use crate::datapath::channel::Channel;
 use crate::datapath::stream::CountedSocket;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::identity::cipher_word;
+use crate::transport::step::StepBudget;
 
 /// Bytes received at once.
 const ROOM: usize = 256 * 1024;
@@ -53,7 +54,11 @@ impl ProcessTls {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
-    pub(super) fn open(wire: CountedSocket, tls: Connection) -> io::Result<ProcessTls> {
+    pub(super) fn open(
+        wire: CountedSocket,
+        tls: Connection,
+        mut step: StepBudget,
+    ) -> io::Result<ProcessTls> {
         let mut channel = ProcessTls {
             wire,
             tls,
@@ -80,11 +85,14 @@ impl ProcessTls {
             && (channel.tls.is_handshaking() || channel.tls.wants_write())
         {
             channel.flush(Patience::Block)?;
-            if channel.tls.is_handshaking() && channel.take_in(Patience::Block)? == Some(0) {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            if channel.tls.is_handshaking() {
+                match channel.take_in(Patience::Block)? {
+                    Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    got => step.take(got.unwrap_or(0)).map_err(endless)?,
+                }
             }
             channel.look_for_early_data();
-            if Monotonic.now() - began > HANDSHAKE {
+            if Monotonic.now() > step.deadline(began) {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "the TLS handshake did not end",
@@ -282,6 +290,11 @@ impl ProcessTls {
         self.ends = true;
         self.flush(Patience::Block)
     }
+}
+
+/// Returns the error of a handshake that has no end.
+pub(super) fn endless(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {why}"))
 }
 
 /// Destination of records.

@@ -10,10 +10,12 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ExtractedSecrets, HandshakeKind};
 
-use super::{HANDSHAKE, RECORD_HEADER, invalid};
+use super::process::endless;
+use super::{RECORD_HEADER, invalid};
 use crate::contract::Patience;
 use crate::datapath::stream::CountedSocket;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::step::StepBudget;
 
 /// Longest body of an encrypted record (RFC 8446, 5.2).
 const LONGEST: usize = (1 << 14) + 256;
@@ -86,14 +88,22 @@ impl Unbuffered {
     ///
     /// # Errors
     /// The error of the socket or of TLS; `TimedOut` if the peer takes too long.
-    pub(super) fn see_through(mut self, wire: &mut CountedSocket) -> io::Result<HandshakeOutcome> {
-        let deadline = Monotonic.now() + HANDSHAKE;
+    pub(super) fn see_through(
+        mut self,
+        wire: &mut CountedSocket,
+        mut step: StepBudget,
+    ) -> io::Result<HandshakeOutcome> {
+        let deadline = step.deadline(Monotonic.now());
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
         loop {
             match self.turn(&mut incoming, &mut outgoing)? {
                 HandshakeStep::Go => {}
                 HandshakeStep::Send => send_all(wire, &mut outgoing, deadline)?,
-                HandshakeStep::Receive => receive_record(wire, &mut incoming, deadline)?,
+                HandshakeStep::Receive => {
+                    let before = incoming.len();
+                    receive_record(wire, &mut incoming, deadline)?;
+                    step.take(incoming.len() - before).map_err(endless)?;
+                }
                 HandshakeStep::Done => break,
             }
         }
@@ -225,7 +235,6 @@ fn receive_exactly(
 #[cfg(test)]
 mod tests {
     use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     use socket2::Socket;
@@ -235,14 +244,10 @@ mod tests {
     use super::*;
     use crate::contract::Side;
     use crate::spec::{Settings, Spec};
+    use crate::stream::Flavour;
+    use crate::testing::pair;
     use crate::transport::Tickets;
     use crate::transport::hello::Token;
-
-    fn pair() -> [TcpStream; 2] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        [near, listener.accept().unwrap().0]
-    }
 
     fn encrypted(typed: &str) -> TlsFlavour {
         let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
@@ -260,13 +265,14 @@ mod tests {
                 let peer = thread::spawn(move || {
                     let tls = peer.connection(other).unwrap();
                     let wire = CountedSocket::new(Socket::from(theirs)).unwrap();
-                    let mut peer = ProcessTls::open(wire, tls).unwrap();
+                    let mut peer = ProcessTls::open(wire, tls, StepBudget::default()).unwrap();
                     assert_eq!(peer.send(&[9; 100], Patience::Block).unwrap(), Some(100));
                     peer
                 });
                 let tls = encrypted(&format!("tls:offload=kernel,cipher={cipher}"));
                 let mut wire = CountedSocket::new(Socket::from(ours)).unwrap();
-                let done = tls.unbuffered(side).unwrap().see_through(&mut wire).unwrap();
+                let step = StepBudget::default();
+                let done = tls.unbuffered(side).unwrap().see_through(&mut wire, step).unwrap();
                 assert_eq!(done.kind, Some(HandshakeKind::Full));
                 // No record was encrypted with these keys yet, in either direction.
                 assert_eq!((done.secrets.tx.0, done.secrets.rx.0), (0, 0));
@@ -289,12 +295,48 @@ mod tests {
             drop(theirs);
             let tls = encrypted("tls:offload=kernel").unbuffered(Side::Far).unwrap();
             let mut wire = CountedSocket::new(Socket::from(ours)).unwrap();
-            tls.see_through(&mut wire).err().unwrap()
+            tls.see_through(&mut wire, StepBudget::default()).err().unwrap()
         };
         let long = say(&[22, 3, 3, 0xff, 0xff, 0]);
         assert!(long.to_string().contains("a record of 65535 bytes"), "{long}");
         assert_eq!(say(&[22, 3, 3]).kind(), io::ErrorKind::UnexpectedEof);
         let other = say(&[&b"GET / "[..], &[b'.'; 9_000]].concat());
         assert_eq!(other.kind(), io::ErrorKind::InvalidData, "{other}");
+    }
+
+    /// By either party, and whatever comes in place of the handshake: it ends within its bytes and its time.
+    #[test]
+    fn a_peer_that_does_not_shake_hands_is_given_up() {
+        use std::io::Write;
+
+        let short = Nanos::from_millis(200);
+        // Records that change nothing (RFC 8446, 5), messages that are longer than any, and none.
+        let again: [(&str, &[u8], bool); 6] = [
+            ("silence", &[], false),
+            ("half a record", &[22, 3, 3, 0, 100, 2], false),
+            ("records without a message", &[20, 3, 3, 0, 1, 1], true),
+            ("a message without an end", &[22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff], true),
+            ("a lying length", &[22, 3, 3, 0xff, 0xff, 0], true),
+            ("garbage", b"HTTP/1.1 400 Bad Request\r\n", true),
+        ];
+        for (what, bytes, is_endless) in again {
+            for typed in ["tls", "tls:offload=kernel"] {
+                let [ours, theirs] = pair();
+                let sending = thread::spawn(move || {
+                    let mut sent = 0;
+                    while (&theirs).write_all(bytes).is_ok() && is_endless && sent < 64 << 20 {
+                        sent += bytes.len();
+                    }
+                    theirs
+                });
+                let flavour = TlsFlavour { step: StepBudget::of(short), ..encrypted(typed) };
+                let began = Monotonic.now();
+                let error = flavour.open(Socket::from(ours), Side::Near).err().unwrap();
+                if error.kind() == io::ErrorKind::TimedOut {
+                    assert!(Monotonic.now() - began >= short, "{what}, {typed}: {error}");
+                }
+                drop(sending.join().unwrap());
+            }
+        }
     }
 }

@@ -15,10 +15,8 @@ use crate::datapath::stamps::Stamps;
 use crate::stream::Flavour;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::frame::wrong_length;
+use crate::transport::step::StepBudget;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped};
-
-/// Longest time of a handshake.
-const HANDSHAKE: Nanos = Nanos::from_secs(10);
 
 /// Address in the client's request. The far end serves this one flow, so any name will do.
 const REQUEST: &str = "ws://deadheat/";
@@ -99,16 +97,16 @@ impl<F: Flavour> WsConn<F> {
         largest_message: usize,
         connect_ns: u64,
     ) -> io::Result<WsConn<F>> {
-        let began = Monotonic.now();
+        let (began, step) = (Monotonic.now(), StepBudget::default());
         let wire = LowerStream::new(channel);
         let most = Some(largest_message.max(CONTROL));
         let config = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
         let socket = match side {
             Side::Near => {
                 let begun = client_with_config(REQUEST, wire, Some(config));
-                see_through(begun, began)?.0
+                see_through(begun, began, step)?.0
             }
-            Side::Far => see_through(accept_with_config(wire, Some(config)), began)?,
+            Side::Far => see_through(accept_with_config(wire, Some(config)), began, step)?,
         };
         Ok(WsConn {
             socket,
@@ -213,13 +211,16 @@ impl<F: Flavour> WsConn<F> {
 pub(super) fn see_through<R: HandshakeRole>(
     begun: Result<R::FinalResult, HandshakeError<R>>,
     began: Nanos,
+    step: StepBudget,
 ) -> io::Result<R::FinalResult> {
     let mut result = begun;
     loop {
         match result {
             Ok(done) => return Ok(done),
             Err(HandshakeError::Failure(e)) => return Err(failed(e)),
-            Err(HandshakeError::Interrupted(_)) if Monotonic.now() - began > HANDSHAKE => {
+            Err(HandshakeError::Interrupted(_))
+                if Monotonic.now() > step.deadline(began) =>
+            {
                 let why = "the WebSocket handshake did not end";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }

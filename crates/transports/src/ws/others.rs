@@ -21,6 +21,7 @@ use crate::stream::Flavour;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::tls::TlsFlavour;
 use crate::transport::application::{DataWay, MessageTerms};
+use crate::transport::step::StepBudget;
 use crate::transport::{Conn, ConnInfo, Dial, Effective, Progress, Readiness, unstamped};
 
 mod frames;
@@ -65,6 +66,7 @@ pub(super) fn open(
         is_over: false,
         stops_at: None,
         connect_ns,
+        step: StepBudget::default(),
     };
     if conn.is_sender {
         // What a far end sends begins with the upgrade, and so with the work.
@@ -114,6 +116,8 @@ struct OthersWsConn {
     /// Time at which this end stops what the far end sends.
     stops_at: Option<Nanos>,
     connect_ns: u64,
+    /// Bytes of messages that carry no data.
+    step: StepBudget,
 }
 
 impl OthersWsConn {
@@ -132,7 +136,8 @@ impl OthersWsConn {
         let began = Monotonic.now();
         let terms = &self.terms;
         let config = Some(config(terms.largest));
-        let shaken = see_through(client_with_config(upgrade(terms)?, wire, config), began);
+        let begun = client_with_config(upgrade(terms)?, wire, config);
+        let shaken = see_through(begun, began, self.step);
         let (socket, _) = shaken.map_err(|e| {
             let what = format!("{} over WebSocket: {e}", terms.subprotocol);
             io::Error::new(e.kind(), format!("before the upgrade to {what}"))
@@ -204,7 +209,7 @@ impl OthersWsConn {
         while !self.is_over {
             let read = self.socket()?.read();
             let MessageTerms { application, way, .. } = &mut self.terms;
-            match arrived(read, &mut **application, *way, self.given)? {
+            match arrived(read, &mut **application, (*way, self.given), &mut self.step)? {
                 ArrivedMessage::Data(bytes) => {
                     take(&bytes);
                     progress = Progress::Moved;

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::measurements::Tally;
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::far_end::{self, FarCounts, FarOpening, FarSession, SessionOrder};
+use crate::transport::step::STEP;
 use crate::transport::{Address, Contender};
 use crate::trial::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use crate::workload::{self, Task};
@@ -51,7 +52,7 @@ pub(super) fn run(plan: &AgentPlan, id: &str, mut control: UnixStream) -> Result
         transport: contender.transport.info(),
         knobs: &contender.knobs,
         task: task.info(),
-        patience: far_end::STEP,
+        patience: STEP,
     };
     let mut session = loop {
         match end.session(&order)? {

@@ -18,6 +18,7 @@ use crate::datapath::origin::{Origin, needs_zone, zoned};
 use crate::error::{Error, Result};
 use crate::path::Family;
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::step::StepBudget;
 
 /// Longest time until Ctrl-C is noticed.
 const GLANCE: Nanos = Nanos::from_millis(100);
@@ -152,11 +153,26 @@ pub fn find(host: &str, port: u16, route: &Route) -> Result<SocketAddr> {
         Target::Address(address) => Some(address).filter(|address| route.has(address)),
         Target::Name(name, port) => {
             let failed = |e| Error::setup_advice(format!("look up {name}"), e, FORMS);
-            let mut found = (name.as_str(), port).to_socket_addrs().map_err(failed)?;
-            found.find(|address| route.has(address))
+            let wanted = name.clone();
+            let ask = move || Ok((wanted.as_str(), port).to_socket_addrs()?.collect());
+            let found = in_time(ask, StepBudget::default()).map_err(failed)?;
+            found.into_iter().find(|address| route.has(address))
         }
     };
     address.ok_or_else(|| route.misses(host))
+}
+
+/// Looks up in a thread, for no longer than a step may take: getaddrinfo(3) has no bound of its own.
+fn in_time(
+    ask: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    step: StepBudget,
+) -> io::Result<Vec<SocketAddr>> {
+    let (giver, answer) = channel();
+    // After that time the receiver is gone.
+    let ask = move || drop(giver.send(ask()));
+    std::thread::Builder::new().name("lookup".into()).spawn(ask)?;
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, step.late());
+    answer.recv_timeout(step.time().into()).map_err(late)?
 }
 
 /// Checks the form of a host, and looks nothing up.
@@ -520,5 +536,20 @@ mod tests {
         let route = Route::default();
         let error = connect("no-such-host.invalid", &route, &AtomicBool::new(false)).unwrap_err();
         assert!(error.to_string().contains("look up no-such-host.invalid"), "{error}");
+    }
+
+    #[test]
+    fn a_lookup_that_is_not_answered_ends_in_time() {
+        let short = StepBudget::of(Nanos::from_millis(50));
+        let (held, hold) = channel::<()>();
+        let never = move || {
+            // Until the test is over.
+            let _ = hold.recv();
+            Ok(Vec::new())
+        };
+        let error = in_time(never, short).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(held);
+        assert_eq!(in_time(|| Ok(Vec::new()), StepBudget::default()).unwrap(), []);
     }
 }

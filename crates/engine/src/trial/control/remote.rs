@@ -12,6 +12,7 @@ use crate::datapath::origin::Origin;
 use crate::error::{Error, Result};
 use crate::foreign::{short, visible};
 use crate::time::{Clock, Monotonic, Nanos};
+use crate::transport::step::STEP;
 
 use super::eyeballs::ConnectAttempt;
 use super::heartbeat;
@@ -30,7 +31,7 @@ use crate::trial::path::facts::ReachFacts;
 pub const DEFAULT_PORT: u16 = 5210;
 
 /// Longest time from the greeting until a server admits this client.
-const LET_IN: Nanos = Nanos::from_secs(10);
+const LET_IN: Nanos = STEP;
 
 /// Pause before the next request to a server without capacity.
 const RETRY: Nanos = Nanos::from_secs(1);

@@ -20,8 +20,8 @@ pub(super) const CHANNEL: u16 = 0x4000;
 
 /// Time until a request is retransmitted; it doubles (RFC 8489, section 6.2.1).
 const AGAIN: Nanos = Nanos::from_millis(500);
-/// Number of times that a request is sent, over 15.5 s; the RFC's 7 would take 40 s.
-const SENDS: u32 = 5;
+/// Number of times that a request is sent, over 7.5 s, which is within the time of a step; the RFC's 7 would take 40 s.
+const SENDS: u32 = 4;
 /// Lifetime if a server gives none (RFC 8656, section 3.2).
 const LIFETIME: Nanos = Nanos::from_secs(600);
 /// Time after which the channel is bound again: its permission lives for 300 s (section 12.1).
@@ -354,6 +354,7 @@ fn refused(what: String) -> Failure {
 mod tests {
     use super::*;
     use crate::datapath::origin::Origin;
+    use crate::transport::step::STEP;
 
     const REALM: &str = "example.org";
     const ADDRESS: &str = "192.0.2.9:5000";
@@ -505,6 +506,7 @@ mod tests {
                 now = allocation.next();
             };
             assert_eq!((sends, failure.kind), (SENDS, FailureKind::Silent));
+            assert!(now <= STEP, "a step has its time: {now}");
             let words = if garbage.is_some() { "no answers in STUN" } else { "nothing came back" };
             assert!(failure.what.contains(words), "{failure:?}");
         }
