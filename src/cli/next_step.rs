@@ -1,8 +1,9 @@
-//! The next step after a first race, by what the race found.
+//! End of a race: where it is saved, and the next step after a first race, by what the race found.
 
 use std::io::IsTerminal;
 use std::path::Path;
 
+use crate::analysis::derived;
 use crate::figures::wait;
 use crate::path::PathKind;
 use crate::result::outcome::{Outcome, Status, Verdict};
@@ -10,6 +11,18 @@ use crate::stats::Outcome as VerdictOutcome;
 use crate::time::Nanos;
 
 use super::race::RaceArgs;
+
+/// Says where a race is saved; if its last state could not be saved, whether an earlier one is there.
+pub(super) fn tell_saved(outcome: &Outcome, file: &Path) {
+    let is_saved = outcome.warnings.iter().all(|warning| warning.code != "save_failed");
+    match (is_saved, derived::load(file)) {
+        (true, _) => tell!("saved: {}", file.display()),
+        (false, Ok(there)) if there.started == outcome.started => {
+            tell!("saved in part: {}, without what came last", file.display());
+        }
+        (false, _) => tell!("not saved: {}", file.display()),
+    }
+}
 
 /// A next step for a reader whose first race has just ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -248,7 +248,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
     if let Some(section) = judged.as_ref().and_then(|judged| judged.beside(report.id())) {
         deliver(section.as_bytes(), None)?;
     }
-    tell!("saved: {}", file.display());
+    next_step::tell_saved(&outcome, &file);
     if let Some(page) = &args.html {
         pages::write(page, &pages::of_race(&outcome, &file))?;
         tell!("page: {}", page.display());

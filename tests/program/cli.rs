@@ -598,3 +598,29 @@ fn without_proc_it_is_said_what_is_missing_and_what_would_help() {
         }
     }
 }
+
+/// A file system that is full, as far as any test has one: files may be no larger than a few kB.
+#[test]
+fn a_race_that_cannot_be_saved_never_says_that_it_is() {
+    let race = "exec \"$0\" race sim-datagram kcp -w ping:count=20 --path sim:delay=1ms --blocks 6 --seed 1 -q -o r.json";
+    let mut ends = Vec::new();
+    // In units of 512 bytes.
+    for most in [8, 16, 32, 40, 48, 64] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = Command::new("sh")
+            .args(["-c", &format!("ulimit -f {most}; {race}"), env!("CARGO_BIN_EXE_deadheat")])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_readable = deadheat(&["report", "r.json"], dir.path()).status.success();
+        let end = ["saved: r.json", "saved in part: r.json", "not saved: r.json"]
+            .iter()
+            .position(|end| said.lines().any(|line| line.starts_with(end)));
+        let end = end.unwrap_or_else(|| panic!("{most}: {said}"));
+        assert_eq!(is_readable, end < 2, "{most}: {said}");
+        assert_eq!(output.status.code() == Some(1), end > 0, "{most}: {said}");
+        ends.push(end);
+    }
+    assert!(ends.contains(&2), "some race could not be saved: {ends:?}");
+}

@@ -4,8 +4,10 @@
 //! its trials; alone it stands for the files and folders in it.
 
 use std::cmp::Ordering;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::foreign::{self, ForeignFile, RawBytes};
@@ -18,6 +20,9 @@ const STDIN: &str = "-";
 const MOST_FILES: usize = 100_000;
 /// Maximum depth of folders in a folder.
 const DEEPEST: usize = 16;
+/// Maximum length of a name in an archive, in bytes, and of the extended header that may hold it.
+const LONGEST_NAME: usize = 1_000;
+const LONGEST_HEADER: u64 = 64 << 10;
 /// Maximum size of a file in an archive, unpacked, in bytes: it is stored in memory.
 const LARGEST_MEMBER: u64 = 256 << 20;
 
@@ -287,11 +292,24 @@ fn archive(path: &Path, argument: usize) -> Result<Option<Vec<ForeignSource>>> {
             format!("this archive cannot be read: {}", foreign::unreadable(&e)),
         )
     };
-    let mut sources = Vec::new();
-    for entry in tar::Archive::new(content).entries().map_err(wrong)? {
+    let (mut sources, mut long_name) = (Vec::new(), None);
+    // The crate would read a name of any length whole.
+    for entry in tar::Archive::new(content).entries().map_err(wrong)?.raw(true) {
         let mut entry = entry.map_err(wrong)?;
-        let own = entry.path().map_err(wrong)?.into_owned();
-        if !entry.header().entry_type().is_file() || is_hidden(&own) {
+        let kind = entry.header().entry_type();
+        if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+            let named = extended_name(&mut entry, kind).map_err(wrong)?;
+            long_name = named.or(long_name);
+            continue;
+        }
+        if !kind.is_file() {
+            let is_of_next = kind.is_gnu_longlink() || kind.is_pax_global_extensions();
+            long_name = long_name.filter(|_| is_of_next);
+            continue;
+        }
+        let own = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+        let own = PathBuf::from(OsString::from_vec(own));
+        if is_hidden(&own) {
             continue;
         }
         let mut bytes = Vec::new();
@@ -304,7 +322,7 @@ fn archive(path: &Path, argument: usize) -> Result<Option<Vec<ForeignSource>>> {
                 format!(
                     "{} in this archive is larger than {mib} MiB, or it is one of more than \
                      {MOST_FILES} files; unpack it and give the files",
-                    own.display()
+                    crate::foreign::short(&own.display().to_string())
                 ),
             ));
         }
@@ -323,6 +341,30 @@ fn archive(path: &Path, argument: usize) -> Result<Option<Vec<ForeignSource>>> {
         return Err(Error::data(name, "this archive has no file in it"));
     }
     Ok(Some(sources))
+}
+
+/// Reads the name of the next file from an extended header, GNU's or that of POSIX; `None` if there is no name in it.
+fn extended_name(entry: &mut impl Read, kind: tar::EntryType) -> std::io::Result<Option<Vec<u8>>> {
+    let wrong = |what: String| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    let mut bytes = Vec::new();
+    entry.take(LONGEST_HEADER + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_HEADER {
+        let what = format!("a name, or a header, has more than {LONGEST_HEADER} bytes");
+        return Err(wrong(what));
+    }
+    let name = if kind.is_gnu_longname() {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        bytes.truncate(end);
+        Some(bytes)
+    } else {
+        let all = tar::PaxExtensions::new(&bytes).filter_map(std::result::Result::ok);
+        let path = all.filter(|one| one.key_bytes() == b"path").last();
+        path.map(|path| path.value_bytes().to_vec())
+    };
+    match name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME) {
+        true => Err(wrong(format!("a file has a name of more than {LONGEST_NAME} bytes"))),
+        false => Ok(name),
+    }
 }
 
 /// Returns true for files that begin with a dot, or are in such a folder.
@@ -393,5 +435,45 @@ mod tests {
             assert!(source.is_called(pattern), "{pattern}");
         }
         assert!(!source.is_called("udp-*") && !source.is_called("tcp"));
+    }
+
+    /// Returns an archive with one file of this name, as GNU tar and as POSIX write it.
+    fn named(name: &[u8], is_posix: bool) -> Vec<u8> {
+        let mut out = tar::Builder::new(Vec::new());
+        let mut add = |path: &str, kind, content: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(content.len() as u64);
+            header.set_path(path).unwrap();
+            header.set_cksum();
+            out.append(&header, content).unwrap();
+        };
+        match is_posix {
+            true => {
+                let record = |len: usize| [format!("{len} path=").as_bytes(), name, b"\n"].concat();
+                let len = (0..).find(|len| record(*len).len() == *len).unwrap();
+                add("pax", tar::EntryType::XHeader, &record(len));
+            }
+            false => add("././@LongLink", tar::EntryType::GNULongName, &[name, b"\0"].concat()),
+        }
+        add("short", tar::EntryType::Regular, b"1\n2\n");
+        out.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_name_in_an_archive_is_whole_or_refused_without_being_read_or_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.tar");
+        for is_posix in [false, true] {
+            let name = format!("runs/{}", "x".repeat(LONGEST_NAME - 5));
+            fs::write(&file, named(name.as_bytes(), is_posix)).unwrap();
+            let members = archive(&file, 0).unwrap().unwrap();
+            assert_eq!(members[0].inner.as_deref(), Some(name.as_str()));
+            for len in [LONGEST_NAME + 1, 60_000, 1 << 20] {
+                fs::write(&file, named(&vec![b'x'; len], is_posix)).unwrap();
+                let why = archive(&file, 0).err().unwrap().to_string();
+                assert!(why.contains("has") && why.contains("bytes") && why.len() < 300, "{why}");
+            }
+        }
     }
 }

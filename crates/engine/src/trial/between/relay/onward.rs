@@ -7,10 +7,12 @@
 //! has from the client over control, and this relay from its own client ([`announcement`]). All that this process sends
 //! and receives, on both sides, is held to the limits of its server.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+
+use deadheat_base::descriptor::fill;
 
 use super::Relay;
 use super::handed::Door;
@@ -26,14 +28,14 @@ use crate::trial::agent::session::{control_failed, send_message};
 use crate::trial::control::announcement::{self, Announcement};
 use crate::trial::control::{self, FromAgent, OnwardPlan, ToAgent};
 
-/// Longest time for the far end's server to accept the connection, and then to answer: less than a near end waits.
+/// Time for the far end's server to accept the connection and to answer: less than a near end waits.
 const PATIENCE: Nanos = Nanos::from_secs(3);
 
 /// Waits for the message to connect, announces itself to the far end's server, and relays the connections of `door` until
 /// the message to stop, or until the link to the server closes.
 ///
 /// # Errors
-/// [`Error::Blocked`] or [`Error::Peer`] if the far end's server does not answer as that of this trial; [`Error::Setup`]
+/// [`Error::Blocked`] if the far end's server does not answer as that of this trial; [`Error::Setup`]
 /// if the kernel refuses to confine the process, or to poll.
 pub(in crate::trial) fn run(
     plan: &OnwardPlan,
@@ -52,7 +54,7 @@ pub(in crate::trial) fn run(
     loop {
         match control::read(&mut control).map_err(control_failed)? {
             ToAgent::Onward => {
-                announce(plan.to, plan.token)?;
+                announce(plan.to, plan.token, PATIENCE)?;
                 send_message(&mut control, &FromAgent::Connected)?;
             }
             ToAgent::Start => {}
@@ -64,32 +66,40 @@ pub(in crate::trial) fn run(
 }
 
 /// Announces this relay at the far end's server, which proves that it has the trial.
-fn announce(to: SocketAddr, token: Token) -> Result<()> {
-    let blocked = |what: &str, e: std::io::Error| {
-        Error::blocked(format!(
-            "the relay's host could not {what} the far end's server at {to} over TCP: {e}; is it reached from there, at \
-             this address?"
-        ))
-    };
-    let mut stream =
-        TcpStream::connect_timeout(&to, PATIENCE.into()).map_err(|e| blocked("connect to", e))?;
-    let set = stream.set_read_timeout(Some(PATIENCE.into()));
-    set.map_err(|e| Error::setup("set the announcement's timeout", e))?;
-    let announcement = Announcement::fresh(token)?;
-    stream.write_all(&announcement.encode()).map_err(|e| blocked("announce itself to", e))?;
-    let mut proof = [0; announcement::PROOF];
-    stream.read_exact(&mut proof).map_err(|e| blocked("hear from", e))?;
-    if announcement.is_proved(token, &proof) {
+///
+/// # Errors
+/// One and the same, after the same time, for every host that does not: a client learns nothing of the ports of hosts to which
+/// the operator lets this server relay.
+fn announce(to: SocketAddr, token: Token, patience: Nanos) -> Result<()> {
+    let until = Monotonic.now() + patience;
+    if prove(to, token, until)?.is_some() {
         return Ok(());
     }
-    Err(Error::peer(
-        format!("{to}"),
-        "what answers the relay there is not the server of this trial's far end, so nothing is relayed to it",
-    ))
+    std::thread::sleep((until - Monotonic.now()).into());
+    Err(Error::blocked(format!(
+        "no server that has the far end of this trial proved itself to the relay's host at {to} over TCP, within {patience}; \
+         is it reached from there, at this address?"
+    )))
+}
+
+/// Asks for the proof until a time; `None` if there is none.
+fn prove(to: SocketAddr, token: Token, until: Nanos) -> Result<Option<()>> {
+    let announcement = Announcement::fresh(token)?;
+    let connect = || {
+        let stream = TcpStream::connect_timeout(&to, (until - Monotonic.now()).into())?;
+        (&stream).write_all(&announcement.encode())?;
+        stream.set_nonblocking(true)?;
+        let mut proof = [0; announcement::PROOF];
+        let have = fill(&stream, &mut proof, until)?;
+        std::io::Result::Ok((have == proof.len()).then_some(proof))
+    };
+    let proof = connect().ok().flatten();
+    Ok(proof.filter(|proof| announcement.is_proved(token, proof)).map(drop))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::TcpListener;
     use std::thread;
 
@@ -97,7 +107,8 @@ mod tests {
 
     const TOKEN: Token = Token::from_bytes([7; 16]);
 
-    fn announced(answer: impl FnOnce(&Announcement) -> Vec<u8> + Send) -> Result<()> {
+    /// Announces itself at a server that answers so.
+    fn announced(answer: impl FnOnce(&Announcement) -> Vec<u8> + Send, patience: Nanos) -> Result<()> {
         let far = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = far.local_addr().unwrap();
         thread::scope(|scope| {
@@ -108,18 +119,39 @@ mod tests {
                 assert!(!got.windows(16).any(|part| part == TOKEN.bytes()), "the token is there");
                 stream.write_all(&answer(&Announcement::decode(&got).unwrap())).unwrap();
             });
-            announce(to, TOKEN)
+            announce(to, TOKEN, patience)
         })
     }
 
     #[test]
-    fn nothing_is_relayed_to_what_does_not_know_the_trial() {
-        announced(|got| got.proof(TOKEN).to_vec()).unwrap();
-        let other = announced(|got| got.proof(Token::from_bytes([8; 16])).to_vec());
-        assert!(other.unwrap_err().to_string().contains("not the server of this trial's far end"));
+    fn a_server_that_proves_the_trial_is_relayed_to() {
+        announced(|got| got.proof(TOKEN).to_vec(), Nanos::from_secs(20)).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_server_of_the_trial_has_one_error_after_one_time_whatever_it_is() {
+        let patience = Nanos::from_millis(300);
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let other = |got: &Announcement| got.proof(Token::from_bytes([8; 16])).to_vec();
         // An echo sends all back that it gets.
-        assert!(announced(|got| got.encode()[..announcement::PROOF].to_vec()).is_err());
-        let closes = announced(|_| Vec::new()).unwrap_err();
-        assert!(matches!(closes, Error::Blocked { .. }), "{closes}");
+        let echo = |got: &Announcement| got.encode()[..announcement::PROOF].to_vec();
+        let cases: [&dyn Fn() -> Result<()>; 5] = [
+            &|| announce(closed, TOKEN, patience),
+            &|| announce(silent.local_addr().unwrap(), TOKEN, patience),
+            &|| announced(|_| Vec::new(), patience),
+            &|| announced(other, patience),
+            &|| announced(echo, patience),
+        ];
+        for (case, attempt) in cases.iter().enumerate() {
+            let began = Monotonic.now();
+            let error = attempt().unwrap_err();
+            assert!(Monotonic.now() - began >= patience, "{case}: {error}");
+            let said = error.to_string();
+            let (before, after) = said.split_once("127.0.0.1:").unwrap();
+            assert!(before.ends_with("proved itself to the relay's host at "), "{case}: {said}");
+            let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            assert!(after.starts_with(" over TCP, within 300 ms"), "{case}: {said}");
+        }
     }
 }
