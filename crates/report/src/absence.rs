@@ -2,7 +2,7 @@
 
 use super::document::{Line, Tone};
 use super::words;
-use deadheat_engine::analysis::no_figures;
+use deadheat_engine::analysis::no_figures::{self, SilentContender};
 use deadheat_engine::result::dropped::DropReason;
 use deadheat_engine::result::outcome::{Entrant, Outcome};
 
@@ -22,11 +22,13 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
 
 /// Names the contenders that ran and have no valid trial, with the reason of each; if there are many, only the first reasons.
 fn silent(outcome: &Outcome) -> Vec<Line> {
+    let unanswered = no_figures::unanswered(outcome);
     if outcome.imported.is_some() {
-        // An import says so in its own sentence.
-        return Vec::new();
+        // Of runs that failed an import says so in its own sentence.
+        return without_figures(unanswered);
     }
-    let silent = no_figures::silent(outcome);
+    let mut silent = no_figures::silent(outcome);
+    silent.extend(unanswered);
     if no_figures::is_blank(outcome) && silent.len() > 1 {
         // Why is said with the doubts about a race in which so many trials failed.
         let why = silent.first().filter(|_| outcome.trusted());
@@ -35,6 +37,10 @@ fn silent(outcome: &Outcome) -> Vec<Line> {
         let text = format!("No contender has a valid trial, so there are no figures{why}.");
         return vec![Line::new(text, Tone::Bad)];
     }
+    without_figures(silent)
+}
+
+fn without_figures(silent: Vec<SilentContender>) -> Vec<Line> {
     let reasons = silent.into_iter().map(|one| (one.contender, one.why));
     with_reasons(reasons.collect(), |labels, why| {
         let have = if labels.len() == 1 { "has" } else { "have" };

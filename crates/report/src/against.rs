@@ -51,15 +51,24 @@ pub(super) fn answers(judgement: &FirstJudgement<'_>) -> Vec<Line> {
         }
     }
     lines.extend(missing(judgement));
+    lines.extend(judgement.races.iter().filter_map(|judged| {
+        let lost = brief::losses(judged.race)?;
+        Some(Line::new(format!("{lost}{}", says.on(judged.race)), Tone::Open))
+    }));
     if is_judged && !judgement.is_worse() {
         let base = judgement.races.first().map_or_else(String::new, |judged| judged.label(0));
         let text = format!("nothing is worse than {base} beyond the margin");
         lines.push(Line::new(text, Tone::Good));
     }
+    let goes_on = judgement.races.iter().any(|judged| judged.race.imported.is_none());
+    let open = match goes_on {
+        true => "undecided, which is not worse; more time would tell",
+        false => "undecided, which is not worse",
+    };
     for (change, word, tone) in [
         (Change::ChangedBetter, "better", Tone::Good),
         (Change::Same, "the same within the margin", Tone::Tie),
-        (Change::Undecided, "undecided, which is not worse; more time would tell", Tone::Open),
+        (Change::Undecided, open, Tone::Open),
     ] {
         let claims: Vec<String> = judgement
             .claims(change)

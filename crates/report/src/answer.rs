@@ -10,7 +10,7 @@ use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
-use deadheat_engine::analysis::{claims, host_use, no_figures};
+use deadheat_engine::analysis::{claims, host_use, lost_shares, no_figures};
 use deadheat_engine::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
@@ -252,7 +252,16 @@ impl<'a> Standing<'a> {
         } else {
             (self.pairs_in_words(&groups), self.tone())
         };
-        Line::new(format!("{}: {text}", self.metric.label), tone)
+        let lost = self.left_out().map_or_else(String::new, |lost| format!(" {lost}."));
+        Line::new(format!("{}: {text}{lost}", self.metric.label), tone)
+    }
+
+    /// Describes the losses that the figures leave out: `Of what arrived; a lost 40 % and b nothing`.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let shares = lost_shares::left_out(self.outcome, self.metric, &self.ids);
+        let labels: Vec<String> = self.ids.iter().map(|id| label(self.outcome, *id)).collect();
+        let named = labels.iter().map(String::as_str).zip(shares.iter().copied());
+        (!shares.is_empty()).then(|| format!("Of what arrived; {}", lost_shares::in_words(named)))
     }
 
     /// Returns the tone: good if any verdict is decided.
@@ -382,7 +391,7 @@ impl<'a> Standing<'a> {
     /// `Undecided: tcp:cc=bbr against tcp, unix and udp (about 24 more blocks would tell).`
     fn open_in_words(&self) -> Option<String> {
         let mut open = self.open();
-        let more = outlook(&open);
+        let more = outlook(self.outcome, &open);
         let mut parts = Vec::new();
         // The contender with most open pairs is named once, with all its opponents in these pairs.
         let pairs_of =
@@ -415,8 +424,12 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`.
-pub(super) fn outlook(open: &[&Verdict]) -> String {
+/// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`; empty for an import, which
+/// does not go on.
+pub(super) fn outlook(outcome: &Outcome, open: &[&Verdict]) -> String {
+    if outcome.imported.is_some() {
+        return String::new();
+    }
     let most = |of: fn(&Verdict) -> Option<u64>| open.iter().filter_map(|v| of(v)).max();
     let time = most(|verdict| verdict.more_ns).map(|ns| figures::wait(Nanos(ns)));
     let blocks = most(|verdict| verdict.more_blocks);

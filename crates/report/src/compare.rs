@@ -9,6 +9,7 @@ use crate::foreign::visible;
 use crate::measurements::Role;
 use deadheat_engine::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
 use deadheat_engine::analysis::conditions::is_other_question;
+use deadheat_engine::analysis::lost_shares;
 use deadheat_engine::analysis::no_figures::{AbsentFigures, ComparedSide, SilentContender};
 use deadheat_engine::race::gate::Judgement;
 use deadheat_engine::result::layout;
@@ -85,6 +86,7 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
         }
     }
     let gaps = gaps(comparison);
+    let lost = losses(comparison).map(|text| Line::new(words::capital(&text) + ".", Tone::Open));
     if lines.len() == claimed {
         let text = match gaps.is_empty() {
             true => "Old and new races have no claim in common; nothing can be said.",
@@ -92,6 +94,7 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
         };
         lines.push(Line::new(text, Tone::Open));
     }
+    lines.extend(lost);
     lines.extend(gaps.iter().map(|text| Line::new(words::capital(text) + ".", Tone::Open)));
     if is_of_two {
         let doubt = "Two runs of the same race differ, too; how much is not known here, and it may be all of this: \
@@ -166,6 +169,28 @@ fn reason(comparison: &Comparison, alike: &[&AbsentFigures]) -> String {
     format!("{place} {}", first.why)
 }
 
+/// Returns the lost shares of contenders that lost more or less than before, or whose figures leave the losses out:
+/// `lost: udp 0.5 %, before nothing`.
+fn losses(comparison: &Comparison) -> Option<String> {
+    let mut named: Vec<&str> = Vec::new();
+    let mut lost = Vec::new();
+    for row in &comparison.rows {
+        let is_any = row.lost.iter().flatten().any(|share| *share > 0.0);
+        let is_known = row.lost[0] == row.lost[1] && !lost_shares::leaves_out_lost(&row.metric);
+        if !is_any || is_known || named.contains(&row.contender.as_str()) {
+            continue;
+        }
+        named.push(&row.contender);
+        let [old, new] = row.lost.map(|share| match share {
+            None => "not counted".to_owned(),
+            Some(share) if share > 0.0 => figures::percent(share),
+            Some(_) => "nothing".to_owned(),
+        });
+        lost.push(format!("{} {new}, before {old}", row.contender));
+    }
+    (!lost.is_empty()).then(|| format!("lost: {}", lost.join("; ")))
+}
+
 fn say(row: &ComparisonRow, change: Change) -> String {
     let what = format!("{} {}", row.contender, row.metric.label);
     let changed = matches!(change, Change::ChangedBetter | Change::ChangedWorse);
@@ -237,6 +262,7 @@ pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
             lines.push(format!("{word}: {}", rows.join("; ")));
         }
     }
+    lines.extend(losses(comparison));
     lines.extend(gaps(comparison));
     lines.extend(reach(comparison));
     lines.extend(promise(comparison));

@@ -156,6 +156,7 @@ pub(super) fn absent(outcome: &Outcome, id: usize) -> &'static str {
     match entrant.out() {
         Some((word, _)) => word,
         None if ran && no_figures::why_silent(outcome, entrant).is_some() => "no valid trial",
+        None if no_figures::why_unanswered(outcome, entrant).is_some() => "all lost",
         None => words::NOTHING,
     }
 }

@@ -31,6 +31,12 @@ impl TrialSet {
         }
     }
 
+    /// Returns these trials of a contender.
+    pub(super) fn trials(self, outcome: &Outcome, id: usize) -> impl Iterator<Item = &Trial> {
+        let own = move |trial: &&Trial| trial.contender == id && TrialSet::of(trial) == self;
+        outcome.trials.iter().filter(own)
+    }
+
     /// Returns the set with the contender's label in words: `tcp`, `the copy of tcp`.
     pub(super) fn describe(self, label: &str) -> String {
         match self {
@@ -64,8 +70,7 @@ impl Total {
     /// Returns the total; `None` if none of these trials has an account of this direction.
     pub(super) fn of(outcome: &Outcome, id: usize, whose: TrialSet, way: &str) -> Option<Total> {
         let mut total: Option<Total> = None;
-        let own = |trial: &&Trial| trial.contender == id && TrialSet::of(trial) == whose;
-        for trial in outcome.trials.iter().filter(own) {
+        for trial in whose.trials(outcome, id) {
             let accounts = trial.record.ledger.accounts();
             for (_, account) in accounts.filter(|(name, _)| *name == way) {
                 let total = total.get_or_insert_default();

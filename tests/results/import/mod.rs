@@ -17,6 +17,7 @@ use deadheat::trial::agent::samples;
 mod bad;
 mod faults;
 mod formats;
+mod losses;
 mod plain;
 mod published;
 mod sources;

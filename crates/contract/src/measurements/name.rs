@@ -45,6 +45,12 @@ impl<'a> MetricName<'a> {
         MetricName { phase: Some(phase), ..self }
     }
 
+    /// Returns true for a figure that is over arrived messages alone: a mean of times. A percentile counts lost messages as
+    /// the longest.
+    pub fn is_of_arrived(self) -> bool {
+        self.percentile.is_none() && self.quantity.ends_with("_mean")
+    }
+
     /// Parses a name. Written again it is the same.
     pub fn parse(name: &'a str) -> MetricName<'a> {
         let (rest, suffix) = last(name, Suffix::ALL, Suffix::word).unwrap_or((name, Suffix::None));

@@ -9,6 +9,7 @@
 use serde::Serialize;
 
 use super::independent::{Figures, SamplePair};
+use super::lost_shares;
 use crate::analysis::claims::alpha;
 use crate::analysis::conditions::warnings;
 use crate::analysis::independent::RankTest;
@@ -70,6 +71,9 @@ pub struct ComparisonRow {
     pub runs: [u64; 2],
     /// Number of valid trials with this metric: old, new.
     pub trials: [u64; 2],
+    /// Share of messages that were lost in these trials: old, new; absent if they were not counted. The largest of
+    /// several runs.
+    pub lost: [Option<f64>; 2],
     /// True if any figure is censored at the timeout, so that the ratio is not exact.
     pub censored: bool,
     /// Sample behind the ratio and its interval.
@@ -253,6 +257,8 @@ struct RunFigures {
     estimate: Option<f64>,
     /// Largest logarithm by which two hosts' clocks may put it off.
     clock_slack: f64,
+    /// Share of messages that were lost, if they were counted.
+    lost: Option<f64>,
 }
 
 fn pairs<'a>(old: &[&'a Outcome], new: &[&'a Outcome]) -> Vec<FigurePair<'a>> {
@@ -290,7 +296,8 @@ fn figures(races: &[&Outcome], identity: &str, metric: &Metric) -> Vec<RunFigure
         let own = summaries.find(|own| own.contender == contender.id && own.metric == metric.name);
         let estimate = own.map(|summary| summary.estimate);
         let clock_slack = own.map_or(0.0, clock_slack);
-        (figures.trials > 0).then_some(RunFigures { figures, estimate, clock_slack })
+        let lost = lost_shares::of_contender(race, contender.id);
+        (figures.trials > 0).then_some(RunFigures { figures, estimate, clock_slack, lost })
     };
     races.iter().filter_map(of).collect()
 }
@@ -307,6 +314,11 @@ impl FigurePair<'_> {
     fn apart(&self) -> Option<RunsApart> {
         let [old, new] = self.centres()?;
         RunsApart::of(&old, &new)
+    }
+
+    /// Returns the lost share of each side, the largest of its runs.
+    fn lost(&self) -> [Option<f64>; 2] {
+        [&self.old, &self.new].map(|runs| runs.iter().filter_map(|run| run.lost).reduce(f64::max))
     }
 
     fn is_censored(&self) -> bool {
@@ -366,6 +378,7 @@ impl PairJudge {
             estimates: [estimate(&pair.old), estimate(&pair.new)],
             runs: [pair.old.len() as u64, pair.new.len() as u64],
             trials: [trials(&pair.old), trials(&pair.new)],
+            lost: pair.lost(),
             censored: pair.is_censored(),
             basis,
             ratio: ratio.map(|r| Ratio { point: r.point, low: r.low, high: r.high }),
@@ -374,8 +387,21 @@ impl PairJudge {
             between_runs: apart.map(|apart| apart.deviation.exp_m1()),
             found: found.seen.map(|(found, _)| found),
             with_more: found.seen.and_then(|(_, more)| more),
-            change: self.beyond_clocks(pair, &found),
+            change: self.beyond_clocks(pair, &found).map(|change| self.beyond_losses(pair, change)),
         }
+    }
+
+    /// Returns the change if it is none of losses: of a figure over what arrived, a side that lost more is not better.
+    fn beyond_losses(&self, pair: &FigurePair<'_>, change: Change) -> Change {
+        let [old, new] = pair.lost().map(|lost| lost.unwrap_or(0.0));
+        let more = match change {
+            _ if !lost_shares::leaves_out_lost(pair.metric) => return change,
+            Change::ChangedBetter => new - old,
+            Change::ChangedWorse => old - new,
+            Change::Same => (new - old).abs(),
+            Change::Undecided => 0.0,
+        };
+        if more > self.margin { Change::Undecided } else { change }
     }
 
     /// Returns the change if it holds whatever the clocks of both hosts were off by in either race: within a race their

@@ -5,6 +5,7 @@
 //! log-ratio. Consecutive trials may be alike, so the interval is widened by the serial dependence of the more
 //! dependent sample. Claims share the error by Bonferroni's inequality, so their intervals hold together.
 
+use super::lost_shares::PairLost;
 use super::sentence;
 use crate::analysis::claims::{alpha, claimed};
 use crate::measurements::{Better, Metric};
@@ -22,6 +23,8 @@ pub(crate) struct Figures {
     pub trials: u64,
     /// True if any figure is censored at the timeout.
     pub censored: bool,
+    /// Least of the censored figures; infinite if there is none.
+    least_bound: f64,
 }
 
 impl Figures {
@@ -44,6 +47,10 @@ impl Figures {
             values: trials.iter().map(|(_, value, _)| *value).collect(),
             trials: trials.len() as u64,
             censored: trials.iter().any(|(.., censored)| *censored),
+            least_bound: trials
+                .iter()
+                .filter(|(.., censored)| *censored)
+                .fold(f64::INFINITY, |least, (_, value, _)| least.min(*value)),
         }
     }
 
@@ -104,6 +111,12 @@ impl SamplePair<'_> {
 
     fn is_censored(&self) -> bool {
         self.a.censored || self.b.censored
+    }
+
+    /// Returns for each of the two whether one of its figures is a bound below a figure of the other.
+    fn low_bounds(&self) -> [bool; 2] {
+        let greatest = |of: &Figures| of.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        [self.a.least_bound < greatest(self.b), self.b.least_bound < greatest(self.a)]
     }
 
     fn has_ratio(&self) -> bool {
@@ -175,7 +188,9 @@ pub fn verdicts(outcome: &Outcome) -> Vec<Verdict> {
     let alpha = alpha(outcome.asked.confidence);
     let test = RankTest::of(questions.len(), alpha, outcome.plan.margin);
     let ruled = questions.iter().map(|(metric, a, b, first, second)| {
-        verdict(metric, [a, b], &SamplePair { a: first, b: second }, test)
+        let samples = SamplePair { a: first, b: second };
+        let lost = PairLost::of(outcome, metric, [a.id, b.id], samples.low_bounds());
+        verdict(metric, [a, b], &samples, test, &lost)
     });
     ruled.collect()
 }
@@ -185,9 +200,15 @@ fn verdict(
     [a, b]: [&Entrant; 2],
     samples: &SamplePair<'_>,
     test: RankTest,
+    lost: &PairLost,
 ) -> Verdict {
-    let finding = test.rule(samples);
+    let mut finding = test.rule(samples);
     let a_wins = finding.is_lower == (metric.better == Better::Lower);
+    let leader = (finding.outcome == Ruled::Ahead).then_some(usize::from(!a_wins));
+    let is_withheld = lost.withholds(finding.outcome, leader, test.margin);
+    if is_withheld {
+        finding.outcome = Ruled::Undecided;
+    }
     let ratio = samples.ratio(finding.error);
     let pair = sentence::ContenderPair { a: &a.label, b: &b.label, metric };
     let seen = sentence::PairLosses { censored: samples.is_censored(), ..Default::default() };
@@ -231,6 +252,7 @@ fn verdict(
         ),
     };
     verdict.note += &of_zeros([a, b], samples, &verdict);
+    verdict.note += &lost.sentence([&a.label, &b.label], &metric.label, is_withheld);
     verdict
 }
 

@@ -18,6 +18,7 @@
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
 //! | [`no_figures`] | contenders without a valid trial, and the reason |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |
+//! | [`lost_shares`] | lost shares of contenders, and figures that leave them out |
 //! | [`pauses`] | pauses between blocks that a person asked for |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
@@ -54,6 +55,7 @@ pub mod kind;
 mod library_limits;
 mod loss_words;
 pub mod losses;
+pub mod lost_shares;
 mod nat;
 pub mod no_figures;
 pub mod notice;

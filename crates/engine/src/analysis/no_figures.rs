@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::claims::claimed;
 use super::exclusions::by_reason;
 use super::independent::Figures;
+use super::lost_shares::LedgerSums;
 use crate::measurements::Metric;
 use crate::result::outcome::{Entrant, Outcome, Trial};
 
@@ -87,6 +88,26 @@ pub fn why_silent(race: &Outcome, entrant: &Entrant) -> Option<String> {
     })
 }
 
+/// Returns the contenders of which nothing arrived in any valid trial, so that none has a claimed figure of a time.
+pub fn unanswered(race: &Outcome) -> Vec<SilentContender> {
+    let lacks = |entrant: &&Entrant| {
+        let mut claims = claimed(&race.metrics);
+        claims.all(|metric| Figures::of(race, entrant, metric).trials == 0)
+    };
+    let unanswered = race.contenders.iter().filter(lacks).filter_map(|entrant| {
+        let why = why_unanswered(race, entrant)?;
+        Some(SilentContender { contender: entrant.label.clone(), why })
+    });
+    unanswered.collect()
+}
+
+/// Returns the words on a contender of which nothing arrived in any valid trial, as the end of a sentence.
+pub fn why_unanswered(race: &Outcome, entrant: &Entrant) -> Option<String> {
+    let valid = own_trials(race, entrant).filter(|trial| trial.record.valid);
+    let sent = LedgerSums::of(valid)?.nothing_arrived()?;
+    Some(format!("nothing arrived of the {sent} that it sent"))
+}
+
 /// Returns a contender's own trials, and none of its hidden copy.
 fn own_trials<'a>(race: &'a Outcome, entrant: &Entrant) -> impl Iterator<Item = &'a Trial> {
     let id = entrant.id;
@@ -135,7 +156,7 @@ fn lacking(
         started: race.started.clone(),
         trials: trials().count() as u64,
         valid: trials().filter(|trial| trial.record.valid).count() as u64,
-        why: why_silent(race, own).unwrap_or_else(|| {
+        why: why_silent(race, own).or_else(|| why_unanswered(race, own)).unwrap_or_else(|| {
             format!("no valid trial of it has {}", crate::figures::list(&labels))
         }),
     })

@@ -81,6 +81,8 @@ pub struct Pairs {
     pub all_differences: Vec<f64>,
     /// True if any of these figures is censored at the timeout.
     pub censored: bool,
+    /// For each contender, true if in any block its figure is censored, and yet below the other's.
+    pub low_bounds: [bool; 2],
     /// Number of blocks in which both figures are censored, so that they have no ratio.
     pub both_censored: u64,
     /// Number of blocks with both figures but no ratio: one is zero, or both are censored.
@@ -105,6 +107,8 @@ impl Pairs {
         for (block, a) in a {
             let Some(b) = b.get(block) else { continue };
             pairs.censored |= a.censored || b.censored;
+            pairs.low_bounds[0] |= a.censored && a.value < b.value;
+            pairs.low_bounds[1] |= b.censored && b.value < a.value;
             let log_ratio = a.value.ln() - b.value.ln();
             if !(a.censored && b.censored) && (a.value - b.value).is_finite() {
                 pairs.all_differences.push(a.value - b.value);

@@ -17,6 +17,7 @@
 //! Trials of the hidden copy enter no claim and no summary. A figure censored at the timeout is a lower bound:
 //! ratios with such a figure can show a lead, but never a tie, and a block with two censored figures has no ratio.
 
+use super::lost_shares::PairLost;
 use super::own_state::{self, OwnState};
 use super::sentence::{ContenderPair, PairLosses};
 use super::table::{Column, Table, TrialFilter};
@@ -327,14 +328,18 @@ fn verdict(
         let is_part = [question.a, question.b].contains(&state.contender) && !state.copy;
         is_part && state.metric == question.metric.name
     });
-    let ruling = match state {
-        Some(_) => Ruling { direction: None, missing: Missing::Never, ..undecided(ruling) },
-        None => ruling,
-    };
-    let more_blocks = ruling.missing.blocks();
     let is_lower = ruling.difference.map_or(ruling.ratio.point < 1.0, |one| one.point < 0.0);
     let a_wins = is_lower == (question.metric.better == Better::Lower);
     let winner = if a_wins { question.a } else { question.b };
+    let leads = ruling.outcome == Ruled::Ahead || ruling.direction.is_some();
+    let leader = leads.then_some(usize::from(!a_wins));
+    let lost = PairLost::of(outcome, question.metric, [question.a, question.b], pairs.low_bounds);
+    let is_withheld = lost.withholds(ruling.outcome, leader, outcome.plan.margin);
+    let ruling = match state.is_some() || is_withheld {
+        true => Ruling { direction: None, missing: Missing::Never, ..undecided(ruling) },
+        false => ruling,
+    };
+    let more_blocks = ruling.missing.blocks();
     let effect = match is_early {
         true => stats::eprocess::interval(&pairs.differences, 1.0 - ruling.confidence()),
         false => signed_rank::interval(&pairs.differences, ruling.confidence()),
@@ -367,8 +372,11 @@ fn verdict(
     let pair = ContenderPair { a, b, metric: question.metric };
     verdict.note = match state {
         Some(state) => pair.of_state(&verdict, &seen, &state.words()),
+        // No number of further blocks would change these losses.
+        None if is_withheld => pair.of_independent(&verdict, &seen),
         None => pair.note(&verdict, &seen),
     };
+    verdict.note += &lost.sentence([a, b], &question.metric.label, is_withheld);
     verdict
 }
 

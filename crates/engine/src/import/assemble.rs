@@ -237,6 +237,16 @@ impl ImportCollection {
         id
     }
 
+    /// Removes the claims that no trial has a figure of, such as a percentile of few samples, if there is another claim.
+    fn drop_empty_claims(&mut self) {
+        let has = |metric: &Metric| {
+            self.trials.iter().any(|trial| trial.record.metrics.contains_key(&metric.name))
+        };
+        if self.metrics.iter().any(|metric| metric.role == Role::Claim && has(metric)) {
+            self.metrics.retain(|metric| metric.role != Role::Claim || has(metric));
+        }
+    }
+
     /// Adds metrics, claims first, otherwise in file order.
     fn metrics(&mut self, metrics: &[Metric]) {
         for metric in metrics {
@@ -279,6 +289,7 @@ impl ImportCollection {
     }
 
     fn outcome(&mut self, settings: &VerdictSettings, began: SystemTime) -> Outcome {
+        self.drop_empty_claims();
         let most = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
         let asked = RecordedRequest {
             contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),

@@ -12,7 +12,7 @@ use deadheat_engine::result::outcome::Outcome;
 pub(super) use figures::claimed;
 pub use head::place;
 pub(super) use head::subtitle;
-pub(super) use trust::lines as trust;
+pub(super) use trust::{lines as trust, losses};
 
 /// Maximum number of lines. With the line that names the saved file they fit on a screen of 25.
 const MOST_LINES: usize = 24;

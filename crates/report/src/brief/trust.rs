@@ -3,9 +3,9 @@
 use crate::content::label;
 use crate::document::{Line, Tone};
 use crate::measurements::Unit;
-use crate::totals::{Total, TrialSet};
+use crate::totals::TrialSet;
 use crate::{answer, outages, words};
-use deadheat_engine::result::imported::ImportOrigin;
+use deadheat_engine::analysis::lost_shares::LedgerSums;
 use deadheat_engine::result::outcome::{Outcome, Verdict, Warning};
 
 /// Codes of warnings that help a reader to improve the next race.
@@ -48,9 +48,7 @@ const MOST_LOSERS: usize = 3;
 /// Returns lines such as `369 of 372 trials valid, nothing lost · not equal: delivery, framing`.
 pub(crate) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut parts = Vec::new();
-    if outcome.imported.as_ref().is_none_or(ImportOrigin::is_of_page) {
-        parts.extend(trials(outcome));
-    }
+    parts.extend(trials(outcome));
     parts.extend(differences(outcome));
     let mut lines = Vec::new();
     if !parts.is_empty() {
@@ -75,15 +73,13 @@ fn trials(outcome: &Outcome) -> Option<String> {
 }
 
 /// Returns `, nothing lost` or `, lost: udp 0.55 % and the copy of udp 20 %`, and messages that came too late; `None`
-/// if
-/// losses were not counted. Every trial counts: trials of the hidden copy and excluded trials are named.
+/// if losses were not counted. Every trial counts: trials of the hidden copy and excluded trials are named.
 fn lost(outcome: &Outcome) -> Option<String> {
-    let lost = shares(outcome, &lost_share)?;
-    let lost = match lost.as_slice() {
+    let lost = match shares(outcome, LedgerSums::lost)?.as_slice() {
         [] => ", nothing lost".to_owned(),
         names => format!(", lost: {}", words::list(names)),
     };
-    let late = shares(outcome, &|ways| greatest(ways, |total| total.late)).unwrap_or_default();
+    let late = shares(outcome, LedgerSums::late).unwrap_or_default();
     let late = match late.as_slice() {
         [] => String::new(),
         names => format!(", late: {}", words::list(names)),
@@ -91,39 +87,21 @@ fn lost(outcome: &Outcome) -> Option<String> {
     Some(lost + &late)
 }
 
-/// Totals of some trials: up, down, and there and back.
-type Ways = [Option<Total>; 3];
-
-/// Returns the lost share of the data. If each arriving message is answered, this is the share without an answer, with
-/// trials whose ways could not be told apart; otherwise it is the share of the direction that lost most.
-fn lost_share(ways: &Ways) -> f64 {
-    match ways {
-        [Some(up), Some(down), both] if (1..=up.delivered).contains(&down.sent) => {
-            let unsplit = both.as_ref().map_or([0; 2], |both| [both.sent, both.lost()]);
-            let sent = up.sent.saturating_add(unsplit[0]);
-            let lost = up.sent.saturating_sub(down.delivered).saturating_add(unsplit[1]);
-            lost as f64 / sent.max(1) as f64
-        }
-        ways => greatest(ways, Total::lost),
-    }
-}
-
-/// Returns the share of the sent data that `of` counts, in the direction in which it is greatest.
-fn greatest(ways: &Ways, of: impl Fn(&Total) -> u64) -> f64 {
-    let share = |total: &Total| of(total) as f64 / total.sent.max(1) as f64;
-    ways.iter().flatten().map(share).fold(0.0, f64::max)
+/// Returns `lost: udp 0.55 %`, for reports that do not show the line on trust; `None` if nothing is known to be lost.
+pub(crate) fn losses(outcome: &Outcome) -> Option<String> {
+    let names = shares(outcome, LedgerSums::lost).filter(|names| !names.is_empty())?;
+    Some(format!("lost: {}", words::list(&names)))
 }
 
 /// Returns the shares above 0 by trials, the greatest first; `None` where there are no accounts.
-fn shares(outcome: &Outcome, of: &dyn Fn(&Ways) -> f64) -> Option<Vec<String>> {
+fn shares(outcome: &Outcome, of: fn(&LedgerSums) -> f64) -> Option<Vec<String>> {
     let mut has_account = false;
     let mut shares = Vec::new();
     for contender in &outcome.contenders {
         for whose in TrialSet::ALL {
-            let ways = ["up", "down", "round_trip"]
-                .map(|way| Total::of(outcome, contender.id, whose, way));
-            has_account |= ways.iter().any(Option::is_some);
-            let share = of(&ways);
+            let sums = LedgerSums::of(whose.trials(outcome, contender.id));
+            has_account |= sums.is_some();
+            let share = sums.as_ref().map_or(0.0, of);
             if share > 0.0 {
                 shares.push((share, whose.describe(&contender.label)));
             }

@@ -16,6 +16,14 @@ use deadheat_path::PathKind;
 
 /// Returns the answer on a claim.
 pub(super) fn claim(standing: &Standing<'_>) -> Line {
+    let mut line = of_figures(standing);
+    if let Some(lost) = standing.left_out() {
+        line.text.push_str(&format!(" {lost}."));
+    }
+    line
+}
+
+fn of_figures(standing: &Standing<'_>) -> Line {
     let groups = standing.groups();
     let all = PlainClaim { outcome: standing.outcome, metric: standing.metric };
     let place = all.place();
@@ -59,7 +67,7 @@ pub(super) fn claim(standing: &Standing<'_>) -> Line {
     let best = all.best();
     if wins.is_empty() {
         let names = words::list(&standing.labels(&standing.ids));
-        let more = outlook(&standing.open());
+        let more = outlook(standing.outcome, &standing.open());
         return Line::new(
             format!("Cannot tell yet which of {names} {best}{place}{more}."),
             Tone::Open,
@@ -206,7 +214,7 @@ impl PlainClaim<'_> {
             }
             stats::Outcome::Undecided if verdict.direction.is_some() => self.leaning(verdict),
             stats::Outcome::Undecided => {
-                let more = outlook(&[verdict]);
+                let more = outlook(self.outcome, &[verdict]);
                 let [a, b] = names;
                 match self.is_goodput() {
                     true => {
@@ -264,7 +272,7 @@ impl PlainClaim<'_> {
         let found = verdict.direction.and_then(|winner| self.oriented(verdict, winner));
         let Some((winner, loser, _)) = found else { return self.noted(verdict) };
         let (winner, loser) = (self.name(winner), self.name(loser));
-        let (margin, more) = (percent(verdict.margin), outlook(&[verdict]));
+        let (margin, more) = (percent(verdict.margin), outlook(self.outcome, &[verdict]));
         let lead = match self.is_goodput() {
             true => format!("{winner} delivers more than {loser}"),
             false => {
