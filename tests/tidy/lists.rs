@@ -75,6 +75,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("notes", "sentences about oddities and unknowns"),
             ("paired", "blocks of runs, from their order or from a column"),
             ("rates", "metrics that several formats share"),
+            ("stalls", "intervals of a transfer in which nothing moved"),
             ("request", "the options of an import"),
             ("sources", "files of folders, archives and patterns"),
             ("stamp", "times in front of lines"),

@@ -67,7 +67,10 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     let mut all: Vec<Episode<'_>> = Vec::new();
     for stretch in stretches {
         let follows = |outage: &&mut Episode<'_>| {
+            // Stretches of one trial have arrivals between them.
+            let is_other = outage.0.iter().all(|own| !std::ptr::eq(own.trial, stretch.trial));
             stretch.trial.record.started_ms > 0
+                && is_other
                 && stretch.from_ms <= outage.end_ms().saturating_add(APART_MS)
         };
         match all.last_mut().filter(follows) {

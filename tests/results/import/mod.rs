@@ -18,6 +18,7 @@ mod bad;
 mod faults;
 mod formats;
 mod losses;
+mod misread;
 mod plain;
 mod published;
 mod sources;

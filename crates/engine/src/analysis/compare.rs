@@ -391,7 +391,7 @@ impl PairJudge {
         }
     }
 
-    /// Returns the change if it is none of losses: of a figure over what arrived, a side that lost more is not better.
+    /// Returns the change, which is undecided for a figure over arrived messages if the better side lost more of them.
     fn beyond_losses(&self, pair: &FigurePair<'_>, change: Change) -> Change {
         let [old, new] = pair.lost().map(|lost| lost.unwrap_or(0.0));
         let more = match change {

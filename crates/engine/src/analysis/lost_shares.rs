@@ -1,11 +1,12 @@
 //! Shares of lost and late messages over trials, and figures that lost messages are not in.
 //!
-//! A mean of times is over the messages that arrived: whoever loses more may have the better one. A percentile counts lost
-//! messages as longer than all others; of one that falls among them only a lower bound is known. Neither makes a contender
-//! ahead that lost more.
+//! A mean of times is over the messages that arrived, so the contender that loses more may have the better mean. A
+//! percentile counts lost messages as the longest, and has only a lower bound if it falls among them. Neither decides for
+//! a contender that lost more.
 
 use crate::figures::{list, percent};
 use crate::measurements::{Better, Metric, MetricName};
+use crate::path::PathKind;
 use crate::result::outcome::{Outcome, Trial};
 use crate::stats::Outcome as Ruled;
 
@@ -132,10 +133,11 @@ impl PairLost {
     ) -> PairLost {
         let shares = <[f64; 2]>::try_from(left_out(outcome, metric, &pair)).ok();
         let failed = pair.map(|id| failed(outcome, id));
+        let is_imported = outcome.path.kind == PathKind::Imported;
         PairLost {
             shares,
             // The gates of a race see to its own.
-            failed: outcome.imported.as_ref().map(|_| failed).filter(|[a, b]| a != b),
+            failed: Some(failed).filter(|[a, b]| is_imported && a != b),
             low_bounds: low_bounds.map(|low| low && metric.better == Better::Lower),
         }
     }

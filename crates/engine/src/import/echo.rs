@@ -57,6 +57,14 @@ pub(super) struct RoundTripRun {
     highest: Option<u64>,
     duplicates: u64,
     reordered: u64,
+    /// Answers that were damaged, which are none.
+    damaged: u64,
+    /// Number of these that the program counts as answers.
+    damaged_counted: u64,
+    /// Request of the last answer.
+    last: Option<u64>,
+    /// Number of steps of the clock backwards, and their sum in microseconds.
+    steps: (u64, u64),
     /// Errors about a request.
     errors_of: BTreeSet<u64>,
     /// Errors without a number.
@@ -91,6 +99,38 @@ impl RoundTripRun {
         self.reordered += u64::from(self.highest.is_some_and(|highest| number < highest));
         self.answers.insert(number, TripAnswer { time, at });
         self.passed(number);
+        self.last = Some(number);
+    }
+
+    /// Adds an answer whose checksum is wrong, which the program does not count; returns false if the request has an answer.
+    pub(super) fn damaged(&mut self, number: Option<u64>) -> bool {
+        let number = self.number(number);
+        if self.answers.contains_key(&number) {
+            return false;
+        }
+        self.damaged += 1;
+        self.unanswered(Some(number));
+        true
+    }
+
+    /// Takes the last answer away, since its data are wrong.
+    pub(super) fn spoil_last(&mut self) {
+        let Some(number) = self.last.take() else { return };
+        if self.answers.remove(&number).is_some() {
+            self.damaged += 1;
+            self.damaged_counted += 1;
+            self.open.insert(number);
+        }
+    }
+
+    /// Adds a step of the clock backwards.
+    pub(super) fn stepped(&mut self, back_us: u64) {
+        self.steps = (self.steps.0 + 1, self.steps.1.saturating_add(back_us));
+    }
+
+    /// Returns true if there is nothing but steps of the clock.
+    pub(super) fn has_steps_alone(&self) -> bool {
+        self.steps.0 > 0 && self.is_empty()
     }
 
     /// Adds a second answer to a request.
@@ -186,10 +226,11 @@ impl RoundTripRun {
     ///
     /// # Errors
     /// If its numbers jump, or its samples cannot be stored.
-    pub(super) fn trial(self, means: &mut ReaderContext<'_>) -> Result<EchoTrial, String> {
+    pub(super) fn trial(mut self, means: &mut ReaderContext<'_>) -> Result<EchoTrial, String> {
         let mut unknown = vec![DUE];
         let mut doubts = Vec::new();
         let counts = self.counts(&mut doubts);
+        let stopped = self.leave_out_zeros(&mut doubts);
         if self.counted.is_none() {
             unknown.push(END);
         }
@@ -200,7 +241,7 @@ impl RoundTripRun {
             let mut metrics = naming.metrics(Role::Claim);
             // Few answers have no percentiles; their mean is what there is to compare.
             let is_claim = !metrics.iter().any(|own| trial.record.metrics.contains_key(&own.name));
-            if let Some(mean) = self.mean(&counts) {
+            if let Some(mean) = self.mean(&counts, stopped) {
                 let role = if is_claim { Role::Claim } else { Role::Descriptive };
                 let metric = rates::time("rtt_mean", "RTT mean", role);
                 trial.record.metrics.insert(metric.name.clone(), mean);
@@ -213,9 +254,13 @@ impl RoundTripRun {
         };
         counts.enter(&mut trial);
         metrics.push(loss_metric());
-        let untimed = self.answers.values().filter(|one| one.time == EchoTime::Unknown).count();
+        let is_untimed = |one: &&TripAnswer| one.time == EchoTime::Unknown;
+        let untimed = self.answers.values().filter(is_untimed).count() as u64 - stopped;
         if untimed > 0 {
-            doubts.push(format!("{} without a time.", many(untimed as u64, "answer")));
+            doubts.push(format!("{} without a time.", many(untimed, "answer")));
+        }
+        if self.damaged > 0 {
+            doubts.push(format!("{} damaged, and counts as lost.", many(self.damaged, "answer")));
         }
         let unanswered = self.errors_of.iter().filter(|own| !self.answers.contains_key(own));
         let errors = self.errors + unanswered.count() as u64;
@@ -229,15 +274,47 @@ impl RoundTripRun {
         Ok(EchoTrial { trial, metrics, unknown })
     }
 
+    /// Takes the times of 0 away, and the program's sums with them: no round trip is that short, but ping prints one where a
+    /// step of the clock would make it negative. Returns their number.
+    fn leave_out_zeros(&mut self, doubts: &mut Vec<String>) -> u64 {
+        let mut zeros = 0;
+        for answer in self.answers.values_mut().filter(|own| own.time == EchoTime::Exact(0)) {
+            answer.time = EchoTime::Unknown;
+            zeros += 1;
+        }
+        let is_summed = self.answers.is_empty() && self.sums.is_some_and(|[min, ..]| min == 0);
+        if zeros > 0 || self.steps.0 > 0 && is_summed {
+            self.sums = None;
+        }
+        if self.steps.0 > 0 {
+            doubts.push(format!(
+                "The host's clock was set back by {} ms in {}, as ping noted: round trips beside them may be wrong.",
+                self.steps.1 as f64 / 1e3,
+                many(self.steps.0, "step")
+            ));
+        }
+        if zeros > 0 {
+            doubts.push(format!(
+                "{} of 0 ms, in no figure: none is that short.",
+                many(zeros, "round trip")
+            ));
+        }
+        zeros
+    }
+
     /// Returns the mean of the round trips of answers, each counted once, or the program's own where not all of them are
     /// known. Lost ones are in neither.
-    fn mean(&self, counts: &MessageCounts) -> Option<f64> {
+    fn mean(&self, counts: &MessageCounts, stopped: u64) -> Option<f64> {
         let exact = |answer: &TripAnswer| match answer.time {
             EchoTime::Exact(ns) => Some(ns as f64),
             EchoTime::Below(_) | EchoTime::Unknown => None,
         };
         let known: Option<Vec<f64>> = self.answers.values().map(exact).collect();
-        let whole = known.filter(|known| known.len() as u64 == counts.received);
+        let whole = known.filter(|known| known.len() as u64 == counts.received).or_else(|| {
+            // The program's own mean holds what it made 0.
+            let rest: Vec<f64> = self.answers.values().filter_map(exact).collect();
+            (stopped > 0 && !rest.is_empty()).then_some(rest)
+        });
         let own = self.sums.map(|[_, mean, _]| mean as f64).filter(|mean| *mean > 0.0);
         whole.map(|known| known.iter().sum::<f64>() / known.len() as f64).or(own)
     }
@@ -253,6 +330,7 @@ impl RoundTripRun {
             None => (spanned, seen),
             Some((sent, _)) if self.counts_errors => (sent, seen),
             Some((sent, received)) => {
+                let received = received.saturating_sub(self.damaged_counted);
                 if (1..received).contains(&seen) {
                     let missing = many(received - seen, "answer");
                     doubts.push(format!("{missing} of its sum are not in the file."));
@@ -464,7 +542,7 @@ mod tests {
         assert_eq!(counted(&run), (4, 3, 1));
         run.answer(Some(3), EchoTime::Exact(1), None);
         assert_eq!(counted(&run), (4, 4, 1));
-        assert_eq!(run.mean(&run.counts(&mut Vec::new())), Some(1.0));
+        assert_eq!(run.mean(&run.counts(&mut Vec::new()), 0), Some(1.0));
         assert_eq!(run.samples(&run.counts(&mut Vec::new())).unwrap().into_vec().len(), 4);
     }
 

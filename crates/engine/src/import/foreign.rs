@@ -263,13 +263,30 @@ fn decoded(bytes: &[u8]) -> String {
             continue;
         }
         let is_850 = line.iter().any(|byte| (0x80..=0x9f).contains(byte));
+        let is_866 = is_cyrillic(line);
         let place = |byte: u8| match byte {
+            0x80.. if is_866 && cyrillic(byte).is_some() => cyrillic(byte),
             0x80.. if is_850 => CODE_PAGE_850.chars().nth(usize::from(byte) - 0x80),
             _ => Some(char::from(byte)),
         };
         text.extend(line.iter().filter_map(|byte| place(*byte)));
     }
     text
+}
+
+/// Returns the letter of a byte in code page 866, that of Windows' console in Russian (IBM's CPGID 00866).
+fn cyrillic(byte: u8) -> Option<char> {
+    match byte {
+        0x80..=0xaf => char::from_u32(0x410 + u32::from(byte - 0x80)),
+        0xe0..=0xef => char::from_u32(0x440 + u32::from(byte - 0xe0)),
+        _ => None,
+    }
+}
+
+/// Returns true for a line with a word of four letters of code page 866: no word of code page 850 has four letters with
+/// accents in a row.
+fn is_cyrillic(line: &[u8]) -> bool {
+    line.windows(4).any(|word| word.iter().all(|byte| cyrillic(*byte).is_some()))
 }
 
 /// Byte order of UTF-16.
@@ -390,6 +407,7 @@ mod tests {
         assert_eq!(lines(format!("\u{feff}{text}").as_bytes()), want);
         assert_eq!(lines(b"Zeit=1ms f\x81r \x8e\x99\r\n2\n"), want, "code page 850");
         assert_eq!(lines(b"Zeit=1ms f\xfcr \xc4\xd6\r\n2\n"), want, "Latin 1");
+        assert_eq!(lines(b"\xa2\xe0\xa5\xac\xef=9\xac\xe1"), ["время=9мс"], "code page 866");
         for to in [u16::to_le_bytes, u16::to_be_bytes] {
             assert_eq!(lines(&utf16(to, true)), want);
             assert_eq!(lines(&utf16(to, false)), want, "without a mark");

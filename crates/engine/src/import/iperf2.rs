@@ -1,9 +1,13 @@
 //! iperf 2: what it prints, at the client and at the server, and its CSV (`-y C`). Each run is a trial; parallel flows
 //! are parts of one.
 
+use std::collections::BTreeMap;
+
 use super::foreign::ForeignFile;
 use super::rates::{GOODPUT, SENT, TrialFigures, bits_of, push, rate};
+use super::stalls::{grow, stalls};
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
+use crate::measurements::series::Series;
 use crate::measurements::{Metric, Role};
 
 mod csv;
@@ -45,6 +49,9 @@ impl FormatReader for Iperf2 {
     }
 }
 
+/// Most between the end of an interval and the begin of the next, as rounded: in nanoseconds.
+const APART_NS: u64 = 150_000_000;
+
 /// End at which iperf ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum IperfSide {
@@ -65,6 +72,12 @@ fn side(line: &str) -> Option<IperfSide> {
     }
 }
 
+/// Returns the first port in a line: `port 5001`.
+fn port(line: &str) -> Option<u64> {
+    let behind = line.split_once(" port ")?.1;
+    behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 /// Datagrams by the receiver's count. Less than none are lost if more copies than losses were received.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct DatagramCount {
@@ -72,12 +85,20 @@ struct DatagramCount {
     total: i64,
 }
 
+/// Direction of a flow: from client to server, or back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlowWay {
+    There,
+    Back,
+}
+
 /// Figures of one flow over the longest span from its start.
 #[derive(Debug, Clone, PartialEq)]
 struct FlowFigures {
     id: String,
-    /// True for what this end received.
+    /// True for what this end received, or the server's report has.
     is_received: bool,
+    way: FlowWay,
     seconds: f64,
     bps: f64,
     datagrams: Option<DatagramCount>,
@@ -90,6 +111,14 @@ struct IperfRun {
     flows: Vec<FlowFigures>,
     /// Flows whose direction was turned around.
     reversed: Vec<String>,
+    /// Flows that a client received on its own port, with `-d` or `-r`.
+    answering: Vec<String>,
+    /// Amounts of each flow over time, by its number and by whether this end received them.
+    series: BTreeMap<(String, bool), Series>,
+    /// Number of datagrams that it sent.
+    sent: u64,
+    /// Warnings of iperf, each once.
+    warnings: Vec<String>,
     /// Words of a failure.
     failure: Option<String>,
 }
@@ -143,14 +172,17 @@ struct Iperf2Log {
     side: IperfSide,
     runs: Vec<IperfRun>,
     is_report: bool,
+    /// Port on which this end listens, if its lines say so.
+    listening: Option<u64>,
 }
 
 impl Iperf2Log {
     fn line(&mut self, line: &str) {
         if let Some(side) = side(line) {
             self.side = side;
-            if side == IperfSide::Client {
-                self.begin();
+            match side {
+                IperfSide::Client => self.begin(),
+                IperfSide::Server => self.listening = port(line),
             }
         } else if line.contains(" connected with ") {
             self.connected(line);
@@ -163,6 +195,9 @@ impl Iperf2Log {
             && let Some(run) = self.runs.last_mut()
         {
             run.failure.get_or_insert_with(|| line.to_owned());
+        } else if let (Some((_, words)), Some(run)) = (line.split_once("] "), self.runs.last_mut())
+        {
+            run.words(words.trim());
         }
     }
 
@@ -177,10 +212,15 @@ impl Iperf2Log {
             self.begin();
         }
         let id = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        if let (Some((id, _)), Some(run)) = (id, self.runs.last_mut())
-            && line.contains("(reverse)")
+        let (Some((id, _)), Some(run)) = (id, self.runs.last_mut()) else { return };
+        let id = || id.trim().trim_start_matches('*').to_owned();
+        if line.contains("(reverse)") {
+            run.reversed.push(id());
+        }
+        // A client with -d or -r has a port of its own, to which the server connects.
+        if run.side == IperfSide::Client && self.listening.is_some() && port(line) == self.listening
         {
-            run.reversed.push(id.trim().trim_start_matches('*').to_owned());
+            run.answering.push(id());
         }
     }
 
@@ -190,18 +230,27 @@ impl Iperf2Log {
             self.begin();
         }
         let Some(run) = self.runs.last_mut() else { return };
-        // A sum repeats the flows, and an interval that does not begin at the start is a part.
-        if line.id.starts_with("SUM") || line.from > 0.0 {
+        // A sum repeats the flows.
+        if line.id.starts_with("SUM") {
             return;
         }
-        let is_reversed = run.reversed.iter().any(|id| id == line.id);
+        let is_of = |flows: &[String]| flows.iter().any(|id| id == line.id);
+        let is_back = line.has_star || is_of(&run.reversed) || is_of(&run.answering);
         let is_received = match run.side {
-            IperfSide::Client => line.has_star || is_report,
-            IperfSide::Server => !(line.has_star || is_reversed),
+            IperfSide::Client => line.has_star || is_of(&run.answering) || is_report,
+            IperfSide::Server => !is_back,
         };
+        if !is_report {
+            run.grow(line, is_received);
+        }
+        // An interval that does not begin at the start is a part.
+        if line.from > 0.0 {
+            return;
+        }
         run.take(FlowFigures {
             id: line.id.to_owned(),
             is_received,
+            way: if is_back { FlowWay::Back } else { FlowWay::There },
             seconds: line.to,
             bps: line.bps,
             datagrams: line.datagrams,
@@ -216,7 +265,8 @@ impl Iperf2Log {
         let mut unknown = Vec::new();
         for run in &self.runs {
             let (trial, metrics) = run.trial();
-            if trial.record.valid && !trial.record.metrics.contains_key(GOODPUT) {
+            let has_goodput = trial.record.metrics.keys().any(|name| name.starts_with("goodput"));
+            if trial.record.valid && !has_goodput {
                 unknown.push("what the receiver had".to_owned());
             }
             push(&mut arm, trial, metrics);
@@ -246,23 +296,69 @@ impl IperfRun {
         }
     }
 
+    /// Takes an interval that begins where the last one ended.
+    fn grow(&mut self, line: &FlowLine<'_>, is_received: bool) {
+        let series = self.series.entry((line.id.to_owned(), is_received)).or_default();
+        let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+        let (from, to) = (ns(line.from), ns(line.to));
+        let last = series.at_ns.last().copied().unwrap_or(0);
+        if from.abs_diff(last) > APART_NS || to <= last {
+            return;
+        }
+        if series.at_ns.is_empty() {
+            series.interval_ns = to;
+        }
+        let bytes = (line.bps * (line.to - line.from) / 8.0).round() as u64;
+        grow(series, to, bytes, !is_received);
+    }
+
+    /// Takes words about a flow: `Sent 8504 datagrams`, `WARNING: did not receive ack of last datagram after 10 tries.`
+    fn words(&mut self, words: &str) {
+        if let Some(count) = words.strip_prefix("Sent ") {
+            let count = count.split(' ').next().and_then(|count| count.parse::<u64>().ok());
+            self.sent = self.sent.saturating_add(count.unwrap_or(0));
+        } else if words.starts_with("WARNING: ") {
+            let doubt =
+                format!("iperf says: {}.", crate::foreign::short(words.trim_end_matches('.')));
+            if !self.warnings.contains(&doubt) {
+                self.warnings.push(doubt);
+            }
+        }
+    }
+
+    /// Adds the rates, as received or else as sent. A run in both directions has rates of each, and no sum.
+    fn rates(&self, figures: &mut TrialFigures) {
+        let rate_of = |is_received: bool, way: Option<FlowWay>| {
+            let is_own = |own: &&FlowFigures| {
+                own.is_received == is_received && way.is_none_or(|way| own.way == way)
+            };
+            let rates: Vec<f64> = self.flows.iter().filter(is_own).map(|own| own.bps).collect();
+            (!rates.is_empty()).then(|| rates.iter().sum::<f64>())
+        };
+        let has = |way| self.flows.iter().any(|own| own.way == way);
+        let ways: &[(Option<FlowWay>, [Metric; 2])] =
+            &match has(FlowWay::There) && has(FlowWay::Back) {
+                false => vec![(None, [rate(GOODPUT, Role::Claim), rate(SENT, Role::Claim)])],
+                true => vec![
+                    (Some(FlowWay::There), way_metrics("up")),
+                    (Some(FlowWay::Back), way_metrics("down")),
+                ],
+            };
+        for (way, [goodput, sent]) in ways.iter().cloned() {
+            let (received, handed) = (rate_of(true, way), rate_of(false, way));
+            let role = if received.is_some() { Role::Descriptive } else { Role::Claim };
+            received.into_iter().for_each(|bps| figures.add(goodput.clone(), bps));
+            handed.into_iter().for_each(|bps| figures.add(Metric { role, ..sent.clone() }, bps));
+        }
+    }
+
     fn trial(&self) -> (ImportedTrial, Vec<Metric>) {
         if self.flows.is_empty() {
             let words = self.failure.as_deref().unwrap_or("there is no interval with a rate");
             return (ImportedTrial::failed(words), Vec::new());
         }
         let mut figures = TrialFigures::new();
-        let of =
-            |is_received: bool| self.flows.iter().filter(move |own| own.is_received == is_received);
-        let sum = |is_received| of(is_received).map(|own| own.bps).sum::<f64>();
-        let has_goodput = of(true).next().is_some();
-        if has_goodput {
-            figures.add(rate(GOODPUT, Role::Claim), sum(true));
-        }
-        if of(false).next().is_some() {
-            let role = if has_goodput { Role::Descriptive } else { Role::Claim };
-            figures.add(rate(SENT, role), sum(false));
-        }
+        self.rates(&mut figures);
         let longest = self.flows.iter().map(|own| own.seconds).fold(0.0, f64::max);
         figures.record.took_ns = (longest * 1e9) as u64;
         let mut impossible = None;
@@ -276,13 +372,29 @@ impl IperfRun {
             let sum = |of: fn(&DatagramCount) -> i64| {
                 counts.iter().map(of).fold(0_i64, i64::saturating_add)
             };
-            let (lost, total) = (sum(|own| own.lost), sum(|own| own.total));
+            let (lost, total) = match (sum(|own| own.lost), sum(|own| own.total)) {
+                // A receiver counts up to the last number that it saw.
+                (_, 0) => (self.sent as i64, self.sent as i64),
+                counted => counted,
+            };
             impossible = loss(&mut figures, lost, total);
         }
         let mut trial = ImportedTrial::complete(figures.record);
+        trial.doubts.extend(self.warnings.iter().cloned());
+        let series: Vec<Series> = self.series.values().cloned().collect();
+        trial.record.outages = stalls(&series, !counts.is_empty() || self.sent > 0);
         impossible.iter().for_each(|figure| trial.impossible(figure));
         (trial, figures.metrics)
     }
+}
+
+/// Returns the metrics of one direction of a run in both: its rate as received, and as sent.
+fn way_metrics(way: &str) -> [Metric; 2] {
+    [(GOODPUT, "goodput"), (SENT, "sent")].map(|(name, label)| Metric {
+        name: name.replace("_bps", &format!("_{way}_bps")),
+        label: format!("{label} {way}"),
+        ..rate(name, Role::Claim)
+    })
 }
 
 /// Adds the loss; answers with the words of an impossible one.
@@ -331,6 +443,56 @@ mod tests {
         let reverse = "[  1] local 10.0.0.2 port 1 connected with 10.0.0.1 port 5001 (reverse)\n\
                        [ *1] 0.0000-1.5000 sec   384 KBytes  2.10 Mbits/sec\n";
         assert_eq!(figures(&[CLIENT, reverse].concat()), [(Some(2.1e6), None, None)]);
+    }
+
+    #[test]
+    fn an_interval_file_tells_a_stall() {
+        let rows = "[  3]  0.0- 1.0 sec  8.00 MBytes  67.1 Mbits/sec\n\
+                    [  3]  1.0- 2.0 sec  0.00 Bytes  0.00 bits/sec\n\
+                    [  3]  2.0- 3.0 sec  0.00 Bytes  0.00 bits/sec\n\
+                    [  3]  3.0- 4.0 sec  8.00 MBytes  67.1 Mbits/sec\n\
+                    [  3]  0.0- 4.1 sec  16.0 MBytes  33.0 Mbits/sec\n";
+        let mut log = Iperf2Log::default();
+        [CLIENT, rows].concat().lines().for_each(|line| log.line(line));
+        let content = log.content(None).unwrap();
+        let [stall] = content.arms[0].trials[0].record.outages[..] else { panic!() };
+        assert_eq!((stall.from_ns, stall.length_ns), (1_000_000_000, 2_000_000_000));
+    }
+
+    #[test]
+    fn both_ways_of_a_run_are_apart() {
+        let both = "Server listening on TCP port 5001\n\
+                    Client connecting to 10.0.0.1, TCP port 5001\n\
+                    [  5] local 10.0.0.2 port 60270 connected with 10.0.0.1 port 5001\n\
+                    [  4] local 10.0.0.2 port 5001 connected with 10.0.0.1 port 2643\n\
+                    [  4]  0.0-10.0 sec  76.3 MBytes  63.9 Mbits/sec\n\
+                    [  5]  0.0-10.1 sec  1.55 MBytes  1.29 Mbits/sec\n";
+        let csv = "20261126030642,10.0.0.2,60270,10.0.0.1,5001,5,0.0-10.1,1625292,1290000\n\
+                   20261126030642,10.0.0.2,5001,10.0.0.1,2643,4,0.0-10.0,80006349,63900000\n";
+        for text in [both, csv] {
+            let mut log = Iperf2Log::default();
+            let rows: Vec<_> = text.lines().filter_map(csv::CsvLine::of).collect();
+            text.lines().filter(|_| rows.is_empty()).for_each(|line| log.line(line));
+            log.runs.extend(csv::runs(&rows));
+            let content = log.content(None).unwrap();
+            let [trial] = &content.arms[0].trials[..] else { panic!("{text}") };
+            let want = [("goodput_down_bps", 63.9e6), ("sent_up_bps", 1.29e6)];
+            assert_eq!(trial.record.metrics, want.map(|(name, bps)| (name.to_owned(), bps)).into());
+        }
+    }
+
+    #[test]
+    fn a_report_that_did_not_come_is_told_and_one_of_nothing_is_a_loss_of_all() {
+        let sent = "[  3] local 10.0.0.2 port 1 connected with 10.0.0.1 port 5001\n\
+                    [  3]  0.0-10.0 sec  12.0 MBytes  10.0 Mbits/sec\n[  3] Sent 8504 datagrams\n";
+        let warned = "[  3] WARNING: did not receive ack of last datagram after 10 tries.\n";
+        let mut log = Iperf2Log::default();
+        [CLIENT, sent, warned].concat().lines().for_each(|line| log.line(line));
+        let content = log.content(None).unwrap();
+        assert!(content.arms[0].trials[0].doubts[0].contains("did not receive ack"));
+        let none = "[  3] Server Report:\n\
+                    [  3]  0.0-10.0 sec  0.00 Bytes  0.00 bits/sec   0.000 ms    0/    0 (0%)\n";
+        assert_eq!(figures(&[CLIENT, sent, none].concat()), [(Some(0.0), Some(1e7), Some(1.0))]);
     }
 
     #[test]

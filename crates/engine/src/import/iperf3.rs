@@ -10,6 +10,9 @@ use super::{Arm, FileContent, FormatReader, ReaderContext, words_around};
 mod document;
 mod run;
 mod text;
+mod writers;
+
+use run::Iperf3Run;
 
 /// Number of characters of words around documents that are quoted.
 const QUOTED: usize = 200;
@@ -42,9 +45,9 @@ impl FormatReader for Iperf3 {
             ..FileContent::default()
         };
         let (runs, words) = document::runs(&text);
-        let runs = if runs.is_empty() {
+        let hosts = if runs.is_empty() {
             let printed = text::runs(&text);
-            if printed.iter().any(|run| run.error.is_none()) {
+            if printed.iter().flat_map(|(_, runs)| runs).any(|run| run.error.is_none()) {
                 content.unknown.push("digits beyond those that iperf3 prints".into());
             }
             printed
@@ -53,9 +56,10 @@ impl FormatReader for Iperf3 {
                 let words: String = words.join(" / ").chars().take(QUOTED).collect();
                 content.doubts.push(words_around(&words));
             }
-            runs
+            vec![(String::new(), runs)]
         };
-        let first = runs.first().ok_or_else(|| {
+        let runs = || hosts.iter().flat_map(|(_, runs)| runs);
+        let first = runs().next().ok_or_else(|| {
             if text.contains("\"start\"") || text.trim_start().starts_with('{') {
                 format!("the file ends in the middle, after {} bytes", text.len())
             } else {
@@ -63,24 +67,34 @@ impl FormatReader for Iperf3 {
             }
         })?;
         content.program = Some(first.version.clone().unwrap_or_else(|| "iperf3".into()));
-        let started = runs.iter().filter_map(|run| run.started_ms).min();
+        let started = runs().filter_map(|run| run.started_ms).min();
         content.began = started.and_then(|ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms)));
-        let named = runs.iter().find(|run| run.has_sums()).unwrap_or(first);
-        let mut arm = Arm { implementation: named.implementation(), ..Arm::default() };
-        for run in runs {
-            for metric in run.metrics() {
-                if !arm.metrics.contains(&metric) {
-                    arm.metrics.push(metric);
-                }
-            }
-            for phrase in run.unknown() {
-                if !content.unknown.contains(&phrase) {
-                    content.unknown.push(phrase);
-                }
-            }
-            arm.trials.push(run.trial());
+        let is_one = hosts.len() == 1;
+        for (host, runs) in hosts {
+            let arm = arm(if is_one { String::new() } else { host }, runs, &mut content.unknown);
+            content.arms.push(arm);
         }
-        content.arms.push(arm);
         Ok(content)
     }
+}
+
+/// Returns the runs of one host.
+fn arm(name: String, runs: Vec<Iperf3Run>, unknown: &mut Vec<String>) -> Arm {
+    let named = runs.iter().find(|run| run.has_sums()).or(runs.first());
+    let implementation = named.map_or_else(String::new, Iperf3Run::implementation);
+    let mut arm = Arm { name, implementation, ..Arm::default() };
+    for run in runs {
+        for metric in run.metrics() {
+            if !arm.metrics.contains(&metric) {
+                arm.metrics.push(metric);
+            }
+        }
+        for phrase in run.unknown() {
+            if !unknown.contains(&phrase) {
+                unknown.push(phrase);
+            }
+        }
+        arm.trials.push(run.trial());
+    }
+    arm
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::echo::{DUE, ONLY_SUMS, many, means_only};
@@ -26,9 +26,10 @@ pub(super) struct Irtt;
 #[derive(Deserialize)]
 struct IrttFile {
     version: IrttVersion,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     stats: IrttStats,
-    #[serde(default)]
+    /// `null` in a run that ended before the first.
+    #[serde(default, deserialize_with = "or_default")]
     round_trips: Vec<IrttRoundTrip>,
     /// Error that ended the run, as text or as an object of Go.
     #[serde(default)]
@@ -42,6 +43,13 @@ struct IrttFile {
 
 fn yes() -> bool {
     true
+}
+
+/// Reads a value, and `null` as the default.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 #[derive(Deserialize)]
@@ -71,11 +79,11 @@ impl IrttStats {
 
 #[derive(Deserialize, Default)]
 struct IrttRoundTrip {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     lost: IrttLost,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     delay: IrttDelay,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     timestamps: IrttStamps,
 }
 
@@ -180,9 +188,6 @@ impl FormatReader for Irtt {
             }
             let (trial, metrics) = run.trial(means)?;
             push(&mut arm, trial, metrics);
-        }
-        if arm.trials.iter().all(|trial| !trial.record.ran()) {
-            return Err("there is no round trip in it (`irtt client` writes them with -o)".into());
         }
         let mut unknown = vec![DUE.to_owned()];
         if arm.metrics.iter().any(|metric| metric.name.starts_with("delay_")) {

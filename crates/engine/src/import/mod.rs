@@ -13,6 +13,7 @@
 //! | `echo`, `rates` | trials and metrics that several formats share |
 //! | `assemble` | contenders, trials and verdicts from the files read |
 //! | [`browser`] | races that a page in a browser runs: their plan, and their result |
+//! | `stalls` | intervals of a transfer in which nothing moved |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | `paired` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
@@ -48,6 +49,7 @@ mod rates;
 pub mod request;
 mod sockperf;
 mod sources;
+mod stalls;
 mod stamp;
 mod text;
 mod twice;

@@ -95,8 +95,12 @@ impl PingLog {
         self.is_hping |= text.starts_with("HPING ");
         if let PingLine::Start { target, dialect } = found {
             // hping3 prints its sums to standard error, which comes first where standard output is a file.
-            let is_summed = |run: &PingRun| run.dialect.is_none() && run.echo.is_counted();
-            if !(self.is_hping && self.runs.last().is_some_and(is_summed)) {
+            // Steps of the clock are printed there, too.
+            let is_before = |run: &PingRun| {
+                run.dialect.is_none()
+                    && (self.is_hping && run.echo.is_counted() || run.echo.has_steps_alone())
+            };
+            if !self.runs.last().is_some_and(is_before) {
                 self.runs.push(PingRun::default());
             }
             let run = self.run(stamp);
@@ -125,12 +129,16 @@ impl PingLog {
                 };
                 run.dialect.get_or_insert(dialect);
                 run.part = PingPart::Requests;
-                run.echo.answer(answer.number, answer.time, stamp.map(|stamp| stamp.seconds));
+                if !(answer.has_remark && run.echo.damaged(answer.number)) {
+                    run.echo.answer(answer.number, answer.time, stamp.map(|stamp| stamp.seconds));
+                }
             }
             PingLine::Unanswered(number) => run.echo.unanswered(Some(number)),
             PingLine::Error(_) if is_ordered => run.echo.answered_by_error(),
             PingLine::Error(number) => run.echo.error(number),
             PingLine::Unsent => run.echo.error(None),
+            PingLine::Damage => run.echo.spoil_last(),
+            PingLine::ClockStep(back_us) => run.echo.stepped(back_us),
             PingLine::Message(words) => {
                 run.message.get_or_insert_with(|| words.to_owned());
             }

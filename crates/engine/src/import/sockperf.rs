@@ -6,7 +6,7 @@
 use super::echo::ONLY_SUMS;
 use super::foreign::ForeignFile;
 use super::gather::{MessageCounts, MetricNaming, SampleBuffer, blank, loss_metric};
-use super::rates::{MESSAGES, SENT, TrialFigures, rate};
+use super::rates::{MESSAGES, SENT, TrialFigures, rate, time};
 use super::unit::Scale;
 use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
 use crate::measurements::{Distribution, Metric, Quantile, Role, Unit};
@@ -58,6 +58,8 @@ struct SockperfLog {
     rows: SampleBuffer,
     has_rows: bool,
     observations: u64,
+    /// Mean latency as printed, in microseconds.
+    mean: Option<f64>,
     /// Percentiles of the summary: percent, microseconds.
     percentiles: Vec<(f64, f64)>,
     min: Option<f64>,
@@ -140,6 +142,7 @@ impl SockperfLog {
         } else if line.starts_with("====> avg-") {
             let whole = line.contains("avg-rtt");
             self.halved = Some(if whole { FigureKind::No } else { FigureKind::Yes });
+            self.mean = after(line, if whole { "avg-rtt=" } else { "avg-lat=" });
         } else if line.starts_with("# dropped messages") {
             self.dropped = after(line, "dropped messages = ").unwrap_or(0.0) as u64;
             let count = |what| after(line, what).map(|count| count as u64);
@@ -242,6 +245,20 @@ impl SockperfLog {
         self.fate.enter(&mut trial);
         let mut metrics = naming.metrics(Role::Claim);
         metrics.push(loss_metric());
+        let has_percentile = trial.record.metrics.keys().any(|name| name.starts_with(&naming.stem));
+        let mean = self.mean.filter(|_| !has_percentile && self.fate.received > 0);
+        if let Some(mean) = mean {
+            doubts.push(format!(
+                "{} too few for a percentile, which takes 20: the mean is compared.",
+                match self.fate.received {
+                    1 => "1 message is".to_owned(),
+                    several => format!("{several} messages are"),
+                }
+            ));
+            let metric = time("rtt_mean", "RTT mean", Role::Claim);
+            trial.record.metrics.insert(metric.name.clone(), self.round_trip(mean)? as f64);
+            metrics.push(metric);
+        }
         Ok((trial, metrics))
     }
 

@@ -1,11 +1,15 @@
 //! CSV of iperf 2, `-y C`: time, both addresses and ports, flow, interval, bytes, bits in a second, and of datagrams
 //! jitter, lost, all, loss, and those out of order.
 
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use time::{Date, Month};
 
-use super::{DatagramCount, FlowFigures, IperfRun, IperfSide};
+use super::{DatagramCount, FlowFigures, FlowWay, IperfRun, IperfSide};
+
+/// Port of a server, unless told otherwise.
+const PORT: i64 = 5001;
 
 /// Line of the CSV.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +61,19 @@ impl CsvLine {
         self.flow < 0
     }
 
+    /// Returns true for a row of what this end received on its own port: other rows have connections to that port of the same
+    /// host.
+    fn is_answering(&self, targets: &HashSet<&[String; 3]>) -> bool {
+        let [source, target, port] = &self.ends;
+        let own = self.source_port.to_string();
+        own != *port && targets.contains(&[source.clone(), target.clone(), own])
+    }
+
+    /// Returns true for a row of a server, by its port.
+    fn is_of_server(&self) -> bool {
+        self.source_port == PORT && self.ends[2] != PORT.to_string()
+    }
+
     /// Returns true if it is of the same flow, whichever end counted.
     fn is_same_flow(&self, other: &CsvLine) -> bool {
         self.flow == other.flow && self.source_port == other.source_port && self.ends == other.ends
@@ -65,6 +82,7 @@ impl CsvLine {
 
 /// Returns the runs. Flows of other numbers and ports that ended within two seconds are parts of one run.
 pub(super) fn runs(rows: &[CsvLine]) -> Vec<IperfRun> {
+    let targets: HashSet<&[String; 3]> = rows.iter().map(|row| &row.ends).collect();
     let mut runs: Vec<Vec<&CsvLine>> = Vec::new();
     for row in rows.iter().filter(|row| !row.is_sum()) {
         let is_part = |run: &Vec<&CsvLine>| {
@@ -73,7 +91,11 @@ pub(super) fn runs(rows: &[CsvLine]) -> Vec<IperfRun> {
                     && (row.from > 0.0 || row.to > own.to || row.datagrams.is_some())
             });
             let is_beside = run.iter().all(|own| {
-                own.flow != row.flow && own.ends == row.ends && row.at.abs_diff(own.at) <= 2
+                let is_other_way = own.is_answering(&targets) != row.is_answering(&targets)
+                    && own.ends[..2] == row.ends[..2];
+                own.flow != row.flow
+                    && (own.ends == row.ends || is_other_way)
+                    && row.at.abs_diff(own.at) <= 2
             });
             goes_on || is_beside
         };
@@ -82,15 +104,17 @@ pub(super) fn runs(rows: &[CsvLine]) -> Vec<IperfRun> {
             None => runs.push(vec![row]),
         }
     }
-    runs.iter().map(|rows| run(rows)).collect()
+    runs.iter().map(|own| run(own, &targets)).collect()
 }
 
-fn run(rows: &[&CsvLine]) -> IperfRun {
+fn run(rows: &[&CsvLine], targets: &HashSet<&[String; 3]>) -> IperfRun {
     let mut run = IperfRun { side: IperfSide::Client, ..IperfRun::default() };
     for row in rows.iter().filter(|row| row.from <= 0.0) {
+        let is_back = row.is_answering(targets);
         run.take(FlowFigures {
             id: format!("{}:{}", row.flow, row.source_port),
-            is_received: row.datagrams.is_some(),
+            is_received: row.datagrams.is_some() || is_back || row.is_of_server(),
+            way: if is_back { FlowWay::Back } else { FlowWay::There },
             seconds: row.to,
             bps: row.bps,
             datagrams: row.datagrams,

@@ -5,6 +5,7 @@
 
 use super::run::{EndCpu, EndSums, Iperf3Run, RunWriter, WaySums};
 use crate::import::loose_json::{DocumentEnd, LooseValue, documents};
+use crate::import::stalls::grow;
 use crate::measurements::series::Series;
 
 /// Maximum depth of objects of other programs around a document.
@@ -16,7 +17,11 @@ pub(super) fn begins(head: &str) -> bool {
     let is_document = has("\"start\"") && (has("\"iperf 3") || has("\"intervals\""));
     // In the output of another program it may be a string.
     let is_quoted = has("\\\"start\\\"") && has("\\\"iperf 3");
-    is_document || is_quoted || has("\"event\"") && has("\"error\"") && has("iperf3")
+    let is_event = |line: &str| {
+        let own = line.trim_start().strip_prefix("{\"event\":");
+        own.is_some_and(|own| own.trim_start().starts_with("\"error\""))
+    };
+    is_document || is_quoted || head.lines().any(is_event)
 }
 
 /// Returns the runs in a text, and the words around them.
@@ -254,16 +259,4 @@ fn series(intervals: &[&LooseValue<'_>], sends: bool) -> Vec<Series> {
         }
     }
     flows.into_iter().map(|(_, series)| series).filter(|series| !series.at_ns.is_empty()).collect()
-}
-
-/// Adds an interval to a series.
-pub(super) fn grow(series: &mut Series, at_ns: u64, bytes: u64, sends: bool) {
-    let (own, other) = if sends {
-        (&mut series.sent_bytes, &mut series.received_bytes)
-    } else {
-        (&mut series.received_bytes, &mut series.sent_bytes)
-    };
-    own.push(own.last().copied().unwrap_or(0).saturating_add(bytes));
-    other.push(0);
-    series.at_ns.push(at_ns);
 }

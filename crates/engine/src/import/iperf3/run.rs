@@ -2,6 +2,7 @@
 
 use crate::import::ImportedTrial;
 use crate::import::gather::{MessageCounts, blank, loss_metric};
+use crate::import::stalls::stalls;
 use crate::measurements::series::Series;
 use crate::measurements::{Account, Better, ClockNeed, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
@@ -63,6 +64,20 @@ pub(super) struct EndSums {
     pub jitter_ms: Option<f64>,
 }
 
+impl WaySums {
+    /// Removes the sums that a server, as the sender over UDP, writes of the receiver: its own count, with no loss and no
+    /// jitter, as the receiver's comes to the client alone.
+    fn without_receiver(&mut self) {
+        let is_own = |sums: &EndSums| {
+            sums.jitter_ms.unwrap_or(0.0) == 0.0 && sums.lost.unwrap_or(0.0) == 0.0
+        };
+        if let Some(own) = self.joint.filter(is_own) {
+            (self.sent, self.joint) = (Some(self.sent.unwrap_or(own)), None);
+        }
+        self.received = self.received.filter(|own| !is_own(own));
+    }
+}
+
 impl EndSums {
     /// Returns the rate in bits per second: as given, or of bytes and seconds.
     pub(super) fn rate(&self) -> Option<f64> {
@@ -88,6 +103,9 @@ const LARGEST_BUFFER: f64 = (64 << 20) as f64;
 const UNDER_WAY: f64 = 0.05;
 /// Share of the duration asked for from which a run that ended with an error has its figures.
 const ALMOST: f64 = 0.9;
+
+/// Doubt about sums of a sender alone.
+const NO_RECEIVER: &str = "The receiver's count is not in the file: the goodput is not known.";
 
 /// Metric of each direction.
 const WAY_METRICS: [(&str, &str); 2] =
@@ -164,6 +182,7 @@ impl Iperf3Run {
         self.accounts(&mut trial);
         self.costs(&mut trial.record);
         trial.record.intervals = std::mem::take(&mut self.series);
+        trial.record.outages = stalls(&trial.record.intervals, self.is_udp());
         if !self.has_sums() {
             without_sums(&mut trial.record);
         }
@@ -219,10 +238,16 @@ impl Iperf3Run {
             }
         }
         let bytes = |end: &Option<EndSums>| end.and_then(|own| own.bytes);
+        let sends = (way == 0) == (writer == RunWriter::Client);
+        if is_udp && sends && writer == RunWriter::Server {
+            sums.without_receiver();
+        }
         let (Some(sent), Some(received)) = (bytes(&sums.sent), bytes(&sums.received)) else {
+            if sends && sums.received.is_none() && sums.joint.is_none() && sums.sent.is_some() {
+                trial.doubts.push(NO_RECEIVER.to_owned());
+            }
             return;
         };
-        let sends = (way == 0) == (writer == RunWriter::Client);
         let (own, other) = if sends { (sent, received) } else { (received, sent) };
         // The other end's counts come to this one after the run, if at all.
         let is_unknown = other == 0.0
@@ -264,7 +289,8 @@ impl Iperf3Run {
             if let Some(bytes) = arrived.and_then(|sums| sums.bytes) {
                 record.delivered_bytes = Some(record.delivered_bytes.unwrap_or(0) + bytes as u64);
             }
-            let jitter = way.received.or(way.joint).and_then(|sums| sums.jitter_ms);
+            let counted = way.received.or(way.joint).filter(|sums| sums.bytes != Some(0.0));
+            let jitter = counted.and_then(|sums| sums.jitter_ms);
             if let Some(jitter) = jitter.filter(|jitter| self.is_udp() && *jitter >= 0.0) {
                 let worst = record.metrics.get("jitter_rfc3550_ns").copied().unwrap_or(0.0);
                 record.metrics.insert("jitter_rfc3550_ns".into(), worst.max(jitter * 1e6));
@@ -347,12 +373,19 @@ fn arrived(joint: EndSums) -> Option<EndSums> {
 /// Returns the account of the datagrams of one direction; `None` if it is not known or not possible.
 fn account(way: &WaySums, trial: &mut ImportedTrial) -> Option<Account> {
     let sums = way.received.or(way.joint)?;
-    let (sent, lost) = (sums.packets?, sums.lost?);
+    let (mut sent, mut lost) = (sums.packets?, sums.lost?);
+    // A receiver counts up to the last number that it saw.
+    if let (0.0, Some(0.0), Some(all)) = (sent, sums.bytes, way.sent.and_then(|own| own.packets)) {
+        (sent, lost) = (all, all);
+    }
     if lost < 0.0 || lost > sent {
         trial.impossible(&format!("{lost} datagrams lost of {sent}"));
         return None;
     }
     let (sent, received) = (sent as u64, (sent - lost) as u64);
+    if sent > 0 && received == 0 {
+        trial.doubts.push(format!("Nothing arrived of {sent} datagrams."));
+    }
     (sent > 0).then(|| MessageCounts { sent, received, ..MessageCounts::default() }.account())
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::rates::{bits_in, bits_of};
-use super::document::grow;
+use super::super::stalls::grow;
 use super::run::{EndSums, Iperf3Run, RunWriter, WaySums};
+use super::writers;
 use crate::measurements::series::Series;
 use crate::result::date;
 
@@ -27,16 +28,19 @@ pub(super) fn begins(head: &str) -> bool {
             && !head.contains("Server listening on UDP port")
             && head.lines().any(|line| PrintedRow::of(line).is_some())
     };
-    head.lines().any(is_mark) || has_rows()
+    head.lines().any(is_mark)
+        || has_rows()
+        || writers::of(head).iter().flat_map(|own| &own.lines).any(|line| is_mark(line))
 }
 
-/// Returns the runs in a text.
-pub(super) fn runs(text: &str) -> Vec<Iperf3Run> {
-    let mut found = PrintedRuns::default();
-    for line in text.lines() {
-        found.line(line);
-    }
-    found.finish()
+/// Returns the runs in a text, by the host that wrote them: its name is empty where lines have none in front.
+pub(super) fn runs(text: &str) -> Vec<(String, Vec<Iperf3Run>)> {
+    let of = |own: writers::WriterLines<'_>| {
+        let mut found = PrintedRuns::default();
+        own.lines.iter().for_each(|line| found.line(line));
+        (own.name, found.finish())
+    };
+    writers::of(text).into_iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect()
 }
 
 /// Row of figures of a stream, or of all.
@@ -132,6 +136,8 @@ struct PrintedRun {
     /// Rows of the summary, by direction and end: that of all streams, or their sum.
     summary: BTreeMap<(usize, Option<RowEnd>), SummaryRow>,
     most_streams: usize,
+    /// True if the heading of its intervals is that of a sender.
+    sends: bool,
 }
 
 #[derive(Default)]
@@ -241,6 +247,9 @@ impl PrintedRun {
             self.after_dashes = true;
         } else if own.starts_with("[ ID]") {
             self.in_summary |= self.after_dashes;
+            // A server does not print that a run is reversed.
+            let of_sender = ["Retr", "Total Datagrams"].iter().any(|word| own.contains(word));
+            self.sends |= !self.in_summary && of_sender && !own.contains("Lost/Total");
             self.is_udp |= own.contains("Lost/Total") || own.contains("Total Datagrams");
         } else if own.starts_with("Reverse mode") {
             self.is_reverse = true;
@@ -285,7 +294,8 @@ impl PrintedRun {
         };
         if self.run.writer == RunWriter::Server
             && self.run.ways[1].is_none()
-            && self.run.ways[0].is_some_and(own_alone)
+            && self.flows.keys().all(|(_, way)| *way == 0)
+            && (self.sends || self.run.ways[0].is_some_and(own_alone))
         {
             self.run.ways.swap(0, 1);
             for series in self.flows.values_mut() {
@@ -383,7 +393,7 @@ Connecting to host h, port 5201
 [  7][RX-C]   0.00-1.00   sec   2.0 MBytes  17 Mbits/sec    0    sender
 [  7][RX-C]   0.00-1.00   sec   2.0 MBytes  16 Mbits/sec         receiver
 ";
-        let found = runs(text);
+        let (_, found) = runs(text).remove(0);
         assert_eq!(found.len(), 3);
         let up = found[0].ways[0].unwrap();
         assert_eq!((found[0].streams, found[0].series.len(), found[0].ways[1]), (2, 2, None));

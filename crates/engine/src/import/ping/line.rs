@@ -21,6 +21,10 @@ pub(super) enum PingLine<'a> {
     Error(Option<u64>),
     /// A request that this host did not send.
     Unsent,
+    /// Wrong data in the last answer.
+    Damage,
+    /// A step of this host's clock, backwards by so many microseconds.
+    ClockStep(u64),
     /// A message of the program itself.
     Message(&'a str),
     /// Rule or heading before the sums.
@@ -51,6 +55,8 @@ pub(super) enum PingDialect {
 pub(super) struct PingAnswer {
     pub number: Option<u64>,
     pub time: EchoTime,
+    /// True if the first answer to a request has a remark, `(BAD CHECKSUM!)`; behind a second one it is `(DUP!)`.
+    pub has_remark: bool,
 }
 
 impl PingLine<'_> {
@@ -60,8 +66,15 @@ impl PingLine<'_> {
         if text.is_empty() {
             return PingLine::Blank;
         }
+        if let Some(back_us) = clock_step(text) {
+            return PingLine::ClockStep(back_us);
+        }
         if let Some(words) = message(text) {
             return words;
+        }
+        // `wrong data byte #20 should be 0x14 but was 0x0`
+        if text.contains('#') && text.matches(" 0x").count() >= 2 {
+            return PingLine::Damage;
         }
         if let Some(target) = start(text) {
             return PingLine::Start { target, dialect: PingDialect::Numbered };
@@ -79,6 +92,13 @@ impl PingLine<'_> {
             None => unanswered(text, &pairs),
         }
     }
+}
+
+/// Returns the microseconds of `Warning: time of day goes back (-1040us), taking countermeasures`.
+fn clock_step(text: &str) -> Option<u64> {
+    let behind = text.split_once("(-")?.1;
+    let number = number_at(behind)?;
+    behind[number.len()..].starts_with("us)").then(|| number.parse().ok())?
 }
 
 /// Recognises a message of ping itself, on standard error: `ping: sendmsg: Network is unreachable`.
@@ -113,6 +133,7 @@ fn answer<'a>(
 ) -> Option<PingLine<'a>> {
     let ttl = pairs.iter().position(|pair| pair.is("ttl") || pair.is("hlim"));
     let named = pairs.iter().find(|pair| is_sequence(pair));
+    let has_remark = text.ends_with("!)") && !text.to_ascii_uppercase().contains("DUP");
     let body = text.strip_prefix("DUP! ").unwrap_or(text);
     let first = body.split_whitespace().next().unwrap_or_default();
     let is_numbered = first.bytes().all(|b| b.is_ascii_digit()) || first.starts_with("len=");
@@ -125,18 +146,23 @@ fn answer<'a>(
         let timed = with_unit.or(behind.first().filter(is_last));
         let is_answer = ttl.is_some() || timed.is_some();
         let time = timed.and_then(time_of).unwrap_or(EchoTime::Unknown);
-        return is_answer.then_some(PingLine::Answer(PingAnswer { number: Some(number), time }));
+        let answer = PingAnswer { number: Some(number), time, has_remark };
+        return is_answer.then_some(PingLine::Answer(answer));
     }
     // Without numbers: the time stands before the TTL, and is alone where there is none (IPv6).
     address?;
     let timed = match (ttl, pairs) {
-        (Some(at), _) => pairs.get(at.checked_sub(1)?).filter(|pair| !pair.unit.is_empty())?,
+        // In a code page that is not known, a unit is no letters.
+        (Some(at), _) => pairs.get(at.checked_sub(1)?).filter(|pair| {
+            let behind = &text[pair.at + pair.number.len()..];
+            !pair.unit.is_empty() || behind.starts_with(|c: char| !c.is_ascii() && c != '\u{a0}')
+        })?,
         (None, [.., last]) if named.is_none() => last,
         (None, _) => return None,
     };
     let time =
         if ttl.is_some() { time_of(timed)? } else { exact_or_below(timed, timed.time_ns()?) };
-    Some(PingLine::Answer(PingAnswer { number: None, time }))
+    Some(PingLine::Answer(PingAnswer { number: None, time, has_remark: false }))
 }
 
 fn is_sequence(pair: &Pair<'_>) -> bool {
@@ -148,7 +174,13 @@ fn time_of(pair: &Pair<'_>) -> Option<EchoTime> {
 }
 
 fn exact_or_below(pair: &Pair<'_>, ns: u64) -> EchoTime {
-    if pair.sign == '<' { EchoTime::Below(ns) } else { EchoTime::Exact(ns) }
+    let decimals = pair.number.split_once(['.', ',']).map_or(0, |(_, decimals)| decimals.len());
+    match (pair.sign, ns) {
+        ('<', _) => EchoTime::Below(ns),
+        // A time of few digits is rounded.
+        (_, 0) if decimals < 3 => EchoTime::Below(1_000_000 / 10_u64.pow(decimals as u32)),
+        _ => EchoTime::Exact(ns),
+    }
 }
 
 /// Recognises counts and sums.
