@@ -7,10 +7,10 @@ use crate::report::{self, Detail, Report, Style, words};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Form {
-    #[arg(long, default_value = "terminal", hide_default_value = true, help = help())]
+    #[arg(long, default_value = "terminal", hide_default_value = true, help = SHORT, long_help = help())]
     format: String,
     /// The same as --format json
-    #[arg(short = 'J', long, conflicts_with = "format")]
+    #[arg(short = 'J', long, conflicts_with = "format", hide_short_help = true)]
     json: bool,
     /// Show everything, and not only the answer
     #[arg(long)]
@@ -23,6 +23,9 @@ pub(super) fn one_of(formats: &'static [&'static str]) -> impl TypedValueParser<
     let values: Vec<PossibleValue> = formats.iter().map(|name| value(name)).collect();
     PossibleValuesParser::new(values).map(|typed| report::format_name(&typed).to_owned())
 }
+
+/// Formats in a line of short help.
+const SHORT: &str = "Format: terminal, json (-J), csv, markdown, html, …";
 
 fn help() -> String {
     let ids: Vec<&str> = report::ids().collect();
