@@ -76,7 +76,8 @@ fn is_valid(trial: &Value) -> bool {
 #[test]
 fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     let dir = tempfile::tempdir().unwrap();
-    let far = format!("{DEADHEAT} serve -q --web --web-name far --web-results {}", dir.path().display());
+    let far =
+        format!("{DEADHEAT} serve -q --web --web-name far --web-results {}", dir.path().display());
     let Some(mut browser) = browser(&far) else { return };
     // As on the command line.
     let form = "contenders=websocket,fetch&work=ping:count=20,interval=5ms&blocks=6";

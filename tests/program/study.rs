@@ -39,7 +39,7 @@ variant = "as_published"
 about = "Short echoes."
 flaws = ["There are only a few."]
 contenders = ["tcp", "udp"]
-workload = "ping:count=40"
+workload = "ping:window=1,count=40"
 blocks = 12
 margin = "90%"
 quick = { blocks = 6 }
@@ -49,7 +49,7 @@ id = "nowhere"
 variant = "beyond"
 about = "On CPUs that no machine has."
 contenders = ["tcp"]
-workload = "ping:count=40"
+workload = "ping:window=1,count=40"
 placement = "0,4000"
 blocks = 6
 
@@ -58,7 +58,7 @@ id = "pipes"
 variant = "done_right"
 about = "The same over two pipes."
 contenders = ["pipe"]
-workload = "ping:count=40"
+workload = "ping:window=1,count=40"
 blocks = 6
 margin = "90%"
 
@@ -174,8 +174,8 @@ fn a_study_is_shown_with_the_commands_it_stands_for() {
     let shown = words(&deadheat(&["study", "show", "tiny.toml"], dir.path()).stdout);
     for wanted in [
         "tiny: Echoes over UDP and TCP",
-        "deadheat race tcp udp --workload ping:count=40 --blocks 12 --margin 90%\n",
-        "deadheat race tcp udp --workload ping:count=40 --blocks 6 --margin 90%    # --quick",
+        "deadheat race tcp udp --workload ping:window=1,count=40 --blocks 12 --margin 90%\n",
+        "deadheat race tcp udp --workload ping:window=1,count=40 --blocks 6 --margin 90%    # --quick",
         "- There are only a few.",
         "udp-tcp, rtt_p50_ns, tcp: 310us",
         "- pipes, rtt_p50_ns, pipe is below 1s",

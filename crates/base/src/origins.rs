@@ -83,7 +83,11 @@ mod tests {
         assert_eq!(of(3, &[2, 1, 1, 1]), Admission::Replaces(1));
         assert_eq!(of(2, &[2, 1, 1, 1]), Admission::Replaces(1));
         assert_eq!(of(3, &[1, 1, 2, 2]), Admission::Replaces(0));
-        assert_eq!(of(2, &[1, 1, 2, 3]), Admission::Full, "one more would only change who is left out");
+        assert_eq!(
+            of(2, &[1, 1, 2, 3]),
+            Admission::Full,
+            "one more would only change who is left out"
+        );
         assert_eq!(of(5, &[1, 2, 3, 4]), Admission::Full, "each has one");
     }
 

@@ -323,7 +323,8 @@ impl Flavour for TlsFlavour {
         let wire = CountedSocket::new(socket)?;
         Ok(match self.offload {
             Offload::Off => {
-                let tls = ProcessTls::open(wire, self.connection(side).map_err(failed)?, self.step)?;
+                let tls =
+                    ProcessTls::open(wire, self.connection(side).map_err(failed)?, self.step)?;
                 TlsChannel::Process(Box::new(tls))
             }
             Offload::Kernel => {

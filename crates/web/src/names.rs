@@ -61,9 +61,15 @@ mod tests {
         ] {
             assert!(names.has(host), "{host}");
         }
-        for host in
-            ["evil.example:5280", "", "far.example.evil", "192.0.2.1.evil", "localhost.evil:1", "[", ":"]
-        {
+        for host in [
+            "evil.example:5280",
+            "",
+            "far.example.evil",
+            "192.0.2.1.evil",
+            "localhost.evil:1",
+            "[",
+            ":",
+        ] {
             assert!(!names.has(host), "{host}");
             assert!(HostNames::Any.has(host));
         }

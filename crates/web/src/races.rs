@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use deadheat_base::origins::{Admission, Shares};
 use deadheat_engine::import::browser::{
     BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial, TrialSpan,
 };
 use deadheat_engine::result::outcome::Outcome;
-use deadheat_base::origins::{Admission, Shares};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -253,8 +253,7 @@ fn make_room(races: &mut HashMap<String, PageRace>, of: IpAddr) -> Result<(), St
         Admission::Replaces(at) => Some(order[at]),
         Admission::OwnShare | Admission::Full => None,
     };
-    let is_idle =
-        |race: &&(&String, &PageRace)| race.1.is_over() || now - race.1.touched > SILENT;
+    let is_idle = |race: &&(&String, &PageRace)| race.1.is_over() || now - race.1.touched > SILENT;
     let Some(name) = order.iter().find(is_idle).copied().or(gone).map(|(name, _)| name.clone())
     else {
         return Err(format!("{} races run here now; try again later", RACES.in_all));

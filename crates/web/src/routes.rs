@@ -125,7 +125,9 @@ fn begin(server: &WebServer<'_>, requests: &Requests<'_>, head: &RequestHead) ->
             server.races.begun(race, &ticket);
             Answer::json(&json!({ "ticket": ticket, "work": next.work }))
         }
-        Err(NoGrant::Busy | NoGrant::Soon) => Answer::refusal(503, "another trial runs at this server"),
+        Err(NoGrant::Busy | NoGrant::Soon) => {
+            Answer::refusal(503, "another trial runs at this server")
+        }
         Err(NoGrant::Refused(why)) => Answer::refusal(403, &why),
     }
 }

@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use crate::carrier::PemPair;
 use crate::channel::Security;
-use crate::results::ResultStore;
 use crate::names::HostNames;
+use crate::results::ResultStore;
 use crate::server::{PageGround, WebServer};
 use crate::time::Nanos;
 use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, TestLimits};

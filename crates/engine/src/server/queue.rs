@@ -568,7 +568,10 @@ mod tests {
         honest.begin();
         assert!(queue.ask(ip(1), at(2)).is_none());
         drop(honest);
-        assert!(queue.ask(ip(2), at(3)).is_some(), "and so is the next: a wasted turn counts as a minute");
+        assert!(
+            queue.ask(ip(2), at(3)).is_some(),
+            "and so is the next: a wasted turn counts as a minute"
+        );
     }
 
     #[test]

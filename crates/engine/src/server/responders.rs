@@ -59,7 +59,8 @@ impl OpenResponders {
         let (mut open, mut tallies) = (Vec::new(), Vec::new());
         for ResponderSetup { responder, port, key } in setups {
             let key = key.as_ref().map(Secret::text);
-            let opened = responder.open(SocketAddr::new(server.ip(), *port), key.map(str::as_bytes))?;
+            let opened =
+                responder.open(SocketAddr::new(server.ip(), *port), key.map(str::as_bytes))?;
             let (info, at) = (responder.info(), opened.local_addr());
             let clients = AtomicU64::new(0);
             let (is_keyed, more) = (key.is_some(), opened.more());

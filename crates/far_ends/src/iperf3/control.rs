@@ -8,11 +8,11 @@ use serde_json::Value;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::states::State;
-#[cfg(test)]
-use crate::steps::{PeerFault, StepEnd, StepRow, byte_stream, drip, nowhere};
 use super::{Iperf3, login};
 use crate::datapath::{option, origin};
 use crate::error::{Error, Result};
+#[cfg(test)]
+use crate::steps::{PeerFault, StepEnd, StepRow, byte_stream, drip, nowhere};
 use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::far_end::FarEnd;
 use crate::transport::handover::fill;

@@ -169,7 +169,10 @@ fn a_download_that_stands_still_is_an_error_and_a_slow_one_is_none() {
         (from..from + 20).find_map(|at| near.on_deadline(secs(at), far).err().map(|why| (at, why)))
     };
     let (at, said) = still(2, &mut near, &mut far).unwrap();
-    assert!((11..14).contains(&at) && said == "it did not go on for 10.0 s, after 1 bytes", "{said}");
+    assert!(
+        (11..14).contains(&at) && said == "it did not go on for 10.0 s, after 1 bytes",
+        "{said}"
+    );
     let (mut far, mut near) = (Script::new(), Download::new(Wish::Bytes(100)));
     drain(&mut near, &mut far).unwrap();
     for at in 1..100 {

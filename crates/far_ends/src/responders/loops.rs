@@ -171,7 +171,8 @@ mod tests {
         let answered = |every: Nanos| {
             let mut guard = LoopGuard::new();
             let count = Nanos::from_secs(600).0 / every.0;
-            let passes = |n: u64| guard.pass(source(1, 4_000), longest, Nanos(n * every.0)).is_some();
+            let passes =
+                |n: u64| guard.pass(source(1, 4_000), longest, Nanos(n * every.0)).is_some();
             ((1..=count).map(passes).filter(|passes| *passes).count() as f64) / count as f64
         };
         assert_eq!(answered(ms(1_000)), 1.0);

@@ -79,7 +79,8 @@ impl KernelTls {
         // connections only. With Fast Open the SYN has not been sent, so TLS is attached afterwards; the peer waits for
         // it.
         let attached = attach(&wire);
-        let HandshakeOutcome { secrets, keeper, kind, protocol } = tls.see_through(&mut wire, step)?;
+        let HandshakeOutcome { secrets, keeper, kind, protocol } =
+            tls.see_through(&mut wire, step)?;
         match attached {
             Err(e) if e.raw_os_error() == Some(libc::ENOTCONN) => attach(&wire),
             done => done,

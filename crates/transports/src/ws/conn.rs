@@ -218,9 +218,7 @@ pub(super) fn see_through<R: HandshakeRole>(
         match result {
             Ok(done) => return Ok(done),
             Err(HandshakeError::Failure(e)) => return Err(failed(e)),
-            Err(HandshakeError::Interrupted(_))
-                if Monotonic.now() > step.deadline(began) =>
-            {
+            Err(HandshakeError::Interrupted(_)) if Monotonic.now() > step.deadline(began) => {
                 let why = "the WebSocket handshake did not end";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }

@@ -133,8 +133,9 @@ fn what_came_is_charged_and_not_what_was_announced() {
     with_host(|to, host| {
         for path in ["/plan", "/begin", "/trial", "/leave", "/signal/datachannel", "/nothing"] {
             let mut stream = TcpStream::connect(to).unwrap();
-            let request =
-                format!("POST {path} HTTP/1.1\r\nHost: {to}\r\nContent-Length: 2000000000000\r\n\r\n");
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: {to}\r\nContent-Length: 2000000000000\r\n\r\n"
+            );
             stream.write_all(request.as_bytes()).unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();

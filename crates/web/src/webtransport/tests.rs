@@ -475,7 +475,8 @@ fn no_byte_more_than_came_goes_to_an_address_that_has_not_shown_that_it_receives
     let mut ground = Ground::new();
     let mut forged = ground.dial(4_000);
     let (mut came, mut went, mut datagram) = (0, 0, Vec::new());
-    while let Some(sent) = forged.connection.poll_transmit(ground.moment.instant, 1, &mut datagram) {
+    while let Some(sent) = forged.connection.poll_transmit(ground.moment.instant, 1, &mut datagram)
+    {
         let way = arrived(browser(4_000), sent.size);
         came += sent.size;
         let bytes = &datagram[..sent.size];

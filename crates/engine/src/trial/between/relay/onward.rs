@@ -108,7 +108,10 @@ mod tests {
     const TOKEN: Token = Token::from_bytes([7; 16]);
 
     /// Announces itself at a server that answers so.
-    fn announced(answer: impl FnOnce(&Announcement) -> Vec<u8> + Send, patience: Nanos) -> Result<()> {
+    fn announced(
+        answer: impl FnOnce(&Announcement) -> Vec<u8> + Send,
+        patience: Nanos,
+    ) -> Result<()> {
         let far = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = far.local_addr().unwrap();
         thread::scope(|scope| {
