@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_of_all_streams_and_has_its_start_and_length() {
-        let mega = 1_000_000;
+        let mega = 10_000_000;
         assert_eq!(found(&[&[mega, 0, 0, 0, mega, mega, 0]]), [(1, 3), (6, 1)]);
         assert_eq!(found(&[&[mega, 0, 0, mega], &[mega, mega, 0, 0]]), [(2, 1)]);
         assert_eq!(found(&[&[0, 0, 5 * mega]]), [(0, 2)]);
