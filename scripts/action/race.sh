@@ -3,6 +3,7 @@
 # DEADHEAT_MINUTES, and judges the head against the base. Writes the comment to $DEADHEAT_WORK/comment.md, and to the summary and the
 # outputs of a job where there is one. Its exit code is that of the gate: 0 nothing is worse, 3 the races are not trusted, 5 worse. A race
 # that fails is tried once more; if it fails again, or is refused, the others go on, and without a worse one the exit code is 3; 2 if all are refused.
+# With DEADHEAT_EXCLUDE=10% a gate that cannot rule out that the head is worse by more is neutral: exit code 4.
 set -euo pipefail
 
 work="${DEADHEAT_WORK:?DEADHEAT_WORK: a folder for the program, the builds and the results}"
@@ -31,6 +32,8 @@ read -r -a beside <<<"${DEADHEAT_BESIDE:-}"
 placement=()
 [ -z "${DEADHEAT_PLACEMENT:-}" ] || placement=(--placement "$DEADHEAT_PLACEMENT")
 budget=$((minutes * 60 / ${#paths[@]}))
+exclude="${DEADHEAT_EXCLUDE:-}"
+[[ -z "$exclude" || "$exclude" =~ ^[0-9]{1,3}(\.[0-9]+)?%$ ]] || fail "\`$exclude\` is no share; write one such as 10% (input: exclude)"
 
 # Emulated paths take rights that some hosts give to root alone; a hosted runner gives them without a password.
 as=()
@@ -108,10 +111,22 @@ if [ "${#refused[@]}" -gt 0 ]; then
 fi
 mark="$(head -n 1 "$work/comment.md")"
 value() { sed -nE "s/^<!-- deadheat .*\\b$1=([a-z0-9.]+).*/\\1/p" <<<"$mark"; }
+word="$(value verdict)"
+if [ -n "$exclude" ] && [ "$verdict" = 0 ]; then
+  bound="$(value bound)"
+  if ! awk -v bound="${bound:-none}" -v most="${exclude%\%}" 'BEGIN { exit !(bound != "none" && 100 * bound <= most) }'; then
+    word=neutral verdict=4
+    worse="$(awk -v bound="${bound:-none}" 'BEGIN { print bound == "none" ? "any share" : sprintf("%.1f %%", 100 * bound) }')"
+    sed -i "1s/verdict=[a-z]*/verdict=neutral/" "$work/comment.md"
+    printf '\n- **Neutral**: the head may be worse by %s, and more than %s had to be ruled out. More minutes, fewer paths, or a claim of CPU time (figure=time+cpu) find more.\n' \
+      "$worse" "${exclude%\%} %" >>"$work/comment.md"
+  fi
+fi
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
   {
-    echo "verdict=$(value verdict)"
+    echo "verdict=$word"
     echo "ratio=$(value ratio)"
+    echo "bound=$(value bound)"
     echo "comment=$work/comment.md"
     echo "results=$work/results"
   } >>"$GITHUB_OUTPUT"

@@ -279,6 +279,7 @@ fn the_second_contender_is_held_against_the_first_over_all_paths_together() {
     let mut lines = text.lines().filter(|line| !line.is_empty());
     let mark = lines.next().unwrap();
     assert!(mark.starts_with("<!-- deadheat verdict=worse ratio=3.0"), "{mark}");
+    assert!(mark.contains(" bound=2."), "three times as high is worse by two: {mark}");
     assert_eq!(lines.next(), Some("### arq is worse than sim-datagram in 1 of 2 races"));
     let worst = lines.next().unwrap();
     assert!(worst.starts_with("- **Worse than sim-datagram: arq RTT p50 3.0"), "{worst}");

@@ -84,7 +84,7 @@ pub fn render(judgement: &FirstJudgement<'_>) -> String {
     text + "\n"
 }
 
-/// Returns the first line, for scripts: `<!-- deadheat verdict=worse ratio=1.1237 -->`. The ratio is that of the claim
+/// Returns the first line, for scripts: `<!-- deadheat verdict=worse ratio=1.1237 bound=0.1530 -->`. The ratio is that of the claim
 /// that is furthest to the worse side, of the worse ones if there are any. There is none where the verdict does not rest on a
 /// ratio: it would be that of another path.
 fn mark(judgement: &FirstJudgement<'_>) -> String {
@@ -109,7 +109,19 @@ fn mark(judgement: &FirstJudgement<'_>) -> String {
     };
     let worst = claims.filter(counts).filter_map(worst).max_by(|a, b| a.0.total_cmp(&b.0));
     let ratio = worst.map_or_else(String::new, |(_, ratio)| format!(" ratio={ratio:.4}"));
-    format!("{MARK} verdict={verdict}{ratio} -->")
+    let bound = if verdict == "doubtful" { None } else { bound(judgement) };
+    let bound = bound.map_or_else(String::new, |bound| format!(" bound={bound:.4}"));
+    format!("{MARK} verdict={verdict}{ratio}{bound} -->")
+}
+
+/// Returns the share by which the judged contender may be worse at most, over all claims: 0.061 for 6.1 %, 0 if no interval has a
+/// worse side. `None` if a claim has no interval, so that there is no bound.
+fn bound(judgement: &FirstJudgement<'_>) -> Option<f64> {
+    let claims: Vec<&AgainstClaim<'_>> =
+        judgement.races.iter().flat_map(|judged| &judged.claims).collect();
+    let open = claims.iter().any(|claim| claim.ratio.is_none());
+    let worst = claims.iter().filter_map(|claim| Some((claim.worst()? - 1.0).abs()));
+    (!claims.is_empty() && !open).then(|| worst.fold(0.0, f64::max))
 }
 
 /// Returns the verdict in a few words.

@@ -3,7 +3,7 @@
 //!
 //! The figures and how they are read stand in the file of the commands. The race hands their names, units and better ends
 //! in with `figures`, so that a result is read without that file. Every pair has the figure `time`: from the start of the
-//! near command to its end.
+//! near command to its end; and `cpu`, the CPU time of both commands.
 
 use crate::contract::{Action, Guarantees, Lane, PeerKind, Service};
 use crate::error::{Error, Result};
@@ -34,8 +34,8 @@ const KEYS: &[Key] = &[CLAIM.key(), ALL_FIGURES.key(), TIME.key(), BYTES.key()];
 
 const CLAIM: Text = Text::form(
     FIGURE,
-    Kind::Own { form: "NAME", check: |_| Ok(()), refers: plain },
-    "figure that the claim is about; the first where it is not given",
+    Kind::Own { form: "NAME[+…]", check: |_| Ok(()), refers: plain },
+    "figures that claims are about; the first where it is not given",
 );
 
 const ALL_FIGURES: Text = Text::form(
@@ -65,19 +65,24 @@ impl Workload for Command {
     fn task(&self, spec: &Spec, _: &Setting) -> Result<Box<dyn Task>> {
         let settings = Settings::check(spec, KEYS)?;
         let mut figures = all(settings.text_of(&ALL_FIGURES).unwrap_or(TIME_TAKEN))?;
-        if let Some(claim) = settings.text_of(&CLAIM) {
+        let mut claims = 0;
+        for claim in settings.text_of(&CLAIM).into_iter().flat_map(|typed| typed.split('+')) {
             let at = figures.iter().position(|figure| figure.name == claim).ok_or_else(|| {
                 let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
                 crate::error::unknown("figure", claim, &names)
             })?;
-            figures[..=at].rotate_right(1);
+            if at < claims {
+                return Err(Error::usage(format!("{FIGURE} names `{claim}` twice")));
+            }
+            figures[claims..=at].rotate_right(1);
+            claims += 1;
         }
         let asked = FiguresAsked {
             time: settings.find(&TIME),
             bytes: settings.find(&BYTES).map(|bytes| bytes.0),
             figures,
         };
-        Ok(Box::new(CommandTask { info: facts(&settings, asked) }))
+        Ok(Box::new(CommandTask { info: facts(&settings, asked, claims.max(1)) }))
     }
 }
 
@@ -92,8 +97,9 @@ fn all(typed: &str) -> Result<Vec<ProgramFigure>> {
     }
 }
 
-fn facts(settings: &Settings, asked: FiguresAsked) -> TaskInfo {
-    let role = |at| if at == 0 { Role::Claim } else { Role::Descriptive };
+/// Returns the facts of the work, whose first `claims` figures are claimed.
+fn facts(settings: &Settings, asked: FiguresAsked, claims: usize) -> TaskInfo {
+    let role = |at| if at < claims { Role::Claim } else { Role::Descriptive };
     let metrics = asked.figures.iter().enumerate().map(|(at, figure)| figure.metric(role(at)));
     let metrics: Vec<_> = metrics.collect();
     let claim = asked.figures.first();
@@ -101,7 +107,8 @@ fn facts(settings: &Settings, asked: FiguresAsked) -> TaskInfo {
         Better::Higher => ", higher is better",
         Better::Lower => "",
     });
-    let what = metrics.first().map_or("", |metric| metric.label.as_str());
+    let what: Vec<&str> = metrics.iter().take(claims).map(|metric| metric.label.as_str()).collect();
+    let what = what.join(" and ");
     let length = asked.time.map(|time| format!(", {}", spoken(time))).unwrap_or_default();
     let amount = asked.bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
     TaskInfo {
@@ -218,6 +225,12 @@ mod tests {
         let named = names(&format!("command:figure=time,{both}"));
         assert_eq!(named[0], ("time_ns".to_owned(), Role::Claim));
         assert_eq!(named[1], ("rate_bps".to_owned(), Role::Descriptive));
+        let two =
+            names("command:figure=time+cpu,figures=rate:Mbit/s:higher+time:s:lower+cpu:s:lower");
+        let claims = [("time_ns", Role::Claim), ("cpu_ns", Role::Claim)];
+        assert_eq!(two[..2], claims.map(|(name, role)| (name.to_owned(), role)));
+        assert_eq!(two[2], ("rate_bps".to_owned(), Role::Descriptive));
+        assert!(refusal(&format!("command:figure=time+time,{both}")).contains("`time` twice"));
         assert!(refusal(&format!("command:figure=tim,{both}")).contains("did you mean `time`?"));
         assert!(refusal("command:figures=a:s:lower+a:ms:lower").contains("two figures"));
     }

@@ -18,6 +18,9 @@ pub const FIGURE: &str = "figure";
 /// Figure that every program has: the time from its start to its end.
 pub const TIME_TAKEN: &str = "time:s:lower";
 
+/// Figure that every pair of programs has: the CPU time of both, with all that they start.
+pub const CPU_USED: &str = "cpu:s:lower";
+
 /// Part of a task that programs of others can do, of which only the outcome is known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum ProgramWork {

@@ -19,6 +19,8 @@ pub enum FigureSource {
     Time,
     /// Bytes of the work over that time.
     Goodput,
+    /// CPU time of both commands, with all that they start. The race counts it, as no command knows the other's.
+    Cpu,
     /// Member of a JSON document (RFC 6901).
     Pointer(String),
     /// Named group of a regular expression, at its only match.
@@ -131,6 +133,7 @@ impl FigureSource {
                     .ok_or_else(|| Error::usage("the work has no number of bytes; give bytes"))?;
                 Ok(bytes as f64 * 8e9 / took.0.max(1) as f64)
             }
+            FigureSource::Cpu => Err(Error::usage("the CPU time is that of both commands")),
             FigureSource::Pointer(pointer) => at_pointer(pointer, text),
             FigureSource::Pattern { regex, group } => matched(regex, group, text),
         }

@@ -16,7 +16,7 @@ use crate::time::Nanos;
 use crate::transport::external::Port;
 use crate::units::parse_span;
 use crate::workload::ProgramFigure;
-use crate::workload::programs::{FigureUnit, TIME_TAKEN, better};
+use crate::workload::programs::{CPU_USED, FigureUnit, TIME_TAKEN, better};
 
 /// Largest size of a file in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -330,10 +330,11 @@ impl PairCheck<'_> {
             }
             all.push(figure);
         }
-        let time = ProgramFigure::parse(TIME_TAKEN)?;
-        if all.iter().all(|figure| figure.figure.name != time.name) {
-            let (source, text) = (FigureSource::Time, FigureText::Stdout);
-            all.push(PairFigure { figure: time, source, text, line: None });
+        for (typed, source) in [(TIME_TAKEN, FigureSource::Time), (CPU_USED, FigureSource::Cpu)] {
+            let figure = ProgramFigure::parse(typed)?;
+            if all.iter().all(|own| own.figure.name != figure.name) {
+                all.push(PairFigure { figure, source, text: FigureText::Stdout, line: None });
+            }
         }
         Ok(all)
     }
@@ -356,7 +357,7 @@ impl PairCheck<'_> {
             return Err(usage(
                 "name",
                 "give one of pointer = \"/a/b\" (a member of a JSON document), regex = '(?<NAME>[0-9.]+)' (a named group), and \
-                 of = \"time\" or \"goodput\"",
+                 of = \"time\", \"goodput\" or \"cpu\"",
             ));
         };
         let source = match (way, value) {
@@ -364,14 +365,16 @@ impl PairCheck<'_> {
             ("regex", regex) => FigureSource::pattern(regex, name),
             (_, "time") => Ok(FigureSource::Time),
             (_, "goodput") => Ok(FigureSource::Goodput),
-            (_, other) => Err(unknown("word", other, &["time", "goodput"])),
+            (_, "cpu") => Ok(FigureSource::Cpu),
+            (_, other) => Err(unknown("word", other, &["time", "goodput", "cpu"])),
         };
         let source = source.map_err(|e| wrong(way, e))?;
-        let of_run = matches!(source, FigureSource::Time | FigureSource::Goodput);
+        let of_run =
+            matches!(source, FigureSource::Time | FigureSource::Goodput | FigureSource::Cpu);
         let unit = match (&source, text("unit")) {
-            (FigureSource::Time, None) => "s",
+            (FigureSource::Time | FigureSource::Cpu, None) => "s",
             (FigureSource::Goodput, None) => "bit/s",
-            (FigureSource::Time, Some(unit)) if unit != "s" => {
+            (FigureSource::Time | FigureSource::Cpu, Some(unit)) if unit != "s" => {
                 return Err(usage("unit", "a time is measured here, and is in s; leave unit out"));
             }
             (FigureSource::Goodput, Some(unit)) if unit != "bit/s" => {

@@ -55,7 +55,7 @@ in = "stderr"
     assert_eq!(pair.received.as_deref(), Some("out"));
     assert_eq!((pair.server.line, pair.client.line), (Some(2), Some(3)));
     let names: Vec<&str> = pair.figures.iter().map(|figure| figure.figure.name.as_str()).collect();
-    assert_eq!(names, ["rate", "wait", "time"], "every pair has a time");
+    assert_eq!(names, ["rate", "wait", "time", "cpu"], "every pair has a time and CPU time");
     assert_eq!(pair.figures[1].text, FigureText::Stderr);
     let plain = super::tests::pair(PLAIN);
     assert_eq!((plain.ready.clone(), plain.stop), (ReadySign::Port(None), StopSignal::Term));

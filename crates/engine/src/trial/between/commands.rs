@@ -130,6 +130,7 @@ impl CommandOrder<'_> {
             }
             ProgramWork::Figures(asked) => {
                 let own = asked.figures.iter().filter_map(|figure| pair.figure(figure));
+                let own = own.filter(|figure| figure.source != FigureSource::Cpu);
                 (asked.bytes, asked.time, None, own.map(|one| figure_plan(pair, one)).collect())
             }
             ProgramWork::None | ProgramWork::Refused(_) => (None, None, None, Vec::new()),

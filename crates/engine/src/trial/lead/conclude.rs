@@ -4,10 +4,11 @@ use crate::contract::{Delivery, Framing, Guarantees, PeerKind};
 use crate::measurements::{
     Account, ConnStats, Cost, Ledger, Marks, Outage, Packets, Throttled, Wire, total,
 };
+use crate::transport::commands::FigureSource;
 use crate::transport::{Contender, Info};
 use crate::trial::Record;
 use crate::trial::control::AgentReport;
-use crate::workload::{Content, Task};
+use crate::workload::{Content, EndpointReport, Reports, Task};
 
 use super::both_reports::BothReports;
 
@@ -19,7 +20,12 @@ pub(in crate::trial) fn conclude(
 ) -> (Record, Option<Content>) {
     let (near, far) = (&reports.near, reports.far.as_ref());
     let info = contender.transport.info();
-    let findings = task.conclude(&reports.of(&contender.promised()));
+    let promised = contender.promised();
+    let both = reports.of(&promised);
+    let findings = match with_cpu_time(contender, task, reports) {
+        Some(halves) => task.conclude(&Reports { near: &halves, ..both }),
+        None => task.conclude(&both),
+    };
     let open = findings.ledger.accounts().find(|(_, account)| !account.closes());
     let why_open = open.map(|(way, account)| {
         let why = account.open_because.clone().unwrap_or_else(|| "the sums differ".into());
@@ -80,6 +86,24 @@ pub(in crate::trial) fn conclude(
         ..Record::default()
     };
     (record, findings.content)
+}
+
+/// Returns the halves of the client command with the CPU time of both commands among its figures, if the work asks for it.
+fn with_cpu_time(
+    contender: &Contender,
+    task: &dyn Task,
+    reports: &BothReports,
+) -> Option<Vec<EndpointReport>> {
+    let pair = &contender.commands.as_ref()?.pair;
+    let used = reports.near.cost.plus(&reports.far.as_ref()?.cost).cpu_ns as f64;
+    let own = pair.figures.iter().filter(|figure| figure.source == FigureSource::Cpu);
+    let names = own.map(|figure| figure.figure.metric_name());
+    let mut asked =
+        names.filter(|name| task.info().metrics.iter().any(|one| one.name == *name)).peekable();
+    asked.peek()?;
+    let mut halves = reports.near.halves.clone();
+    halves.first_mut()?.figures.extend(asked.map(|name| (name, used)));
+    Some(halves)
 }
 
 /// Returns the ledger without the counts that a far end of others does not say: it counts arrivals alone.
@@ -150,7 +174,7 @@ mod tests {
     use super::*;
     use crate::measurements::Tally;
     use crate::time::Nanos;
-    use crate::workload::{self, Clocks, EndpointReport};
+    use crate::workload::{self, Clocks};
 
     #[test]
     fn a_far_end_that_counts_arrivals_alone_has_no_other_counts() {
