@@ -1,18 +1,15 @@
-//! netperf: its classic output with or without headings (`-P 0`), and that of its omni tests as keys and values (`-k`)
-//! or CSV (`-o`). Each test in a file is a trial.
-
-use std::collections::BTreeMap;
+//! netperf: its classic output with or without headings (`-P 0`), and that of its omni tests as keys and values (`-k`),
+//! as CSV (`-o`) or as a table (`-O`). Each test in a file is a trial.
 
 use super::foreign::ForeignFile;
-use super::gather::MetricNaming;
 use super::rates::{GOODPUT, SENT, TRANSACTIONS, TrialFigures, bits_of, push, rate, time};
-use super::text::MICROS;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Distribution, Quantile, Role};
-use crate::stats::quantile::printable;
+use crate::measurements::{Metric, Role};
 
+mod omni;
 mod table;
 
+use omni::{OmniTitles, OmniValues};
 use table::{TestKind, TestRows};
 
 /// The format.
@@ -24,20 +21,20 @@ impl FormatReader for Netperf {
     }
 
     fn summary(&self) -> &'static str {
-        "netperf: classic output, -P 0, omni -k and -o; each test is a trial"
+        "netperf: classic output, -P 0, omni -k, -o and -O; each test is a trial"
     }
 
     fn sniff(&self, head: &str) -> bool {
         let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let is_bare = table::row(first).is_some_and(|row| table::shape(&row).is_some());
-        is_bare
-            || head.lines().any(|line| {
-                let names: Vec<String> = line.split(',').map(key).collect();
-                table::heading(line).is_some()
-                    || line.starts_with("THROUGHPUT=")
-                    || line.starts_with("Interim result:")
-                    || names.iter().filter(|name| KEYS.contains(&name.as_str())).count() > 1
-            })
+        let is_own = |line: &str| {
+            let key = line.split_once('=').map_or("", |(key, _)| key);
+            table::heading(line).is_some()
+                || omni::is_figure(key)
+                || line.starts_with("Interim result:")
+                || OmniTitles::of_csv(line).known() > 1
+        };
+        is_bare || head.lines().any(is_own) || OmniTitles::are_in(head)
     }
 
     fn read(
@@ -47,61 +44,11 @@ impl FormatReader for Netperf {
     ) -> Result<FileContent, String> {
         let mut log = NetperfLog::default();
         while let Some(line) = file.next_line()? {
-            log.line(line.trim());
+            log.line(line);
         }
         log.content()
     }
 }
-
-/// Names of omni's output that are read.
-const KEYS: &[&str] = &[
-    "THROUGHPUT",
-    "THROUGHPUT_UNITS",
-    "ELAPSED_TIME",
-    "PROTOCOL",
-    "TRANSACTION_RATE",
-    "RT_LATENCY",
-    "MIN_LATENCY",
-    "MEAN_LATENCY",
-    "P50_LATENCY",
-    "P90_LATENCY",
-    "P99_LATENCY",
-    "MAX_LATENCY",
-    "LOCAL_TRANSPORT_RETRANS",
-    "REMOTE_TRANSPORT_RETRANS",
-    "LOCAL_SEND_CALLS",
-    "REMOTE_RECV_CALLS",
-    "LOCAL_SEND_THROUGHPUT",
-    "REMOTE_RECV_THROUGHPUT",
-    "UUID",
-];
-
-/// Titles of omni's CSV that differ from its keys by more than capitals, units and spaces.
-const TITLES: &[(&str, &str)] = &[
-    ("ROUND_TRIP_LATENCY_USEC_TRAN", "RT_LATENCY"),
-    ("MINIMUM_LATENCY_MICROSECONDS", "MIN_LATENCY"),
-    ("MEAN_LATENCY_MICROSECONDS", "MEAN_LATENCY"),
-    ("50TH_PERCENTILE_LATENCY_MICROSECONDS", "P50_LATENCY"),
-    ("90TH_PERCENTILE_LATENCY_MICROSECONDS", "P90_LATENCY"),
-    ("99TH_PERCENTILE_LATENCY_MICROSECONDS", "P99_LATENCY"),
-    ("MAXIMUM_LATENCY_MICROSECONDS", "MAX_LATENCY"),
-    ("ELAPSED_TIME_SEC", "ELAPSED_TIME"),
-    ("TRANSACTION_RATE_TRAN_S", "TRANSACTION_RATE"),
-    ("TEST_UUID", "UUID"),
-    ("LOCAL_TRANSPORT_RETRANSMISSIONS", "LOCAL_TRANSPORT_RETRANS"),
-    ("REMOTE_TRANSPORT_RETRANSMISSIONS", "REMOTE_TRANSPORT_RETRANS"),
-];
-
-/// Returns the key of a title: `Elapsed Time (sec)` is `ELAPSED_TIME`.
-fn key(title: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { ' ' };
-    let words: String = title.chars().map(plain).collect();
-    let name = words.split_whitespace().collect::<Vec<_>>().join("_");
-    TITLES.iter().find(|(title, _)| *title == name).map_or(name, |(_, key)| (*key).to_owned())
-}
-
-/// Values of an omni test by key.
-type OmniValues = BTreeMap<String, String>;
 
 /// One test.
 enum NetperfTest {
@@ -110,7 +57,7 @@ enum NetperfTest {
         bits: Option<f64>,
         is_one_at_a_time: bool,
     },
-    Omni(OmniValues),
+    Omni(OmniValues, Option<TestKind>),
     /// Rates and lengths of its intervals, of a test that did not come to its end.
     Intervals(Vec<(f64, f64)>),
     Failed(String),
@@ -124,48 +71,92 @@ struct NetperfLog {
     /// Bits in a second of the unit in the heading.
     bits: Option<f64>,
     is_one_at_a_time: bool,
+    has_heading: bool,
+    /// True below the titles of a classic test, whose columns are always the same.
+    is_classic: bool,
     rows: Vec<TestRows>,
     values: OmniValues,
-    titles: Vec<String>,
+    titles: OmniTitles,
+    /// Lines without a number since the last row, which may be titles.
+    above: Vec<String>,
+    /// Titles of columns of which none is read.
+    unread: String,
     /// Intervals since the last test: bit/s, and seconds.
     intervals: Vec<(f64, f64)>,
 }
 
 impl NetperfLog {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, raw: &str) {
+        let line = raw.trim();
         if let Some(kind) = table::heading(line) {
             self.end();
             self.kind = Some(kind);
             self.is_one_at_a_time = line.ends_with("first burst 0");
+            (self.has_heading, self.is_classic) = (true, false);
+            self.titles = OmniTitles::default();
+            self.above.clear();
         } else if let Some(interval) = line.strip_prefix("Interim result:") {
             self.intervals.extend(interim(interval));
         } else if line.starts_with("establish control") || line.starts_with("netperf:") {
             self.tests.push(NetperfTest::Failed(line.to_owned()));
         } else if let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_key(name)) {
-            if self.values.contains_key(name) {
-                self.end_omni();
+            let value = value.trim_matches('"').to_owned();
+            self.take(OmniValues::from([(name.to_owned(), value)]));
+        } else if let Some(titles) = self.csv_titles(line) {
+            self.titles = titles;
+        } else if self.titles.is_csv() {
+            let values = self.titles.row(line);
+            values.into_iter().for_each(|values| self.take(values));
+        } else if line.split_whitespace().any(is_number) {
+            self.numbers(raw);
+        } else {
+            self.is_classic |= line.split_whitespace().any(|word| matches!(word, "secs" | "secs."));
+            if self.is_classic {
+                self.bits = line.split_whitespace().find_map(bits_of).or(self.bits);
             }
-            self.values.insert(name.to_owned(), value.trim_matches('"').to_owned());
-        } else if self.is_titles(line) {
-            self.titles = line.split(',').map(key).collect();
-        } else if !self.titles.is_empty() && line.split(',').count() == self.titles.len() {
-            let cells = line.split(',').map(|cell| cell.trim().trim_matches('"').to_owned());
-            self.values = self.titles.iter().cloned().zip(cells).collect();
-            self.end_omni();
-        } else if let Some(row) = table::row(line) {
-            self.row(&row);
-        } else if let Some(unit) = line.split_whitespace().find_map(bits_of) {
-            self.bits = Some(unit);
+            self.above.push(raw.to_owned());
+            let old = self.above.len().saturating_sub(omni::TITLE_LINES);
+            self.above.drain(..old);
         }
     }
 
-    fn is_titles(&self, line: &str) -> bool {
-        line.split(',').map(key).filter(|name| KEYS.contains(&name.as_str())).count() > 1
+    fn csv_titles(&self, line: &str) -> Option<OmniTitles> {
+        let titles = OmniTitles::of_csv(line);
+        let is_line = line.contains(',') && titles.known() > usize::from(!self.has_heading);
+        is_line.then_some(titles)
+    }
+
+    /// Takes a line with a number: below titles it is read by them, and otherwise as a row of a classic test.
+    fn numbers(&mut self, raw: &str) {
+        let above = std::mem::take(&mut self.above);
+        let has_titles = !self.is_classic && above.iter().any(|line| !line.trim().is_empty());
+        if has_titles {
+            let titles = OmniTitles::stacked(&above);
+            if titles.known() > 0 {
+                self.titles = titles;
+            } else if self.has_heading {
+                self.unread = titles.shown();
+                return;
+            }
+        }
+        if !self.titles.is_empty() {
+            match self.titles.row(raw) {
+                Some(values) => self.take(values),
+                None if has_titles => self.tests.push(NetperfTest::Failed(format!(
+                    "its values do not stand below their titles ({})",
+                    self.titles.shown()
+                ))),
+                None => {}
+            }
+        } else if let Some(row) = table::row(raw.trim()) {
+            self.row(&row);
+        }
     }
 
     fn row(&mut self, row: &[&str]) {
         let shape = table::shape(row);
-        if let Some(kind) = shape.or(self.kind) {
+        let of_heading = self.kind.filter(|_| self.is_classic || !self.has_heading);
+        if let Some(kind) = shape.or(of_heading) {
             // Another first row is another test, without a heading between them.
             if shape.is_some() {
                 self.end_rows();
@@ -177,11 +168,21 @@ impl NetperfLog {
         }
     }
 
+    /// Takes values of an omni test. A value that is there already is of the next test.
+    fn take(&mut self, values: OmniValues) {
+        if values.keys().any(|key| self.values.contains_key(key)) {
+            self.end_omni();
+        }
+        self.values.extend(values);
+    }
+
     fn end_omni(&mut self) {
         let values = std::mem::take(&mut self.values);
-        if values.contains_key("THROUGHPUT") || values.contains_key("TRANSACTION_RATE") {
+        let has_figure =
+            |(key, value): (&String, &String)| omni::is_figure(key) && is_number(value);
+        if values.iter().any(has_figure) {
             self.intervals.clear();
-            self.tests.push(NetperfTest::Omni(values));
+            self.tests.push(NetperfTest::Omni(values, self.kind));
         }
     }
 
@@ -205,7 +206,13 @@ impl NetperfLog {
     fn content(mut self) -> Result<FileContent, String> {
         self.end();
         if self.tests.is_empty() {
-            return Err("there is no result in it: neither a row of a test nor THROUGHPUT".into());
+            return Err(match &self.unread[..] {
+                "" => "there is no result in it: neither a row of a test nor THROUGHPUT".to_owned(),
+                titles => format!(
+                    "of its columns ({titles}) none is a rate or a latency; ask netperf for some, such as `-O \
+                     THROUGHPUT,THROUGHPUT_UNITS,ELAPSED_TIME,P50_LATENCY`"
+                ),
+            });
         }
         let mut arm = Arm { implementation: "netperf".into(), ..Arm::default() };
         let has_unit = |test: &NetperfTest| {
@@ -214,7 +221,9 @@ impl NetperfLog {
         };
         let mut doubts = Vec::new();
         if !self.tests.iter().all(has_unit) {
-            doubts.push("Without headings its rates have no unit, and are taken as 10^6 bit/s, netperf's default.".to_owned());
+            doubts.push("Without headings its columns are taken as those of netperf's classic tests, and its rates, which have no \
+                 unit, are taken as 10^6 bit/s, its default."
+                    .to_owned());
         }
         for test in &self.tests {
             let (trial, figures) = test.trial();
@@ -239,6 +248,10 @@ fn is_key(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
+fn is_number(word: &str) -> bool {
+    word.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
 /// Parses ` 23456.78 10^6bits/s over 1.000 seconds ending at 1719400141.123`.
 fn interim(text: &str) -> Option<(f64, f64)> {
     let mut words = text.split_whitespace();
@@ -249,12 +262,12 @@ fn interim(text: &str) -> Option<(f64, f64)> {
 }
 
 impl NetperfTest {
-    fn trial(&self) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
+    fn trial(&self) -> (ImportedTrial, Vec<Metric>) {
         match self {
             NetperfTest::Rows { rows, bits, is_one_at_a_time } => {
                 rows.trial(bits.unwrap_or(1e6), *is_one_at_a_time)
             }
-            NetperfTest::Omni(values) => omni(values),
+            NetperfTest::Omni(values, kind) => omni::trial(values, *kind),
             NetperfTest::Intervals(intervals) => {
                 let seconds: f64 = intervals.iter().map(|(_, seconds)| seconds).sum();
                 let bits: f64 = intervals.iter().map(|(bps, seconds)| bps * seconds).sum();
@@ -269,11 +282,7 @@ impl NetperfTest {
 }
 
 impl TestRows {
-    fn trial(
-        &self,
-        unit: f64,
-        is_one_at_a_time: bool,
-    ) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
+    fn trial(&self, unit: f64, is_one_at_a_time: bool) -> (ImportedTrial, Vec<Metric>) {
         let mut figures = TrialFigures::new();
         let mut impossible = None;
         match *self {
@@ -317,64 +326,13 @@ fn nanos(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-fn omni(values: &OmniValues) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
-    let number = |key: &str| values.get(key).and_then(|value| value.parse::<f64>().ok());
-    // -1 stands for a value that netperf does not know.
-    let known = |key: &str| number(key).filter(|value| *value >= 0.0);
-    let mut figures = TrialFigures::new();
-    let seconds = known("ELAPSED_TIME").unwrap_or(0.0);
-    figures.record.took_ns = nanos(seconds);
-    let unit = values.get("THROUGHPUT_UNITS").map_or("10^6bits/s", String::as_str);
-    let throughput = known("THROUGHPUT");
-    let transactions = known("TRANSACTION_RATE")
-        .or_else(|| throughput.filter(|_| unit.to_ascii_lowercase().starts_with("trans")));
-    match (throughput, bits_of(unit)) {
-        (Some(value), Some(bits)) => figures.add(rate(GOODPUT, Role::Claim), value * bits),
-        _ => transactions.into_iter().for_each(|value| {
-            figures.add(rate(TRANSACTIONS, Role::Claim), value);
-        }),
-    }
-    let n = (transactions.unwrap_or(0.0) * seconds) as u64;
-    let us = |key: &str| MICROS.whole(known(key)?).ok();
-    let percentile = |key: &str, q: f64| us(key).filter(|_| printable(n, q)).map(Quantile::Ns);
-    let seen = Distribution {
-        n,
-        min: us("MIN_LATENCY"),
-        max: us("MAX_LATENCY"),
-        mean: us("MEAN_LATENCY").map(|ns| ns as f64),
-        p50: percentile("P50_LATENCY", 0.5),
-        p90: percentile("P90_LATENCY", 0.9),
-        p99: percentile("P99_LATENCY", 0.99),
-        ..Distribution::default()
-    };
-    let naming = MetricNaming::rtt();
-    if seen.p50.is_some() || seen.p90.is_some() || seen.p99.is_some() {
-        naming.enter_distribution(&seen, &mut figures.record);
-        figures.metrics.extend(naming.metrics(Role::Claim));
-    }
-    let mean = us("MEAN_LATENCY").or_else(|| us("RT_LATENCY"));
-    if let Some(ns) = mean.filter(|ns| *ns > 0) {
-        figures.add(time("rtt_mean", "RTT mean", Role::Descriptive), ns as f64);
-    }
-    if seen.min.is_some() && seen.max.is_some() {
-        figures.record.rtt_ns = Some(seen);
-    }
-    let again = known("LOCAL_TRANSPORT_RETRANS");
-    figures.record.retransmits = again.map(|count| count as u64);
-    let trial = ImportedTrial {
-        identity: values.get("UUID").filter(|uuid| uuid.len() >= 32).cloned(),
-        ..ImportedTrial::complete(figures.record)
-    };
-    (trial, figures.metrics)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(text: &str) -> FileContent {
         let mut log = NetperfLog::default();
-        text.lines().for_each(|line| log.line(line.trim()));
+        text.lines().for_each(|line| log.line(line));
         log.content().unwrap()
     }
 
@@ -424,6 +382,58 @@ mod tests {
         let csv = read(csv);
         assert_eq!(figures(&csv, GOODPUT), [Some(94.1e6)]);
         assert_eq!(figures(&csv, "rtt_mean_ns"), [None], "-1 is not known");
+    }
+
+    #[test]
+    fn columns_are_read_by_their_titles_or_not_at_all() {
+        let heading = "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to h () port 0 AF_INET : demo\n";
+        let table = "Local       Remote      Local       Throughput Elapsed    \n\
+                     Send Socket Recv Socket Send                   Time       \n\
+                     Size        Size        Size                   (sec)      \n\
+                     Final       Final                                         \n";
+        let row = "87040       131072      16384       9412.35    10.00      \n";
+        let content = read(&[heading, table, row, heading, table, row].concat());
+        assert_eq!(figures(&content, GOODPUT), [Some(9.41235e9); 2]);
+        assert_eq!(content.arms[0].trials[0].record.took_ns, 10_000_000_000);
+        assert!(content.arms[0].trials[0].doubts[0].contains("THROUGHPUT_UNITS"));
+        let refused = |text: &str| {
+            let mut log = NetperfLog::default();
+            text.lines().for_each(|line| log.line(line));
+            log.content().err().unwrap()
+        };
+        // The same numbers have the shape of a classic test, and are none.
+        assert!(refused(row).contains("no result"));
+        assert!(!Netperf.sniff(row));
+        let others = table.replace("Throughput", "Local     ").replace("Elapsed", "Remote ");
+        let said = refused(&[heading, &others, row].concat());
+        assert!(said.contains("Local Send Socket Size Final"), "{said}");
+        let shifted = [heading, table, &row.replacen("87040 ", " 87040", 1)].concat();
+        let content = read(&shifted);
+        assert!(!content.arms[0].trials[0].record.valid);
+        // Blocks of one test, and without its heading.
+        let blocks = "Throughput \n\n\n\n9412.35    \n\nElapsed    \nTime       \n(sec)      \n\n10.00      \n";
+        let content = read(&format!("{heading}{blocks}"));
+        assert_eq!(figures(&content, GOODPUT), [Some(9.41235e9)]);
+        assert_eq!(content.arms[0].trials[0].record.took_ns, 10_000_000_000);
+        assert!(Netperf.sniff(&format!("{table}{row}")));
+        assert!(!Netperf.sniff("Throughput UUID\n93.1 1\n"), "a table of anybody");
+    }
+
+    #[test]
+    fn percentiles_of_omni_are_those_of_the_trial() {
+        let heading = "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 to h () : first burst 0\n";
+        let csv = |rest: &str| {
+            read(&format!("{heading}99th Percentile Latency Microseconds,Throughput{rest}\n"))
+        };
+        let long = csv(",Elapsed Time (sec)\n44,1000.00,2.00");
+        assert_eq!(figures(&long, "rtt_p99_ns"), [Some(44_000.0)]);
+        assert_eq!(figures(&long, TRANSACTIONS), [Some(1_000.0)], "transactions, by the heading");
+        let short = csv(",Elapsed Time (sec)\n44,100.00,2.00");
+        assert_eq!(figures(&short, "rtt_p99_ns"), [None]);
+        assert!(short.arms[0].trials[0].doubts[0].starts_with("Its p99 has fewer than ten"));
+        let untimed = csv("\n44,1000.00");
+        assert_eq!(figures(&untimed, "rtt_p99_ns"), [Some(44_000.0)]);
+        assert!(untimed.arms[0].trials[0].doubts[0].starts_with("How many round trips"));
     }
 
     #[test]

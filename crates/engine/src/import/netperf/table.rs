@@ -47,7 +47,25 @@ pub(super) fn row(line: &str) -> Option<Vec<&str>> {
     (numbers > 0 && numbers + 1 >= words.len()).then(|| words[..numbers].to_vec())
 }
 
-/// Returns the kind of a test without a heading, by its first row.
+/// Width of a size in the rows of classic tests (`%6d`, `%-6d`).
+const WIDTH: usize = 6;
+
+/// Returns true if the sizes at the beginning of a row stand as classic tests print them: right in their columns if
+/// they are of a stream, left if of transactions. The columns of omni's tables are wider.
+fn stand(row: &[&str], kind: TestKind) -> bool {
+    let place = |word: &str| word.as_ptr() as usize - row[0].as_ptr() as usize;
+    row[..3].windows(2).all(|pair| {
+        let gap = place(pair[1]) - place(pair[0]) - pair[0].len();
+        match kind {
+            TestKind::Transactions => gap + pair[0].len() == pair[0].len().max(WIDTH) + 1,
+            TestKind::Stream | TestKind::Datagrams => {
+                gap + pair[1].len() == pair[1].len().max(WIDTH) + 1
+            }
+        }
+    })
+}
+
+/// Returns the kind of a test without a heading, by its first row: its numbers, and how they stand.
 pub(super) fn shape(row: &[&str]) -> Option<TestKind> {
     let whole = |range: std::ops::Range<usize>| {
         row.get(range).is_some_and(|part| part.iter().all(|word| word.parse::<u64>().is_ok()))
@@ -56,8 +74,12 @@ pub(super) fn shape(row: &[&str]) -> Option<TestKind> {
         row.get(at).and_then(|word| word.split_once('.')).is_some_and(|(_, after)| after.len() == 2)
     };
     match row.len() {
-        5 | 9 if whole(0..3) && decimals(3) && decimals(4) => Some(TestKind::Stream),
-        6 | 10 if whole(0..4) && decimals(4) && decimals(5) => Some(TestKind::Transactions),
+        5 | 9 if whole(0..3) && decimals(3) && decimals(4) => {
+            Some(TestKind::Stream).filter(|kind| stand(row, *kind))
+        }
+        6 | 10 if whole(0..4) && decimals(4) && decimals(5) => {
+            Some(TestKind::Transactions).filter(|kind| stand(row, *kind))
+        }
         6 | 8 if whole(0..2) && decimals(2) && whole(3..5) && decimals(5) => {
             Some(TestKind::Datagrams)
         }
@@ -119,7 +141,14 @@ mod tests {
             of("212992   65507   1.00       50000      0    26200.00"),
             Some(TestKind::Datagrams)
         );
-        for other in ["1 2 3 4 5", "12.3", "1 2", "1.00 2.00 3.00 4.00 5.00"] {
+        for other in [
+            "1 2 3 4 5",
+            "12.3",
+            "1 2",
+            "1.00 2.00 3.00 4.00 5.00",
+            "87040       131072      16384       9412.35    10.00",
+            "131072 16384 16384 10.00 94.10",
+        ] {
             assert_eq!(of(other), None, "{other}");
         }
         assert_eq!(row("a 1 2"), None);
