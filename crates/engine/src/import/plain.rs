@@ -7,6 +7,7 @@ use super::unit::Scale;
 use super::{Arm, FileContent, FormatReader, ImportedTrial, NumberMeaning, ReaderContext};
 use crate::measurements::{ClockNeed, Metric, Role, Unit};
 
+mod column;
 mod table;
 
 use table::{Numbers, TableLayout};

@@ -6,6 +6,7 @@ use super::super::foreign::ForeignFile;
 use super::super::paired::RowColumns;
 use super::super::stamp;
 use super::super::unit::{self, Scale};
+use super::column::{COUNTED, ColumnSeparator, counts_rows, several};
 use crate::measurements::Unit;
 
 /// Marks in place of a number that is missing.
@@ -35,34 +36,6 @@ const CLOCKS: &[&str] = &[
 const COMMA: &str = "a comma may separate two columns, or be that of decimals; write a point, or `;` between columns, or \
                      names above them";
 
-/// Separator of columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColumnSeparator {
-    Character(char),
-    Spaces,
-}
-
-impl ColumnSeparator {
-    fn cells(self, line: &str) -> Vec<&str> {
-        match self {
-            ColumnSeparator::Character(c) => {
-                line.split(c).map(|cell| cell.trim().trim_matches('"').trim()).collect()
-            }
-            ColumnSeparator::Spaces => line.split_whitespace().collect(),
-        }
-    }
-
-    /// Returns a command that leaves one column.
-    fn cut(self) -> &'static str {
-        match self {
-            ColumnSeparator::Character(',') => "cut -d, -f2",
-            ColumnSeparator::Character(';') => "cut -d';' -f2",
-            ColumnSeparator::Character(_) => "cut -f2",
-            ColumnSeparator::Spaces => "awk '{print $2}'",
-        }
-    }
-}
-
 /// Layout of a file of numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct TableLayout {
@@ -87,18 +60,20 @@ impl TableLayout {
     pub(super) fn of(head: &str) -> Option<TableLayout> {
         let mut lines = head.lines().map(content).filter(|line| !line.is_empty());
         let first = lines.next()?;
-        let second = lines.next();
+        let rows: Vec<&str> = lines.take(COUNTED).collect();
+        let second = rows.first().copied();
         let separator = separator(first, second);
         let cells = |line| separator.map_or_else(|| vec![line], |by| by.cells(line));
         if separator.is_none() && is_decimal_comma(first) {
             return Some(TableLayout { unclear: Some(COMMA.to_owned()), ..TableLayout::default() });
         }
         if is_row(&cells(first), separator) {
-            return Some(TableLayout::bare(separator, cells(first).len()));
+            return Some(TableLayout::bare(separator, &cells(first)));
         }
         let (names, row) = (cells(first), cells(second?));
         let is_heading = names.len() == row.len() && is_row(&row, separator) && is_names(&names);
-        is_heading.then(|| TableLayout::headed(separator, &names, &row, &[]))
+        let rows: Vec<Vec<&str>> = rows.into_iter().map(cells).collect();
+        is_heading.then(|| TableLayout::headed(separator, &names, &rows, &[]))
     }
 
     /// Returns the layout of a table in which these columns name the block and the contender of each row.
@@ -135,7 +110,7 @@ impl TableLayout {
         };
         let (block, contender) = (find(&columns.block)?, find(&columns.contender)?);
         let taken: Vec<usize> = [block, contender].into_iter().flatten().collect();
-        let layout = TableLayout::headed(Some(separator), &names, &row, &taken);
+        let layout = TableLayout::headed(Some(separator), &names, &[row], &taken);
         if taken.contains(&layout.value) {
             return Err(
                 "there is no column of numbers beside those of --block and --contender".to_owned()
@@ -145,11 +120,14 @@ impl TableLayout {
     }
 
     /// Returns the layout without a heading: of two columns the first has the times.
-    fn bare(separator: Option<ColumnSeparator>, columns: usize) -> TableLayout {
+    fn bare(separator: Option<ColumnSeparator>, row: &[&str]) -> TableLayout {
+        let columns = row.len();
         let (value, clock) = if columns == 2 { (1, Some(0)) } else { (0, None) };
-        let unclear = separator
-            .filter(|_| columns > 2)
-            .map(|by| format!("{columns} columns without names; leave one of them ({})", by.cut()));
+        let unclear = separator.filter(|_| columns > 2).map(|by| {
+            // The first one may count rows.
+            let at = (1..columns).find(|at| is_number(row[*at], separator)).unwrap_or(0);
+            format!("{columns} columns without names; leave one of them ({})", by.cut(at))
+        });
         TableLayout { separator, value, clock, unclear, ..TableLayout::default() }
     }
 
@@ -157,31 +135,33 @@ impl TableLayout {
     fn headed(
         separator: Option<ColumnSeparator>,
         names: &[&str],
-        row: &[&str],
+        rows: &[Vec<&str>],
         taken: &[usize],
     ) -> TableLayout {
         let plain: Vec<String> = names.iter().map(|name| name_of(name)).collect();
         let is = |at: usize, list: &[&str]| list.contains(&plain[at].as_str());
         let free = || (0..names.len()).filter(|at| !taken.contains(at));
         let clock = free().find(|at| is(*at, CLOCKS) && names.len() > 1);
-        let is_number = |at: &usize| is_number(row[*at], separator);
-        let values: Vec<usize> = free()
-            .filter(|at| !is(*at, COUNTERS) && Some(*at) != clock)
-            .filter(is_number)
-            .collect();
+        let is_number = |at: &usize| rows.first().is_some_and(|row| is_number(row[*at], separator));
+        let is_counter = |at: &usize| {
+            is(*at, COUNTERS) || unit_in(names[*at]).is_none() && counts_rows(rows, *at)
+        };
+        let values: Vec<usize> =
+            free().filter(|at| !is_counter(at) && Some(*at) != clock).filter(is_number).collect();
+        let counter = free().filter(is_number).find(is_counter).filter(|_| names.len() > 1);
+        let unclear = match (&values[..], clock, counter) {
+            ([], None, Some(counter)) => Some(format!(
+                "its only column of numbers, {}, counts rows: nothing in it is measured",
+                names[counter]
+            )),
+            ([_, _, ..], ..) => separator.map(|by| several(&values, names, by)),
+            _ => None,
+        };
         let (value, clock) = match values[..] {
             // A counter and a time: the time is what was measured.
             [] => (clock.unwrap_or(0), None),
             [first, ..] => (first, clock),
         };
-        let unclear = separator.filter(|_| values.len() > 1).map(|by| {
-            let named: Vec<&str> = values.iter().map(|at| names[*at]).collect();
-            format!(
-                "several columns of numbers ({}); leave one of them ({})",
-                named.join(", "),
-                by.cut()
-            )
-        });
         TableLayout {
             separator,
             has_heading: true,
@@ -215,6 +195,10 @@ fn separator(first: &str, second: Option<&str>) -> Option<ColumnSeparator> {
     let is_number = |word: &str| is_value(word) || is_decimal_comma(word);
     if row.split_whitespace().count() > 1 && row.split_whitespace().all(is_number) {
         return Some(ColumnSeparator::Spaces);
+    }
+    // Below one name a comma separates nothing.
+    if second.is_some() && !first.contains(',') && is_names(&[first]) && is_decimal_comma(row) {
+        return Some(ColumnSeparator::Character(';'));
     }
     let cells: Vec<&str> = row.split(',').map(str::trim).collect();
     let is_heading = first.contains(',') && is_names(&first.split(',').collect::<Vec<_>>());
@@ -402,7 +386,7 @@ impl TableLayout {
                 "`{}` is before the time of the line before: the first of two columns without names is read as \
                  times; leave one column ({})",
                 short(cell),
-                self.separator.map_or("cut -f2", ColumnSeparator::cut)
+                self.separator.map_or_else(String::new, |by| by.cut(self.value))
             ));
         }
         Ok(at)
@@ -536,6 +520,22 @@ mod tests {
             (1, Some(0), Some("Mbit/s"), false)
         );
         assert!(of("a_ms,b_ms\n1,2\n").3);
+        // Numbers that follow each other count rows.
+        assert_eq!(of("Test,Got [ms]\n1,12\n2,9\n3,11\n"), (1, None, Some("ms"), false));
+        let said = |head: &str| TableLayout::of(head).unwrap().unclear.unwrap();
+        let rows = |name: &str| format!("{name},begun\n1,10:00:01\n2,10:00:02\n3,10:00:03\n");
+        assert!(said(&rows("Test")).contains("Test, counts rows"));
+        assert!(said(&rows("id")).contains("id, counts rows"));
+        assert_eq!(
+            of("Test\n1\n2\n3\n"),
+            (0, None, None, false),
+            "one column is its user's choice"
+        );
+        assert!(
+            said("Distance,Ping,Download\n1,2,3\n").ends_with("such as Download (cut -d, -f3)")
+        );
+        assert!(said("a b c\n1 2 3\n").ends_with("such as a (awk '{print $1}')"));
+        assert!(said("x;1;2\ny;3;4\n").ends_with("(cut -d';' -f2)"));
         assert_eq!(of("0.0 1.5\n"), (1, Some(0), None, false));
         assert!(of("1 2 3\n").3);
     }
@@ -579,5 +579,6 @@ mod tests {
         assert_eq!(of("12,5\n12,6\n"), Some(None), "two columns, or decimals");
         assert_eq!(of("0.0,12\n1.0,13\n"), Some(Some(ColumnSeparator::Character(','))));
         assert_eq!(of("0,0 12,5\n"), Some(Some(ColumnSeparator::Spaces)));
+        assert_eq!(of("rtt\n12,5\n"), Some(Some(ColumnSeparator::Character(';'))), "one column");
     }
 }
