@@ -8,7 +8,7 @@ mod handed_in;
 
 use std::sync::LazyLock;
 
-use deadheat::import::{ALL, Import};
+use deadheat::import::{ALL, Import, all};
 use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::save;
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,8 @@ const FIRST: u8 = 32;
 
 fuzz_target!(|data: &[u8]| {
     let [content @ .., last] = data else { return };
-    let format = last.checked_sub(FIRST).and_then(|place| ALL.get(usize::from(place)));
+    let mut formats = ALL.iter().copied().chain(all());
+    let format = last.checked_sub(FIRST).and_then(|place| formats.nth(usize::from(place)));
     let content = if format.is_some() { content } else { data };
     std::fs::write(&*FILE, content).expect("a file can be written");
     let mut asked = Import::new([FILE.as_path()]);

@@ -33,6 +33,24 @@ pub(crate) fn reference(root: &Path) {
     generated(root, "docs/reference.md", &parts);
 }
 
+/// Compares the tables of formats that `import` knows; `UPDATE_GOLDEN=1` writes them.
+pub(crate) fn imports(root: &Path) {
+    let mut summaries = "| format | what is read | what it becomes | what can no longer be known |\n|---|---|---|---|\n".to_owned();
+    for (format, becomes, lacks) in deadheat::import::described() {
+        let (id, read) = (format.id(), format.summary());
+        writeln!(summaries, "| `{id}` | {read} | {becomes} | {lacks} |").unwrap();
+    }
+    let mut unread = String::new();
+    for format in deadheat::import::unread::UNREAD {
+        write!(unread, "- {}: {}.", format.name, format.why).unwrap();
+        if let Some(list) = &format.list {
+            write!(unread, " The command that is printed imports {}.", list.what).unwrap();
+        }
+        unread.push('\n');
+    }
+    generated(root, "docs/import.md", &[("summaries", summaries), ("unread", unread)]);
+}
+
 /// Returns true if this build has all contenders of `all-contenders`. Only such a build compares the text generated of
 /// contenders behind features; the rest is the same in each.
 pub(crate) fn is_whole() -> bool {

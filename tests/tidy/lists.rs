@@ -79,9 +79,11 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("request", "the options of an import"),
             ("sources", "files of folders, archives and patterns"),
             ("stamp", "times in front of lines"),
+            ("summaries", "figures behind names, as data"),
             ("text", "numbers in text of any language"),
             ("twice", "the same run twice"),
             ("unpack", "packed files"),
+            ("unread", "formats that are known and not read"),
         ],
     },
     Folder {

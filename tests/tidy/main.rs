@@ -110,6 +110,7 @@ fn nothing_is_put_off() {
 #[test]
 fn the_reference_is_what_the_program_knows() {
     docs::reference(root());
+    docs::imports(root());
     docs::terms(root());
 }
 

@@ -20,6 +20,7 @@ fn what_is_no_measurement_is_refused_by_what_it_is() {
         (&b""[..], "the file is empty"),
         (b" \n\t\n", "the file is empty"),
         (b"\x7fELF\x02\x01\0\0", "binary data"),
+        (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "this is a capture of packets"),
         (b"# only this\n", "no format that is read looks like this"),
         (b"hello world\n", "it begins with `hello world`. Formats: iperf3, irtt, flent"),
         (b"{\"a\": 1}", "no format that is read looks like this"),

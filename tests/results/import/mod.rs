@@ -17,6 +17,7 @@ use deadheat::trial::agent::samples;
 mod bad;
 mod faults;
 mod formats;
+mod known;
 mod losses;
 mod misread;
 mod plain;

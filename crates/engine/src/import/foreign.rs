@@ -232,6 +232,19 @@ fn text_of(head: &[u8]) -> Result<String, String> {
     let is_control =
         |byte: &&u8| **byte < 0x20 && !b"\t\n\x0b\x0c\r\x1b\x08\x07\x1a".contains(byte);
     let controls = head.iter().filter(is_control).count();
+    // Magic numbers of pcap, in both orders of bytes and with nanoseconds, and of pcapng.
+    let captures: [&[u8]; 5] = [
+        b"\xd4\xc3\xb2\xa1",
+        b"\xa1\xb2\xc3\xd4",
+        b"\x4d\x3c\xb2\xa1",
+        b"\xa1\xb2\x3c\x4d",
+        b"\x0a\x0d\x0d\x0a",
+    ];
+    if captures.iter().any(|magic| head.starts_with(magic)) {
+        return Err("this is a capture of packets, which is not read: packets are no measurement of a transport; `tshark -r \
+                    CAPTURE -T fields -e tcp.analysis.ack_rtt` writes round trips, to import with --unit s"
+            .into());
+    }
     if head.contains(&0) || controls * 50 > head.len() {
         return Err(
             "this is not text, but binary data; no format that is read looks like it".into()

@@ -1,10 +1,12 @@
 //! fping: a line for each answer (`-c`, `-l`), all times of a host in a line (`-C`), or its sums (`-q`), with times in
-//! front (`-D`). Several hosts in a file are contenders.
+//! front (`-D`); the same as an object a line (`--json`). Several hosts in a file are contenders.
 
 use super::echo::{EchoSums, EchoTime, RoundTripRun, TargetArms};
 use super::foreign::ForeignFile;
+use super::loose_json::{LooseValue, documents};
 use super::text::{MILLIS, address, decimal};
 use super::{FileContent, FormatReader, ReaderContext, stamp};
+use stamp::LineStamp;
 
 /// The format.
 pub(super) struct Fping;
@@ -15,11 +17,14 @@ impl FormatReader for Fping {
     }
 
     fn summary(&self) -> &'static str {
-        "what fping prints: -c, -C, -l, with -D, -q or -e; each host is a contender"
+        "what fping prints: -c, -C, -l, with -D, -q, -e or --json; each host is a contender"
     }
 
     fn sniff(&self, head: &str) -> bool {
         head.lines().take(200).any(|line| {
+            if line.starts_with('{') {
+                return event(line).is_some();
+            }
             let (_, text) = stamp::split(line);
             match FpingLine::of(text) {
                 Some((host, FpingLine::Times(_))) => address(host).is_some(),
@@ -73,6 +78,34 @@ impl FpingLine {
         let line = is_word(host).then(|| about(rest.trim()))??;
         Some((host, line))
     }
+}
+
+/// Recognises an object of `--json`, such as `{"resp": {"host": "h", "seq": 0, "size": 64, "rtt": 0.054}}`. The host is
+/// first, and the time of an answer last.
+fn event(line: &str) -> Option<(String, FpingLine, Option<f64>)> {
+    let found = documents(line);
+    let [(name, value)] = found.documents.first()?.value.members() else { return None };
+    let number = |key: &str| value.get(key).and_then(LooseValue::number);
+    let count =
+        |key: &str| number(key).filter(|own| (0.0..9e15).contains(own)).map(|own| own as u64);
+    let ns = |own: f64| MILLIS.whole(own).ok();
+    let line = match name.as_ref() {
+        "resp" => FpingLine::Reply(count("seq")?, Some(ns(number("rtt")?)?)),
+        "timeout" => FpingLine::Reply(count("seq")?, None),
+        "dup" => FpingLine::Duplicate,
+        "summary" => {
+            let sums = ["rttMin", "rttAvg", "rttMax"].map(|key| number(key).and_then(ns));
+            let [min, mean, max] = sums;
+            let sums = min.zip(mean).zip(max).map(|((min, mean), max)| [min, mean, max]);
+            FpingLine::Counts(count("xmt")?, count("rcv")?, sums)
+        }
+        "vSum" => {
+            let times = value.get("values")?.elements().iter();
+            FpingLine::Times(times.map(|own| own.number().and_then(ns)).collect())
+        }
+        _ => return None,
+    };
+    Some((value.get("host")?.text()?.to_owned(), line, number("timestamp")))
 }
 
 /// Recognises `alive`, `alive (0.05 ms)` and `unreachable`.
@@ -131,17 +164,28 @@ struct FpingLog {
 
 impl FpingLog {
     fn line(&mut self, line: &str) {
+        if let Some((host, found, at)) = line.starts_with('{').then(|| event(line)).flatten() {
+            let basis = stamp::StampBasis::Absolute;
+            let stamp = at.map(|seconds| LineStamp { seconds, basis });
+            self.take(&host, found, stamp);
+            return;
+        }
         let (stamp, text) = stamp::split(line);
         if stamp.is_some() && text.is_empty() {
             self.interval = Some(Vec::new());
             return;
         }
         let Some((host, found)) = FpingLine::of(text) else { return };
+        self.is_zoneless |= stamp.is_some_and(|at| at.basis == stamp::StampBasis::Zoneless);
+        self.take(host, found, stamp);
+    }
+
+    /// Takes what a line says about a host.
+    fn take(&mut self, host: &str, found: FpingLine, stamp: Option<LineStamp>) {
         if matches!(found, FpingLine::Counts(..)) && self.is_of_interval(host) {
             return;
         }
         let at = stamp.map(|stamp| stamp.seconds);
-        self.is_zoneless |= stamp.is_some_and(|at| at.basis == stamp::StampBasis::Zoneless);
         let run = self.run(host, &found);
         run.started = run.started.or(stamp);
         match found {

@@ -14,6 +14,8 @@
 //! | `assemble` | contenders, trials and verdicts from the files read |
 //! | [`browser`] | races that a page in a browser runs: their plan, and their result |
 //! | `stalls` | intervals of a transfer in which nothing moved |
+//! | `summaries` | programs whose figures stand behind names: which stands where is data |
+//! | [`unread`] | formats that are known and not read, with what would work instead |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | `paired` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
@@ -39,36 +41,46 @@ mod iperf2;
 mod iperf3;
 mod irtt;
 mod loose_json;
+mod mahimahi;
 mod mtr;
 mod netperf;
 mod notes;
 mod paired;
 mod ping;
 mod plain;
+mod probes;
 mod rates;
 pub mod request;
+mod routers;
 mod sockperf;
 mod sources;
 mod stalls;
 mod stamp;
+mod summaries;
 mod text;
 mod twice;
 pub use crate::measurements::scale as unit;
 mod unpack;
+pub mod unread;
 mod wget;
 
 use foreign::ForeignFile;
 pub use paired::RowColumns;
 pub use request::{Import, NumberMeaning};
 use unit::Scale;
+use unread::UnreadFormat;
 
-/// All formats, in the order in which they are tried. The least strict is last.
+/// Formats with a reader of their own, in the order in which they are tried. The least strict is last.
 pub const ALL: &[&dyn FormatReader] = &[
     &iperf3::Iperf3,
     &irtt::Irtt,
     &flent::Flent,
     &hyperfine::Hyperfine,
     &mtr::Mtr,
+    &probes::Atlas,
+    &probes::Globalping,
+    &routers::Routers,
+    &mahimahi::Mahimahi,
     &curl::Curl,
     &sockperf::Sockperf,
     &iperf2::Iperf2,
@@ -78,6 +90,18 @@ pub const ALL: &[&dyn FormatReader] = &[
     &ping::Ping,
     &plain::Plain,
 ];
+
+/// Returns all formats, in the order in which they are tried: the signs of summaries are the strictest.
+pub fn all() -> impl Iterator<Item = &'static dyn FormatReader> {
+    let summaries = summaries::all().map(|format| format as &dyn FormatReader);
+    summaries.chain(ALL.iter().copied())
+}
+
+/// Returns the formats of summaries, with the metrics that their files give and the information that they lack, for the
+/// documentation.
+pub fn described() -> impl Iterator<Item = (&'static dyn FormatReader, String, String)> {
+    summaries::all().map(|format| (format as &dyn FormatReader, format.becomes(), format.lacks()))
+}
 
 /// Format of files that another tool writes.
 pub trait FormatReader: Sync {
@@ -223,15 +247,26 @@ pub struct FiveNumberSummary {
 /// # Errors
 /// [`crate::error::Error::Usage`] for an unknown name, with the list of all.
 pub fn find(name: &str) -> Result<&'static dyn FormatReader> {
-    let named = ALL.iter().find(|reader| reader.id() == name);
-    named.copied().ok_or_else(|| unknown("format to import", name, &ids()))
+    let named = all().find(|reader| reader.id() == name);
+    named.ok_or_else(|| unknown("format to import", name, &ids()))
 }
 
 fn ids() -> Vec<&'static str> {
-    ALL.iter().map(|reader| reader.id()).collect()
+    let own = ALL.iter().map(|reader| reader.id());
+    own.chain(summaries::all().map(FormatReader::id)).collect()
 }
 
 /// Returns the format of a file with this beginning.
-fn sniff(head: &str) -> Option<&'static dyn FormatReader> {
-    ALL.iter().find(|reader| reader.sniff(head)).copied()
+///
+/// # Errors
+/// The format that is known and not read, or none.
+fn sniff(head: &str) -> Result<&'static dyn FormatReader, Option<&'static UnreadFormat>> {
+    // The signs of summaries are the strictest, and those of plain numbers the least strict.
+    let found = all().find(|reader| reader.sniff(head));
+    let is_summary =
+        |reader: &&dyn FormatReader| summaries::all().any(|format| format.id() == reader.id());
+    match unread::recognised(head) {
+        Some(known) if !found.is_some_and(|own| is_summary(&own)) => Err(Some(known)),
+        _ => found.ok_or(None),
+    }
 }

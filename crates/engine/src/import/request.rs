@@ -251,7 +251,9 @@ impl Import {
             Some(reader) => reader,
             // Columns are of tables, which words beside their numbers make hard to detect.
             None if self.columns.any() => find(super::plain::ID)?,
-            None => sniff(file.head()).ok_or_else(|| wrong(unlike_any(file.head())))?,
+            None => sniff(file.head()).map_err(|known| {
+                wrong(known.map_or_else(|| unlike_any(file.head()), |known| known.refusal(&name)))
+            })?,
         };
         // A row with a block or a contender of its own is a run.
         let usual = match self.columns.any() {

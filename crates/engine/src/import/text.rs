@@ -71,6 +71,21 @@ pub(super) fn time_unit(name: &str) -> Option<Scale> {
     Scale::named(name).filter(|scale| scale.unit == Unit::Nanos)
 }
 
+/// Parses durations such as `1m2.5s` and `12ms238us`, into nanoseconds.
+pub(super) fn duration(text: &str) -> Option<f64> {
+    let (mut rest, mut sum) = (text, 0.0);
+    loop {
+        let number = number_at(rest)?;
+        let unit = &rest[number.len()..];
+        let end = unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len());
+        sum += decimal(number)? * time_unit(&unit[..end])?.factor;
+        rest = &unit[end..];
+        if rest.is_empty() {
+            return Some(sum);
+        }
+    }
+}
+
 /// Parses a number with a point or a comma before its decimals.
 pub(super) fn decimal(number: &str) -> Option<f64> {
     number.replace(',', ".").parse().ok().filter(|value: &f64| value.is_finite())

@@ -1,0 +1,204 @@
+//! Summaries of programs whose figures stand behind names, in JSON or in printed lines: which figure stands where is data
+//! (`web`, `speed`, `hosts`), and one reader serves all.
+
+use super::foreign::ForeignFile;
+use super::loose_json::{DocumentEnd, LooseValue, documents};
+use super::{FileContent, FormatReader, ReaderContext};
+use readings::{Readings, Repeats};
+
+mod hosts;
+mod line;
+mod readings;
+mod speed;
+mod web;
+
+/// Returns all formats of summaries.
+pub(super) fn all() -> impl Iterator<Item = &'static SummaryFormat> {
+    web::FORMATS.iter().chain(speed::FORMATS).chain(hosts::FORMATS)
+}
+
+/// Names of figures by what they stand behind: paths, titles or labels.
+type FigureNames = &'static [(&'static str, &'static str)];
+
+/// Format of a program's summary.
+pub(super) struct SummaryFormat {
+    id: &'static str,
+    summary: &'static str,
+    /// Signs of such a file: all texts of one of these lists are in its beginning.
+    signs: &'static [&'static [&'static str]],
+    /// Paths to figures in JSON. `*` in a path stands for all members, `!x` for all but `x`; of several paths of one
+    /// figure the first that is there counts.
+    json: FigureNames,
+    /// Patterns of lines (see [`line`]).
+    lines: &'static [&'static str],
+    /// Titles of the columns of a table; the name is empty for a column that is not read.
+    columns: FigureNames,
+    /// Labels in front of one value or more with their units, each of a contender. The words of the line before the first
+    /// label, if as many, name them.
+    labels: FigureNames,
+    repeats: Repeats,
+    trial: &'static str,
+    /// Information that its files lack.
+    unknown: &'static [&'static str],
+    /// Peculiarities of its figures: sentences.
+    says: &'static [&'static str],
+}
+
+/// Format without anything, from which the others differ.
+const NONE: SummaryFormat = SummaryFormat {
+    id: "",
+    summary: "",
+    signs: &[],
+    json: &[],
+    lines: &[],
+    columns: &[],
+    labels: &[],
+    repeats: Repeats::Next,
+    trial: "a run",
+    unknown: &[],
+    says: &[],
+};
+
+impl FormatReader for SummaryFormat {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        self.signs.iter().any(|signs| signs.iter().all(|sign| head.contains(sign)))
+    }
+
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        let mut readings = Readings::new(self.repeats);
+        if !self.json.is_empty() && file.head().trim_start().starts_with(['{', '[']) {
+            self.documents(&file.whole()?, &mut readings);
+        } else {
+            self.printed(file, &mut readings)?;
+        }
+        let (arms, began, unsized_percentiles) = readings.arms();
+        if arms.is_empty() {
+            return Err(format!("there is no figure of {} in it", self.id));
+        }
+        let mut unknown: Vec<String> = self.unknown.iter().map(|one| (*one).to_owned()).collect();
+        if unsized_percentiles {
+            unknown.push("of how many samples its percentiles are".to_owned());
+        }
+        Ok(FileContent {
+            program: Some(self.id.to_owned()),
+            began,
+            unit: "as printed".to_owned(),
+            trial: self.trial.to_owned(),
+            arms,
+            unknown,
+            doubts: self.says.iter().map(|one| (*one).to_owned()).collect(),
+        })
+    }
+}
+
+impl SummaryFormat {
+    fn documents(&self, text: &str, readings: &mut Readings) {
+        for document in documents(text).documents {
+            let is_cut = document.end == DocumentEnd::Cut;
+            readings.document(&document.value, self.json, is_cut);
+        }
+    }
+
+    fn printed(&self, file: &mut ForeignFile, readings: &mut Readings) -> Result<(), String> {
+        let mut columns: Vec<&'static str> = Vec::new();
+        let mut above = String::new();
+        while let Some(line) = file.next_line()? {
+            self.lines.iter().for_each(|pattern| readings.line(line, pattern));
+            match line::columns(line, self.columns) {
+                Some(found) => columns = found,
+                None => readings.row(line, &columns),
+            }
+            if !self.labels.is_empty() && !readings.labelled(line, self.labels, &above) {
+                above = line.to_owned();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of its figures.
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        let pairs = self.json.iter().chain(self.columns).chain(self.labels).map(|(_, name)| *name);
+        pairs.chain(self.lines.iter().flat_map(|pattern| line::names(pattern)))
+    }
+
+    /// Returns the labels of the metrics that its files may give, for the documentation.
+    pub(super) fn becomes(&self) -> String {
+        let mut labels: Vec<String> = Vec::new();
+        for label in self.names().filter_map(|name| readings::label(line::bare(name))) {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels.join(", ")
+    }
+
+    /// Returns what its files do not tell, and the peculiarities of its figures, for the documentation.
+    pub(super) fn lacks(&self) -> String {
+        let unknown = self.unknown.join("; ");
+        let end = if unknown.is_empty() || self.says.is_empty() { "" } else { ". " };
+        format!("{unknown}{end}{}", self.says.join(" ")).trim_end_matches('.').to_owned()
+    }
+}
+
+/// Returns the number at a path of a document: the sum where several members are asked for.
+fn number_at(value: &LooseValue<'_>, path: &str) -> Option<f64> {
+    if path.is_empty() {
+        return value.number();
+    }
+    let (key, rest) = path.split_once('/').unwrap_or((path, ""));
+    let but = key.strip_prefix('!');
+    if key == "*" || but.is_some() {
+        let members = value.members().iter().filter(|(own, _)| Some(own.as_ref()) != but);
+        let numbers: Vec<f64> = members.filter_map(|(_, own)| number_at(own, rest)).collect();
+        // An object without members counts nothing.
+        return Some(numbers.iter().sum());
+    }
+    number_at(value.get(key)?, rest)
+}
+
+/// Returns the text at a path of a document.
+fn text_at<'v>(value: &'v LooseValue<'_>, path: &str) -> Option<&'v str> {
+    let mut value = value;
+    for key in path.split('/') {
+        value = value.get(key)?;
+    }
+    value.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_numbers_and_to_sums() {
+        let text = "{\"a\": {\"p99.9\": 1.5, \"b\": {\"200\": 3, \"302\": 4, \"x\": 9}}, \"e\": {}, \"s\": \"w\"}";
+        let found = documents(text);
+        let value = &found.documents[0].value;
+        let at = |path| number_at(value, path);
+        assert_eq!((at("a/p99.9"), at("a/b/*"), at("a/b/!x")), (Some(1.5), Some(16.0), Some(7.0)));
+        assert_eq!((at("e/*"), at("a/none"), at("none/*")), (Some(0.0), None, None));
+        assert_eq!((text_at(value, "s"), text_at(value, "a/s")), (Some("w"), None));
+    }
+
+    #[test]
+    fn every_name_in_the_data_is_one_of_a_figure() {
+        for format in all() {
+            assert!(!format.becomes().is_empty(), "{}", format.id);
+            for name in format.names().filter(|name| !name.is_empty()) {
+                assert!(readings::is_known(line::bare(name)), "{}: {name}", format.id);
+            }
+        }
+    }
+}
