@@ -518,8 +518,17 @@ impl Client {
 
     /// From start to the report.
     pub(crate) fn finish_trial(&mut self) {
+        self.begin_trial();
+        self.end_trial();
+    }
+
+    pub(crate) fn begin_trial(&mut self) {
         self.say(&ToAgent::Start);
         assert!(matches!(self.hear_agent(), FromAgent::Finished { .. }));
+    }
+
+    /// To the report of a trial that has begun.
+    pub(crate) fn end_trial(&mut self) {
         self.say(&ToAgent::PeerFinished { sent: Vec::new() });
         assert!(matches!(self.hear_agent(), FromAgent::Done(_)));
     }

@@ -46,8 +46,9 @@ fn a_test_and_a_trial_have_one_turn_after_the_other() {
     let mut client = far.client();
     client.say(&open(&plan()));
     client.ready();
+    client.begin_trial();
     assert_eq!(iperf3(&far, 0).1, ACCESS_DENIED, "a trial runs");
-    client.finish_trial();
+    client.end_trial();
     far.line_with("trial 1 udp bulk:bytes=1MB done in");
     // A client has a new cookie for each attempt: a second connection with the last one is a stream of its test.
     let end = Instant::now() + PATIENCE;

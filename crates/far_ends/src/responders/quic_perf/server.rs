@@ -20,6 +20,9 @@ use crate::time::Nanos;
 use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
 use crate::transport::userspace::Epoch;
 
+/// Most connections at once, those of ended tests for a moment included.
+const MOST_CONNECTIONS: usize = 256;
+
 /// Sender of datagrams to who sent the given one.
 pub(super) type Send<'a> = &'a mut dyn FnMut(&[u8], &Arrived);
 
@@ -131,6 +134,10 @@ impl<'h> PerfServer<'h> {
         let client = arrived.peer.ip();
         self.turns.retain(|turn| turn.strong_count() > 0);
         let own = self.turns.iter().filter_map(Weak::upgrade).find(|turn| turn.client == client);
+        if self.connections.len() >= MOST_CONNECTIONS {
+            let answer = self.endpoint.refuse(incoming, &mut self.scratch);
+            return self.answer(answer.size, arrived, send);
+        }
         if let Some(turn) = own {
             return self.take_in(at, arrived, incoming, turn);
         }
