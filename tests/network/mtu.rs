@@ -321,6 +321,15 @@ fn an_announced_mtu_serves_all_contenders_over_both_ip_versions() {
         }
         assert_eq!(warning(&outcome, "black_hole"), None);
     }
+    // The path is wide again, and both kernels remember for ten minutes that it was not.
+    for (host, device) in [(&hosts.router, "r1"), (&hosts.far, "v0")] {
+        run("ip", &["-n", host, "link", "set", device, "mtu", "1500"]);
+    }
+    for to in [FAR_V4, FAR_V6] {
+        let outcome = hosts.raced(&format!("udp -w ping:count=20,interval=1ms --to {to}"));
+        let mtu = &found(&outcome, 0)[0]["mtu"];
+        assert_eq!([&mtu["up"]["bytes"], &mtu["down"]["bytes"]], [1_500; 2], "{mtu}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod patience;
 pub mod pipe;
 pub mod policer;
 pub mod pump;
+pub mod route;
 pub mod stamps;
 pub mod stream;
 #[cfg(test)]

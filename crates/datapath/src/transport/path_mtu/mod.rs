@@ -23,6 +23,7 @@ use super::hello::{self, Hello};
 use crate::contract::{Direction, Side};
 use crate::datapath::datagram::{is_full, is_network_error};
 use crate::datapath::option::{self, Fragmenting};
+use crate::datapath::route::{self, LearnedMtu};
 use crate::time::{Clock, Monotonic, Nanos};
 use search::{MtuSearch, ProbeBounds, SearchStep, SizeBarrier};
 
@@ -148,10 +149,13 @@ pub struct SearchLimits<'a> {
 pub fn find(socket: Socket, hello: Hello, limits: SearchLimits<'_>) -> io::Result<Option<PathMtu>> {
     let Some(kernel) = option::kernel_path_mtu(&socket) else { return Ok(None) };
     let kernel_bytes = kernel as u32;
-    let bounds = ProbeBounds::of(kernel_bytes.min(LARGEST), option::is_ipv6(&socket));
     Fragmenting::Probed.set(&socket)?;
+    let end = ProbeEnd::new(socket, hello);
+    // What the kernel learned some time ago may be true no more.
+    let most = end.learned.map_or(kernel_bytes, |learned| learned.link_bytes);
+    let bounds = ProbeBounds::of(most.min(LARGEST), option::is_ipv6(&end.socket));
     let searches = [(); 2].map(|()| MtuSearch::new(bounds, limits.round_trip));
-    let mut prober = Prober { end: ProbeEnd::new(socket, hello), searches };
+    let mut prober = Prober { end, searches };
     while let Some(until) = prober.send_due()? {
         let now = Monotonic.now();
         if now >= limits.deadline || limits.stop.load(Ordering::Acquire) {
@@ -247,7 +251,7 @@ impl Prober {
 
     /// Notes what the kernel here knows of the way up; `refused` is the largest size that it sends, if it refused more.
     fn take_announced(&mut self, refused: u32) {
-        let known = option::kernel_path_mtu(&self.end.socket).map_or(u32::MAX, |mtu| mtu as u32);
+        let known = self.end.known();
         let most = if refused > 0 { known.min(refused) } else { known };
         self.searches[0].on_announced(most);
     }
@@ -326,7 +330,7 @@ impl ProbeResponder {
     /// Answers a probe with as many bytes as it asks for, or if the kernel here refuses that, with as few as possible.
     fn echo(&mut self, probe: ProbeWords) -> io::Result<()> {
         let headers = self.end.headers;
-        let known = option::kernel_path_mtu(&self.end.socket).map_or(u32::MAX, |mtu| mtu as u32);
+        let known = self.end.known();
         let len = probe.answer_len.clamp(LEAST_LEN, LARGEST - headers);
         let known = known.saturating_sub(headers);
         let mut words = ProbeWords { len, known, ..probe };
@@ -346,6 +350,10 @@ struct ProbeEnd {
     hello: Hello,
     /// Bytes of the IP and UDP headers of each packet.
     headers: u32,
+    /// Path MTU that the kernel here had learned before.
+    learned: Option<LearnedMtu>,
+    /// True if a message of the network about the size of a packet of this socket came.
+    is_announced: bool,
     /// Bytes that no link compresses.
     filler: Vec<u8>,
     buffer: Vec<u8>,
@@ -403,7 +411,17 @@ impl ProbeEnd {
     fn new(socket: Socket, hello: Hello) -> ProbeEnd {
         let filler = (0..LARGEST).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let headers = option::ip_header_bytes(&socket) as u32 + UDP_HEADER;
-        ProbeEnd { socket, hello, headers, filler, buffer: vec![0; LARGEST as usize] }
+        let learned = route::learned_mtu(&socket);
+        let buffer = vec![0; LARGEST as usize];
+        ProbeEnd { socket, hello, headers, learned, is_announced: false, filler, buffer }
+    }
+
+    /// Returns the path MTU that the kernel here knows: the one that it had learned before only if a message has confirmed
+    /// it since.
+    fn known(&self) -> u32 {
+        let known = option::kernel_path_mtu(&self.socket).map_or(u32::MAX, |mtu| mtu as u32);
+        let is_old = self.learned.is_some_and(|learned| learned.bytes == known);
+        if is_old && !self.is_announced { u32::MAX } else { known }
     }
 
     /// Sends a datagram of the length in `words`.
@@ -419,7 +437,10 @@ impl ProbeEnd {
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => is_too_large = true,
                 Err(error) if is_network_error(&error) => {}
                 Err(error) if !is_full(&error) => return Err(error),
-                _ => return Ok(ProbeFate::Sent),
+                _ => {
+                    self.is_announced |= is_too_large;
+                    return Ok(ProbeFate::Sent);
+                }
             }
         }
         Ok(if is_too_large { ProbeFate::TooLarge } else { ProbeFate::Sent })
@@ -438,8 +459,9 @@ impl ProbeEnd {
         };
         let Ok(len) = usize::try_from(got) else {
             let error = io::Error::last_os_error();
-            let is_passing =
-                is_network_error(&error) || error.raw_os_error() == Some(libc::EMSGSIZE);
+            let is_announced = error.raw_os_error() == Some(libc::EMSGSIZE);
+            self.is_announced |= is_announced;
+            let is_passing = is_network_error(&error) || is_announced;
             return match error {
                 error if is_full(&error) => Ok(ProbeArrival::Nothing),
                 _ if is_passing => Ok(ProbeArrival::Other),
