@@ -1,12 +1,14 @@
-//! `deadheat compare`: saved races, and whether anything changed between them.
+//! `deadheat compare`: saved races, or surveys of a line, and whether anything changed between them.
 
 use std::path::PathBuf;
 
 use crate::analysis::compare::{check, compare};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::line;
+use crate::line::outcome::{LineOutcome, is_line};
 use crate::race::gate::{Judgement, check_baseline};
 use crate::report::compare::{FORMATS, judged, render};
-use crate::report::{Detail, Style, words};
+use crate::report::{self, Detail, Style, words};
 use crate::stats::runs::Promise;
 
 use super::gate::Runs;
@@ -17,6 +19,7 @@ use super::{Verdict, deliver, stdout_style};
 Two runs of the same race differ, too. Several runs of the old one show by how much:
   deadheat compare base-1.json base-2.json base-3.json new.json
   deadheat compare base/ new/    each result in a folder is a run
+  deadheat compare line-1.json line-2.json    surveys of a line
 
 Exit: 0 it ran, 1 it failed, 2 the command line is wrong; with --gate: 3 the new
 race is not to be trusted, 5 a contender got worse.")]
@@ -45,12 +48,27 @@ pub(super) struct CompareArgs {
     output: Option<PathBuf>,
 }
 
+/// Reads the surveys of a line that `places` name; `None` if any of them is something else.
+fn lines(places: &[PathBuf]) -> Option<Vec<LineOutcome>> {
+    let load = |place: &PathBuf| is_line(place).then(|| line::outcome::load(place).ok())?;
+    places.iter().map(load).collect()
+}
+
 pub(super) fn run(args: &CompareArgs) -> Result<Verdict> {
+    let format = if args.json { "json" } else { &args.format };
+    if let Some((old, new)) = lines(&args.old).zip(lines(std::slice::from_ref(&args.new))) {
+        if args.gate {
+            return Err(Error::usage("--gate judges races; surveys of a line have no contenders"));
+        }
+        let found = line::compare::compare(&old, &new)?;
+        let text = report::line::compare::render(&found, format, &stdout_style())?;
+        deliver(text.as_bytes(), args.output.as_deref())?;
+        return Ok(Verdict::Fine);
+    }
     let old = Runs::read(&args.old)?;
     let new = Runs::read(std::slice::from_ref(&args.new))?;
     let (before, after) = (old.races(), new.races());
     check(&before, &after)?;
-    let format = if args.json { "json" } else { &args.format };
     let detail = if args.details { Detail::Full } else { Detail::Brief };
     let style = Style { detail, ..stdout_style() };
     if !args.gate {

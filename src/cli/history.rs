@@ -1,10 +1,13 @@
-//! `deadheat history`: the races of a folder over time, and where their level changed.
+//! `deadheat history`: the races of a folder over time, or its surveys of a line, and where their level changed.
 
 use crate::analysis::derived;
 use std::path::PathBuf;
 
 use crate::analysis::history::{FALSE_ALARM_IN, HistoryEntry, SkippedFile, history};
 use crate::error::{Result, unknown};
+use crate::foreign::visible;
+use crate::line;
+use crate::line::outcome::{LineOutcome, is_line};
 use crate::report;
 
 use super::{deliver, folder, stdout_style};
@@ -36,6 +39,7 @@ pub(super) fn run(args: &HistoryArgs) -> Result<()> {
     let mut left_out: Vec<SkippedFile> =
         unread.map(|(folder, why)| SkippedFile { file: name_of(&folder), why }).collect();
     let (mut entries, mut metrics) = (Vec::new(), Vec::new());
+    let mut surveyed: Option<LineOutcome> = None;
     for file in searched.results {
         let name = name_of(&file);
         match derived::load(&file) {
@@ -47,10 +51,36 @@ pub(super) fn run(args: &HistoryArgs) -> Result<()> {
                 }
                 entries.push(HistoryEntry::new(name, race));
             }
+            // Surveys of one line are one file of it.
+            Err(_) if is_line(&file) && args.metric.is_none() => {
+                let line = line::outcome::load(&file)?;
+                match &mut surveyed {
+                    Some(all) if all.path.spec == line.path.spec => {
+                        all.surveys.extend(line.surveys)
+                    }
+                    Some(all) => left_out.push(SkippedFile {
+                        why: format!("surveys of another line than {}", visible(&all.path.spec)),
+                        file: name,
+                    }),
+                    None => surveyed = Some(line),
+                }
+            }
             Err(error) => {
                 left_out.push(SkippedFile { why: folder::reason(&file, &error), file: name })
             }
         }
+    }
+    match surveyed {
+        Some(mut line) if entries.is_empty() => {
+            line.surveys.sort_by_key(|survey| survey.started_ms);
+            let text = report::line::render(&line, &args.format, &stdout_style())?;
+            return deliver(text.as_bytes(), args.output.as_deref());
+        }
+        Some(line) => left_out.push(SkippedFile {
+            file: format!("surveys of {}", visible(&line.path.spec)),
+            why: "a history is of races or of surveys; give these a folder of their own".to_owned(),
+        }),
+        None => {}
     }
     if let Some(metric) = &args.metric
         && !entries.is_empty()

@@ -104,10 +104,10 @@ const KNOCK: &[&str] = &[
 /// Contenders that show what becomes of a DSCP on the way: that of voice, and that of video (RFC 4594).
 const MARKED: &[&str] = &["udp:dscp=EF", "udp:dscp=AF41"];
 
-/// Returns the works of a survey. A round of seven trials takes some 9 s, so that six fit into a minute.
+/// Returns the works of a survey; the survey itself adds the interval between small messages.
 fn works() -> LineWorks {
     LineWorks {
-        small: "ping:size=64,count=60,interval=10ms,warmup=10".into(),
+        small: "ping:size=64,count=60,warmup=10".into(),
         paced: "cbr:rate=1mbit,size=200,direction=both,time=600ms,warmup=200ms".into(),
         paced_over: "udp".into(),
         load: "tcp".into(),

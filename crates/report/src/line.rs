@@ -9,11 +9,12 @@ use crate::contract::Direction;
 use crate::error::{Error, Result, unknown};
 use deadheat_engine::line::figures::{self, per_minute};
 use deadheat_engine::line::hours::{FigureCourse, SurveyFigure, course};
-use deadheat_engine::line::outcome::{LineFigure, LineOutcome, Survey};
+use deadheat_engine::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
 use deadheat_engine::line::part::{LinePart, MANY};
 use deadheat_engine::line::run::few_rounds;
 use deadheat_engine::result::{date, layout};
 
+pub mod compare;
 mod facts;
 
 /// Formats of a surveyed line; the first is the default.
@@ -70,7 +71,8 @@ fn screen(line: &LineOutcome, style: &Style) -> String {
 fn document(line: &LineOutcome, extent: Extent) -> Document {
     let mut sections = Vec::new();
     if let Some(survey) = line.last() {
-        sections.push(Section::new("", vec![Block::Sentences(answer(survey))]));
+        let answer = answer(survey, &line.works.load);
+        sections.push(Section::new("", vec![Block::Sentences(answer)]));
         sections.push(Section::new("", vec![Block::Table(busy(survey, &line.works.load))]));
         sections.push(Section::new("", vec![Block::Facts(facts::facts(line, survey, extent))]));
     }
@@ -89,7 +91,7 @@ fn opening(line: &LineOutcome) -> Opening {
         return Opening { headlines, ..Opening::default() };
     };
     let (doubts, said): (Vec<Line>, Vec<Line>) =
-        answer(survey).into_iter().partition(|line| line.tone != Tone::Plain);
+        answer(survey, &line.works.load).into_iter().partition(|line| line.tone != Tone::Plain);
     let figure = survey.figure(&figures::rtt(LinePart::Idle)).map(|idle| OpeningFigure {
         value: amount(idle),
         interval: match idle.rounds {
@@ -142,8 +144,8 @@ fn at(ms: u64) -> String {
     format!("{} UTC", date::minute(ms))
 }
 
-/// Returns the sentences about the idle and the full line, then the faults.
-fn answer(survey: &Survey) -> Vec<Line> {
+/// Returns the sentences about the idle and the full line, then the faults. `load` names the contender of the loads.
+fn answer(survey: &Survey, load: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     let rtt = |part| survey.figure(&figures::rtt(part));
     let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8].map(|part| (part, rtt(part)));
@@ -154,9 +156,15 @@ fn answer(survey: &Survey) -> Vec<Line> {
         parts.push(format!("idle, a small message takes {} there and back", amount(idle)));
     }
     if let Some((part, worst)) = worst {
+        let is_filled = filling(survey, part).is_none_or(|how| how == LineFilling::Full);
+        let beside = match is_filled {
+            true => format!("while {MANY} connections fill the line {}", way(part)),
+            false => {
+                format!("beside {MANY} connections {}, which did not fill the line", way(part))
+            }
+        };
         parts.push(format!(
-            "while {MANY} connections fill the line {}, it takes {}: {} round trips a minute",
-            way(part),
+            "{beside}, it takes {}: {} round trips a minute",
             amount(worst),
             words::significant(per_minute(worst.point))
         ));
@@ -184,11 +192,51 @@ fn answer(survey: &Survey) -> Vec<Line> {
         let text = format!("Not counted: {all} of {}; the first: {first}.", survey.trials.len());
         lines.push(Line::new(text, Tone::Bad));
     }
+    lines.extend(unfilled(survey, load).map(|text| Line::new(text, Tone::Open)));
+    if !survey.left_out.is_empty() {
+        let names: Vec<String> = survey.left_out.iter().map(|part| head(*part, load)).collect();
+        let text = format!(
+            "Not known in this time: {}; a longer --budget has room for more.",
+            words::list(&names)
+        );
+        lines.push(Line::new(text, Tone::Open));
+    }
     let is_whole = survey.ended.is_none() && survey.rounds > 0;
     if let Some(note) = few_rounds(survey).filter(|_| is_whole) {
         lines.push(Line::new(format!("{note}."), Tone::Aside));
     }
     lines
+}
+
+/// Returns how far the load of a part filled the line, if it is known.
+fn filling(survey: &Survey, part: LinePart) -> Option<LineFilling> {
+    survey.figure(&figures::goodput(part))?.filling
+}
+
+/// Returns a sentence about the loads that did not fill the line: their goodput is not what it carries.
+fn unfilled(survey: &Survey, load: &str) -> Option<String> {
+    let reasons = [
+        (LineFilling::Growing, "still growing at the end"),
+        (
+            LineFilling::Unfilled,
+            "nothing waited and nothing was lost: the hosts or a window held it",
+        ),
+    ];
+    let named = reasons.into_iter().filter_map(|(how, why)| {
+        let parts = LinePart::ALL.into_iter().filter(|part| filling(survey, *part) == Some(how));
+        let names: Vec<String> = parts.map(|part| head(part, load)).collect();
+        (!names.is_empty()).then(|| format!("{} ({why})", words::list(&names)))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("Did not fill the line: {}.", named.join("; ")))
+}
+
+/// Returns the name of a part: `8 tcp up`.
+fn head(part: LinePart, load: &str) -> String {
+    match part.load() {
+        Some((_, flows)) => format!("{flows} {load} {}", way(part)),
+        None => part.name().to_owned(),
+    }
 }
 
 fn way(part: LinePart) -> &'static str {
@@ -200,9 +248,11 @@ fn way(part: LinePart) -> &'static str {
     }
 }
 
-/// Returns a figure without its interval; "> 3.00 s" if it is censored.
+/// Returns a figure without its interval; "> 3.00 s" if it is censored, or the goodput of a load that the line had more
+/// room for.
 fn amount(figure: &LineFigure) -> String {
-    match figure.censored {
+    let is_more = matches!(figure.filling, Some(LineFilling::Growing));
+    match figure.censored || is_more {
         true => words::beyond(figure.point, figure.unit),
         false => words::figure(figure.point, figure.unit),
     }
@@ -221,17 +271,13 @@ fn with_interval(figure: &LineFigure) -> Cell {
 
 /// Returns a row for the idle line, and one for each load.
 fn busy(survey: &Survey, load: &str) -> Table {
-    let parts = || LinePart::ALL.into_iter().filter(|part| *part != LinePart::Paced);
+    let is_shown = |part: &LinePart| *part != LinePart::Paced && !survey.left_out.contains(part);
+    let parts = || LinePart::ALL.into_iter().filter(is_shown);
     let cells = |name: fn(LinePart) -> String| -> Vec<Cell> {
         let cell = |part| survey.figure(&name(part)).map_or_else(Cell::default, with_interval);
         parts().map(cell).collect()
     };
-    let heads = parts().map(|part| {
-        Cell::text(match part.load() {
-            None => "idle".to_owned(),
-            Some((_, flows)) => format!("{flows} {load} {}", way(part)),
-        })
-    });
+    let heads = parts().map(|part| Cell::text(head(part, load)));
     let minutes = parts().map(|part| {
         let rtt = survey.figure(&figures::rtt(part));
         rtt.map_or_else(Cell::default, |rtt| Cell::text(words::significant(per_minute(rtt.point))))
@@ -354,6 +400,7 @@ pub(super) mod tests {
                     took_ns: 1,
                     metrics: metrics.into_iter().collect(),
                     censored: Vec::new(),
+                    load: None,
                     ledger: match is_paced {
                         true => Ledger {
                             up: Some(account.clone()),
@@ -383,6 +430,7 @@ pub(super) mod tests {
             path_mtu: Some(1500),
             marks: Vec::new(),
             rounds: 6,
+            left_out: Vec::new(),
             figures: figures::figures(&trials),
             trials,
             ended: None,
@@ -488,6 +536,31 @@ pub(super) mod tests {
         }
         let whole = render(&line, "markdown", &Style::default()).unwrap();
         assert!(whole.matches("has to let it through").count() >= 3, "{whole}");
+    }
+
+    #[test]
+    fn a_load_that_did_not_fill_the_line_is_named_and_what_there_was_no_time_for() {
+        let mut survey = survey(0);
+        for figure in &mut survey.figures {
+            figure.filling = match figure.name.as_str() {
+                "goodput_down_1_bps" => Some(LineFilling::Growing),
+                "goodput_both_8_bps" | "goodput_up_1_bps" => Some(LineFilling::Unfilled),
+                _ => None,
+            };
+        }
+        survey.figures.retain(|figure| !figure.name.contains("up_8"));
+        survey.left_out = vec![LinePart::Up8];
+        let text = shown(&line(vec![survey]));
+        assert!(text.lines().count() <= 25, "{text}");
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "beside 8 connections both ways, which did not fill the line, it takes 308 ms",
+            "Did not fill the line: 1 tcp down (still growing at the end); 1 tcp up and 8 tcp both ways (nothing",
+            "Not known in this time: 8 tcp up;",
+            "> 19",
+        ] {
+            assert!(joined.contains(part), "no `{part}`:\n{text}");
+        }
     }
 
     #[test]

@@ -405,6 +405,21 @@ pub fn rate_bps(bytes: f64, ns: u64) -> Option<f64> {
     (ns > 0).then(|| bytes * 8e9 / ns as f64)
 }
 
+/// Returns the goodput of all flows together between two times after their starts, in bits per second, bursts and the
+/// waits between them alike; `None` for no time, and if no flow has points up to the later one.
+pub fn goodput_between<'a>(
+    flows: impl Iterator<Item = &'a Series>,
+    (from_ns, to_ns): (u64, u64),
+) -> Option<f64> {
+    let mut known = false;
+    let mut bytes = 0.0;
+    for flow in flows {
+        known |= flow.at_ns.last().is_some_and(|last| *last >= to_ns);
+        bytes += flow.received_by(to_ns) - flow.received_by(from_ns);
+    }
+    rate_bps(bytes, to_ns.saturating_sub(from_ns)).filter(|_| known)
+}
+
 /// Returns the goodput of all flows together over time, in bits per second: `parts` stretches of equal length from the
 /// start to the last point of any flow. Bytes are spread evenly between two points, so a stretch shorter than an
 /// interval shows no more detail.
@@ -447,6 +462,22 @@ mod tests {
         assert_eq!((intervals[2].from_ns, intervals[2].to_ns), (200, 250));
         assert_eq!(intervals[2].sent_bps(), Some(20.0 * 8e9 / 50.0));
         assert_eq!(intervals[0].sent_messages, None);
+    }
+
+    /// A burst of 1 MB in each round trip of 600 ms, of which each takes 100 ms: the rate of the link is six times the
+    /// goodput.
+    #[test]
+    fn the_waits_between_bursts_are_part_of_the_goodput() {
+        let points: Vec<Point> = (1..=60u64)
+            .map(|tenth| point(tenth * 100_000_000, 0, (tenth + 5) / 6 * 1_000_000))
+            .collect();
+        let series = Series::new(100_000_000, &points);
+        let of = |from_ms: u64, to_ms: u64| {
+            goodput_between([&series].into_iter(), (from_ms * 1_000_000, to_ms * 1_000_000))
+        };
+        let whole = of(1_200, 4_800).unwrap();
+        assert!((whole / (8e6 / 0.6) - 1.0).abs() < 1e-9, "{whole}");
+        assert_eq!((of(1_200, 6_001), of(3, 3)), (None, None), "not known, and no time");
     }
 
     #[test]

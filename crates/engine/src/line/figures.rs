@@ -1,7 +1,7 @@
 //! From the trials of a survey to figures with intervals. A round is the replicate: an interval is one of order
 //! statistics over the rounds (the inverted sign test), so that it holds for noise of any shape. Pure.
 
-use super::outcome::{LineFigure, LineTrial};
+use super::outcome::{LineFigure, LineFilling, LineTrial};
 use super::part::LinePart;
 use crate::contract::Direction;
 use crate::measurements::{Account, Better, Unit};
@@ -52,6 +52,13 @@ pub fn one_way(direction: Direction) -> String {
     format!("one_way_{direction}_ns")
 }
 
+/// Ratio of the goodput in the second half of a load's time to that in the first half from which on it counts as growing.
+const GROWTH: f64 = 1.1;
+
+/// Delay that a load adds to the round trip from which on messages count as waiting in its queue: this share of the idle
+/// round trip, and at least this time in nanoseconds.
+const QUEUE: (f64, f64) = (0.1, 500_000.0);
+
 /// Name of the delay variation of paced datagrams.
 pub const PDV: &str = "pdv_paced_ns";
 
@@ -63,10 +70,7 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
     all.extend(trials.times(rtt(LinePart::Idle), LinePart::Idle, ROUND_TRIP));
     all.extend(loaded().filter_map(|part| trials.times(rtt(part), part, ROUND_TRIP)));
     all.extend(loaded().filter_map(|part| trials.added(part)));
-    all.extend(loaded().filter_map(|part| {
-        let values = trials.metric(part, load::GOODPUT);
-        figure(goodput(part), (Unit::BitRate, Better::Higher), &values)
-    }));
+    all.extend(loaded().filter_map(|part| trials.goodput(part)));
     for direction in [Direction::Up, Direction::Down] {
         all.extend(trials.share(lost(direction), direction, Account::lost));
         let out_of_order = |account: &Account| account.reordered.unwrap_or(0);
@@ -79,7 +83,11 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
 
 /// Returns the median of values, one a round, with its interval; `None` without values. With too few rounds for
 /// [`ERROR`], the interval is from the least to the greatest value, with the confidence that it has.
-fn figure(name: String, (unit, better): (Unit, Better), values: &[f64]) -> Option<LineFigure> {
+pub(super) fn figure(
+    name: String,
+    (unit, better): (Unit, Better),
+    values: &[f64],
+) -> Option<LineFigure> {
     let point = median(values)?;
     let (low, high, confidence) = match median_interval(values, ERROR) {
         Some(found) => (found.low, found.high, found.confidence),
@@ -100,6 +108,7 @@ fn figure(name: String, (unit, better): (Unit, Better), values: &[f64]) -> Optio
         high,
         confidence,
         censored: false,
+        filling: None,
         clock_bound_ns: None,
     })
 }
@@ -140,6 +149,32 @@ impl<'a> RoundTrials<'a> {
         let found = figure(added(part), (Unit::Nanos, Better::Lower), &values)?;
         let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == ROUND_TRIP);
         Some(LineFigure { censored: self.of(part).any(is_censored), ..found })
+    }
+
+    /// Returns the goodput of a part's load, and how far it filled the line.
+    fn goodput(&self, part: LinePart) -> Option<LineFigure> {
+        let values = self.metric(part, load::GOODPUT);
+        let found = figure(goodput(part), (Unit::BitRate, Better::Higher), &values)?;
+        Some(LineFigure { filling: self.filling(part), ..found })
+    }
+
+    /// Returns how far a part's load filled the line; `None` if its course is not known.
+    fn filling(&self, part: LinePart) -> Option<LineFilling> {
+        let courses = || self.of(part).filter_map(|trial| trial.load);
+        let growth: Vec<f64> =
+            courses().map(|load| load.halves_bps[1] / load.halves_bps[0].max(1.0)).collect();
+        if median(&growth)? > GROWTH {
+            return Some(LineFilling::Growing);
+        }
+        let lost: Vec<f64> = courses().map(|load| load.retransmits as f64).collect();
+        let idle = median(&self.metric(LinePart::Idle, ROUND_TRIP));
+        let busy = median(&self.metric(part, ROUND_TRIP));
+        let queue = idle.zip(busy).map(|(idle, busy)| (busy - idle, (QUEUE.0 * idle).max(QUEUE.1)));
+        let has_queue = queue.is_some_and(|(added, least)| added > least);
+        Some(match has_queue || median(&lost)? > 0.0 {
+            true => LineFilling::Full,
+            false => LineFilling::Unfilled,
+        })
     }
 
     /// Returns the share over all rounds, from the least to the greatest share of a round.
@@ -183,6 +218,7 @@ pub fn enough_rounds() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::outcome::LoadCourse;
     use crate::measurements::{ClockEstimate, Ledger};
 
     fn trial(round: u64, part: LinePart, ms: f64) -> LineTrial {
@@ -196,6 +232,7 @@ mod tests {
             took_ns: 0,
             metrics: [rtt, (load::GOODPUT.to_owned(), ms * 1e6)].into_iter().collect(),
             censored: Vec::new(),
+            load: None,
             ledger: Ledger::default(),
             clock: None,
         }
@@ -281,6 +318,28 @@ mod tests {
         assert_eq!((up.point, up.clock_bound_ns), (20e6, Some(405_000)));
         assert_eq!((down.point, down.clock_bound_ns), (5e6, Some(405_000)));
         assert_eq!(found(&trials, "loss_up_share").clock_bound_ns, None);
+    }
+
+    /// A satellite: within a second of its start a connection is at 4 of 100 Mbit/s, and nothing waits.
+    #[test]
+    fn a_load_that_has_not_filled_the_line_is_named() {
+        let filling = |halves_bps: [f64; 2], retransmits: u64, busy_ms: f64| {
+            let load = LoadCourse { from_ns: 0, to_ns: 2, halves_bps, retransmits };
+            let trials: Vec<LineTrial> = (0..6)
+                .flat_map(|n| {
+                    let busy = trial(n, LinePart::Down1, busy_ms);
+                    [trial(n, LinePart::Idle, 600.0), LineTrial { load: Some(load), ..busy }]
+                })
+                .collect();
+            found(&trials, "goodput_down_1_bps").filling
+        };
+        assert_eq!(filling([3e6, 6e6], 0, 601.0), Some(LineFilling::Growing));
+        assert_eq!(filling([3e6, 6e6], 9, 900.0), Some(LineFilling::Growing));
+        assert_eq!(filling([54e6, 55e6], 0, 601.0), Some(LineFilling::Unfilled));
+        assert_eq!(filling([96e6, 96e6], 0, 700.0), Some(LineFilling::Full));
+        assert_eq!(filling([96e6, 60e6], 5, 601.0), Some(LineFilling::Full), "a shallow queue");
+        let old = [trial(0, LinePart::Down1, 600.0)];
+        assert_eq!(found(&old, "goodput_down_1_bps").filling, None);
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub struct Survey {
     pub marks: Vec<TriedMark>,
     /// Number of complete rounds.
     pub rounds: u64,
+    /// Kinds of trials for which there was no time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LinePart>,
     /// Figures, in the order of a report.
     pub figures: Vec<LineFigure>,
     /// Trials, in the order run.
@@ -134,10 +137,39 @@ pub struct LineFigure {
     /// True if messages were lost and the figure is only known to be greater.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
+    /// For the goodput of a load, how far it filled the line; absent for all others, and in files from before it was
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filling: Option<LineFilling>,
     /// Largest error by the clocks of two hosts, in nanoseconds, for a time one way; absent for all others, and on one
     /// clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_bound_ns: Option<u64>,
+}
+
+/// Way in which a load filled the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineFilling {
+    /// Full: messages waited in its queue, or it lost packets, and its rate was steady.
+    Full,
+    /// Growing: its rate rose until the end, so the line carries more.
+    Growing,
+    /// Unfilled: nothing waited and nothing was lost, so something else held the load back.
+    Unfilled,
+}
+
+/// Course of the load in a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoadCourse {
+    /// Start of the time in which its goodput counts, in nanoseconds after the load's start.
+    pub from_ns: u64,
+    /// End of that time.
+    pub to_ns: u64,
+    /// Goodput in the first and in the second half of that time, in bits per second.
+    pub halves_bps: [f64; 2],
+    /// Segments that were sent again in that time, at both ends.
+    pub retransmits: u64,
 }
 
 /// A trial of a survey.
@@ -161,6 +193,9 @@ pub struct LineTrial {
     /// Names of figures that are censored at the timeout.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub censored: Vec<String>,
+    /// Course of the load, if there is one and its counters over time are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadCourse>,
     /// Fate of the messages.
     pub ledger: Ledger,
     /// Far clock in relation to the near one; absent on one clock, and if they were not compared.
@@ -222,5 +257,40 @@ pub fn load(file: &Path) -> Result<LineOutcome> {
         other => Err(fault(format!(
             "surveys in format {other}, and this program reads format {FORMAT}; use the version that wrote them"
         ))),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::line::figures::{figure, rtt};
+
+    /// Returns the file of a survey whose idle round trip is this in each round, in nanoseconds.
+    pub(in crate::line) fn line_of(started_ms: u64, rounds: &[f64]) -> LineOutcome {
+        let idle = figure(rtt(LinePart::Idle), (Unit::Nanos, Better::Lower), rounds);
+        let survey =
+            Survey { started_ms, figures: idle.into_iter().collect(), ..Survey::default() };
+        let works = ["ping", "cbr", "udp", "tcp", "ping"].map(str::to_owned);
+        let [small, paced, paced_over, load, knock] = works;
+        LineOutcome {
+            kind: LineFileKind::Line,
+            format: FORMAT,
+            deadheat: Program { version: "0.1.0".into() },
+            started: "2026-01-01T00:00:00Z".into(),
+            seed: 1,
+            path: PathFacts {
+                spec: "host.example".into(),
+                kind: crate::path::PathKind::Remote,
+                address: String::new(),
+                built: None,
+                reached: None,
+                far_end: None,
+            },
+            host: HostFacts::default(),
+            peer_host: None,
+            works: LineWorks { small, paced, paced_over, load, knock },
+            every_ns: None,
+            surveys: vec![survey],
+        }
     }
 }

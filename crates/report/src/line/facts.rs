@@ -113,12 +113,9 @@ fn one_way(line: &LineOutcome, survey: &Survey, extent: Extent) -> Option<String
     };
     let known = format!("{delays}, each {}", words::clock_bound(bound));
     // Echoes between two clocks cannot tell the directions of their path apart.
-    Some(match (bound as f64 >= up.point.min(down.point), extent) {
-        (false, _) => format!("{known} by the clocks"),
-        (true, Extent::Screen) => format!("{known}: not known without NTP"),
-        (true, Extent::Whole) => format!(
-            "{known} by the clocks, which cannot tell them apart without NTP or PTP on both hosts"
-        ),
+    Some(match bound as f64 >= up.point.min(down.point) {
+        false => format!("{known} by the clocks"),
+        true => format!("{known} by the clocks: not told apart without NTP or PTP"),
     })
 }
 
@@ -244,7 +241,10 @@ mod tests {
         assert!(shown.starts_with("up 15.4 ms [15.0, 15.8], down 5.12 ms"), "{shown}");
         assert!(shown.ends_with("each ±1.00 ms by the clocks"), "{shown}");
         let shown = one_way(Some(6));
-        assert!(shown.contains("±6.00 ms by the clocks, which cannot tell them apart"), "{shown}");
+        assert!(
+            shown.ends_with("±6.00 ms by the clocks: not told apart without NTP or PTP"),
+            "{shown}"
+        );
         assert!(one_way(None).ends_with("both ends have one clock"));
     }
 

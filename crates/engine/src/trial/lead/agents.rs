@@ -86,6 +86,8 @@ struct GroupReports {
     account: Option<PathFigures>,
     /// Time at which the trial was started.
     began: Nanos,
+    /// Time of the work, counted from the start of the loads that began before it.
+    beside: Option<(Nanos, Nanos)>,
 }
 
 /// Callback for each interval of a trial under way.
@@ -162,7 +164,7 @@ impl Agents {
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
         for (load, reports) in cast.loads.iter().zip(&ran.loads) {
-            load::conclude(&load.contender, &*load.task, reports, &mut record);
+            load::conclude(&load.contender, &*load.task, reports, ran.beside, &mut record);
         }
         if let Some(content) = content {
             let settled = self.files.settle(&ready, &content)?;
@@ -251,6 +253,7 @@ impl Agents {
         let loads = cast.loads.iter().zip(loads).map(|(load, at)| self.dial(load, at));
         let mut loads = loads.collect::<Result<Vec<_>>>()?;
         let mut work = self.dial(&cast.work, work)?;
+        let loaded = Monotonic.now();
         if cast.stint.is_none() {
             loads.iter_mut().try_for_each(Nodes::start)?;
             sleep(cast.lead, &self.stop).map_err(|_| Error::Interrupted)?;
@@ -258,6 +261,7 @@ impl Agents {
         let mut stints = Stints::new(loads, cast.stint);
         let began = Monotonic.now();
         let reports = self.finish(&cast.work, &mut work, &mut stints)?;
+        let beside = cast.stint.is_none().then(|| (began - loaded, Monotonic.now() - loaded));
         let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),
@@ -265,7 +269,7 @@ impl Agents {
         };
         let work = others::complete_group(reports, &cast.work);
         let work = self.far_clocks.observe(&self.far, cast, work);
-        Ok(GroupReports { work, loads, account, began })
+        Ok(GroupReports { work, loads, account, began, beside })
     }
 
     /// Starts the measured work, passes its intervals to the callback if there is one, and returns the reports.

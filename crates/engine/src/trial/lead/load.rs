@@ -2,7 +2,8 @@
 
 use crate::contract::Direction;
 use crate::measurements::name;
-use crate::measurements::series::{Series, TcpColumns};
+use crate::measurements::series::{Series, TcpColumns, goodput_between};
+use crate::time::Nanos;
 use crate::transport::Contender;
 use crate::trial::explain::Pass;
 use crate::trial::{Order, Record};
@@ -20,16 +21,24 @@ pub(in crate::trial) fn order(work: &Order) -> Option<Order> {
     Some(Order { pairing, samples: None, pass: Pass::Figures, ..work.clone() })
 }
 
-/// Adds the load's figures to the record of the work, and its series over time.
+/// Adds the load's figures to the record of the work, and its series over time. `beside` is the time of the work beside
+/// it, counted from the load's start; absent for a load with a stint, or in virtual time.
+///
+/// Over the time of the work, goodput is that of the connection. From the first arrival to the last it could be that of
+/// one burst, whose packets follow each other at the rate of the link.
 pub(in crate::trial) fn conclude(
     contender: &Contender,
     task: &dyn Task,
     reports: &BothReports,
+    beside: Option<(Nanos, Nanos)>,
     record: &mut Record,
 ) {
     let findings = task.conclude(&reports.of(&contender.transport.info().guarantees));
-    if let Some(bps) = findings.metrics.get(name::GOODPUT) {
-        record.metrics.insert(load::GOODPUT.to_owned(), *bps);
+    let far = reports.far.iter().flat_map(|far| &far.series);
+    let all = reports.near.series.iter().chain(far);
+    let beside = beside.and_then(|(from, to)| goodput_between(all, (from.0, to.0)));
+    if let Some(bps) = beside.or(findings.metrics.get(name::GOODPUT).copied()) {
+        record.metrics.insert(load::GOODPUT.to_owned(), bps);
     }
     load::add_shares(&flow_rates(task, reports), &mut record.metrics);
     record.load_intervals = course(&reports.near.series);

@@ -165,7 +165,7 @@ impl Simulation {
         };
         let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
         if let Some(load) = load {
-            load::conclude(&load.contender, &*load.task, &both(beside), &mut record);
+            load::conclude(&load.contender, &*load.task, &both(beside), None, &mut record);
         }
         let began = self.clock.now();
         self.clock.advance_to(began + took);
