@@ -89,6 +89,11 @@ impl Observer for Progress {
             RaceEvent::Settling { why } => {
                 self.say(&format!("waiting for the host to settle: {}", why.words()));
             }
+            RaceEvent::Expected { takes } => {
+                let takes = words::span(takes);
+                let text = format!("{}a verdict takes about {takes} over this line", self.before);
+                self.screen.above(&text);
+            }
             RaceEvent::Planned { outcome, takes } => {
                 self.blocks_max = outcome.plan.blocks_max;
                 self.remaining = takes;

@@ -409,6 +409,7 @@ pub(crate) fn full() -> Outcome {
         plan: plan(),
         host: host("alpha"),
         peer_host: Some(host("beta")),
+        absences: Vec::new(),
         probe: Some(probe()),
         path: PathFacts {
             spec: "beta.example:5210".into(),

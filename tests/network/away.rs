@@ -155,6 +155,12 @@ fn a_race_survives_a_link_that_is_down() {
     assert!(said.contains("answers again after "), "{said}");
     let warnings = outcome["warnings"].as_array().unwrap();
     assert!(warnings.iter().any(|warning| warning["code"] == "far_end_away"), "{warnings:#?}");
+    let absences = outcome["absences"].as_array().unwrap();
+    assert!(
+        !absences.is_empty()
+            && absences.iter().all(|one| one["to_ms"].as_u64() > one["from_ms"].as_u64()),
+        "{said}"
+    );
 }
 
 /// In the middle of a measured phase, without a packet that says so; another one waits for the turn. Of the trial's 30 s the

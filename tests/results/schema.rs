@@ -9,7 +9,7 @@ use deadheat::contract::Side;
 use deadheat::map::file::Map;
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
-use deadheat::result::outcome::{EntrantCommands, Outcome, TimeDifference};
+use deadheat::result::outcome::{Absence, EntrantCommands, Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
@@ -50,6 +50,9 @@ const RESULT: Format = Format {
         with_commands(&mut outcome);
         outcome.contenders[3].protocol = Some("QUIC".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
+        let from_ms = 1_767_225_600_000;
+        let (to_ms, block, why) = (from_ms + 10_000, Some(0), "it no longer answers".to_owned());
+        outcome.absences = vec![Absence { from_ms, to_ms, block, why }];
         over_a_way(&mut outcome);
         over_probed_paths(&mut outcome);
         beside_a_load(&mut outcome);

@@ -15,6 +15,7 @@ const IN_FULL: &str = "--details has the reasons";
 /// Returns the sentences on contenders without figures.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let mut lines = silent(outcome);
+    lines.extend(untrusted(outcome));
     lines.extend(dropped(outcome));
     lines.extend(not_applicable(outcome));
     lines
@@ -47,6 +48,20 @@ fn without_figures(silent: Vec<SilentContender>) -> Vec<Line> {
         let why = why.map_or_else(|| format!(", too; {IN_FULL}"), |why| format!(": {why}"));
         format!("{} {have} no figures{why}.", words::list(labels))
     })
+}
+
+/// Shows what the trials of contenders without a valid one measured, as what it is.
+fn untrusted(outcome: &Outcome) -> Option<Line> {
+    let all = no_figures::untrusted(outcome);
+    let first = all.first().filter(|_| outcome.imported.is_none())?;
+    let each = all.iter().filter(|one| one.metric.name == first.metric.name).map(|one| {
+        let median = words::figure(one.median, one.metric.unit);
+        format!("{} {median} ({})", one.contender, words::count(one.trials as u64, "trial"))
+    });
+    let each: Vec<String> = each.collect();
+    let text =
+        format!("Measured, and not to be trusted: {}: {}.", first.metric.label, each.join(", "));
+    Some(Line::new(text, Tone::Bad))
 }
 
 /// Names the contenders that dropped out, with the reason of each; if there are many, only the first reasons.

@@ -1,12 +1,12 @@
-//! Outages in order of time: stretches of trials in which nothing arrived, and failed trials. Stretches that fall into
-//! one outage are joined.
+//! Outages in order of time: stretches of trials in which nothing arrived, absences of the far end, and failed trials.
+//! Stretches that fall into one outage are joined.
 
 use super::content::label;
 use super::document::{Block, Line, Section, Tone};
 use super::words;
 use crate::measurements::Unit;
 use deadheat_engine::result::date;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_engine::result::outcome::{Absence, Outcome, Trial};
 
 /// Maximum time between two stretches of one outage: a trial takes so long to begin.
 const APART_MS: u64 = 3_000;
@@ -14,10 +14,11 @@ const APART_MS: u64 = 3_000;
 /// Maximum number of outages on the first screen, the longest of all.
 const MOST: usize = 2;
 
-/// Stretch of one trial.
+/// Stretch of an outage.
 #[derive(Debug, Clone, Copy)]
 struct Stretch<'a> {
-    trial: &'a Trial,
+    /// Trial that it is of; `None` before the first block, whose trials are not listed.
+    trial: Option<&'a Trial>,
     from_ms: u64,
     to_ms: u64,
     /// Length, in nanoseconds.
@@ -29,7 +30,9 @@ struct Stretch<'a> {
 enum StretchKind {
     /// Nothing arrived.
     Silence,
-    /// The trial failed.
+    /// The far end was away.
+    Absence,
+    /// The trial failed, at an unknown time within an outage.
     Failure,
 }
 
@@ -60,18 +63,22 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
 }
 
 fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
-    let mut stretches: Vec<Stretch<'_>> =
-        outcome.trials.iter().flat_map(|trial| stretches(outcome, trial)).collect();
+    let of_trials = outcome.trials.iter().flat_map(|trial| stretches(outcome, trial));
+    let absences = outcome.absences.iter().map(|absence| away(outcome, absence));
+    let mut stretches: Vec<Stretch<'_>> = of_trials.chain(absences).collect();
     // The sort is stable: in virtual time all trials start at 0.
     stretches.sort_by_key(|stretch| stretch.from_ms);
     let mut all: Vec<Episode<'_>> = Vec::new();
     for stretch in stretches {
+        let has_date = stretch.trial.is_none_or(|trial| trial.record.started_ms > 0);
         let follows = |outage: &&mut Episode<'_>| {
             // Stretches of one trial have arrivals between them.
-            let is_other = outage.0.iter().all(|own| !std::ptr::eq(own.trial, stretch.trial));
-            stretch.trial.record.started_ms > 0
-                && is_other
-                && stretch.from_ms <= outage.end_ms().saturating_add(APART_MS)
+            let is_own = |own: &Stretch<'_>| {
+                own.trial.zip(stretch.trial).is_some_and(|(a, b)| std::ptr::eq(a, b))
+            };
+            has_date
+                && !outage.0.iter().any(is_own)
+                && stretch.from_ms <= outage.last_ms().saturating_add(APART_MS)
         };
         match all.last_mut().filter(follows) {
             Some(outage) => outage.0.push(stretch),
@@ -81,18 +88,37 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     all
 }
 
-/// Returns the stretches of one trial. Failures of a contender that dropped out are reported with the reason for that.
+/// Returns the stretch of an absence, with the trial in which the far end was lost.
+fn away<'a>(outcome: &'a Outcome, absence: &'a Absence) -> Stretch<'a> {
+    let is_lost_in = |trial: &&Trial| trial.record.lost_ms == Some(absence.from_ms);
+    Stretch {
+        trial: outcome.trials.iter().find(is_lost_in),
+        from_ms: absence.from_ms,
+        to_ms: absence.to_ms,
+        length_ns: absence.length().0,
+        kind: StretchKind::Absence,
+    }
+}
+
+/// Returns the stretches of one trial. Failures of a contender that dropped out are reported with the reason for that,
+/// and trials in which the far end was lost with its absence.
 fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
     let record = &trial.record;
     let entrant = outcome.contenders.get(trial.contender);
-    if !record.ran() && record.started_ms > 0 && entrant.is_some_and(|one| one.out().is_none()) {
+    let is_absence = |lost_ms| outcome.absences.iter().any(|one| Some(one.from_ms) == lost_ms);
+    let has_figures = !record.metrics.is_empty() || record.ledger.accounts().next().is_some();
+    if !has_figures && record.started_ms > 0 && entrant.is_some_and(|one| one.out().is_none()) {
+        if record.lost_ms.is_some() && is_absence(record.lost_ms) {
+            return Vec::new();
+        }
         let to_ms = record.started_ms.saturating_add(record.took_ns / 1_000_000);
         let (from_ms, length_ns) = (record.started_ms, record.took_ns);
+        let trial = Some(trial);
         return vec![Stretch { trial, from_ms, to_ms, length_ns, kind: StretchKind::Failure }];
     }
     let at = |ns: u64| record.started_ms.saturating_add(ns / 1_000_000);
     let stretch = |outage: &crate::measurements::Outage| Stretch {
-        trial,
+        trial: Some(trial),
         from_ms: at(outage.from_ns),
         to_ms: at(outage.end_ns()),
         length_ns: outage.length_ns,
@@ -102,29 +128,35 @@ fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
 }
 
 impl Episode<'_> {
+    /// Returns its start. A trial that failed was under way for a while before the outage began, if what else is known
+    /// began within that trial.
     fn start_ms(&self) -> u64 {
-        self.0.first().map_or(0, |stretch| stretch.from_ms)
+        let first = self.0.first().map_or((0, 0), |stretch| (stretch.from_ms, stretch.to_ms));
+        let known = self.0.iter().filter(|stretch| stretch.kind != StretchKind::Failure);
+        let known = known.map(|stretch| stretch.from_ms).min();
+        known.filter(|from| *from <= first.1).unwrap_or(first.0)
     }
 
-    fn end_ms(&self) -> u64 {
+    /// Returns the end of its last stretch.
+    fn last_ms(&self) -> u64 {
         self.0.iter().map(|stretch| stretch.to_ms).max().unwrap_or(0)
     }
 
     fn length_ms(&self) -> u64 {
-        self.end_ms().saturating_sub(self.start_ms())
+        self.last_ms().saturating_sub(self.start_ms())
     }
 
     /// Returns the outage in a sentence: of one trial its course, of several the blocks that fell into it.
     fn sentence(&self, outcome: &Outcome) -> String {
         match self.0.as_slice() {
             [] => String::new(),
-            [Stretch { trial, length_ns, kind: StretchKind::Silence, .. }] => format!(
+            [Stretch { trial: Some(trial), length_ns, kind: StretchKind::Silence, .. }] => format!(
                 "Outage: nothing came for {}{}, in {}.",
                 words::figure(*length_ns as f64, Unit::Nanos),
                 self.since(),
                 place(outcome, trial)
             ),
-            [Stretch { trial, length_ns, kind: StretchKind::Failure, .. }] => {
+            [Stretch { trial: Some(trial), length_ns, kind: StretchKind::Failure, .. }] => {
                 let why = trial.record.why_invalid.as_deref().unwrap_or("no reason recorded");
                 format!(
                     "{} ended without figures after {}{}: {}.",
@@ -139,35 +171,45 @@ impl Episode<'_> {
     }
 
     fn of_several(&self, outcome: &Outcome, all: &[Stretch<'_>]) -> String {
+        let trials = || all.iter().filter_map(|stretch| stretch.trial);
         let mut labels: Vec<String> = Vec::new();
-        for stretch in all {
-            let name = name(outcome, stretch.trial);
+        for trial in trials() {
+            let name = name(outcome, trial);
             if !labels.contains(&name) {
                 labels.push(name);
             }
         }
-        let blocks = all.iter().map(|stretch| stretch.trial.block + 1);
-        let (first, last) = (blocks.clone().min().unwrap_or(1), blocks.max().unwrap_or(1));
-        let blocks = match first == last {
-            true => format!("block {first}"),
-            false => format!("blocks {first} to {last}"),
+        let blocks = trials().map(|trial| trial.block + 1);
+        let place = match blocks.clone().min().zip(blocks.max()) {
+            None => "before the first block".to_owned(),
+            Some((first, last)) if first == last => format!("in block {first}"),
+            Some((first, last)) => format!("in blocks {first} to {last}"),
         };
-        let failed = all.iter().filter(|stretch| stretch.kind == StretchKind::Failure).count();
-        let failed = match failed {
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", words::list(&labels)),
+        };
+        let is_over = |stretch: &&Stretch<'_>| {
+            stretch.kind != StretchKind::Silence && stretch.trial.is_some()
+        };
+        let failed = match all.iter().filter(is_over).count() {
             0 => String::new(),
             n => format!("; {} ended without figures", words::count(n as u64, "trial")),
         };
+        let is_away = all.iter().any(|stretch| stretch.kind == StretchKind::Absence);
+        let what = if is_away { "the far end was away for" } else { "for" };
         let length = words::figure(self.length_ms() as f64 * 1e6, Unit::Nanos);
-        let labels = words::list(&labels);
-        format!("Outage: for {length}{}, in {blocks} ({labels}){failed}.", self.since())
+        format!("Outage: {what} {length}{}, {place}{labels}{failed}.", self.since())
     }
 
     /// Returns the time of day at its start: ` from 12:38:38 UTC on`; empty in virtual time.
     fn since(&self) -> String {
-        let started = self.0.first().map_or(0, |stretch| stretch.trial.record.started_ms);
-        match started {
-            0 => String::new(),
-            _ => format!(" from {} on", date::time_of_day(self.start_ms())),
+        let first = self.0.first();
+        let is_dated =
+            first.is_some_and(|stretch| stretch.trial.is_none_or(|one| one.record.started_ms > 0));
+        match is_dated {
+            false => String::new(),
+            true => format!(" from {} on", date::time_of_day(self.start_ms())),
         }
     }
 }
@@ -234,6 +276,60 @@ mod tests {
 
     fn said(outcome: &Outcome) -> Vec<String> {
         lines(outcome).into_iter().map(|line| line.text).collect()
+    }
+
+    /// An outage of 10.0 s wherever it falls: amid a trial, between two, and before the first block. The trials that were
+    /// over before it have figures, and stay.
+    #[test]
+    fn an_outage_has_its_own_start_and_length_wherever_it_falls() {
+        for (into_ms, lost) in [(300, Some(4)), (8_900, Some(4)), (0, Some(5)), (4_000, None)] {
+            let from = START + 10_000 * lost.unwrap_or(0) + into_ms;
+            let mut outcome = race(|at, record| {
+                // In files of before, the trials of the block that were over were lost, too.
+                if lost.is_some_and(|lost| at / 3 == lost / 3 && at < lost) {
+                    (record.lost_ms, record.valid) = (Some(from), false);
+                }
+                if Some(at) == lost {
+                    let (started_ms, took_ns) = (record.started_ms, 5_300_000_000);
+                    *record =
+                        Record { started_ms, took_ns, ..Record::without_figures("lost".into()) };
+                    record.lost_ms = Some(from);
+                }
+            });
+            let block = lost.map(|lost| lost / 3);
+            let why = "it no longer answers".to_owned();
+            outcome.absences = vec![Absence { from_ms: from, to_ms: from + 10_000, block, why }];
+            let said = said(&outcome);
+            assert_eq!(said.len(), 1, "{said:?}");
+            let at = date::time_of_day(from);
+            let start = format!("Outage: the far end was away for 10.0 s from {at} on, ");
+            let end = match lost {
+                Some(4) => "in block 2 (udp); 1 trial ended without figures.",
+                Some(_) => "in block 2 (the copy of tcp); 1 trial ended without figures.",
+                None => "before the first block.",
+            };
+            assert_eq!(said[0], format!("{start}{end}"));
+        }
+    }
+
+    /// The outage begins at the end of a trial, and the next one finds no way to connect.
+    #[test]
+    fn a_failed_trial_adds_to_a_silence_and_does_not_move_its_start() {
+        let outcome = race(|at, record| match at {
+            3 => record.outages = vec![outage(8_500, 500)],
+            4 => {
+                let started_ms = record.started_ms;
+                let failed = Record::without_figures("blocked: no answer".into());
+                *record = Record { started_ms, took_ns: 5_000_000_000, ..failed };
+            }
+            _ => {}
+        });
+        let at = date::time_of_day(START + 38_500);
+        assert!(
+            said(&outcome)[0].starts_with(&format!("Outage: for 6.50 s from {at} on")),
+            "{:?}",
+            said(&outcome)
+        );
     }
 
     #[test]

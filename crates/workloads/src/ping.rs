@@ -54,7 +54,7 @@ const SIZE: Preset<usize> = Optional::length(
 const INTERVAL: Optional<Nanos> = Optional::span(
     "interval",
     (1_000, 3_600_000_000_000),
-    "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms)",
+    "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms, to a server elsewhere up to 10ms)",
 );
 
 const WINDOW: Optional<u64> = Optional::count(
@@ -440,6 +440,7 @@ mod tests {
     use crate::measurements::Role;
     use crate::workload::Clocks;
     use crate::workload::EndpointReport;
+    use crate::workload::PathKind;
 
     fn task(typed: &str) -> Result<Box<dyn Task>> {
         crate::workload::parse(typed)
@@ -481,18 +482,25 @@ mod tests {
         let on_path = |typed, rtt| on(typed, rtt).info().spec.to_string();
         assert_eq!(
             on_path("ping", Some(50)),
-            "ping:claim=p50,count=100,interval=20ms,size=64,think=0,timeout=1000ms,warmup=20"
+            "ping:claim=p50,count=100,interval=10ms,size=64,think=0,timeout=3000ms,warmup=20"
         );
-        assert!(on_path("ping", None).contains("interval=20ms,size=64,think=0,timeout=3000ms"));
+        assert!(on_path("ping", None).contains("interval=10ms,size=64,think=0,timeout=3000ms"));
+        let emulated = Setting {
+            kind: PathKind::Emulated,
+            rtt: Some(Nanos::from_millis(50)),
+            ..Setting::REMOTE
+        };
+        let spec = crate::workload::parse_on("ping", &emulated).unwrap().info().spec.to_string();
+        assert!(spec.contains("interval=20ms,size=64,think=0,timeout=1000ms"), "{spec}");
         assert!(on_path("ping", Some(10)).contains("interval=4ms"));
         assert!(on_path("ping", Some(1)).contains("interval=1ms"));
         assert!(
             on_path("ping:think=2s", Some(250))
-                .contains("interval=20ms,size=64,think=2s,timeout=4000ms")
+                .contains("interval=10ms,size=64,think=2s,timeout=5000ms")
         );
         assert!(
             on_path("ping:window=1", Some(50))
-                .contains("count=100,size=64,think=0,timeout=1000ms,warmup=20")
+                .contains("count=100,size=64,think=0,timeout=3000ms,warmup=20")
         );
         for typed in
             ["ping", "ping:window=4", "ping:claim=p99,time=30s", "ping:interval=1500ns,timeout=1ms"]

@@ -43,6 +43,10 @@ impl Observer for PlainLines {
             RaceEvent::Pilot { trial: 1, .. } => {
                 (self.write)("Measuring how much trials vary, before the first block.");
             }
+            RaceEvent::Expected { takes } => {
+                let takes = crate::report::words::span(*takes);
+                (self.write)(&format!("A verdict takes about {takes} over this line."));
+            }
             RaceEvent::Planned { outcome, takes } => {
                 let standing = Standing::of(outcome, *takes);
                 (self.write)(&format!("{}.", standing.question));

@@ -13,13 +13,13 @@ pub enum FarEndNotice {
         host: String,
         /// Number of absences.
         times: usize,
-        /// Time of the waits, in all.
-        waited: Nanos,
-        /// Time of the first loss.
+        /// Length of all absences together.
+        lasted: Nanos,
+        /// Start of the first.
         since: String,
         /// Evidence of the first loss.
         why: String,
-        /// Blocks that were lost and ran anew, from 0.
+        /// Blocks in which it was lost, from 0.
         blocks: Vec<u64>,
     },
     /// The far end was another one after an absence.
@@ -33,6 +33,11 @@ pub enum FarEndNotice {
     Lost {
         /// Error with the evidence.
         error: String,
+    },
+    /// Only one contender is left, so that nothing is compared, which ended the race.
+    Alone {
+        /// Label of the contender.
+        label: String,
     },
     /// The far end is one of others, which counts less than one of ours.
     Others(FarEndFacts),
@@ -59,21 +64,23 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<FarEndNotice> {
 
 impl FarEndNotice {
     /// Codes of all of them.
-    pub(super) const CODES: [&str; 5] = [
+    pub(super) const CODES: [&str; 6] = [
         "far_end_away",
         "far_end_changed",
         "far_end_failed",
+        "nothing_to_compare",
         "far_end_of_others",
         "far_end_remark",
     ];
 
     /// Returns the stable code of the notice.
     pub(super) fn code(&self) -> &'static str {
-        let [away, changed, lost, others, remark] = FarEndNotice::CODES;
+        let [away, changed, lost, alone, others, remark] = FarEndNotice::CODES;
         match self {
             FarEndNotice::Away { .. } => away,
             FarEndNotice::Changed { .. } => changed,
             FarEndNotice::Lost { .. } => lost,
+            FarEndNotice::Alone { .. } => alone,
             FarEndNotice::Others(_) => others,
             FarEndNotice::Remark(_) => remark,
         }
@@ -81,14 +88,12 @@ impl FarEndNotice {
 
     pub(super) fn message(&self) -> String {
         match self {
-            FarEndNotice::Away { host, times, waited, since, why, blocks } => {
-                let anew = anew(blocks);
+            FarEndNotice::Away { host, times, lasted, since, why, blocks } => {
+                let place = place(blocks);
                 match times {
-                    1 => {
-                        format!("{host} was lost at {since} and back after {waited}{anew} ({why})")
-                    }
+                    1 => format!("{host} was away for {lasted} from {since} on,{place} ({why})"),
                     _ => format!(
-                        "{host} was lost {times} times, for {waited} in all, first at {since}{anew}; the first: {why}"
+                        "{host} was away {times} times, for {lasted} in all,{place}, first at {since}; the first: {why}"
                     ),
                 }
             }
@@ -96,6 +101,9 @@ impl FarEndNotice {
                 format!("{host} is not as it was when the race began: {what}")
             }
             FarEndNotice::Lost { error } => format!("the far end did not come back: {error}"),
+            FarEndNotice::Alone { label } => {
+                format!("only {label} is left, so nothing is compared, and the race ended")
+            }
             FarEndNotice::Others(facts) => {
                 let counts = facts.counts.as_deref().unwrap_or("nothing");
                 format!(
@@ -111,13 +119,17 @@ impl FarEndNotice {
     pub(super) fn advice(&self) -> &'static str {
         match self {
             FarEndNotice::Away { .. } => {
-                "nothing of the lost blocks counts; look at the line, or at the server's log, if it happens again"
+                "trials that were over before count, and the lost ones ran anew; look at the line, or at the server's log, if it \
+                 happens again"
             }
             FarEndNotice::Changed { .. } => {
                 "blocks before and after are of two far ends; run the race anew if that matters"
             }
             FarEndNotice::Remark(remark) => remark.advice,
             FarEndNotice::Others(_) => "`deadheat serve` at the far host reports all of this",
+            FarEndNotice::Alone { .. } => {
+                "race it alone for its figures, or with others that get through"
+            }
             FarEndNotice::Lost { .. } => {
                 "start `deadheat serve` there again, or mend the line; then `deadheat race --resume FILE` goes on"
             }
@@ -125,13 +137,13 @@ impl FarEndNotice {
     }
 }
 
-/// Returns the lost blocks in words, as people count them.
-fn anew(blocks: &[u64]) -> String {
+/// Returns the blocks of absences in words, as people count them.
+fn place(blocks: &[u64]) -> String {
     let mut blocks: Vec<String> = blocks.iter().map(|block| (block + 1).to_string()).collect();
     blocks.dedup();
     match &blocks[..] {
-        [] => String::new(),
-        [one] => format!("; block {one} was lost and ran anew"),
-        many => format!("; blocks {} were lost and ran anew", many.join(", ")),
+        [] => " in no block".to_owned(),
+        [one] => format!(" in block {one}"),
+        many => format!(" in blocks {}", many.join(", ")),
     }
 }

@@ -9,6 +9,7 @@ use super::independent::Figures;
 use super::lost_shares::LedgerSums;
 use crate::measurements::Metric;
 use crate::result::outcome::{Entrant, Outcome, Trial};
+use crate::stats::quantile::median;
 
 /// Contender without a valid trial in a race.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,6 +53,37 @@ pub enum ComparedSide {
 pub fn is_blank(race: &Outcome) -> bool {
     let counts = |trial: &Trial| trial.record.valid && !trial.control;
     !race.trials.iter().any(counts) && !silent(race).is_empty()
+}
+
+/// Claimed figure of trials that do not count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UntrustedFigure<'a> {
+    /// The contender's label.
+    pub contender: &'a str,
+    /// Metric of the figure.
+    pub metric: &'a Metric,
+    /// Median over the trials that have it, valid or not, in the metric's unit.
+    pub median: f64,
+    /// Number of these trials.
+    pub trials: usize,
+}
+
+/// Returns the first claimed figure of each contender without a valid trial, as far as its trials have it.
+pub fn untrusted(race: &Outcome) -> Vec<UntrustedFigure<'_>> {
+    let has_valid = |entrant: &Entrant| own_trials(race, entrant).any(|trial| trial.record.valid);
+    let without = race.contenders.iter().filter(|entrant| !has_valid(entrant));
+    let figure = |entrant: &'_ Entrant| {
+        claimed(&race.metrics).find_map(|metric| {
+            let of = |trial: &Trial| trial.record.metrics.get(&metric.name).copied();
+            let values: Vec<f64> = own_trials(race, entrant).filter_map(of).collect();
+            Some((metric, median(&values)?, values.len()))
+        })
+    };
+    let found = without.filter_map(|entrant| {
+        let (metric, median, trials) = figure(entrant)?;
+        Some(UntrustedFigure { contender: &entrant.label, metric, median, trials })
+    });
+    found.collect()
 }
 
 /// Returns the contenders that ran to the end of a race and have no valid trial.

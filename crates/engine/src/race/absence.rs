@@ -1,5 +1,5 @@
 //! Absence of the far end: a link that is down, or a server that restarts. The race waits, connects again, and goes on
-//! with the block that was lost.
+//! with the trial that was lost.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,6 +8,7 @@ use crate::analysis::notice::Notice;
 use crate::error::{Error, Result};
 use crate::race::context::{RaceContext, RaceEvent};
 use crate::result::date;
+use crate::result::outcome::Absence;
 use crate::time::Nanos;
 use crate::trial::Reconnection;
 use crate::units::span_text;
@@ -15,7 +16,10 @@ use crate::units::span_text;
 /// Least time for which a race waits for a far end, unless a person asks for another.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(300);
 
-/// Pause after the first attempt; each later pause is longer by half, up to the longest.
+/// Longest time for which a far end that answers no packet is not asked by its name again.
+const UNASKED: Nanos = Nanos::from_secs(30);
+
+/// Pause after the first attempt that a far end answered; each later pause is longer by half, up to the longest.
 const FIRST_PAUSE: Nanos = Nanos::from_secs(1);
 
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
@@ -27,20 +31,13 @@ const MOST_IN_A_ROW: u64 = 5;
 /// Loss of the connection to the far end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// Start of the lost trial, in milliseconds since the Unix epoch.
+    /// Time since which nothing came from the far end, in milliseconds since the Unix epoch; the start of the lost trial
+    /// if it is not known.
     pub(super) from_ms: u64,
     /// Evidence.
     pub(super) why: String,
-    /// Block that was lost; `None` before the first and after the last block.
+    /// Block in which it was lost; `None` before the first and after the last block.
     pub(super) block: Option<u64>,
-}
-
-/// Absence that is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Absence {
-    pub(super) loss: Loss,
-    /// Time from the loss until the far end answered again.
-    pub(super) waited: Nanos,
 }
 
 impl Loss {
@@ -67,50 +64,68 @@ impl RaceContext<'_> {
         let (lost, left) = (&*loss.why, longest);
         let away = RaceEvent::FarEndAway { host: &host, since: &since, why: lost, left };
         self.observer.on(away);
-        let of_block = |absence: &&Absence| absence.loss.block == loss.block;
+        let of_block = |absence: &&Absence| absence.block == loss.block;
         let again = self.absences.iter().rev().take_while(of_block).count() as u64;
         if again + 1 >= MOST_IN_A_ROW {
             return Err(unsteady(&host, &loss));
         }
         let first = self.clock.now() + Nanos(FIRST_PAUSE.0 * again);
         self.wait_until(first, |_, _| {})?;
-        loop {
+        let (mut asked, mut why) = (began, loss.why.clone());
+        let to_ms = loop {
             if self.stopped() {
                 return Err(Error::Interrupted);
             }
-            let why = match self.runner.reconnect()? {
-                Reconnection::Back => break,
-                Reconnection::Away(why) => why,
-            };
+            let knocked = self.runner.knock();
+            let now = self.clock.now();
+            let is_asked = knocked.is_ok() || now >= asked + UNASKED;
+            let ago = knocked.unwrap_or_else(|silent| {
+                why = silent;
+                Nanos::ZERO
+            });
+            let answered_ms = self.epoch_ms().saturating_sub(ago.0 / 1_000_000);
+            if is_asked {
+                asked = now;
+                match self.runner.reconnect()? {
+                    Reconnection::Back => break answered_ms,
+                    Reconnection::Away(refused) => why = refused,
+                }
+            }
             let waited = self.clock.now() - began;
             if waited >= longest {
                 return Err(gone(&host, &loss, &why, longest));
             }
-            let until = self.clock.now() + pause.min(longest - waited);
             let (host, since, why) = (&*host, &*since, &*why);
+            let left = longest - waited;
+            if !is_asked {
+                self.observer.on(RaceEvent::FarEndAway { host, since, why, left });
+                continue;
+            }
+            let until = self.clock.now() + pause.min(left);
             self.wait_until(until, |observer, before| {
                 let left = began + longest - until + before;
                 observer.on(RaceEvent::FarEndAway { host, since, why, left });
             })?;
             pause = Nanos(pause.0 * 3 / 2).min(LONGEST_PAUSE);
-        }
+        };
         let waited = self.clock.now() - began;
         self.observer.on(RaceEvent::FarEndBack { host: &host, waited });
-        self.absences.push(Absence { loss, waited });
+        let Loss { from_ms, why, block } = loss;
+        self.absences.push(Absence { from_ms, to_ms: to_ms.max(from_ms), block, why });
         Ok(())
     }
 }
 
 /// Returns the notice of all absences so far; `None` if there were none.
 pub(super) fn notice(host: &str, absences: &[Absence]) -> Option<Notice> {
-    let first = &absences.first()?.loss;
+    let first = absences.first()?;
     let away = FarEndNotice::Away {
         host: host.to_owned(),
         times: absences.len(),
-        waited: Nanos(absences.iter().map(|absence| absence.waited.0).sum()),
-        since: first.since(),
+        lasted: Nanos(absences.iter().map(|absence| absence.length().0).sum()),
+        since: date::rfc3339(UNIX_EPOCH + Duration::from_millis(first.from_ms)),
         why: first.why.clone(),
-        blocks: absences.iter().filter_map(|absence| absence.loss.block).collect(),
+        blocks: absences.iter().filter_map(|absence| absence.block).collect(),
     };
     Some(Notice::FarEnd(away))
 }
@@ -152,7 +167,7 @@ mod tests {
     use crate::host::facts::HostFacts;
     use crate::host::placement::{Load, Placement};
     use crate::result::outcome::{Outcome, Status, blocks_done};
-    use crate::time::{Clock, Manual};
+    use crate::time::{Clock, Manual, epoch_ms};
     use crate::trial::sim::fake::Fake;
     use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
 
@@ -166,12 +181,26 @@ mod tests {
         /// Attempt at which Ctrl-C is pressed.
         pressed_at: Option<(u32, Arc<AtomicBool>)>,
         changes: Vec<String>,
+        down: Option<Outage>,
+    }
+
+    /// Outage of 10 s that begins in a trial, from 1; its start once it has begun.
+    #[derive(Clone, Copy)]
+    struct Outage {
+        in_trial: u32,
+        from: Nanos,
+    }
+
+    impl Outage {
+        fn end(&self) -> Nanos {
+            self.from + Nanos::from_secs(10)
+        }
     }
 
     impl<'a> Line<'a> {
         fn new(clock: &'a Manual, lost_in: &'a [u32], attempts: u32) -> Line<'a> {
             let (trials, tried, pressed_at, changes) = (0, 0, None, Vec::new());
-            Line { clock, lost_in, attempts, trials, tried, pressed_at, changes }
+            Line { clock, lost_in, attempts, trials, tried, pressed_at, changes, down: None }
         }
 
         fn fake() -> Fake<fn(&Order) -> TrialOutcome> {
@@ -182,11 +211,32 @@ mod tests {
     impl Runner for Line<'_> {
         fn run(&mut self, order: &Order) -> TrialOutcome {
             self.trials += 1;
+            if let Some(down) = self.down.as_mut().filter(|down| down.in_trial == self.trials) {
+                down.from = self.clock.now() + Nanos::from_millis(300);
+                self.clock.pass(Nanos::from_millis(5_300));
+                return TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into());
+            }
             self.clock.pass(TRIAL);
             match self.lost_in.contains(&self.trials) {
                 true => TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into()),
                 false => ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 }),
             }
+        }
+
+        fn knock(&mut self) -> std::result::Result<Nanos, String> {
+            let Some(down) = self.down else { return Ok(Nanos::ZERO) };
+            let is_down = self.clock.now() < down.end();
+            self.clock.pass(Nanos::from_millis(100));
+            if is_down {
+                Err("connect to 10.0.0.1:5210: timed out".into())
+            } else {
+                Ok(Nanos::from_millis(100))
+            }
+        }
+
+        fn silent_ms(&mut self) -> Option<u64> {
+            let down = self.down?;
+            Some(epoch_ms(testing::day()) + down.from.0 / 1_000_000)
         }
 
         fn reconnect(&mut self) -> Result<Reconnection> {
@@ -248,15 +298,25 @@ mod tests {
             .map(|trial| (trial.block, trial.order, trial.record.why_invalid.as_deref().unwrap()))
             .collect();
         let reason = "lost with the far end at 2026-01-01T00:00:00Z: server 10.0.0.1:5210: it no longer answers";
-        assert_eq!(lost, [(1, 0, &*format!("its block was {reason}")), (1, 1, reason)]);
+        assert_eq!(lost, [(1, 1, reason)]);
         let block: Vec<bool> =
             outcome.trials.iter().filter(|t| t.block == 1).map(|t| t.record.valid).collect();
-        assert_eq!(block, [false, false, true, true, true], "it ran anew");
+        assert_eq!(
+            block,
+            [true, false, true, true],
+            "the trial before stays, and the lost one runs anew"
+        );
+        let [absence] = &outcome.absences[..] else { panic!("{:?}", outcome.absences) };
+        assert_eq!(absence.block, Some(1));
         let codes: Vec<&str> = outcome.warnings.iter().map(|w| w.code.as_str()).collect();
         assert!(codes.contains(&"far_end_away") && codes.contains(&"far_end_changed"), "{codes:?}");
         assert!(!codes.iter().any(|code| code.starts_with("gate_failed")), "{codes:?}");
         let away = outcome.warnings.iter().find(|w| w.code == "far_end_away").unwrap();
-        assert!(away.message.contains("block 2 was lost and ran anew"), "{}", away.message);
+        assert!(
+            away.message.contains("for ") && away.message.contains(" in block 2 "),
+            "{}",
+            away.message
+        );
     }
 
     /// A race without a limit loses no block to a wait, and a pilot that is lost begins anew.
@@ -293,6 +353,28 @@ mod tests {
         assert_eq!((outcome.status, blocks_done(&outcome)), (Status::Interrupted, 1));
         assert!(clock.now() < Nanos::from_secs(5));
         assert!(outcome.trials.iter().all(|trial| trial.record.valid));
+    }
+
+    /// An outage of 10 s begins 300 ms into the first trial of the second block, and nobody notices for 5 s. It ends between
+    /// two packets that are 100 ms apart.
+    #[test]
+    fn an_absence_begins_with_the_silence_and_ends_with_the_first_answer() {
+        for (lost_in, block) in [(5, Some(1)), (1, None)] {
+            let clock = Manual::default();
+            let mut line = Line::new(&clock, &[], 1);
+            line.down = Some(Outage { in_trial: lost_in, from: Nanos::ZERO });
+            let (outcome, _) = race(&mut line, &Arc::default());
+            let outcome = outcome.unwrap();
+            assert_eq!(outcome.status, Status::Decided);
+            let from = line.down.unwrap().from.0 / 1_000_000;
+            let [absence] = &outcome.absences[..] else { panic!("{:?}", outcome.absences) };
+            let began = epoch_ms(testing::day());
+            assert_eq!((absence.from_ms - began, absence.block), (from, block));
+            let length = absence.to_ms - absence.from_ms;
+            assert!((10_000..=10_200).contains(&length), "{length} ms");
+            let lost = outcome.trials.iter().filter(|trial| trial.record.lost_ms.is_some()).count();
+            assert_eq!(lost, usize::from(block.is_some()), "only the trial in which it was lost");
+        }
     }
 
     /// The second block is lost each time: in its first trial, the fifth of the race.

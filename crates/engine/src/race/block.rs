@@ -110,8 +110,8 @@ struct PendingSlot {
 /// In virtual time the same draws give the same trial, so no trial is repeated there. A trial whose endpoints break is one
 /// block without the contender, which drops out if it is among `broke_before`, whose endpoints broke in the block before.
 ///
-/// If the far end is lost in a trial, the block is lost: its trials stay listed and count no more, and the block begins
-/// anew once the far end answers again.
+/// If the far end is lost in a trial, that trial runs anew once the far end answers again, and the block goes on. Trials
+/// that were over before stay.
 ///
 /// # Errors
 /// [`Error::Interrupted`] if the stop flag is set; the error of a trial that failed twice; the error of
@@ -139,11 +139,7 @@ pub(super) fn run(
         excluded_once: BTreeSet::new(),
         last: (0, Nanos::ZERO),
     };
-    let began = runner.context.clock.now();
-    while let Some((slot, why)) = runner.all_slots()? {
-        runner.lose(slot, why)?;
-        runner.done.lost = runner.context.clock.now() - began;
-    }
+    runner.all_slots()?;
     Ok(runner.done)
 }
 
@@ -181,43 +177,47 @@ enum SlotState {
 }
 
 impl<'a> BlockRun<'a, '_> {
-    /// Runs every slot; returns the one in which the far end was lost, if it was, with the evidence.
-    fn all_slots(&mut self) -> Result<Option<(BlockSlot, String)>> {
-        let slots = self.block.slots.iter();
-        let mut turns: VecDeque<PendingSlot> =
-            slots.map(|&slot| PendingSlot { slot, repeats_left: self.repeats }).collect();
+    /// Runs every slot.
+    fn all_slots(&mut self) -> Result<()> {
+        let repeats = self.repeats;
+        let fresh = |slot: &BlockSlot| PendingSlot { slot: *slot, repeats_left: repeats };
+        let slots = &self.block.slots;
+        let mut turns: VecDeque<PendingSlot> = slots.iter().map(fresh).collect();
         while let Some(turn) = turns.pop_front() {
             if self.done.dropped.contains_key(&turn.slot.contender) {
                 continue;
             }
             match self.take(turn.slot)? {
-                SlotState::Lost(why) => return Ok(Some((turn.slot, why))),
+                SlotState::Lost(why) => {
+                    // Contenders that dropped out just before may have done so because the link was failing.
+                    let dropped = std::mem::take(&mut self.done.dropped);
+                    self.excluded_once.clear();
+                    let again = slots.iter().filter(|slot| dropped.contains_key(&slot.contender));
+                    turns.extend(again.map(fresh));
+                    turns.push_front(turn);
+                    let slot = turns[0].slot;
+                    self.lose(slot, why)?;
+                }
                 SlotState::Again if turn.repeats_left > 0 => {
                     turns.push_back(PendingSlot { repeats_left: turn.repeats_left - 1, ..turn });
                 }
                 SlotState::Again | SlotState::Settled => {}
             }
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// Lists the block's trials as lost with the far end, and waits until it answers again.
+    /// Lists the last trial as lost with the far end, and waits until that answers again.
     fn lose(&mut self, slot: BlockSlot, why: String) -> Result<()> {
-        let from_ms = self.last.0;
+        let (started_ms, took) = self.last;
+        let from_ms = self.context.runner.silent_ms().unwrap_or(started_ms);
         let loss = Loss { from_ms, why, block: Some(self.block.number) };
         let reason = format!("lost with the far end at {}: {}", loss.since(), loss.why);
-        self.note(slot, self.without_figures(reason.clone()))?;
-        let all = self.done.trials.iter_mut().map(|trial| &mut trial.record);
-        for record in all.filter(|record| record.lost_ms.is_none()) {
-            record.lost_ms = Some(from_ms);
-            if std::mem::take(&mut record.valid) {
-                record.why_invalid = Some(format!("its block was {reason}"));
-            }
-        }
-        // Contenders that dropped out meanwhile may have done so because the link was failing.
-        self.excluded_once.clear();
-        self.done.dropped.clear();
-        self.context.recover(loss, self.common.patience)
+        self.note(slot, Record { lost_ms: Some(from_ms), ..self.without_figures(reason) })?;
+        let began = self.context.clock.now();
+        self.context.recover(loss, self.common.patience)?;
+        self.done.lost += took + (self.context.clock.now() - began);
+        Ok(())
     }
 
     /// Runs the trial of a slot.

@@ -235,6 +235,10 @@ impl<'a> BlockLoop<'a> {
             if !self.has_hope() {
                 return Err(Halt::Hopeless);
             }
+            if let Some(label) = self.left_alone() {
+                self.add(&Notice::FarEnd(FarEndNotice::Alone { label }));
+                return Ok(Status::Budget);
+            }
             let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
             if may_end && verdicts::all_decided(&self.outcome) {
                 return Ok(Status::Decided);
@@ -247,6 +251,15 @@ impl<'a> BlockLoop<'a> {
     /// start times show how things change, and go on.
     fn has_hope(&self) -> bool {
         self.done < hope::FIRST_BLOCKS || self.pace.is_given() || hope::is_left(&self.outcome)
+    }
+
+    /// Returns the label of the contender that is left of several, if the others dropped out.
+    fn left_alone(&self) -> Option<String> {
+        let competes = |entrant: &&Entrant| !entrant.floor;
+        let mut left = active(&self.outcome.contenders).filter(competes);
+        let own = left.next().filter(|_| left.next().is_none())?;
+        let mut others = self.outcome.contenders.iter().filter(competes);
+        others.any(|other| other.dropped().is_some()).then(|| own.label.clone())
     }
 
     /// Waits while a person wishes a pause, and records it. Its time counts to no limit.
@@ -342,7 +355,8 @@ impl<'a> BlockLoop<'a> {
         for what in self.context.runner.changes() {
             self.add(&Notice::FarEnd(FarEndNotice::Changed { host: host.clone(), what }));
         }
-        let Some(notice) = absence::notice(&host, &self.context.absences) else { return };
+        self.outcome.absences.append(&mut self.context.absences);
+        let Some(notice) = absence::notice(&host, &self.outcome.absences) else { return };
         let warnings = &mut self.outcome.warnings;
         warnings.retain(|one| self.away.as_ref() != Some(&one.message));
         self.away = Some(notice.warning().message);

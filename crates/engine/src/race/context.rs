@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, Result};
 use crate::host::quiet::Disturbance;
-use crate::race::absence::Absence;
 use crate::race::steering::Steering;
-use crate::result::outcome::Outcome;
+use crate::result::outcome::{Absence, Outcome};
 use crate::result::save;
 use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
 use crate::trial::{Record, Runner};
@@ -33,6 +32,11 @@ pub enum RaceEvent<'a> {
     Settling {
         /// Disturbance that the race waits out.
         why: &'a Disturbance,
+    },
+    /// Nothing has run yet, and the round trip to the far end is known.
+    Expected {
+        /// Time that a verdict takes at least.
+        takes: Nanos,
     },
     /// Plan is fixed. No block has run yet, unless the race is resumed.
     Planned {
@@ -181,7 +185,7 @@ pub struct RaceContext<'a> {
     pub(super) save: Option<PathBuf>,
     /// Longest wait for a far end that does not answer, if a person asked for one.
     pub(super) patience: Option<Nanos>,
-    /// Absences of the far end so far.
+    /// Absences of the far end that are not in the outcome yet.
     pub(super) absences: Vec<Absence>,
 }
 

@@ -22,11 +22,11 @@ const SHORT: Nanos = Nanos::from_millis(500);
 /// Maximum duration of a trial that is cheap enough for a full pilot.
 const DEAR: Nanos = Nanos::from_millis(1_000);
 
-/// Time without a valid trial after which fewer failures give the race up. The wait for a turn at the
+/// Time without a valid trial after which fewer failures show that no more will come. The wait for a turn at the
 /// far end does not count.
 const PATIENCE: Nanos = Nanos::from_secs(8);
 
-/// Number of trials that fail their gate, without a valid one, at which the race is given up.
+/// Number of trials that fail their gate, without a valid one, at which the race has one block only.
 const MOST_FAILED: usize = 3;
 
 /// The same number once [`PATIENCE`] is over.
@@ -46,7 +46,7 @@ const PARTS_OF_FEWEST: u64 = 2;
 /// contenders before it drop out.
 ///
 /// # Errors
-/// If no contender is left, or no trial passes its gate; with a remedy.
+/// If no contender is left.
 pub(super) fn run(
     request: &Request,
     context: &mut RaceContext<'_>,
@@ -152,7 +152,7 @@ fn pilot_with(
     PilotTrials { seed, mut of }: PilotTrials,
 ) -> Result<PilotOutcome> {
     let mut pilot = Pilot { label: entrant.label.clone(), ..Pilot::default() };
-    let mut failed = Vec::new();
+    let mut failed: Vec<String> = Vec::new();
     let began = context.clock.now();
     let mut waited = Nanos(0);
     let mut trial = 0;
@@ -196,7 +196,8 @@ fn pilot_with(
         if pilot.figures.is_empty() && !failed.is_empty() && request.plan.is_none() {
             let is_long = elapsed > PATIENCE;
             if failed.len() >= if is_long { MOST_LONG_FAILED } else { MOST_FAILED } {
-                return Err(no_gate_passed(&entrant.label, &failed));
+                pilot.is_refused = true;
+                break;
             }
             // One trial may fail by chance, and a race of such trials would take too long to show it.
             if is_long {
@@ -224,20 +225,7 @@ pub(super) fn attempt(
             return Err(Error::Interrupted);
         }
         let TrialOutcome::Lost(why) = end else { return Ok((end, took)) };
+        let from_ms = context.runner.silent_ms().unwrap_or(from_ms);
         context.recover(Loss { from_ms, why, block: None }, absence::PATIENCE)?;
     }
-}
-
-/// Returns the error if every trial fails its gate: more trials would not give a figure.
-fn no_gate_passed(label: &str, failed: &[String]) -> Error {
-    let why = failed.last().map_or("", String::as_str);
-    Error::setup_advice(
-        format!(
-            "race: {} of {} trials of {label} before the first block failed their gate",
-            failed.len(),
-            failed.len()
-        ),
-        std::io::Error::other(why.to_owned()),
-        "close other programs, or ask for less: a longer interval, a lower rate, a path with more delay",
-    )
 }

@@ -46,6 +46,8 @@ pub struct Pilot {
     pub figures: Vec<Metrics>,
     /// Claimed figure of equal parts of each valid trial, in order.
     pub segments: Vec<Vec<f64>>,
+    /// True if no trial passed its gate. The first blocks still show what the contenders measure here.
+    pub is_refused: bool,
     /// Label of the contender that ran.
     pub label: String,
     /// Work of each trial of the race, with the reason; absent unless the pilot chose the length.
@@ -84,7 +86,10 @@ pub(super) fn fix(
         scatter: claimed(metrics).filter_map(|metric| pilot.scatter(metric)).reduce(f64::max),
         elapsed,
     };
-    let (blocks_max, limit) = task.blocks()?;
+    let (blocks_max, limit) = match pilot.is_refused {
+        true => (request.blocks.unwrap_or(DEFAULT_BLOCKS).max(1), request.limit()),
+        false => task.blocks()?,
+    };
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
     let (workload, workload_reason) =
         pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
@@ -116,6 +121,48 @@ pub(super) fn fix(
     };
     Ok(FixedPlan { fixed, limit })
 }
+
+/// Returns the time that a race over a line with this round trip takes at least for a verdict, before anything has run;
+/// `None` if that is not known: the work has an open length, or no round trip was measured.
+///
+/// # Errors
+/// [`Error::Usage`] as of [`fix`], if not even that fits the time.
+pub(super) fn expect(
+    request: &Request,
+    CheckedRequest { metrics, entrants, pairings, .. }: &CheckedRequest,
+    round_trip: Option<Nanos>,
+) -> Result<Option<Nanos>> {
+    let Some(round_trip) = round_trip.filter(|_| request.plan.is_none()) else { return Ok(None) };
+    let lasts = |entrant: &&Entrant| -> Option<u64> {
+        let planned = pairings.get(entrant.id)?.as_ref()?.task.info().planned?;
+        Some(planned.0.saturating_add(round_trip.0.saturating_mul(ROUND_TRIPS_OF_TRIAL)))
+    };
+    let of = |is_floor: bool| -> Option<u64> {
+        let own = entrants.iter().filter(|one| one.is_racing() && one.floor == is_floor);
+        own.map(|entrant| lasts(&entrant)).sum()
+    };
+    let first = entrants.iter().find(|entrant| entrant.is_racing() && !entrant.floor);
+    let trial = first.as_ref().and_then(lasts);
+    let (Some(trial), Some(racing), Some(floors)) = (trial, of(false), of(true)) else {
+        return Ok(None);
+    };
+    let input = PlanInput {
+        request,
+        claims: claims(entrants, metrics),
+        cost: BlockCost { block: Nanos(racing + trial), floors: Nanos(floors) },
+        scatter: None,
+        elapsed: Nanos(FEWEST_PILOT_TRIALS.saturating_mul(trial)),
+    };
+    input.blocks()?;
+    let fewest = request.fewest(input.claims);
+    Ok((fewest > 0).then(|| input.takes_at_least(fewest)))
+}
+
+/// Round trips that a trial takes beside its work: two handshakes, the signal to start and the reports.
+const ROUND_TRIPS_OF_TRIAL: u64 = 4;
+
+/// Least number of trials of a pilot that has something to estimate.
+const FEWEST_PILOT_TRIALS: u64 = 2;
 
 /// Data for planning the number of blocks of a race.
 struct PlanInput<'a> {
@@ -154,6 +201,10 @@ impl PlanInput<'_> {
             TimeLimit::Asked(limit) => (TimeLimit::Asked(limit), limit),
             TimeLimit::Unasked(limit) if self.takes_surely(fewest) > limit.max(LONGEST_UNASKED) => {
                 return Err(self.too_short(fewest));
+            }
+            // A verdict fits the default, if all goes well.
+            TimeLimit::Unasked(limit) if self.takes_at_least(fewest) <= limit => {
+                (TimeLimit::Unasked(limit), limit)
             }
             // The user did not ask for the default, so it extends for long trials.
             TimeLimit::Unasked(limit) => {
@@ -214,10 +265,12 @@ impl PlanInput<'_> {
             n => ("verdicts take", format!(" on {n} claims")),
         };
         Error::usage(format!(
-            "{limit}: {verdicts} at least {fewest} blocks of {} each{on}; write --budget {}s or more, make a \
-             block shorter by fewer contenders or shorter trials, or write --blocks 1 for figures without a \
-             verdict",
+            "{limit}: {verdicts} at least {fewest} blocks of {} each{on}, after {} for the trials before them, and room for \
+             {} more; write --budget {}s or more, make a block shorter by fewer contenders or shorter trials, or write \
+             --blocks 1 for figures without a verdict",
             self.cost.block,
+            self.elapsed,
+            fewest.div_ceil(SPARE),
             // Leave time for the trials before the first block.
             takes.0.saturating_add(takes.0 / 10).div_ceil(1_000_000_000),
         ))
@@ -434,11 +487,41 @@ mod tests {
         let said = task.blocks().unwrap_err().to_string();
         assert!(said.starts_with("the 60 min that a race takes at most"), "{said}");
         assert!(
-            said.contains("7 blocks of 420 s each on 3 claims; write --budget 4224s"),
+            said.contains(
+                "7 blocks of 420 s each on 3 claims, after 60.0 s for the trials before them"
+            ),
             "{said}"
         );
         let alone = Request::new(["tcp"]).budget(Nanos::from_millis(130));
         assert!(plan(&alone, &WILD).is_ok());
+    }
+
+    /// `race tcp udp icmp --to HOST`, 20 ms away.
+    #[test]
+    fn a_known_round_trip_plans_the_race_before_anything_runs() {
+        let at = |request: Request, ms: u64| {
+            let round_trip = Some(Nanos::from_millis(ms));
+            let request = Request { round_trip, ..request.to("far.example") };
+            expect(&request, &request.check().unwrap(), round_trip)
+        };
+        let ask = || Request::new(["tcp", "udp", "icmp"]);
+        for ms in [1, 5, 25, 50] {
+            let takes = at(ask(), ms).unwrap().unwrap();
+            assert!(takes < DEFAULT_BUDGET, "{ms} ms: {takes}");
+        }
+        for budget in [1, 8, 20].map(Nanos::from_secs) {
+            let said = at(ask().budget(budget), 50).unwrap_err().to_string();
+            assert!(
+                said.contains(&format!("{budget} is too short: a verdict takes at least 6 blocks")),
+                "{said}"
+            );
+            // The budget that is named is enough.
+            let named = said.split("--budget ").nth(1).unwrap();
+            let named: u64 = named.split('s').next().unwrap().parse().unwrap();
+            assert!(at(ask().budget(Nanos::from_secs(named)), 50).is_ok(), "{said}");
+        }
+        assert!(at(ask().budget(Nanos::from_secs(1)).blocks(1), 50).is_ok(), "figures only");
+        assert_eq!(expect(&ask(), &ask().check().unwrap(), None).unwrap(), None);
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Request {
     pub(super) fn race_path(&self) -> Result<RacePath> {
         if self.to.is_some() {
             let (answers, ends) = (self.answers()?, self.ends());
-            let setting = Setting { answers, ends, ..Setting::REMOTE };
+            let setting = Setting { answers, ends, rtt: self.round_trip, ..Setting::REMOTE };
             return Ok(RacePath { setting, simulation: None, network: None });
         }
         let path = self.parsed_path()?;

@@ -64,6 +64,8 @@ pub struct Request {
     /// Local address and interface of the near end, as typed.
     pub(super) source: Option<String>,
     pub(super) device: Option<String>,
+    /// Round trip to the far end, once that was reached; `None` on a path whose delays are typed.
+    pub(super) round_trip: Option<Nanos>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
@@ -109,6 +111,7 @@ impl Request {
             family: None,
             source: None,
             device: None,
+            round_trip: None,
             blocks: None,
             length: RaceLength::Whole,
             least_blocks: None,

@@ -16,10 +16,11 @@ use crate::host::idle::ClaimKind;
 use crate::host::placement::{Load, Placement};
 use crate::measurements::{Metric, Role, Unit};
 use crate::race::block_loop::BlockLoop;
-use crate::race::context::{RaceContext, SilentObserver};
+use crate::race::context::{RaceContext, RaceEvent, SilentObserver};
 use crate::result::date;
 use crate::result::outcome::{Entrant, Outcome};
 use crate::rng::fresh_seed;
+use crate::time::Nanos;
 use crate::trial::Pairing;
 use crate::trial::agent::intervals;
 use crate::trial::control::remote::{Credentials, ServerWait};
@@ -36,7 +37,14 @@ impl Request {
     /// Any error of [`Request::check`]; a contender that this host cannot run; a host without readable facts; a
     /// trial that failed twice before the first block was complete; a file that cannot be written before the first
     /// block. [`Error::Interrupted`] before the plan.
-    pub fn run_with(&self, mut context: RaceContext<'_>) -> Result<Outcome> {
+    pub fn run_with(&self, context: RaceContext<'_>) -> Result<Outcome> {
+        let measured = context.runner.round_trip();
+        let round_trip = measured.and_then(|measured| step_of(&ROUND_TRIPS, measured));
+        Request { round_trip, ..self.clone() }.run_over(context, measured)
+    }
+
+    /// Runs the race over a line with this round trip, as far as it was measured.
+    fn run_over(&self, mut context: RaceContext<'_>, round_trip: Option<Nanos>) -> Result<Outcome> {
         let mut checked = self.check()?;
         for contender in &checked.contenders {
             contender.check_at(self.place())?;
@@ -46,6 +54,9 @@ impl Request {
             None => fresh_seed()?,
         };
         let (host, peer_host) = context.runner.hosts()?;
+        if let Some(takes) = plan::expect(self, &checked, round_trip)? {
+            context.observer.on(RaceEvent::Expected { takes });
+        }
         // Before the host settles: a copy disturbs it.
         let copies = commands::copies(&context, &checked.contenders, &checked.entrants)?;
         let placement = context.runner.placement(checked.placement, checked.load)?;
@@ -139,6 +150,21 @@ impl Request {
         let interval = self.interval.unwrap_or(intervals::DEFAULT);
         TrialSettings { pairings, copies: Arc::default(), placement, interval, patience: PATIENCE }
     }
+}
+
+/// Steps to which a measured round trip is rounded up where defaults follow from it, so that two races over one line
+/// have the same work.
+const ROUND_TRIPS: [Nanos; 5] = [
+    Nanos::from_millis(5),
+    Nanos::from_millis(25),
+    Nanos::from_millis(100),
+    Nanos::from_millis(400),
+    Nanos::from_millis(1_600),
+];
+
+/// Returns the first of `steps` that is not below `time`.
+fn step_of(steps: &[Nanos], time: Nanos) -> Option<Nanos> {
+    steps.iter().copied().find(|step| *step >= time)
 }
 
 /// Returns the quantities of the claims.

@@ -107,6 +107,7 @@ impl Observer for Diary {
         let line = match event {
             RaceEvent::Pilot { trial, of } => format!("pilot {trial}/{of}"),
             RaceEvent::Settling { why } => format!("settling: {}", why.words()),
+            RaceEvent::Expected { takes } => format!("expects {takes}"),
             RaceEvent::Planned { .. } => "planned".into(),
             RaceEvent::TimeIsShort { room, fewest, .. } => format!("room for {room} of {fewest}"),
             RaceEvent::TrialStarted(place) => {

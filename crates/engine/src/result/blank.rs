@@ -20,6 +20,7 @@ impl Outcome {
             plan,
             host: HostFacts::default(),
             peer_host: None,
+            absences: Vec::new(),
             probe: None,
             path,
             metrics: Vec::new(),

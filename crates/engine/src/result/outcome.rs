@@ -15,6 +15,7 @@ use crate::result::explained::Explanations;
 use crate::result::far_hosts::FarHosts;
 pub use crate::result::knee::{KneeAt, KneePlace, Sweep};
 use crate::result::path_way::PathWay;
+use crate::time::Nanos;
 use crate::transport::Effective;
 use crate::transport::label::LabelledText;
 use crate::trial::between::commands::ProgramFile;
@@ -63,6 +64,9 @@ pub struct Outcome {
     pub contenders: Vec<Entrant>,
     /// All trials, in the order run.
     pub trials: Vec<Trial>,
+    /// Absences of the far end, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absences: Vec<Absence>,
     /// Estimates, one for each contender and metric.
     pub summary: Vec<Summary>,
     /// Behaviour of an emulated path over all valid trials, by link and direction.
@@ -92,6 +96,28 @@ pub struct Outcome {
     pub imported: Option<ImportOrigin>,
     /// Status: running, or the reason for the end.
     pub status: Status,
+}
+
+/// Absence of the far end: its host, its server or the line to it was down.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    /// Start, in milliseconds since the Unix epoch: the time since which nothing came from the far end, as far as the
+    /// near end knows, or else the start of the trial in which it was lost.
+    pub from_ms: u64,
+    /// End: the time at which it could be reached again.
+    pub to_ms: u64,
+    /// Block in which it was lost, from 0; absent before the first block and after the last.
+    pub block: Option<u64>,
+    /// Evidence.
+    pub why: String,
+}
+
+impl Absence {
+    /// Returns its length.
+    pub fn length(&self) -> Nanos {
+        Nanos::from_millis(self.to_ms.saturating_sub(self.from_ms))
+    }
 }
 
 /// Program and its version.

@@ -236,6 +236,18 @@ pub trait Runner {
     /// Fails if the far host does not answer.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
 
+    /// Waits a moment for the far end to take a connection, after a trial was lost with the one to it. Returns the time
+    /// since the packet that it answered, or else the evidence that it is still away.
+    fn knock(&mut self) -> std::result::Result<Nanos, String> {
+        Ok(Nanos::ZERO)
+    }
+
+    /// Returns the time since which nothing came from the far end in the trial that was just lost, in milliseconds since
+    /// the Unix epoch; `None` if it is not known.
+    fn silent_ms(&mut self) -> Option<u64> {
+        None
+    }
+
     /// Tries once to connect to the far end again, after a trial was lost with the connection to it.
     ///
     /// # Errors
@@ -247,6 +259,11 @@ pub trait Runner {
     /// Returns the changes at the far end since the last call, in words: another version, another host.
     fn changes(&mut self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Returns the round trip to the far end, as the connection to it showed; `None` where that is no measure of the path.
+    fn round_trip(&self) -> Option<Nanos> {
+        None
     }
 
     /// Returns the path in words and numbers.

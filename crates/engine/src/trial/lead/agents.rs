@@ -74,6 +74,8 @@ pub struct Agents {
     changes: Vec<String>,
     /// Clocks of the far hosts, if they have clocks of their own.
     far_clocks: FarClocks,
+    /// Time since which nothing came from the far end in the last lost trial, if it is known.
+    silent_since: Option<Nanos>,
     /// Pairs of commands that a server offers.
     pairs: ServedPairs,
 }
@@ -111,6 +113,7 @@ impl Agents {
             blast: None,
             changes: Vec::new(),
             far_clocks: FarClocks::default(),
+            silent_since: None,
             pairs: ServedPairs::default(),
         }
     }
@@ -295,7 +298,11 @@ impl Agents {
                 live.note(side, flow, point).iter().for_each(callback);
             }
         };
-        let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now))?;
+        let reports = nodes.finish(longest, &mut on_point, &mut |now| stints.on_time(now));
+        if reports.is_err() && self.far.is_lost() {
+            self.silent_since = nodes.silent_since();
+        }
+        let reports = reports?;
         if let Some(callback) = on_interval {
             live.rest().iter().for_each(callback);
         }
@@ -368,6 +375,19 @@ impl Runner for Agents {
                 self.path_probes.explain(&self.far, &order.pairing, &self.stop, error)
             });
         ran.map_or_else(|error| self.far.outcome_of(error), TrialOutcome::Ran)
+    }
+
+    fn round_trip(&self) -> Option<Nanos> {
+        self.far.servers().iter().filter_map(|server| server.round_trip()).max()
+    }
+
+    fn knock(&mut self) -> std::result::Result<Nanos, String> {
+        self.far.knock()
+    }
+
+    fn silent_ms(&mut self) -> Option<u64> {
+        let since = self.silent_since.take()?;
+        Some(epoch_ms(SystemTime::now()).saturating_sub((Monotonic.now() - since).0 / 1_000_000))
     }
 
     fn reconnect(&mut self) -> Result<Reconnection> {

@@ -139,6 +139,13 @@ impl Far {
         self.all_servers().any(RemoteServer::is_lost)
     }
 
+    /// Waits a moment for the servers to which no connection is left, one after the other. Returns the time since the
+    /// packet that the last one answered, or else the evidence that one is still away.
+    pub(super) fn knock(&self) -> std::result::Result<Nanos, String> {
+        let gone = self.all_servers().filter(|server| server.is_gone());
+        gone.map(RemoteServer::knock).try_fold(Nanos::ZERO, |_, knocked| knocked)
+    }
+
     /// Tries once to connect again to the servers to which no connection is left; also returns what changed there, in
     /// words.
     ///

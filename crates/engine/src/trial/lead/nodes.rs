@@ -23,6 +23,8 @@ use super::link::{Link, LinkMessage, RacePhase, stopped};
 
 /// Time that all nodes may take for everything but the work itself.
 pub(in crate::trial) const SLACK: Nanos = Nanos::from_secs(20);
+/// Longest time that the near node may take to report once the far end is lost.
+const LAST_REPORT: Nanos = Nanos::from_secs(2);
 /// Longest time that relays may take to release the resources that they hold on other hosts.
 const RELAYS_PART: Nanos = Nanos::from_secs(2);
 
@@ -74,13 +76,15 @@ struct Node {
     /// Counters of the data it sent, by flow, once it has sent all.
     sent: Option<Vec<Tally>>,
     report: Option<AgentReport>,
+    /// Time at which the report came.
+    reported: Nanos,
     /// True once it has sent its last message.
     ended: bool,
 }
 
 impl Node {
     fn new(link: Link) -> Node {
-        Node { link, sent: None, report: None, ended: false }
+        Node { link, sent: None, report: None, reported: Nanos::ZERO, ended: false }
     }
 
     /// Sends it a message, unless it has reported already.
@@ -172,6 +176,38 @@ impl Nodes {
         self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 
+    /// Returns the time since which nothing came from the far end, which was lost, as far as the near node knows; `None`
+    /// if that does not report in time.
+    pub(super) fn silent_since(&mut self) -> Option<Nanos> {
+        if self.near.report.is_none() {
+            self.near.link.send(&ToAgent::Stop).ok()?;
+        }
+        let deadline = Monotonic.now() + LAST_REPORT;
+        while self.near.report.is_none() {
+            let left = deadline - Monotonic.now();
+            if left == Nanos::ZERO || !self.near.link.has_message(left).ok()? {
+                return None;
+            }
+            match self.near.link.receive().ok()? {
+                LinkMessage::Agent(FromAgent::Done(report)) => {
+                    self.note_report(NodeId::Near, *report)
+                }
+                LinkMessage::Agent(FromAgent::Fault(_)) | LinkMessage::Server(_) => return None,
+                LinkMessage::Agent(_) => {}
+            }
+        }
+        let report = self.near.report.as_ref()?;
+        let outages = report.halves.iter().flat_map(|half| &half.outages);
+        let last = outages.max_by_key(|outage| outage.end_ns());
+        // Without an outage its flows were over before the far end was lost.
+        Some(last.map_or(self.near.reported, |outage| self.began + Nanos(outage.from_ns)))
+    }
+
+    fn note_report(&mut self, from: NodeId, report: AgentReport) {
+        let node = self.node(from);
+        (node.report, node.reported) = (Some(report), Monotonic.now());
+    }
+
     /// Sends all nodes the same message; the far ends first.
     fn send_to_all(&mut self, word: &ToAgent) -> Result<()> {
         self.far.iter_mut().chain([&mut self.near]).try_for_each(|node| node.link.send(word))
@@ -210,7 +246,7 @@ impl Nodes {
                     if from != NodeId::Near {
                         took = Monotonic.now() - self.began;
                     }
-                    self.node(from).report = Some(*report);
+                    self.note_report(from, *report);
                     if from == NodeId::Near && self.stands_in {
                         self.far
                             .iter_mut()
