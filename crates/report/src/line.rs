@@ -189,7 +189,12 @@ fn answer(survey: &Survey, load: &str) -> Vec<Line> {
     let mut excluded = survey.trials.iter().filter_map(|trial| trial.why_invalid.as_ref());
     if let Some(first) = excluded.next() {
         let all = words::count(1 + excluded.count() as u64, "trial");
-        let text = format!("Not counted: {all} of {}; the first: {first}.", survey.trials.len());
+        let marked = match survey.figures.iter().any(|figure| figure.untrusted) {
+            true => " (figures with ? are of such trials alone, and not to be trusted)",
+            false => "",
+        };
+        let n = survey.trials.len();
+        let text = format!("Not counted: {all} of {n}{marked}; the first: {first}.");
         lines.push(Line::new(text, Tone::Bad));
     }
     lines.extend(unfilled(survey, load).map(|text| Line::new(text, Tone::Open)));
@@ -249,13 +254,14 @@ fn way(part: LinePart) -> &'static str {
 }
 
 /// Returns a figure without its interval; "> 3.00 s" if it is censored, or the goodput of a load that the line had more
-/// room for.
+/// room for; "3.00 s ?" if it is not to be trusted.
 fn amount(figure: &LineFigure) -> String {
     let is_more = matches!(figure.filling, Some(LineFilling::Growing));
-    match figure.censored || is_more {
+    let shown = match figure.censored || is_more {
         true => words::beyond(figure.point, figure.unit),
         false => words::figure(figure.point, figure.unit),
-    }
+    };
+    if figure.untrusted { format!("{shown} ?") } else { shown }
 }
 
 /// Returns a figure with its interval.
@@ -561,6 +567,19 @@ pub(super) mod tests {
         ] {
             assert!(joined.contains(part), "no `{part}`:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_figure_of_trials_that_all_failed_their_gate_is_marked() {
+        let mut survey = survey(0);
+        survey.trials.iter_mut().for_each(|trial| trial.why_invalid = Some("late".into()));
+        survey.figures = figures::figures(&survey.trials);
+        let text = shown(&line(vec![survey])).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("takes 20.5 ms ? there and back"), "{text}");
+        assert!(
+            text.contains("figures with ? are of such trials alone, and not to be trusted"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn the_waits_between_bursts_are_part_of_the_goodput() {
         let points: Vec<Point> = (1..=60u64)
-            .map(|tenth| point(tenth * 100_000_000, 0, (tenth + 5) / 6 * 1_000_000))
+            .map(|tenth| point(tenth * 100_000_000, 0, tenth.div_ceil(6) * 1_000_000))
             .collect();
         let series = Series::new(100_000_000, &points);
         let of = |from_ms: u64, to_ms: u64| {

@@ -62,7 +62,7 @@ fn question(to: IpAddr) -> Vec<u8> {
 }
 
 /// Returns the number of the device in an answer whose route has an MTU that expires. Of IPv6, routes that a router
-/// announces expire, too; those of a single address are clones.
+/// announces expire, too; routes of a single address are clones.
 fn read(answer: &[u8], is_ipv6: bool) -> Option<u32> {
     let word =
         |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

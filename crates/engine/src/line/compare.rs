@@ -18,7 +18,7 @@ pub struct LineComparison {
     /// Unit that is repeated, of which intervals are made.
     pub replicate: LineReplicate,
     /// Figures that both have, in the order of a report.
-    pub figures: Vec<FigurePair>,
+    pub figures: Vec<SurveyedPair>,
 }
 
 /// Unit that is repeated.
@@ -33,12 +33,12 @@ pub enum LineReplicate {
 
 /// One figure, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct FigurePair {
+pub struct SurveyedPair {
     /// Earlier figure.
     pub before: LineFigure,
     /// Later figure.
     pub after: LineFigure,
-    /// What is known of the difference.
+    /// Knowledge of the difference.
     pub change: FigureChange,
 }
 
@@ -57,7 +57,7 @@ pub enum FigureChange {
 /// Confidence from which on an interval counts.
 const ENOUGH: f64 = 0.95;
 
-/// Compares the surveys of earlier files with those of later ones.
+/// Compares surveys of earlier files with surveys of later ones.
 ///
 /// # Errors
 /// [`Error::Usage`] if either has no figures, or if they have none in common.
@@ -79,9 +79,9 @@ pub fn compare(before: &[LineOutcome], after: &[LineOutcome]) -> Result<LineComp
             LineReplicate::Surveys => (over(&old, of_old)?, over(&new, of_new)?),
         };
         let change = change(&before, &after);
-        Some(FigurePair { before, after, change })
+        Some(SurveyedPair { before, after, change })
     };
-    let figures: Vec<FigurePair> = first.figures.iter().filter_map(pair).collect();
+    let figures: Vec<SurveyedPair> = first.figures.iter().filter_map(pair).collect();
     if figures.is_empty() {
         return Err(Error::usage("the surveys have no figure in common"));
     }
@@ -105,13 +105,21 @@ fn over(surveys: &[&Survey], one: &LineFigure) -> Option<LineFigure> {
     let points: Vec<f64> = found().map(|figure| figure.point).collect();
     let all = figure(one.name.clone(), (one.unit, one.better), &points)?;
     let censored = found().any(|figure| figure.censored);
-    Some(LineFigure { censored, filling: one.filling, clock_bound_ns: one.clock_bound_ns, ..all })
+    let untrusted = found().any(|figure| figure.untrusted);
+    Some(LineFigure {
+        censored,
+        untrusted,
+        filling: one.filling,
+        clock_bound_ns: one.clock_bound_ns,
+        ..all
+    })
 }
 
 /// Two intervals of 95 % of like figures have nothing in common in less than one case of a hundred: six rounds each are
 /// wholly apart in two orders of 924.
 fn change(before: &LineFigure, after: &LineFigure) -> FigureChange {
-    if before.confidence < ENOUGH || after.confidence < ENOUGH {
+    let is_known = |one: &LineFigure| one.confidence >= ENOUGH && !one.untrusted;
+    if !is_known(before) || !is_known(after) {
         return FigureChange::Unknown;
     }
     match before.high < after.low || after.high < before.low {

@@ -62,7 +62,8 @@ const QUEUE: (f64, f64) = (0.1, 500_000.0);
 /// Name of the delay variation of paced datagrams.
 pub const PDV: &str = "pdv_paced_ns";
 
-/// Returns the figures of trials, in the order of a report. Trials that do not count are left out.
+/// Returns the figures of trials, in the order of a report. Trials that do not count are left out, unless none of
+/// their kind counts: then the figure is not to be trusted, and better than none.
 pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
     let trials = RoundTrials(trials);
     let loaded = || LinePart::ALL.into_iter().filter(|part| part.load().is_some());
@@ -108,6 +109,7 @@ pub(super) fn figure(
         high,
         confidence,
         censored: false,
+        untrusted: false,
         filling: None,
         clock_bound_ns: None,
     })
@@ -119,7 +121,14 @@ struct RoundTrials<'a>(&'a [LineTrial]);
 impl<'a> RoundTrials<'a> {
     /// Returns the trials of a kind that count, in order of rounds.
     fn of(&self, part: LinePart) -> impl Iterator<Item = &'a LineTrial> {
-        self.0.iter().filter(move |trial| trial.part == part && trial.why_invalid.is_none())
+        let is_trusted = self.is_trusted(part);
+        let counts = move |trial: &LineTrial| !is_trusted || trial.why_invalid.is_none();
+        self.0.iter().filter(move |trial| trial.part == part && counts(trial))
+    }
+
+    /// Returns true if any trial of a kind counts.
+    fn is_trusted(&self, part: LinePart) -> bool {
+        self.0.iter().any(|trial| trial.part == part && trial.why_invalid.is_none())
     }
 
     fn metric(&self, part: LinePart, metric: &str) -> Vec<f64> {
@@ -130,7 +139,8 @@ impl<'a> RoundTrials<'a> {
     fn times(&self, name: String, part: LinePart, metric: &str) -> Option<LineFigure> {
         let found = figure(name, (Unit::Nanos, Better::Lower), &self.metric(part, metric))?;
         let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == metric);
-        Some(LineFigure { censored: self.of(part).any(is_censored), ..found })
+        let untrusted = !self.is_trusted(part);
+        Some(LineFigure { censored: self.of(part).any(is_censored), untrusted, ..found })
     }
 
     /// Returns the median delay of paced datagrams one way, with the largest error that the clocks of any round allow.
@@ -148,14 +158,16 @@ impl<'a> RoundTrials<'a> {
         let values: Vec<f64> = self.of(part).filter_map(pair).collect();
         let found = figure(added(part), (Unit::Nanos, Better::Lower), &values)?;
         let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == ROUND_TRIP);
-        Some(LineFigure { censored: self.of(part).any(is_censored), ..found })
+        let untrusted = !self.is_trusted(part) || !self.is_trusted(LinePart::Idle);
+        Some(LineFigure { censored: self.of(part).any(is_censored), untrusted, ..found })
     }
 
     /// Returns the goodput of a part's load, and how far it filled the line.
     fn goodput(&self, part: LinePart) -> Option<LineFigure> {
         let values = self.metric(part, load::GOODPUT);
         let found = figure(goodput(part), (Unit::BitRate, Better::Higher), &values)?;
-        Some(LineFigure { filling: self.filling(part), ..found })
+        let untrusted = !self.is_trusted(part);
+        Some(LineFigure { filling: self.filling(part), untrusted, ..found })
     }
 
     /// Returns how far a part's load filled the line; `None` if its course is not known.
@@ -200,6 +212,7 @@ impl<'a> RoundTrials<'a> {
             point: counted as f64 / sent as f64,
             low: shares.iter().copied().fold(f64::INFINITY, f64::min),
             high: shares.iter().copied().fold(0.0, f64::max),
+            untrusted: !self.is_trusted(LinePart::Paced),
             ..found
         })
     }
@@ -290,6 +303,15 @@ mod tests {
             LineTrial { why_invalid: Some("late".into()), ..trial(2, LinePart::Idle, 900.0) };
         let idle = found(&trials, "rtt_idle_ns");
         assert_eq!((idle.rounds, idle.high), (5, 20e6));
+    }
+
+    #[test]
+    fn where_no_trial_counts_the_figures_are_those_that_were_measured() {
+        let late =
+            |n| LineTrial { why_invalid: Some("late".into()), ..trial(n, LinePart::Idle, 20.0) };
+        let trials: Vec<LineTrial> = (0..6).map(late).collect();
+        let idle = found(&trials, "rtt_idle_ns");
+        assert_eq!((idle.rounds, idle.untrusted), (6, true));
     }
 
     /// A burst in one round: the share over all rounds stands beside the least and the greatest of a round.

@@ -137,6 +137,9 @@ pub struct LineFigure {
     /// True if messages were lost and the figure is only known to be greater.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub censored: bool,
+    /// True if none of its trials passed its gate: it is what they measured, and not to be trusted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// For the goodput of a load, how far it filled the line; absent for all others, and in files from before it was
     /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

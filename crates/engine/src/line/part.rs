@@ -48,7 +48,7 @@ pub struct LineWorks {
     pub knock: String,
 }
 
-/// Number of small messages of a trial, those that warm it up included.
+/// Number of small messages of a trial, warm-up included.
 const MESSAGES: u64 = 70;
 
 /// Shortest time between two small messages.

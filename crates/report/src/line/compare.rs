@@ -1,11 +1,11 @@
-//! Surveys of a line before and after, as a table: what changed, what is open.
+//! Surveys of a line before and after, as a table with a verdict on each figure.
 
 use super::with_interval;
 use crate::compare::FORMATS;
 use crate::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
 use crate::error::{Error, Result, unknown};
 use crate::{Style, markdown, terminal, words};
-use deadheat_engine::line::compare::{FigureChange, FigurePair, LineComparison, LineReplicate};
+use deadheat_engine::line::compare::{FigureChange, LineComparison, LineReplicate, SurveyedPair};
 use deadheat_engine::result::layout;
 
 /// Renders a comparison of surveys in the form called `format`; with a newline at its end.
@@ -66,8 +66,8 @@ fn answer(comparison: &LineComparison) -> Vec<Line> {
     lines
 }
 
-fn table(figures: &[FigurePair]) -> Table {
-    let cells = |of: fn(&FigurePair) -> Cell| figures.iter().map(of).collect::<Vec<Cell>>();
+fn table(figures: &[SurveyedPair]) -> Table {
+    let cells = |of: fn(&SurveyedPair) -> Cell| figures.iter().map(of).collect::<Vec<Cell>>();
     Table {
         columns: vec![
             Column::new("figure", cells(|pair| Cell::text(pair.after.name.clone()))),
@@ -79,7 +79,7 @@ fn table(figures: &[FigurePair]) -> Table {
     }
 }
 
-fn verdict(pair: &FigurePair) -> String {
+fn verdict(pair: &SurveyedPair) -> String {
     match pair.change {
         FigureChange::Changed if pair.before.point > 0.0 => {
             words::change(pair.after.point / pair.before.point)
