@@ -366,7 +366,10 @@ fn has_figures(survey: &serde_json::Value, words: &str) {
         return;
     }
     if !counts("paced") {
-        assert!(words.contains(" ?") || words.contains("no trial of paced datagrams counts"), "{words}");
+        assert!(
+            words.contains(" ?") || words.contains("no trial of paced datagrams counts"),
+            "{words}"
+        );
         return;
     }
     assert!(words.contains("one way up ") && words.contains(", each ±"), "{words}");

@@ -182,11 +182,12 @@ impl<'a> RoundTrials<'a> {
         let idle = median(&self.metric(LinePart::Idle, ROUND_TRIP));
         let busy = median(&self.metric(part, ROUND_TRIP));
         let queue = idle.zip(busy).map(|(idle, busy)| (busy - idle, (QUEUE.0 * idle).max(QUEUE.1)));
-        let has_queue = queue.is_some_and(|(added, least)| added > least);
-        Some(match has_queue || median(&lost)? > 0.0 {
-            true => LineFilling::Full,
-            false => LineFilling::Unfilled,
-        })
+        let has_queue = queue.map(|(added, least)| added > least);
+        if has_queue == Some(true) || median(&lost)? > 0.0 {
+            return Some(LineFilling::Full);
+        }
+        // Without a round trip of the idle line nobody knows whether anything waited.
+        has_queue.map(|_| LineFilling::Unfilled)
     }
 
     /// Returns the share over all rounds, from the least to the greatest share of a round.
