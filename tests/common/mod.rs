@@ -1144,6 +1144,7 @@ fn verdicts() -> Vec<Verdict> {
         margin: 0.05,
         confidence: 0.9917,
         blocks: BLOCKS,
+        known_since: None,
         more_blocks: None,
         more_ns: None,
         direction: (low > 1.0).then_some(b),
@@ -1153,6 +1154,7 @@ fn verdicts() -> Vec<Verdict> {
         difference: None,
     };
     let undecided = |a, b, ratio, by, more: u64| Verdict {
+        known_since: None,
         more_blocks: Some(more),
         more_ns: Some(more * 116_000_000_000),
         resolution: Some(0.118),
@@ -1210,6 +1212,7 @@ fn control() -> Control {
             margin: 0.05,
             confidence: 0.95,
             blocks: BLOCKS,
+            known_since: None,
             more_blocks: None,
             more_ns: None,
             direction: None,

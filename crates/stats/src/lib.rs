@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`sequential`] | after which blocks are the looks, and how much error does each look spend? |
 //! | [`verdict`] | given the log-ratios so far, is it `ahead`, `dead_heat` or `undecided`? |
+//! | `agreement` | does a ruling by ranks also hold for the mean and for the medians? |
 //! | [`eprocess`] | which rulings are valid after any block, with any number of looks? |
 //! | [`planning`] | which difference does a number of blocks find, and how many blocks find a difference? |
 //! | [`mod@components`] | how long should a trial be? |
@@ -33,6 +34,7 @@
 
 use serde::{Deserialize, Serialize};
 
+mod agreement;
 mod aligned_ranks;
 pub mod changes;
 pub mod components;
@@ -59,6 +61,7 @@ mod student;
 pub mod variance;
 pub mod verdict;
 
+pub use agreement::Disagreement;
 pub use aligned_ranks::aligned_ranks;
 pub use components::{Components, best_length, components};
 pub use estimate::Estimate;

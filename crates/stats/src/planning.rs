@@ -77,6 +77,8 @@ pub(super) struct OpenClaim {
     pub scatter: f64,
     /// Number of blocks behind both.
     pub done: u64,
+    /// Distance that a lead is to be shown to exceed: 0 for a direction, or the margin.
+    pub beyond: f64,
     /// Interval that can show a difference; absent with too few blocks.
     pub wide: Option<Estimate>,
     /// Interval that can show a tie.
@@ -89,8 +91,8 @@ pub(super) struct OpenClaim {
 /// Planned probability of a decision, so that predictions hold in four races of five: the scatter is an estimate, too.
 const PLANNED: f64 = 0.85;
 
-/// Returns the minimum total number of blocks that are likely to decide the claim: `ahead` beyond `limit` on either
-/// side, or a dead heat within. `u64::MAX` if no number is enough.
+/// Returns the minimum total number of blocks that are likely to decide the claim: a lead with an estimate beyond `limit`
+/// on either side, or a dead heat within. `u64::MAX` if no number is enough.
 ///
 /// The true value is not the estimate. Given only the blocks so far, its distribution about the estimate is the
 /// estimate's distribution about it; so the estimate after n blocks in total is distributed about the present one with
@@ -163,10 +165,11 @@ impl OpenClaim {
             true => 1.0 - above(x),
             false => f64::from(u8::from(self.point < x)),
         };
-        let (ahead, tie) = (self.arms(self.wide, n, level), self.arms(self.narrow, n, 2.0 * level));
+        let (lead, tie) = (self.arms(self.wide, n, level), self.arms(self.narrow, n, 2.0 * level));
         let (top, bottom) = (limit - tie.1, tie.0 - limit);
         let within = if bottom < top { 1.0 - above(top) - below(bottom) } else { 0.0 };
-        above(limit.max(ahead.0)) + below(-limit.max(ahead.1)) + within.max(0.0)
+        let (up, down) = (limit.max(self.beyond + lead.0), limit.max(self.beyond + lead.1));
+        above(up) + below(-down) + within.max(0.0)
     }
 }
 

@@ -6,12 +6,15 @@
 //! way, which is valid after any block ([`rule_any_time`]). With `m` claims each has the level `a / m` of the look
 //! (Bonferroni), so that all intervals of a race hold together.
 //!
-//! * `ahead`: the interval at `1 - a / m` excludes a ratio of 1, and the estimate is beyond the margin.
+//! * `ahead`: the interval at `1 - a / m` excludes a ratio of 1, does not lie within the margin, and the lead holds for
+//!   the mean and for the medians, too ([`super::agreement`]). It says that there is a difference, and in which direction;
+//!   [`Ruling::is_beyond`] says whether it is shown to exceed the margin.
 //! * `dead heat`: the interval at `1 - 2 a / m` lies within the margin, which is equivalent to two one-sided tests at
-//!   `a / m` (TOST: Schuirmann 1987, J. Pharmacokin. Biopharm. 15). A significant difference within the margin is a
-//!   dead heat with `detectable_but_small`.
-//! * `undecided`: neither, with the number of blocks that would decide. If the interval excludes 1 the direction is
-//!   known nevertheless.
+//!   `a / m` (TOST: Schuirmann 1987, J. Pharmacokin. Biopharm. 15), and the mean and the medians agree. A significant
+//!   difference within the margin is a dead heat with `detectable_but_small`.
+//! * `undecided`: neither, with the number of blocks that would decide, or with the figure that disagrees.
+//!
+//! The estimate has no part in a ruling, so that a race does not end where the estimate is high by chance.
 //!
 //! Where ratios do not exist, or where figures have a common unknown error, blocks give differences in the unit of the
 //! figure, with a margin in that unit ([`Scale::Differences`]). All of the above holds with 0 in place of a ratio of 1.
@@ -24,6 +27,7 @@
 //! level (repeated confidence intervals: Jennison & Turnbull 1989, J. R. Stat. Soc. B 51). With too few blocks, the
 //! interval is the range of the blocks, with its actual confidence.
 
+use super::agreement::{self, Disagreement, Sample};
 use super::eprocess::{self, Side, evidence};
 use super::planning::{self, OpenClaim, POWER, REASONABLE_BLOCKS, distance, scatter_of};
 use super::signed_rank::{self, Walsh};
@@ -35,7 +39,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Ahead: one contender is better, with an estimate beyond the margin.
+    /// Ahead: one contender is better, and not shown to be so by less than the margin.
     Ahead,
     /// Dead heat: equivalent within the margin.
     DeadHeat,
@@ -108,6 +112,8 @@ pub struct Claim<'a> {
     /// Log-ratios or differences, one per block with two valid trials, in the order of the blocks. They must be finite:
     /// the gate excludes trials without a ratio before.
     pub values: &'a [f64],
+    /// Logarithms of the figures, or the figures, of a and of b in the same blocks; `None` if only values are known.
+    pub columns: Option<(&'a [f64], &'a [f64])>,
     /// Scale of the values.
     pub scale: Scale,
     /// Bounds on the effect of lateness on them.
@@ -117,7 +123,13 @@ pub struct Claim<'a> {
 impl<'a> Claim<'a> {
     /// Creates a claim on log-ratios.
     pub fn on_ratios(values: &'a [f64], slack: Slack) -> Claim<'a> {
-        Claim { values, scale: Scale::LogRatios, slack }
+        Claim { values, columns: None, scale: Scale::LogRatios, slack }
+    }
+
+    /// Adds the figures of both contenders, whose medians then have to agree with a ruling.
+    #[must_use]
+    pub fn with_columns(self, a: &'a [f64], b: &'a [f64]) -> Claim<'a> {
+        Claim { columns: Some((a, b)), ..self }
     }
 }
 
@@ -134,12 +146,16 @@ pub struct Ruling {
     /// Difference a - b with the decisive interval, for a claim on differences; 0 with confidence 0 without a usable
     /// block.
     pub difference: Option<Estimate>,
-    /// Better contender if the interval at `1 - a / m` excludes a ratio of 1, decided or not.
+    /// Better contender if the interval at `1 - a / m` excludes a ratio of 1 and no figure disagrees.
     pub direction: Option<Winner>,
+    /// True for `ahead` by more than the margin: the whole interval lies beyond it.
+    pub is_beyond: bool,
+    /// Figure that disagrees with what the ranks alone would have decided.
+    pub disagreement: Option<Disagreement>,
     /// Difference, as a fraction or in the unit of the figure, that these blocks find with 80 % power. `None` with too
     /// few blocks.
     pub resolution: Option<f64>,
-    /// Number of blocks that would decide.
+    /// Number of blocks that would decide, or that would tell whether a lead exceeds the margin.
     pub missing: Missing,
     /// True for a dead heat with a significant difference: real, but below the margin.
     pub detectable_but_small: bool,
@@ -157,18 +173,23 @@ impl Ruling {
         self.difference.map_or(self.ratio.confidence, |difference| difference.confidence)
     }
 
-    /// Returns true if the resolution is at most `wanted` (in its own unit), or a quarter of the measured difference.
-    ///
-    /// A race that ends early because of its result ends only on a sharp ruling. It then has the requested resolution,
-    /// and few blocks, from which serial dependence ([`super::serial`]) cannot be estimated, decide only clear
-    /// differences.
+    /// Returns true if the ruling [`is_sharp`] enough.
     pub fn is_sharp(&self, wanted: f64) -> bool {
         let seen = match self.difference {
             Some(difference) => difference.point.abs(),
             None => self.ratio.point.ln().abs().exp_m1(),
         };
-        self.resolution.is_some_and(|resolution| resolution <= wanted.max(SHARP * seen))
+        self.resolution.is_some_and(|resolution| is_sharp(resolution, wanted, seen))
     }
+}
+
+/// Returns true if a resolution is at most `wanted` (in its own unit), or a quarter of the difference `seen`.
+///
+/// A race that ends early because of its result ends only on a sharp ruling. It then has the requested resolution,
+/// and few blocks, from which serial dependence ([`super::serial`]) cannot be estimated, decide only clear
+/// differences.
+pub fn is_sharp(resolution: f64, wanted: f64, seen: f64) -> bool {
+    resolution <= wanted.max(SHARP * seen)
 }
 
 /// Rules on all claims of a race together.
@@ -284,21 +305,37 @@ impl Criterion {
         let differs = wide.is_some_and(|interval| interval.excludes(0.0));
         let within = |interval: &Estimate| interval.within(-limit, limit);
         let shown = wide.or_else(|| walsh.widest().map(widened)).unwrap_or(NOTHING);
-        let (outcome, shown) = match (wide, narrow.filter(within)) {
-            (Some(wide), _) if differs && wide.point.abs() > limit => (Outcome::Ahead, wide),
-            // The two tests of a tie need fewer blocks than the interval; the ruling waits for the interval.
-            (Some(wide), Some(_)) if within(&wide) => (Outcome::DeadHeat, wide),
-            (Some(_), Some(narrow)) => (Outcome::DeadHeat, narrow),
-            _ => (Outcome::Undecided, shown),
+        // The two tests of a tie need fewer blocks than the interval; the ruling waits for the interval.
+        let tie = wide.filter(within).or(narrow.filter(within)).filter(|_| wide.is_some());
+        let by_rank = match tie {
+            Some(_) => Outcome::DeadHeat,
+            None if differs => Outcome::Ahead,
+            None => Outcome::Undecided,
         };
+        let shown = tie.unwrap_or(shown);
+        let disagreement = self.disagreement(claim, (&walsh, inflation), by_rank);
+        let outcome = if disagreement.is_none() { by_rank } else { Outcome::Undecided };
+        let differs = differs && outcome != Outcome::Undecided;
         let direction = differs.then(|| self.better_one(shown.point));
+        let is_beyond = outcome == Outcome::Ahead && (shown.low > limit || shown.high < -limit);
         let scatter = scatter_of(&walsh, inflation);
         let missing = match outcome {
-            Outcome::Ahead | Outcome::DeadHeat => Missing::Nothing,
-            Outcome::Undecided => {
+            Outcome::DeadHeat => Missing::Nothing,
+            Outcome::Ahead if is_beyond => Missing::Nothing,
+            // No number of blocks makes unlike figures agree.
+            _ if disagreement.is_some() => Missing::Never,
+            Outcome::Ahead | Outcome::Undecided => {
                 let (done, point) = (claim.values.len() as u64, shown.point);
-                let known =
-                    OpenClaim { point, scatter: 0.0, done, wide, narrow, slack: claim.slack };
+                let beyond = if outcome == Outcome::Ahead { limit } else { 0.0 };
+                let known = OpenClaim {
+                    point,
+                    scatter: 0.0,
+                    done,
+                    beyond,
+                    wide,
+                    narrow,
+                    slack: claim.slack,
+                };
                 self.missing(known, limit, scatter)
             }
         };
@@ -308,9 +345,29 @@ impl Criterion {
             ratio: claim.scale.ratio(shown),
             difference: claim.scale.difference(shown),
             direction,
+            is_beyond,
+            disagreement,
             resolution: self.resolution(claim, scatter),
             missing,
             detectable_but_small: outcome == Outcome::DeadHeat && differs,
+        }
+    }
+
+    /// Returns the figure that disagrees with the outcome of the ranks.
+    fn disagreement(
+        &self,
+        claim: &Claim,
+        (walsh, inflation): (&Walsh, f64),
+        by_rank: Outcome,
+    ) -> Option<Disagreement> {
+        let interval = self.intervals.at(walsh, claim, self.level)?;
+        let (values, columns) = (claim.values, claim.columns);
+        let sample = Sample { values, columns, interval, inflation };
+        let reach = agreement::reach(self.level, self.intervals == Intervals::AnyTime);
+        match by_rank {
+            Outcome::Ahead => sample.against_lead(reach),
+            Outcome::DeadHeat => sample.against_tie(self.limit(claim), reach),
+            Outcome::Undecided => None,
         }
     }
 
@@ -321,6 +378,8 @@ impl Criterion {
             ratio: NOTHING.map(f64::exp),
             difference: claim.scale.difference(NOTHING),
             direction: None,
+            is_beyond: false,
+            disagreement: None,
             resolution: None,
             missing: self.at_least(0, 0, false),
             detectable_but_small: false,
@@ -448,13 +507,32 @@ mod tests {
         assert_eq!(ruling.direction, Some(Winner::B));
     }
 
-    /// A difference that is there, and may or may not be within the margin.
+    /// A difference that is there, and may or may not be within the margin: the same state on both sides of it.
     #[test]
-    fn direction_is_kept_where_the_margin_is_open() {
-        let ruling = one(&around(-0.045, 0.06), Better::Lower, 0.05);
-        assert_eq!((ruling.outcome, ruling.winner), (Outcome::Undecided, None));
-        assert_eq!(ruling.direction, Some(Winner::A));
-        assert!(ruling.ratio.high < 1.0 && ruling.ratio.low < 1.0 / 1.05, "{ruling:?}");
+    fn a_lead_whose_interval_reaches_into_the_margin_leaves_it_open() {
+        for centre in [-0.045, -0.055] {
+            let ruling = one(&around(centre, 0.06), Better::Lower, 0.05);
+            assert_eq!((ruling.outcome, ruling.winner), (Outcome::Ahead, Some(Winner::A)));
+            assert!(!ruling.is_beyond && ruling.missing != Missing::Nothing, "{ruling:?}");
+            assert!(ruling.ratio.high < 1.0 && ruling.ratio.low < 1.0 / 1.05, "{ruling:?}");
+        }
+        assert!(one(&around(-0.2, 0.05), Better::Lower, 0.05).is_beyond);
+    }
+
+    /// Where the figures of a and b are known, equal medians stop what the ranks alone would have said.
+    #[test]
+    fn a_verdict_against_its_own_table_is_none() {
+        let mut rng = crate::rng::SplitMix64::new(4);
+        let a: Vec<f64> = (0..200).map(|_| -(1.0 - rng.unit()).ln() - 2f64.ln()).collect();
+        let b: Vec<f64> = (0..200).map(|_| (1.0 - rng.unit()).ln() + 2f64.ln()).collect();
+        let values: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+        let claim = Claim::on_ratios(&values, Slack::default());
+        let ruled = |claim| rule(&[claim], Better::Lower, 0.05, 0.05)[0];
+        assert_eq!(ruled(claim).outcome, Outcome::Ahead);
+        let ruling = ruled(claim.with_columns(&a, &b));
+        assert_eq!((ruling.outcome, ruling.direction), (Outcome::Undecided, None));
+        assert_eq!(ruling.disagreement, Some(Disagreement::Medians));
+        assert_eq!(ruling.missing, Missing::Never);
     }
 
     #[test]
@@ -569,21 +647,22 @@ mod tests {
                 let ratio = ruling.ratio;
                 let whole = ratio.confidence == 1.0 - level;
                 let within = ratio.within(1.0 / 1.05, 1.05);
-                assert_eq!(
-                    ruling.missing == Missing::Nothing,
-                    ruling.outcome != Outcome::Undecided
-                );
+                let is_firm = ruling.is_beyond || ruling.outcome == Outcome::DeadHeat;
+                assert_eq!(ruling.missing == Missing::Nothing, is_firm, "{ruling:?}");
                 assert_eq!(ruling.winner.is_some(), ruling.outcome == Outcome::Ahead);
                 match ruling.outcome {
-                    Outcome::Ahead => assert!(ratio.excludes(1.0) && whole, "{ruling:?}"),
+                    Outcome::Ahead => {
+                        assert!(ratio.excludes(1.0) && whole && !within, "{ruling:?}");
+                        let is_beyond = ratio.high < 1.0 / 1.05 || ratio.low > 1.05;
+                        assert_eq!(ruling.is_beyond, is_beyond);
+                    }
                     Outcome::DeadHeat => {
                         assert!(within && ratio.confidence >= 1.0 - 2.0 * level, "{ruling:?}");
                     }
-                    Outcome::Undecided if whole => {
-                        assert_eq!(ruling.direction.is_some(), ratio.excludes(1.0));
-                        let beyond = ratio.point.ln().abs() > 1.05f64.ln();
-                        assert!(!(within || beyond && ratio.excludes(1.0)), "{ruling:?}");
+                    Outcome::Undecided if whole && ruling.disagreement.is_none() => {
+                        assert!(!within && !ratio.excludes(1.0), "{ruling:?}");
                     }
+                    Outcome::Undecided if whole => assert_eq!(ruling.missing, Missing::Never),
                     // The span of too few blocks, which is what there is and proves nothing.
                     Outcome::Undecided => assert!(ratio.confidence < 1.0 - level, "{ruling:?}"),
                 }
@@ -631,7 +710,7 @@ mod tests {
             let scaled: Vec<f64> = logs.iter().map(|log| log * 1e6).collect();
             let margin = 0.05f64.ln_1p() * 1e6;
             let scale = Scale::Differences { margin };
-            let claim = Claim { values: &scaled, scale, slack: Slack::default() };
+            let claim = Claim { scale, ..Claim::on_ratios(&scaled, Slack::default()) };
             let [in_units, in_ratios] = [claim, Claim::on_ratios(&logs, Slack::default())]
                 .map(|claim| rule(&[claim], Better::Lower, 0.05, 0.05)[0]);
             assert_eq!(in_units.outcome, in_ratios.outcome, "{shift}");
@@ -653,7 +732,7 @@ mod tests {
             let (a, b) = (ages(2.0, offset), ages(0.0, offset));
             let values: Vec<f64> = a.iter().rev().zip(&b).map(|(a, b)| a - b).collect();
             let scale = Scale::Differences { margin: 1.25 };
-            let claim = Claim { values: &values, scale, slack: Slack::default() };
+            let claim = Claim { scale, ..Claim::on_ratios(&values, Slack::default()) };
             let ruling = rule(&[claim], Better::Lower, 0.05, 0.05)[0];
             (ruling.outcome, ruling.winner, (ruling.difference.unwrap().point * 1e6).round())
         };

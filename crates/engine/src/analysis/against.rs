@@ -64,6 +64,9 @@ fn claim<'a>(
     };
     let (base, contender) = if is_base_first { (a, b) } else { (b, a) };
     let change = match (verdict.outcome, verdict.ahead) {
+        _ if verdict.leaves_margin_open() && !verdict.is_estimate_beyond_margin() => {
+            Change::Undecided
+        }
         (Ruled::Ahead, Some(ahead)) if ahead == base.id => Change::ChangedWorse,
         (Ruled::Ahead, Some(_)) => Change::ChangedBetter,
         (Ruled::DeadHeat, _) => Change::Same,

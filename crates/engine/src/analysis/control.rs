@@ -76,7 +76,11 @@ fn alarms(questions: &[Question<'_>], outcome: &Outcome) -> Vec<bool> {
     let claims: Vec<Claim<'_>> = questions.iter().map(Question::claim).collect();
     let level = ALARM_SHARE * alpha(outcome.asked.confidence);
     let rulings = stats::rule(&claims, stats::Better::Lower, HARMLESS * outcome.plan.margin, level);
-    rulings.iter().map(|ruling| ruling.outcome == Ruled::Ahead).collect()
+    let harmless = (HARMLESS * outcome.plan.margin).ln_1p();
+    let is_alarm = |ruling: &stats::Ruling| {
+        ruling.outcome == Ruled::Ahead && ruling.ratio.point.ln().abs() > harmless
+    };
+    rulings.iter().map(is_alarm).collect()
 }
 
 fn note(label: &str, verdict: &Verdict) -> String {

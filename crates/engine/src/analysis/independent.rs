@@ -223,6 +223,7 @@ fn verdict(
         margin: test.margin,
         confidence: 1.0 - finding.error,
         blocks: samples.a.trials.min(samples.b.trials),
+        known_since: None,
         more_blocks: None,
         more_ns: None,
         direction: None,

@@ -4,7 +4,7 @@
 use crate::figures::{IN_TIMES, change_range, percent, percent_range, times, wait};
 use crate::measurements::{Better, Metric, Unit};
 use crate::result::outcome::{Effect, Ratio, TimeDifference, Verdict};
-use crate::stats::Outcome;
+use crate::stats::{Disagreement, Outcome};
 use crate::time::Nanos;
 
 /// A pair of contenders under one metric.
@@ -20,6 +20,8 @@ pub(crate) struct PairLosses {
     pub censored: bool,
     /// Number of blocks in which both figures are censored.
     pub both_censored: u64,
+    /// Figure that disagrees with the ranks, which alone would have decided the claim.
+    pub disagreement: Option<Disagreement>,
     /// True if the missing blocks may decide the claim here, and do not in most races.
     pub is_doubtful: bool,
     /// Bound on the clocks' part in the difference, in nanoseconds, if the two are at far hosts of their own.
@@ -85,9 +87,11 @@ impl ContenderPair<'_> {
             return self.without_ratio(seen);
         };
         match (verdict.outcome, verdict.direction) {
-            (Outcome::Ahead, _) => format!("{}.", self.lead(range, verdict, seen)),
+            (Outcome::Ahead, _) if !verdict.leaves_margin_open() => {
+                format!("{}.", self.lead(range, verdict, seen))
+            }
             (Outcome::DeadHeat, _) => self.dead_heat(range, verdict),
-            (Outcome::Undecided, Some(_)) => {
+            (Outcome::Ahead, _) | (Outcome::Undecided, Some(_)) => {
                 let margin = percent(verdict.margin);
                 let open = format!(
                     "{}; whether by more than the {margin} that matter is open",
@@ -123,8 +127,12 @@ impl ContenderPair<'_> {
             let least = if seen.censored { "at least " } else { "" };
             let ends = [by.low.abs(), by.high.abs()];
             let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+            let at_least = match verdict.leaves_margin_open() {
+                true => format!(" by at least {}", time(low)),
+                false => String::new(),
+            };
             format!(
-                "{winner} is ahead of {loser}: {label} is {least}{} {way} ({} to {})",
+                "{winner} is ahead of {loser}{at_least}: {label} is {least}{} {way} ({} to {})",
                 time(by.point.abs()),
                 time(low),
                 time(high)
@@ -132,11 +140,11 @@ impl ContenderPair<'_> {
         };
         let plain = format!("difference {}, {} to {}", time(by.point), time(by.low), time(by.high));
         let said = match (verdict.outcome, verdict.direction) {
-            (Outcome::Ahead, _) => format!("{}.", lead()),
+            (Outcome::Ahead, _) if !verdict.leaves_margin_open() => format!("{}.", lead()),
             (Outcome::DeadHeat, _) => {
                 format!("{a} and {b}: dead heat, {label} within {margin} ({plain}).")
             }
-            (Outcome::Undecided, Some(_)) => format!(
+            (Outcome::Ahead, _) | (Outcome::Undecided, Some(_)) => format!(
                 "{}; whether by more than the {margin} that matter is open.{}",
                 lead(),
                 self.outlook(verdict, seen, planned)
@@ -202,8 +210,12 @@ impl ContenderPair<'_> {
         let by = verdict.effect.and_then(|effect| self.amount(&effect));
         let by = by.map_or_else(String::new, |by| format!(", by {by}"));
         let least = if seen.censored { "at least " } else { "" };
+        let at_least = match verdict.leaves_margin_open() {
+            true => format!(" by at least {}", r.least()),
+            false => String::new(),
+        };
         format!(
-            "{winner} is ahead of {loser}: {} is {least}{}{by}",
+            "{winner} is ahead of {loser}{at_least}: {} is {least}{}{by}",
             self.metric.label,
             r.in_words()
         )
@@ -232,6 +244,12 @@ impl ContenderPair<'_> {
             return String::new();
         }
         let should = if seen.is_doubtful { "may" } else { "should" };
+        if let Some(disagreement) = seen.disagreement {
+            return format!(
+                " The ranks alone would decide it, but {disagreement}: one scatters unlike the other, and nobody is \
+                 ahead."
+            );
+        }
         let outlook = match (verdict.more_blocks, verdict.more_ns) {
             _ if seen.censored => {
                 "No time will decide it: the figure falls among lost messages, which cannot show a tie".into()
@@ -267,6 +285,11 @@ impl Ratio {
     fn bare(self, seen: &PairLosses) -> String {
         let bound = if seen.censored { "bound of the " } else { "" };
         format!("{bound}{}", self.plain())
+    }
+
+    /// Formats the least difference of an interval on one side of 1: `1.2 %`.
+    fn least(self) -> String {
+        percent(if self.point < 1.0 { 1.0 - self.high } else { self.low - 1.0 })
     }
 
     /// Formats the ratio in words: `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
@@ -340,6 +363,7 @@ mod tests {
             margin: 0.05,
             confidence: 0.95,
             blocks: 40,
+            known_since: None,
             more_blocks: None,
             more_ns: None,
             direction: None,
@@ -351,8 +375,13 @@ mod tests {
         ContenderPair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)
     }
 
-    const NONE: PairLosses =
-        PairLosses { censored: false, both_censored: 0, is_doubtful: false, clocks_apart: None };
+    const NONE: PairLosses = PairLosses {
+        censored: false,
+        both_censored: 0,
+        disagreement: None,
+        is_doubtful: false,
+        clocks_apart: None,
+    };
 
     #[test]
     fn who_is_ahead_is_named_with_the_better_figure() {
@@ -388,9 +417,10 @@ mod tests {
     #[test]
     fn a_lead_whose_bound_is_close_to_none_is_no_range_from_0() {
         let said = |ratio| compose(Better::Higher, Outcome::Ahead, ratio, |_| (), NONE);
-        assert_eq!(
-            said([1.2, 1.000_08, 1.4]),
-            "tcp is ahead of udp: goodput is 20 % higher (0.008 to 40 %)."
+        let close = said([1.2, 1.000_08, 1.4]);
+        assert!(
+            close.contains("by at least 0.008 %: goodput is 20 % higher (0.008 to 40 %);"),
+            "{close}"
         );
         assert!(said([1.9, 1.2, 1_157.0]).contains("90 % higher (1.20 to 1,157 times)"));
     }
@@ -433,6 +463,17 @@ mod tests {
             open([1.05, 1.007, 1.1], minutes, NONE),
             "udp is ahead of tcp: RTT p50 is 4.8 % lower (0.7 to 9.1 %); whether by more than the 5 % \
              that matter is open. About 4 min more should decide it on this machine."
+        );
+        assert_eq!(
+            compose(Better::Lower, Outcome::Ahead, [1.06, 1.007, 1.1], minutes, NONE),
+            "udp is ahead of tcp by at least 0.7 %: RTT p50 is 5.7 % lower (0.7 to 9.1 %); whether by more than the \
+             5 % that matter is open. About 4 min more should decide it on this machine."
+        );
+        let means = PairLosses { disagreement: Some(Disagreement::Mean), ..NONE };
+        assert_eq!(
+            open([1.2, 1.1, 1.3], |_| (), means),
+            "tcp and udp: undecided, RTT p50 ratio 1.20, 1.10 to 1.30. The ranks alone would decide it, but the means \
+             may say otherwise: one scatters unlike the other, and nobody is ahead."
         );
         assert_eq!(
             open([1.05, 0.99, 1.1], |_| (), NONE),

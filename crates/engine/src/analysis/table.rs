@@ -79,6 +79,10 @@ pub struct Pairs {
     pub differences: Vec<f64>,
     /// Differences in all blocks in which not both figures are censored.
     pub all_differences: Vec<f64>,
+    /// Logarithms of both contenders' figures, in blocks with a ratio.
+    pub logs: [Vec<f64>; 2],
+    /// Figures of both contenders, in blocks with a difference.
+    pub figures: [Vec<f64>; 2],
     /// True if any of these figures is censored at the timeout.
     pub censored: bool,
     /// For each contender, true if in any block its figure is censored, and yet below the other's.
@@ -112,6 +116,8 @@ impl Pairs {
             let log_ratio = a.value.ln() - b.value.ln();
             if !(a.censored && b.censored) && (a.value - b.value).is_finite() {
                 pairs.all_differences.push(a.value - b.value);
+                pairs.figures[0].push(a.value);
+                pairs.figures[1].push(b.value);
                 late_by += a.late_part() - b.late_part();
             }
             if a.censored && b.censored {
@@ -119,6 +125,8 @@ impl Pairs {
                 pairs.left_out += 1;
             } else if log_ratio.is_finite() {
                 pairs.log_ratios.push(log_ratio);
+                pairs.logs[0].push(a.value.ln());
+                pairs.logs[1].push(b.value.ln());
                 pairs.differences.push(a.value - b.value);
                 late += a.late - b.late;
             } else {

@@ -5,11 +5,11 @@
 //!
 //! Claims are decided at the planned looks; once more, with the remaining error, when time is over; and after any
 //! block, by evidence that may be checked as often as desired ([`stats::eprocess`]), for which the plan reserves a
-//! part of the error. A look before the last decides only claims that have reached the requested resolution
-//! ([`Ruling::is_sharp`]). Between looks the file has current estimates, all `undecided`. A decision is final, with
-//! its estimate: the error level refers to that. Decided claims retain their share of the error at later looks, so
-//! that all intervals hold together. No claim is decided about a contender that stays in a state of its own over
-//! several blocks (`own_state`), because its blocks are not independent repeats.
+//! part of the error. What is decided is said at once ([`Verdict::known_since`]), and every further look rules on all
+//! blocks again, so that a verdict and the table beside it are about the same trials. Between looks a verdict stays,
+//! unless the evidence after any block rules anew. A race ends early once every verdict is settled: firm, that is, and
+//! with the requested resolution ([`stats::verdict::is_sharp`]). No claim is decided about a contender that stays in a
+//! state of its own over several blocks (`own_state`), because its blocks are not independent repeats.
 //!
 //! # What makes a pair
 //!
@@ -29,6 +29,7 @@ use crate::analysis::time_differences::{DifferenceTerms, clock_bound, clocks_apa
 use crate::measurements::{Better, Metric, total};
 use crate::path::PathKind;
 use crate::result::outcome::{Effect, Entrant, Outcome, Ratio, Summary, TimeDifference, Verdict};
+use crate::stats::verdict::is_sharp;
 use crate::stats::{self, Claim, Missing, Outcome as Ruled, Ruling, Scale, quantile, signed_rank};
 
 /// Decisions permitted at this point of a race.
@@ -89,6 +90,28 @@ pub fn refresh_imported(outcome: &mut Outcome) {
 /// Returns true if every claim is decided. Always false for a race without claims.
 pub fn all_decided(outcome: &Outcome) -> bool {
     !outcome.verdicts.is_empty() && outcome.verdicts.iter().all(is_decided)
+}
+
+/// Returns true if more blocks would change no verdict: each is a dead heat or a lead beyond the margin, and is known with
+/// the requested resolution. Always false for a race without claims.
+pub fn all_settled(outcome: &Outcome) -> bool {
+    all_decided(outcome) && outcome.verdicts.iter().all(|verdict| is_settled(outcome, verdict))
+}
+
+fn is_settled(outcome: &Outcome, verdict: &Verdict) -> bool {
+    let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
+    let is_sharp = match (verdict.difference, verdict.ratio) {
+        (Some(by), _) => {
+            let wanted = wanted / outcome.plan.margin * by.margin;
+            by.resolution.is_some_and(|found| is_sharp(found, wanted, by.point.abs()))
+        }
+        (None, Some(ratio)) => {
+            let seen = ratio.point.ln().abs().exp_m1();
+            verdict.resolution.is_some_and(|found| is_sharp(found, wanted, seen))
+        }
+        (None, None) => false,
+    };
+    is_sharp && !verdict.leaves_margin_open()
 }
 
 /// Returns the number of claims that are decided.
@@ -173,21 +196,20 @@ impl Question<'_> {
 
     /// Returns the claim in the form of the statistics crate.
     pub(crate) fn claim(&self) -> Claim<'_> {
-        match self.on {
+        let pairs = &self.pairs;
+        let apart = self.clocks_apart;
+        let (scale, [a, b], slack) = match self.on {
+            // A share into which both clocks enter may be anything.
             None => {
-                // A share into which both clocks enter may be anything.
-                let clocks = self.clocks_apart.map_or(0.0, |_| f64::INFINITY);
-                Claim::on_ratios(self.values(), self.pairs.slack.plus(clocks))
+                let clocks = apart.map_or(0.0, |_| f64::INFINITY);
+                (Scale::LogRatios, &pairs.logs, pairs.slack.plus(clocks))
             }
-            Some(on) => Claim {
-                values: self.values(),
-                scale: Scale::Differences { margin: on.margin_ns },
-                slack: self
-                    .pairs
-                    .difference_slack
-                    .plus(self.clocks_apart.unwrap_or_default() as f64),
-            },
-        }
+            Some(on) => {
+                let slack = pairs.difference_slack.plus(apart.unwrap_or_default() as f64);
+                (Scale::Differences { margin: on.margin_ns }, &pairs.figures, slack)
+            }
+        };
+        Claim { scale, ..Claim::on_ratios(self.values(), slack).with_columns(a, b) }
     }
 }
 
@@ -246,7 +268,7 @@ fn claims<'a>(outcome: &'a Outcome, table: &Table<'a>, earlier: &[Verdict]) -> V
     questions
 }
 
-/// Rules on questions; earlier decisions stay.
+/// Rules on questions. Between looks earlier decisions stay, unless the evidence after any block rules anew.
 pub(crate) fn judge(
     outcome: &Outcome,
     earlier: &[Verdict],
@@ -268,12 +290,33 @@ pub(crate) fn judge(
     questions
         .iter()
         .zip(rulings.into_iter().zip(early))
-        .map(|(question, (ruling, early))| {
-            decided(earlier, &question.metric.name, question.a, question.b)
-                .cloned()
-                .unwrap_or_else(|| verdict(outcome, question, (ruling, early), terms))
+        .map(|(question, rulings)| {
+            let earlier = decided(earlier, &question.metric.name, question.a, question.b);
+            let fresh = verdict(outcome, question, rulings, terms);
+            let is_look = matches!(terms.stage, DecisionStage::Look { .. });
+            match earlier {
+                Some(earlier) if !is_look && !is_decided(&fresh) => kept(earlier, fresh.blocks),
+                _ => {
+                    let since = earlier.filter(|one| one.ahead == fresh.ahead);
+                    let since = since.map_or(Some(fresh.blocks), |one| one.known_since);
+                    Verdict { known_since: since.filter(|_| is_decided(&fresh)), ..fresh }
+                }
+            }
         })
         .collect()
+}
+
+/// Words before the number of blocks of a verdict on fewer than the race has.
+const AS_OF: &str = " As of block ";
+
+/// Returns an earlier verdict after `blocks` blocks; its sentence says which blocks it is about.
+fn kept(earlier: &Verdict, blocks: u64) -> Verdict {
+    let note = earlier.note.split_once(AS_OF).map_or(earlier.note.as_str(), |(note, _)| note);
+    let as_of = match earlier.blocks < blocks {
+        true => format!("{AS_OF}{} of {blocks}.", earlier.blocks),
+        false => String::new(),
+    };
+    Verdict { note: format!("{note}{as_of}"), ..earlier.clone() }
 }
 
 fn decided<'a>(earlier: &'a [Verdict], metric: &str, a: usize, b: usize) -> Option<&'a Verdict> {
@@ -293,22 +336,8 @@ fn current_ruling(
 ) -> (Ruling, bool) {
     let (pairs, blocks) = (&question.pairs, question.values().len());
     let lacking = fewest_blocks(outcome.asked.confidence).saturating_sub(blocks) as u64;
-    let wanted = outcome.asked.resolve.unwrap_or(outcome.plan.margin);
-    let wanted = question.on.map_or(wanted, |on| wanted / outcome.plan.margin * on.margin_ns);
-    let (stage, is_last) = match stage {
-        DecisionStage::Look { next: Some(next), .. } if !planned.is_sharp(wanted) => {
-            (DecisionStage::Between { next: Some(next) }, false)
-        }
-        DecisionStage::Look { next, .. } | DecisionStage::Between { next } => {
-            (stage, next.is_none())
-        }
-    };
     let ruling = permitted(planned, pairs, lacking, stage);
-    let decides = |early: &Ruling| match early.outcome {
-        Ruled::Undecided => false,
-        Ruled::DeadHeat if pairs.censored => false,
-        Ruled::Ahead | Ruled::DeadHeat => is_last || early.is_sharp(wanted),
-    };
+    let decides = |early: &Ruling| early.outcome != Ruled::DeadHeat || !pairs.censored;
     match early.filter(decides) {
         Some(early) if ruling.outcome == Ruled::Undecided => (early, true),
         _ => (ruling, false),
@@ -336,7 +365,7 @@ fn verdict(
     let lost = PairLost::of(outcome, question.metric, [question.a, question.b], pairs.low_bounds);
     let is_withheld = lost.withholds(ruling.outcome, leader, outcome.plan.margin);
     let ruling = match state.is_some() || is_withheld {
-        true => Ruling { direction: None, missing: Missing::Never, ..undecided(ruling) },
+        true => Ruling { missing: Missing::Never, ..undecided(ruling) },
         false => ruling,
     };
     let more_blocks = ruling.missing.blocks();
@@ -355,6 +384,7 @@ fn verdict(
         margin: outcome.plan.margin,
         confidence: ruling.confidence(),
         blocks: blocks as u64,
+        known_since: None,
         more_blocks,
         more_ns: more_blocks.and_then(|more| Some(more.saturating_mul(block_ns(outcome)?))),
         direction: ruling.direction.map(|_| winner),
@@ -367,6 +397,7 @@ fn verdict(
         censored: pairs.censored,
         both_censored: pairs.both_censored,
         is_doubtful: matches!(ruling.missing, Missing::Perhaps(_)),
+        disagreement: ruling.disagreement,
         clocks_apart: question.clocks_apart,
     };
     let pair = ContenderPair { a, b, metric: question.metric };
@@ -416,7 +447,15 @@ fn ratio(ruling: &Ruling) -> Option<Ratio> {
 
 /// Returns the ruling without its decision.
 fn undecided(ruling: Ruling) -> Ruling {
-    Ruling { outcome: Ruled::Undecided, winner: None, detectable_but_small: false, ..ruling }
+    Ruling {
+        outcome: Ruled::Undecided,
+        winner: None,
+        direction: None,
+        is_beyond: false,
+        disagreement: None,
+        detectable_but_small: false,
+        ..ruling
+    }
 }
 
 /// Returns the ruling reduced to the permitted decisions. A tie of two tests needs fewer blocks than an interval at
@@ -430,14 +469,12 @@ fn permitted(ruling: Ruling, pairs: &Pairs, lacking: u64, stage: DecisionStage) 
         (missing, None) => missing,
     };
     match stage {
-        DecisionStage::Between { next } => {
-            Ruling { direction: None, missing: at_least(next), ..undecided }
-        }
+        DecisionStage::Between { next } => Ruling { missing: at_least(next), ..undecided },
         DecisionStage::Look { .. } if pairs.censored && ruling.outcome == Ruled::DeadHeat => {
             Ruling { missing: Missing::Never, ..undecided }
         }
         DecisionStage::Look { .. } if lacking > 0 => {
-            Ruling { direction: None, missing: at_least(Some(lacking)), ..undecided }
+            Ruling { missing: at_least(Some(lacking)), ..undecided }
         }
         DecisionStage::Look { .. } => ruling,
     }
@@ -523,18 +560,52 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_stays_with_the_blocks_it_was_made_on() {
+    fn a_verdict_is_about_the_blocks_that_the_table_shows() {
         let mut outcome = race(&[&scattered(100.0), &scattered(80.0)]);
         refresh(&mut outcome, LOOK);
-        let then = outcome.verdicts.clone();
+        let then = outcome.verdicts[0].clone();
+        assert_eq!((then.blocks, then.known_since), (12, Some(12)));
         let name = outcome.metrics[0].name.clone();
         for block in 12..40 {
             outcome.trials.push(trial(&name, block, 0, 80.0));
             outcome.trials.push(trial(&name, block, 1, 100.0));
         }
+        refresh(&mut outcome, DecisionStage::Between { next: Some(1) });
+        let between = &outcome.verdicts[0];
+        assert_eq!((between.ahead, between.ratio, between.blocks), (then.ahead, then.ratio, 12));
+        assert!(between.note.ends_with(" As of block 12 of 40."), "{}", between.note);
         refresh(&mut outcome, LOOK);
-        assert_eq!(outcome.verdicts, then);
-        assert_eq!(outcome.summary[0].trials, 40);
+        let now = &outcome.verdicts[0];
+        assert_eq!((now.blocks, outcome.summary[0].trials), (40, 40));
+        assert_ne!(now.ahead, then.ahead, "{}", now.note);
+    }
+
+    /// Most blocks say that udp is ahead, by a little; some say that it is far behind.
+    #[test]
+    fn a_verdict_against_its_table_is_none() {
+        let jitter = |block: u32| f64::from(block * 7 % 11) / 10.0;
+        let tcp: Vec<f64> = (0..120).map(|block| 100.0 + jitter(block)).collect();
+        let udp = |block: u32| if block % 9 == 4 { 230.0 } else { 91.0 } + jitter(block + 5);
+        let udp: Vec<f64> = (0..120).map(udp).collect();
+        let mut outcome = race(&[&tcp, &udp]);
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.ahead), (Ruled::Undecided, None), "{}", verdict.note);
+        assert!(verdict.note.contains("the means may say otherwise"), "{}", verdict.note);
+    }
+
+    #[test]
+    fn a_lead_that_may_be_too_little_to_matter_is_said_and_not_settled() {
+        let few: Vec<f64> =
+            (0..12).map(|i| 100.0 * (0.004 * f64::from(i * 7 % 12)).exp()).collect();
+        let mut outcome = race(&[&few, &few.iter().rev().map(|v| v * 0.955).collect::<Vec<f64>>()]);
+        refresh(&mut outcome, LOOK);
+        let verdict = &outcome.verdicts[0];
+        assert_eq!((verdict.outcome, verdict.ahead), (Ruled::Ahead, Some(1)), "{}", verdict.note);
+        assert!(verdict.leaves_margin_open() && all_decided(&outcome));
+        assert!(!all_settled(&outcome));
+        assert!(verdict.note.contains("is ahead of tcp by at least"), "{}", verdict.note);
+        assert!(verdict.note.contains("whether by more than the 5 %"), "{}", verdict.note);
     }
 
     /// The mean of two trials has another distribution than one trial, so claims and summaries do not depend on the

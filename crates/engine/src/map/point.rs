@@ -246,6 +246,7 @@ mod tests {
             margin: 0.05,
             confidence: 0.99,
             blocks: 20,
+            known_since: None,
             more_blocks: None,
             more_ns: None,
             direction: None,

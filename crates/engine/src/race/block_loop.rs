@@ -240,7 +240,7 @@ impl<'a> BlockLoop<'a> {
                 return Ok(Status::Budget);
             }
             let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
-            if may_end && verdicts::all_decided(&self.outcome) {
+            if may_end && verdicts::all_settled(&self.outcome) {
                 return Ok(Status::Decided);
             }
             self.save_block().map_err(Halt::Save)?;

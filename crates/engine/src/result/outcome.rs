@@ -464,7 +464,10 @@ pub struct Verdict {
     pub confidence: f64,
     /// Number of blocks behind the verdict.
     pub blocks: u64,
-    /// Approximate number of further blocks needed; only for `undecided`. Absent if no number would suffice.
+    /// Number of blocks after which it was first known; absent while it is undecided, and in files of older versions.
+    pub known_since: Option<u64>,
+    /// Approximate number of further blocks needed, for `undecided` or to tell whether a lead exceeds the margin. Absent
+    /// if no number would suffice.
     pub more_blocks: Option<u64>,
     /// Approximate time for these blocks on this machine, in nanoseconds.
     pub more_ns: Option<u64>,
@@ -477,6 +480,29 @@ pub struct Verdict {
     pub effect: Option<Effect>,
     /// The verdict in a sentence.
     pub note: String,
+}
+
+impl Verdict {
+    /// Returns true for `ahead` with an interval that reaches into the margin: whether the lead exceeds it is open.
+    pub fn leaves_margin_open(&self) -> bool {
+        let reaches = match (self.difference, self.ratio) {
+            (Some(by), _) => by.low <= by.margin && by.high >= -by.margin,
+            (None, Some(ratio)) => {
+                ratio.low <= 1.0 + self.margin && ratio.high >= 1.0 / (1.0 + self.margin)
+            }
+            // Ranks alone have no size.
+            (None, None) => false,
+        };
+        self.outcome == crate::stats::Outcome::Ahead && reaches
+    }
+
+    /// Returns true if the estimate lies beyond the margin.
+    pub fn is_estimate_beyond_margin(&self) -> bool {
+        match self.difference {
+            Some(by) => by.point.abs() > by.margin,
+            None => self.ratio.is_some_and(|r| r.point.ln().abs() > self.margin.ln_1p()),
+        }
+    }
 }
 
 /// Ratio with its interval.

@@ -209,6 +209,7 @@ impl PlainClaim<'_> {
                 let same = self.same(&words::list(&names), &words::verdict_margin(verdict));
                 format!("A dead heat: {same}{place}.")
             }
+            stats::Outcome::Ahead if verdict.leaves_margin_open() => self.leaning(verdict),
             stats::Outcome::Ahead => {
                 self.lead(verdict, behind).unwrap_or_else(|| self.noted(verdict))
             }
@@ -411,6 +412,7 @@ mod tests {
             margin: 0.05,
             confidence: 0.95,
             blocks: 40,
+            known_since: None,
             more_blocks: Some(12),
             more_ns: None,
             direction: better,

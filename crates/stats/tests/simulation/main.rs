@@ -10,6 +10,7 @@
 mod gates;
 mod races;
 mod runs;
+mod unlike;
 mod winners;
 mod world;
 
