@@ -22,6 +22,11 @@ pub(super) struct DecisionOptions {
     /// For claims about figures that have no verdict. A budget still ends a race.
     #[arg(long, hide_short_help = true)]
     all_blocks: bool,
+    /// End the race as soon as every claim is known, and not once it is also sharp
+    ///
+    /// A race goes on after that until it resolves the margin, which makes intervals narrower.
+    #[arg(long, hide_short_help = true, conflicts_with = "all_blocks")]
+    first: bool,
     /// Judge the floor, too, which the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
     claims: Option<ClaimScope>,
@@ -51,6 +56,9 @@ impl DecisionOptions {
         }
         if self.all_blocks {
             request = request.all_blocks();
+        }
+        if self.first {
+            request = request.first();
         }
         if let Some(idle) = &self.idle {
             request = request.idle(Idle::parse(idle)?);
@@ -104,6 +112,7 @@ mod tests {
     const DECIDED: DecisionOptions = DecisionOptions {
         resolve: None,
         all_blocks: false,
+        first: false,
         claims: None,
         idle: None,
         decided: true,

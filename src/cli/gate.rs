@@ -99,6 +99,9 @@ impl Gate {
         }
         let runs = Runs::read(places)?;
         check_baseline(&runs.races())?;
+        if let Some(foreseen) = compare::foreseen(&runs.races()) {
+            tell!("gate: before the race: {foreseen}");
+        }
         Ok(Gate::Runs(runs))
     }
 

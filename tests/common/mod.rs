@@ -669,6 +669,7 @@ fn asked() -> RecordedRequest {
         budget_ns: Some(60_000_000_000),
         every_ns: Some(1_000_000_000),
         all_blocks: false,
+        first: false,
         margin: Some(0.05),
         margin_ns: None,
         resolve: None,

@@ -220,6 +220,14 @@ fn reach(comparison: &Comparison) -> Option<String> {
     Some(format!("{runs}: {which} can tell changes beyond: {}{more}", found.join(", ")))
 }
 
+/// Returns a sentence on the changes that a gate against this baseline finds, before a race is run for it: the last run is
+/// taken for the new one.
+pub fn foreseen(baseline: &[&Outcome]) -> Option<String> {
+    let comparison = Judgement::of(baseline, baseline.last().map(std::slice::from_ref)?).comparison;
+    let reach = reach(&comparison)?;
+    Some(format!("{reach}. Two builds in one race (--gate first) tell smaller ones"))
+}
+
 /// Returns a gate's sentences on races against the baseline called `baseline`, the worst first.
 pub fn judged(judgement: &Judgement, baseline: &str) -> Vec<String> {
     let comparison = &judgement.comparison;

@@ -9,6 +9,9 @@ use crate::time::Nanos;
 use deadheat_engine::analysis::time_differences;
 use deadheat_engine::result::outcome::{Outcome, Verdict};
 
+/// Number of blocks from which a resolution is found as often as it says.
+const KNOWN_FROM: u64 = 40;
+
 /// Returns a line for each claimed metric with verdicts, and a line on a margin that was widened.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     let claims: Vec<&Metric> = outcome
@@ -42,7 +45,14 @@ fn widened(outcome: &Outcome) -> Vec<Line> {
 /// Returns `resolution ±4.5 %: identical copies of tcp differed by 0.6 % (−3 to +6 %)`.
 fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let own = outcome.verdicts.iter().filter(|verdict| verdict.metric == metric.name);
-    let resolution = in_time(own.clone()).or_else(|| range(own));
+    let found = in_time(own.clone()).or_else(|| range(own.clone()));
+    let mut summaries = outcome.summary.iter().filter(|summary| summary.metric == metric.name);
+    let has_regimes = summaries.any(|summary| summary.regimes.is_some());
+    let is_rough = has_regimes || own.clone().any(|verdict| verdict.blocks < KNOWN_FROM);
+    let resolution = found.map(|found| match is_rough {
+        true => found.replacen("resolution ", "resolution about ", 1),
+        false => found,
+    });
     let copies = copies(outcome, metric);
     Some(match (resolution, copies) {
         (Some(range), Some(copies)) => format!("{range}: {copies}"),

@@ -36,6 +36,9 @@ const TIE_IN_LINE: f64 = 1.0;
 /// Smallest distance of an estimate from either end of its interval, as a share of the interval.
 const OFF_EDGE: f64 = 0.01;
 
+/// Largest width of an interval, as a share of the estimate, that rounding may have made.
+const ROUNDING: f64 = 1e-9;
+
 /// Figure that does not agree with a ruling by ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disagreement {
@@ -119,7 +122,8 @@ impl Sample<'_> {
     fn is_on_edge(&self) -> bool {
         let Estimate { point, low, high, .. } = self.interval;
         let least = OFF_EDGE * (high - low);
-        high > low && (point - low < least || high - point < least)
+        let has_width = high - low > ROUNDING * point.abs();
+        has_width && (point - low < least || high - point < least)
     }
 
     /// Returns true if the mean lies on this side of `shift`: in line with the estimate, or on its own.

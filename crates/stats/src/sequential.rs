@@ -10,7 +10,7 @@
 //! simply added up (union bound): the race as a whole keeps `alpha` whatever the correlation.
 //!
 //! Beside the looks, a race that is long enough has a ruling after every block, by evidence that is valid after any
-//! number of readings ([`super::eprocess`]), with a fifth of the error. Large differences end a race there after a
+//! number of readings ([`super::eprocess`]), with half of the error. Large differences end a race there after a
 //! dozen blocks, independent of the planned number, and the looks are late, where they find small differences: at 70
 //! and 100 %. Among the compared rules (`tests/rules.rs`) with the same power at the planned end, this one needs the
 //! fewest blocks.
@@ -34,7 +34,7 @@ const SHARES: [f64; 4] = [0.4, 0.6, 0.8, 1.0];
 const LATE_SHARES: [f64; 2] = [0.7, 1.0];
 
 /// Share of the error for rulings after any block, in a race that is long enough for a ruling before the first look.
-const ANY_TIME: f64 = 0.2;
+const ANY_TIME: f64 = 0.5;
 
 /// Minimum number of blocks of a race that may be replanned; half of fewer blocks are too few to estimate the scatter.
 const FEWEST_TO_REPLAN: usize = 10;
@@ -66,7 +66,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans rulings after any block with a fifth of the error, and looks after about 70 and 100 % of `max_blocks`; in
+    /// Plans rulings after any block with half of the error, and looks after about 70 and 100 % of `max_blocks`; in
     /// a race that is too short for such a ruling before the first look, looks after 40, 60, 80 and 100 %.
     ///
     /// A look is omitted if not even blocks all on one side could decide a claim, and the next look gets its share. The
@@ -205,9 +205,9 @@ mod tests {
     fn any_block_and_two_late_looks_in_a_longer_one() {
         let plan = Plan::new(40, 1, 0.05);
         let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
-        assert_eq!((blocks, plan.any_time), (vec![28, 40], 0.2 * 0.05));
+        assert_eq!((blocks, plan.any_time), (vec![28, 40], ANY_TIME * 0.05));
         for (look, share) in plan.looks.iter().zip([0.343, 0.657]) {
-            assert!((look.alpha - 0.04 * share).abs() < 1e-15);
+            assert!((look.alpha - (1.0 - ANY_TIME) * 0.05 * share).abs() < 1e-15);
         }
         // With so many claims the first block that may decide comes after the first look of four.
         assert_eq!(Plan::new(40, 500, 0.05).any_time, 0.0);
@@ -235,15 +235,15 @@ mod tests {
         }
     }
 
-    /// Planned for 25 and looked at after 10; decided after 13 to run 60: rulings after any block have a fifth of the 0.936
+    /// Planned for 25 and looked at after 10; decided after 13 to run 60: rulings after any block have half of the 0.936
     /// that are left, and looks after 42 and 60 share the rest by 0.7³ and 1 less (13/60)³.
     #[test]
     fn replanned_by_hand() {
         let plan = Plan::new(25, 1, 0.05).replanned(13, 60);
         let blocks: Vec<usize> = plan.looks.iter().map(|look| look.blocks).collect();
         assert_eq!(blocks, [10, 42, 60]);
-        assert!((plan.any_time - 0.05 * 0.2 * 0.936).abs() < 1e-15);
-        let (left, before) = (0.8 * 0.936, (13.0f64 / 60.0).powi(3));
+        assert!((plan.any_time - 0.05 * ANY_TIME * 0.936).abs() < 1e-15);
+        let (left, before) = ((1.0 - ANY_TIME) * 0.936, (13.0f64 / 60.0).powi(3));
         let first = left * (0.343 - before) / (1.0 - before);
         for (look, level) in plan.looks.iter().zip([0.064, first, left - first]) {
             assert!((look.alpha - 0.05 * level).abs() < 1e-15, "{plan:?}");
@@ -284,6 +284,6 @@ mod tests {
         assert_eq!(plan.at(15), Some(&plan.looks[1]));
         assert_eq!(plan.at(16), None);
         // What rulings after any block have is theirs.
-        assert_eq!(Plan::new(40, 1, 0.05).last(5), 0.05 - 0.2 * 0.05);
+        assert_eq!(Plan::new(40, 1, 0.05).last(5), 0.05 - ANY_TIME * 0.05);
     }
 }

@@ -30,6 +30,9 @@ const FEWEST: usize = 8;
 /// Allowance in standard errors of the correlation, `1 / √n`, that is added to its estimate.
 const ALLOWANCE: f64 = 0.35;
 
+/// Widening of independent blocks by chance, times the root of their number.
+const BY_CHANCE: f64 = 1.2;
+
 /// Largest assumed correlation: intervals grow threefold at most.
 const LARGEST: f64 = 0.8;
 
@@ -46,6 +49,13 @@ pub fn inflation(values: &[f64]) -> f64 {
     let unbiased = (seen + 1.0 / n) / (1.0 - 3.0 / n);
     let r = (unbiased + ALLOWANCE / n.sqrt()).clamp(0.0, LARGEST);
     ((1.0 + r) / (1.0 - r)).sqrt()
+}
+
+/// Returns the factor for a confidence sequence: the [`inflation`] less what chance alone makes of it, because the
+/// sequence reaches its error only after far more blocks than a race has.
+pub fn any_time_inflation(values: &[f64]) -> f64 {
+    let by_chance = 1.0 + BY_CHANCE / (values.len().max(1) as f64).sqrt();
+    (inflation(values) / by_chance).max(1.0)
 }
 
 /// Returns the correlation of each value with the next, of clipped values. `None` without a scatter.

@@ -299,7 +299,11 @@ impl Criterion {
         };
         let limit = self.limit(claim);
         let inflation = serial::inflation(claim.values);
-        let widened = |interval: Estimate| claim.slack.widen(interval.widened(inflation));
+        let widening = match self.intervals {
+            Intervals::Planned => inflation,
+            Intervals::AnyTime => serial::any_time_inflation(claim.values),
+        };
+        let widened = |interval: Estimate| claim.slack.widen(interval.widened(widening));
         let wide = self.intervals.at(&walsh, claim, self.level).map(widened);
         let narrow = self.intervals.at(&walsh, claim, 2.0 * self.level).map(widened);
         let differs = wide.is_some_and(|interval| interval.excludes(0.0));

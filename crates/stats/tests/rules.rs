@@ -56,8 +56,8 @@ const CANDIDATES: [Candidate; 5] = [
     Candidate { name: "four looks", any_time: 0.0, looks: four_looks },
     Candidate { name: "geometric looks", any_time: 0.0, looks: geometric_looks },
     Candidate { name: "e-process", any_time: LEVEL, looks: |_, _| Vec::new() },
-    Candidate { name: "e-process, geometric looks", any_time: 0.01, looks: geometric_looks },
-    Candidate { name: "e-process, two looks", any_time: 0.01, looks: two_looks },
+    Candidate { name: "e-process, geometric looks", any_time: 0.025, looks: geometric_looks },
+    Candidate { name: "e-process, two looks", any_time: 0.025, looks: two_looks },
 ];
 
 fn four_looks(blocks: usize, level: f64) -> Vec<Look> {
@@ -168,7 +168,8 @@ impl Race {
         if !differs.contains(&true) && ties.contains(&false) {
             return None;
         }
-        let (widening, limit) = (serial::inflation(&self.ratios), self.margin.ln_1p());
+        let widening = serial::any_time_inflation(&self.ratios);
+        let limit = self.margin.ln_1p();
         let ends = |level: f64| {
             let e = eprocess::interval(&self.ratios, level)?;
             let (low, high) = (e.point - e.low, e.high - e.point);

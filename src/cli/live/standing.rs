@@ -4,6 +4,8 @@
 //! verdict brings its sentence.
 
 use crate::analysis::headline::headline;
+use crate::analysis::verdicts;
+use crate::figures::percent;
 use crate::foreign::visible;
 use crate::measurements::Metric;
 use crate::report::words::{self, Scale};
@@ -28,6 +30,8 @@ pub(super) struct Standing {
     pub(super) decided: Vec<String>,
     /// True if every claim is decided.
     pub(super) is_decided: bool,
+    /// Number of blocks after which every claim was known, and the resolution that the race goes on for.
+    pub(super) goes_on: Option<(u64, f64)>,
     /// Terms of the race, by name.
     pub(super) terms: Vec<(&'static str, String)>,
 }
@@ -86,13 +90,18 @@ impl Standing {
             next_look: looks.filter(|look| *look > blocks).min(),
             metrics: outcome.metrics.iter().map(|metric| standing(outcome, metric)).collect(),
             decided: decided.map(|verdict| visible(&verdict.note)).collect(),
-            is_decided: crate::analysis::verdicts::all_decided(outcome),
+            is_decided: verdicts::all_settled(outcome),
+            goes_on: goes_on(outcome),
             terms: terms(outcome),
         }
     }
 
     /// Returns the sentence that says how far the figures may be read.
     pub(super) fn caution(&self) -> String {
+        if let Some((since, resolution)) = self.goes_on {
+            let resolution = percent(resolution);
+            return format!("Known since block {since}; goes on for ±{resolution}. Key q ends it.");
+        }
         match (self.is_decided, self.next_look) {
             (true, _) => "Every claim has its verdict.".to_owned(),
             (false, Some(look)) => {
@@ -103,6 +112,13 @@ impl Standing {
             }
         }
     }
+}
+
+/// Returns since which block every claim is known, and the resolution for which the race goes on nevertheless.
+fn goes_on(outcome: &Outcome) -> Option<(u64, f64)> {
+    let is_known = verdicts::all_decided(outcome) && !verdicts::all_settled(outcome);
+    let since = outcome.verdicts.iter().filter_map(|verdict| verdict.known_since).max()?;
+    is_known.then(|| (since, outcome.asked.resolve.unwrap_or(outcome.plan.margin)))
 }
 
 fn question(outcome: &Outcome) -> String {

@@ -254,6 +254,9 @@ impl ContenderPair<'_> {
             _ if seen.censored => {
                 "No time will decide it: the figure falls among lost messages, which cannot show a tie".into()
             }
+            (None, _) if !verdict.is_narrow() => {
+                "What would decide it cannot be told yet: the interval is far wider than the margin".into()
+            }
             (None, _) => "No time will decide it: the estimate lies on the margin".into(),
             (Some(1), None) => format!("About 1 more block {should} decide it"),
             (Some(blocks), None) => format!("About {blocks} more blocks {should} decide it"),

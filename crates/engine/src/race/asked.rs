@@ -1,7 +1,7 @@
 //! Request of a race as results record it.
 
 use super::enough::TimeLimit;
-use super::request::{Claims, FinalStep, RaceLength, Request};
+use super::request::{Claims, FinalStep, RaceEnd, RaceLength, Request};
 use super::{cells, commands};
 use crate::result::outcome::RecordedRequest;
 use crate::transport::equal::Terms;
@@ -30,6 +30,7 @@ impl Request {
             },
             every_ns: self.every.map(|every| every.0),
             all_blocks: self.length == RaceLength::AllBlocks,
+            first: self.end == RaceEnd::First,
             margin: self.margin,
             margin_ns: self.margin_time.map(|margin| margin.0),
             resolve: self.resolve,

@@ -68,6 +68,7 @@ pub struct Request {
     pub(super) round_trip: Option<Nanos>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
+    pub(super) end: RaceEnd,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
     pub(super) least_blocks: Option<u64>,
     pub(super) budget: Option<Nanos>,
@@ -114,6 +115,7 @@ impl Request {
             round_trip: None,
             blocks: None,
             length: RaceLength::Whole,
+            end: RaceEnd::Settled,
             least_blocks: None,
             budget: None,
             every: None,
@@ -178,6 +180,12 @@ impl Request {
     /// because time does not depend on results.
     pub fn all_blocks(mut self) -> Request {
         self.length = RaceLength::AllBlocks;
+        self
+    }
+
+    /// Ends the race as soon as every claim is decided, and not only once it is also known with the resolution.
+    pub fn first(mut self) -> Request {
+        self.end = RaceEnd::First;
         self
     }
 
@@ -487,6 +495,15 @@ pub(super) enum RaceLength {
     AllBlocks,
     /// A screening.
     Screening,
+}
+
+/// Verdicts that end a race before its last block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RaceEnd {
+    /// Settled ones: firm, and with the requested resolution.
+    Settled,
+    /// The first ones.
+    First,
 }
 
 /// Step after the last block.

@@ -190,6 +190,9 @@ fn request(outcome: &Outcome) -> Result<Request> {
     if asked.all_blocks {
         request = request.all_blocks();
     }
+    if asked.first {
+        request = request.first();
+    }
     request.margin = asked.margin;
     request.margin_time = asked.margin_ns.map(Nanos);
     request.resolve = asked.resolve;

@@ -39,6 +39,7 @@ fn words(asked: &RecordedRequest) -> CommandWords {
         budget_ns,
         every_ns,
         all_blocks,
+        first,
         margin,
         margin_ns,
         resolve,
@@ -70,6 +71,9 @@ fn words(asked: &RecordedRequest) -> CommandWords {
     }
     if *all_blocks {
         words.switch("--all-blocks");
+    }
+    if *first {
+        words.switch("--first");
     }
     words.span("budget", *budget_ns);
     if let Some(margin) = margin {

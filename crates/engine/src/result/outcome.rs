@@ -156,6 +156,9 @@ pub struct RecordedRequest {
     /// True if all blocks were to run, whatever they decide; absent if not.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub all_blocks: bool,
+    /// True if the race was to end as soon as every claim was known; absent if not.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub first: bool,
     /// Margin as a fraction; absent if not given.
     pub margin: Option<f64>,
     /// Margin as a time, for figures that are times; absent if not given.
@@ -494,6 +497,15 @@ impl Verdict {
             (None, None) => false,
         };
         self.outcome == crate::stats::Outcome::Ahead && reaches
+    }
+
+    /// Returns true if the interval is at most twice as wide as the margin on both sides, so that it shows where the truth lies.
+    pub fn is_narrow(&self) -> bool {
+        match (self.difference, self.ratio) {
+            (Some(by), _) => by.high - by.low <= 4.0 * by.margin,
+            (None, Some(ratio)) => (ratio.high / ratio.low).ln() <= 4.0 * self.margin.ln_1p(),
+            (None, None) => false,
+        }
     }
 
     /// Returns true if the estimate lies beyond the margin.
