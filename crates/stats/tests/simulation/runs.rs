@@ -47,7 +47,7 @@ const STEADY: Nights = Nights {
     has_slow_trials: false,
 };
 
-const NIGHTS: [Nights; 9] = [
+const NIGHTS: [Nights; 10] = [
     STEADY,
     Nights { name: "runs alike, trials AR(1) 0.4", serial: 0.4, ..STEADY },
     Nights { name: "runs differ by 2 %", between: 0.02, ..STEADY },
@@ -62,6 +62,8 @@ const NIGHTS: [Nights; 9] = [
     Nights { name: "by 5 %, runs AR(1) 0.3", between: 0.05, memory: 0.3, ..STEADY },
     Nights { name: "by 5 %, heavy tails", between: 0.05, shape: Shape::Heavy, ..STEADY },
     Nights { name: "by 5 %, exponential", between: 0.05, shape: Shape::Skewed, ..STEADY },
+    // So much that trials add nothing to it.
+    Nights { name: "by 30 %, exponential", between: 0.3, shape: Shape::Skewed, ..STEADY },
 ];
 
 /// Standard deviation of a trial's logarithm.
