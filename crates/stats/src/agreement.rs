@@ -8,7 +8,8 @@
 //!
 //! * the *blocks*: more than half of them are on the side of the lead;
 //! * the *mean* of the log-ratios: the ratio of the geometric means;
-//! * the *medians* of the two contenders, each over its own trials, as a table shows them.
+//! * the *medians* of the two contenders, each over its own trials, as a table shows them. Where blocks do the same to
+//!   both, such as a host that drifts, these say little, and the median of the log-ratios takes their place.
 //!
 //! A figure holds if it is *in line* with the Hodges–Lehmann estimate, or if it shows the ruling *on its own*. In line is
 //! a figure that lies not much further than chance towards the other side: less than [`MEAN_IN_LINE`] or
@@ -22,7 +23,7 @@
 
 use std::fmt;
 
-use super::{Estimate, normal};
+use super::{Estimate, normal, quantile};
 
 /// Distance of a mean that is in line, in standard errors.
 const MEAN_IN_LINE: f64 = 0.5;
@@ -31,7 +32,7 @@ const MEAN_IN_LINE: f64 = 0.5;
 const MEDIANS_IN_LINE: f64 = 0.25;
 
 /// Distances of both figures that are in line with a dead heat, in standard errors.
-const TIE_IN_LINE: f64 = 1.0;
+const TIE_IN_LINE: f64 = 2.0;
 
 /// Smallest distance of an estimate from either end of its interval, as a share of the interval.
 const OFF_EDGE: f64 = 0.01;
@@ -138,9 +139,15 @@ impl Sample<'_> {
     /// Returns true if the difference of medians lies on this side of `shift`: in line with the estimate, or on its own.
     fn medians_show(&self, shift: f64, side: f64, in_line: f64, reach: f64) -> bool {
         let Some((a, b)) = self.columns.filter(|(a, b)| a.len() == b.len()) else { return true };
-        let beyond = |shift: f64| side * medians(a, b, shift);
+        let is_common = have_blocks_in_common(a, b);
+        let beyond = |shift: f64| match is_common {
+            true => side * signs(self.values, shift),
+            false => side * medians(a, b, shift),
+        };
         let own = beyond(shift);
-        own > 0.0 && (own > reach * self.inflation || beyond(self.interval.point) >= -in_line)
+        // No sign test finds more than all trials on one side.
+        let least = (reach * self.inflation).min((a.len() as f64).sqrt() - 1e-9);
+        own > 0.0 && (own > least || beyond(self.interval.point) >= -in_line)
     }
 }
 
@@ -168,6 +175,25 @@ fn skewed_t(values: &[f64], (shift, centre): (f64, f64), side: f64) -> f64 {
     let corrected =
         t + skewness * t * t / 3.0 + skewness * skewness * t.powi(3) / 27.0 + skewness / (6.0 * n);
     n.sqrt() * corrected
+}
+
+/// Returns true if what a block does to one contender it does to the other: both are above their medians in more blocks
+/// than two standard errors of chance explain.
+fn have_blocks_in_common(a: &[f64], b: &[f64]) -> bool {
+    let n = a.len() as f64;
+    let centres = quantile::median(a).zip(quantile::median(b));
+    centres.is_some_and(|(of_a, of_b)| {
+        let pairs = a.iter().zip(b);
+        let alike = pairs.filter(|(a, b)| (**a > of_a) == (**b > of_b)).count() as f64;
+        2.0 * alike - n > 2.0 * n.sqrt()
+    })
+}
+
+/// Returns the distance of the median of these values from `shift`, in standard errors, by their signs.
+fn signs(values: &[f64], shift: f64) -> f64 {
+    let above = values.iter().filter(|value| **value > shift).count() as f64;
+    let below = values.iter().filter(|value| **value < shift).count() as f64;
+    (above - below) / (values.len().max(1) as f64).sqrt()
 }
 
 /// Returns the distance of the median of `a` from the median of `b + shift`, in standard errors, with its sign.

@@ -152,7 +152,7 @@ mod tests {
     /// Returns 24 figures around `centre`, up to `scatter` off.
     fn around(centre: f64, scatter: f64, turn: usize) -> Vec<f64> {
         (0..24)
-            .map(|block| centre + scatter * (((block * 7 + turn) % 24) as f64 / 11.5 - 1.0))
+            .map(|block| centre + scatter * ((block * (7 + 2 * turn) % 24) as f64 / 11.5 - 1.0))
             .collect()
     }
 
