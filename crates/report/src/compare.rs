@@ -13,6 +13,7 @@ use deadheat_engine::analysis::lost_shares;
 use deadheat_engine::analysis::no_figures::{AbsentFigures, ComparedSide, SilentContender};
 use deadheat_engine::race::gate::Judgement;
 use deadheat_engine::result::layout;
+use deadheat_engine::result::outcome::Outcome;
 
 /// The formats of a comparison; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
@@ -222,7 +223,7 @@ fn reach(comparison: &Comparison) -> Option<String> {
 
 /// Returns a sentence on the changes that a gate against this baseline finds, before a race is run for it: the last run is
 /// taken for the new one.
-pub fn foreseen(baseline: &[&deadheat_engine::result::outcome::Outcome]) -> Option<String> {
+pub fn foreseen(baseline: &[&Outcome]) -> Option<String> {
     let comparison = Judgement::of(baseline, baseline.last().map(std::slice::from_ref)?).comparison;
     let reach = reach(&comparison)?;
     Some(format!("{reach}. Two builds in one race (--gate first) tell smaller ones"))
