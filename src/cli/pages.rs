@@ -37,8 +37,8 @@ pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
     page(&Page::of(Part { name: name_of(file), shown }))
 }
 
-/// Returns one page of several results.
-pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
+/// Returns one page of several results, and whether all of them are trusted.
+pub(super) fn of_several(files: &[PathBuf]) -> Result<(String, bool)> {
     let results: Vec<Outcome> =
         files.iter().map(|file| derived::load(file)).collect::<Result<_>>()?;
     let samples: Vec<Option<PathBuf>> = files.iter().map(|file| samples_of(file)).collect();
@@ -48,7 +48,8 @@ pub(super) fn of_several(files: &[PathBuf]) -> Result<String> {
         shown: ReportInput { outcome, samples: samples.as_deref() },
     });
     let title = crate::report::words::count(files.len() as u64, "race");
-    Ok(page(&Page { title, parts: parts.collect(), study: None }))
+    let page = page(&Page { title, parts: parts.collect(), study: None });
+    Ok((page, results.iter().all(Outcome::trusted)))
 }
 
 /// Returns the page of a study that was run, with its results by race; `place` is its directory or file.

@@ -61,8 +61,8 @@ pub(super) fn run(args: ReportArgs) -> Result<Verdict> {
     if report.id() == comment::ID {
         return comment_on(&args);
     }
-    shown(&args, report)?;
-    let Some(_) = &args.gate else { return Ok(Verdict::Fine) };
+    let verdict = shown(&args, report)?;
+    let Some(_) = &args.gate else { return Ok(verdict) };
     let runs = Runs::read(&args.files)?;
     first::check_saved(&runs.races())?;
     Ok(judged(FirstJudgement::whole(&runs.races())))
@@ -88,35 +88,39 @@ fn judged(judgement: FirstJudgement<'_>) -> Verdict {
     }
 }
 
-/// Writes a result in any format but that of comments.
-fn shown(args: &ReportArgs, report: &dyn Report) -> Result<()> {
+/// Writes a result in any format but that of comments; returns the verdict on the races shown, as their own runs had it.
+fn shown(args: &ReportArgs, report: &dyn Report) -> Result<Verdict> {
     let is_page = report.id() == html::ID;
     let one = match args.files.as_slice() {
-        [folder] if folder.is_dir() && is_page => return folder_of(folder, args.output.as_deref()),
+        [folder] if folder.is_dir() && is_page => {
+            return folder_of(folder, args.output.as_deref()).map(|()| Verdict::Fine);
+        }
         [one] if !one.is_dir() => one,
         several if is_page && !several.iter().any(|file| file.is_dir()) => {
-            let page = pages::of_several(several)?;
-            return deliver(page.as_bytes(), args.output.as_deref());
+            let (page, are_trusted) = pages::of_several(several)?;
+            return deliver(page.as_bytes(), args.output.as_deref())
+                .map(|()| Verdict::of(are_trusted));
         }
         others => return Err(wants_pages(others, is_page)),
     };
     if args.samples {
-        return raw(&save::samples_file(one), args.output.as_deref());
+        return raw(&save::samples_file(one), args.output.as_deref()).map(|()| Verdict::Fine);
     }
+    let fine = |()| Verdict::Fine;
     let outcome = match derived::load(one) {
-        Err(_) if map::file::is_map(one) => return map_of(one, args, report.id()),
-        Err(_) if line::outcome::is_line(one) => return line_of(one, args, report.id()),
+        Err(_) if map::file::is_map(one) => return map_of(one, args, report.id()).map(fine),
+        Err(_) if line::outcome::is_line(one) => return line_of(one, args, report.id()).map(fine),
         loaded => loaded?,
     };
-    if args.intervals {
-        return deliver(over_time::csv(&outcome).as_bytes(), args.output.as_deref());
-    }
     let samples = samples_of(one);
     let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
-    if let Some(id) = &args.figure {
-        return deliver(figure(&shown, id)?.as_bytes(), args.output.as_deref());
-    }
-    deliver(&report.render(&shown, &args.form.style())?, args.output.as_deref())
+    let text = match &args.figure {
+        _ if args.intervals => over_time::csv(&outcome).into_bytes(),
+        Some(id) => figure(&shown, id)?.into_bytes(),
+        None => report.render(&shown, &args.form.style())?,
+    };
+    deliver(&text, args.output.as_deref())?;
+    Ok(Verdict::of(outcome.trusted()))
 }
 
 /// Writes a map, which has fewer formats than a race.

@@ -445,6 +445,8 @@ pub(crate) fn full() -> Outcome {
         ],
         explain: Some(explained()),
         imported: None,
+        trusted: true,
+        why_not_trusted: Vec::new(),
         status: Status::Budget,
     }
 }

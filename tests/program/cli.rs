@@ -152,13 +152,88 @@ fn files_that_are_no_results_are_refused() {
     }
 }
 
+/// A race in virtual time, as it is saved; the second value is the same race, whose control is no tie, as a version wrote it
+/// that had no field for trust.
+fn trusted_and_not(dir: &Path) -> [serde_json::Value; 2] {
+    let race = ["race", "sim-datagram", "arq", "--path", "sim:delay=1ms", "--blocks", "6"];
+    let output = deadheat(&[&race[..], &["-q", "--seed", "1", "-o", "r.json"]].concat(), dir);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    let text = std::fs::read_to_string(dir.join("r.json")).unwrap();
+    let race: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut old = race.clone();
+    let fields = old.as_object_mut().unwrap();
+    assert_eq!(fields.remove("trusted"), Some(serde_json::Value::Bool(true)));
+    assert_eq!(fields.remove("why_not_trusted"), None);
+    old["control"]["trusted"] = false.into();
+    old["control"]["note"] = "its copies differ".into();
+    std::fs::write(dir.join("old.json"), old.to_string()).unwrap();
+    [race, old]
+}
+
+#[test]
+fn a_race_is_trusted_or_not_alike_in_file_csv_and_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    trusted_and_not(dir.path());
+    let report = |file: &str, format: &str| {
+        let output = deadheat(&["report", file, "--format", format], dir.path());
+        (output.status.code(), words(&output.stdout))
+    };
+    for format in ["terminal", "json", "csv", "markdown", "html"] {
+        let ((sound, _), (doubtful, said)) = (report("r.json", format), report("old.json", format));
+        assert_eq!((sound, doubtful), (Some(0), Some(3)), "{format}");
+        assert!(said.contains("its copies differ"), "{format}: {said}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&report("old.json", "json").1).unwrap();
+    assert_eq!(json["trusted"], false);
+    assert_eq!(json["why_not_trusted"][0], "its copies differ");
+    let csv = report("old.json", "csv").1;
+    assert!(csv.lines().next().unwrap().ends_with(",trusted,why_not_trusted"), "{csv}");
+    assert!(csv.lines().skip(1).all(|row| row.ends_with(",false,its copies differ")), "{csv}");
+    let both = ["report", "r.json", "old.json", "--format", "html", "-o", "both.html"];
+    assert_eq!(deadheat(&both, dir.path()).status.code(), Some(3));
+}
+
+/// Bash splits words at `:` and `=`, and the script has to give back the part behind them.
+#[test]
+fn bash_completes_contenders_keys_and_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = deadheat(&["completions", "bash"], dir.path()).stdout;
+    std::fs::write(dir.path().join("script"), script).unwrap();
+    let ask = |line: &str| {
+        let typed = format!(
+            "compopt() {{ :; }}; . ./script; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; \
+             _deadheat \"$PROGRAM\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &typed])
+            .env("PROGRAM", env!("CARGO_BIN_EXE_deadheat"))
+            .current_dir(dir.path());
+        let output = bash.output().unwrap();
+        let said = words(&output.stdout);
+        said.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (line, wanted) in [
+        ("deadheat rac", "race"),
+        ("deadheat race ud", "udp"),
+        ("deadheat race tcp:nodel", "nodelay="),
+        ("deadheat race tcp:nodelay=o", "off"),
+        ("deadheat race tcp --path delay=5ms,los", "5ms,loss="),
+        ("deadheat race tcp -w ping:inter", "interval="),
+        ("deadheat report r.json --format ht", "html"),
+    ] {
+        let found = ask(line);
+        assert!(found.iter().any(|word| word == wanted), "{line}: {found:?}");
+    }
+}
+
 #[test]
 fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let kept = race(&["udp", "unix", "udp"], &["-o", "a.json", "--samples"]);
     let output = deadheat(&kept, dir.path());
     let said = words(&output.stdout);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "{}", words(&output.stderr));
     assert!(said.contains("udp #2"), "{said}");
     for (format, wanted) in [
         ("terminal", "trials valid"),
@@ -168,7 +243,7 @@ fn a_race_is_saved_shown_in_every_format_compared_and_replayed() {
         ("hlog", "#[Histogram log format version 1.3]"),
     ] {
         let output = deadheat(&["report", "a.json", "--format", format], dir.path());
-        assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+        assert_eq!(output.status.code(), code, "{}", words(&output.stderr));
         assert!(words(&output.stdout).contains(wanted), "{format}: {}", words(&output.stdout));
     }
     let samples = words(&deadheat(&["report", "a.json", "--samples"], dir.path()).stdout);

@@ -256,7 +256,7 @@ fn is_not_broken(text: &str) {
 fn hostile_names_survive_csv_and_json() {
     let outcome = common::hostile();
     let rows = read_csv(&render("csv", &outcome));
-    assert!(rows.iter().all(|row| row.len() == 10));
+    assert!(rows.iter().all(|row| row.len() == 12));
     assert_eq!(rows.len(), 1 + outcome.trials.len() * outcome.metrics.len());
     let label = &outcome.contenders[common::UDP].label;
     assert_eq!(rows[1][2], deadheat::foreign::visible(label));

@@ -11,7 +11,7 @@ use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
 use deadheat_engine::analysis::{claims, host_use, lost_shares, no_figures};
-use deadheat_engine::result::outcome::{Outcome, Status, UNTRUSTED_GATE, Verdict};
+use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;
@@ -65,17 +65,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
 }
 
 fn doubts(outcome: &Outcome) -> Vec<Line> {
-    let control = outcome
-        .control
-        .iter()
-        .filter(|control| !control.trusted)
-        .map(|control| format!("Not trusted: {}", control.note));
-    let gate = outcome
-        .warnings
-        .iter()
-        .filter(|warning| warning.code == UNTRUSTED_GATE)
-        .map(|warning| format!("Not trusted: {}", warning.message));
-    control.chain(gate).map(|text| Line::new(text, Tone::Bad)).collect()
+    outcome.doubts().map(|why| Line::new(format!("Not trusted: {why}"), Tone::Bad)).collect()
 }
 
 fn unfinished(outcome: &Outcome) -> Option<Line> {
@@ -125,7 +115,7 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
 }
 
 /// Returns the sentence on one verdict, as its race wrote it.
-fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
+pub(super) fn one(outcome: &Outcome, verdict: &Verdict) -> Line {
     let text = if verdict.note.is_empty() {
         let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
         format!("{}: {}.", words::list(&pair), result(outcome, verdict))

@@ -13,8 +13,7 @@ use crate::error::Result;
 use crate::measurements::{ClockNeed, Metric, Unit};
 use deadheat_engine::result::outcome::{Outcome, Trial};
 
-const COLUMNS: &str =
-    "block,order,contender,control,valid,metric,value,unit,censored,clock_bound_ns";
+const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored,clock_bound_ns,trusted,why_not_trusted";
 
 /// Format of tidy CSV.
 pub(super) struct Csv;
@@ -31,6 +30,8 @@ impl Report for Csv {
     fn render(&self, shown: &ReportInput<'_>, _style: &Style) -> Result<Vec<u8>> {
         let outcome = shown.outcome;
         let mut text = format!("{COLUMNS}\n");
+        let (trusted, why) = (outcome.trusted(), outcome.why_not_trusted().unwrap_or_default());
+        let why = field(why);
         for trial in &outcome.trials {
             let name = label(outcome, trial.contender);
             for (metric, unit) in metrics(outcome, trial) {
@@ -41,7 +42,7 @@ impl Report for Csv {
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     text,
-                    "{},{},{},{},{},{},{value},{unit},{censored},{bound}",
+                    "{},{},{},{},{},{},{value},{unit},{censored},{bound},{trusted},{why}",
                     trial.block,
                     trial.order,
                     field(&name),

@@ -10,6 +10,12 @@ from .program import run
 
 FORMAT = 1
 
+# Exit codes of a report: the race is trusted, or not.
+SHOWN = (0, 3)
+
+# What a trial cost each end: CPU time of its process, in all, in user space and in the kernel, and its calls of the kernel.
+COSTS = ("cpu_ns", "user_ns", "system_ns", "syscalls")
+
 
 def load(file: Union[str, "os.PathLike[str]"]) -> "Result":
     """Reads a result file, also one that is packed (.json.gz).
@@ -21,6 +27,9 @@ def load(file: Union[str, "os.PathLike[str]"]) -> "Result":
         data = json.load(text)
     if not isinstance(data, dict) or data.get("format") != FORMAT or "contenders" not in data:
         raise ValueError(f"{os.fspath(file)} is no result of a race in format {FORMAT}")
+    if "trusted" not in data:
+        # An older file: the program knows what speaks against it.
+        data = json.loads(run(["report", os.fspath(file), "--format", "json"], accepted=SHOWN).stdout)
     return Result(data)
 
 
@@ -36,9 +45,14 @@ class Result:
         self.text = text
 
     @property
-    def trusted(self) -> Optional[bool]:
-        """Whether the race is to be trusted; None of a file, which does not hold the exit code."""
-        return None if self.code is None else self.code != 3
+    def trusted(self) -> bool:
+        """Whether the race is to be trusted, as the exit code 3 says that it is not."""
+        return self.data["trusted"]
+
+    @property
+    def why_not_trusted(self) -> List[str]:
+        """The reasons why it is not to be trusted; none if it is."""
+        return self.data.get("why_not_trusted", [])
 
     @property
     def contenders(self) -> List[Dict[str, Any]]:
@@ -71,6 +85,8 @@ class Result:
         row = {name: trial.get(name) for name in ("block", "order", "valid", "why_invalid", "started_ms", "took_ns")}
         row["contender"] = self.label(trial["contender"])
         row["control"] = trial.get("control", False)
+        for end, cost in (("near", trial.get("cost")), ("far", trial.get("far_cost"))):
+            row.update({f"{end}_{name}": (cost or {}).get(name) for name in COSTS})
         row.update(trial.get("metrics", {}))
         return row
 
@@ -107,10 +123,11 @@ class Result:
             file = os.path.join(folder, "race.json")
             with open(file, "w", encoding="utf-8") as out:
                 json.dump(self.data, out)
-            return run(["report", file, "--format", format]).stdout
+            return run(["report", file, "--format", format], accepted=SHOWN).stdout
 
     def __str__(self) -> str:
-        return "\n".join(verdict["note"] for verdict in self.verdicts) or "no verdict"
+        doubts = [f"Not trusted: {why}" for why in self.why_not_trusted]
+        return "\n".join(doubts + [verdict["note"] for verdict in self.verdicts]) or "no verdict"
 
     def __repr__(self) -> str:
         return f"<deadheat.Result of {', '.join(row['label'] for row in self.contenders)}: {self}>"

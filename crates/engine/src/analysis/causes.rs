@@ -19,7 +19,10 @@ pub enum EndPlacement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GateCause {
     /// The emulated path differed from its model.
-    Path,
+    Path {
+        /// True if both ends share a CPU, which leaves the others to the path.
+        has_cpu: bool,
+    },
     /// The trial ended with an error before it had figures.
     NoFigures,
     /// An account of messages does not close.
@@ -110,9 +113,13 @@ impl EndPlacement {
 impl GateCause {
     pub(super) fn advice(self) -> &'static str {
         match self {
-            GateCause::Path => {
+            GateCause::Path { has_cpu: false } => {
                 "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
                  emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
+            }
+            // Both ends are on one CPU already.
+            GateCause::Path { has_cpu: true } => {
+                "stop other programs, emulate a longer delay or a lower rate, or race on a host with more CPUs"
             }
             GateCause::NoFigures => {
                 "look at what path and far end did at that time: the result has when each trial began and how long it took"

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::analysis::claims::fewest_for;
 use crate::contract::{PeerKind, Side};
+use crate::host::placement::Placement;
 use crate::host::quiet::{Disturbance, Disturber, NOISY};
 use crate::measurements::Throttled;
 use crate::path::PathKind;
@@ -37,6 +38,7 @@ pub fn refresh(outcome: &mut Outcome, network: Option<&Network>) {
         .chain(theory::warnings(outcome))
         .chain(events.into_iter().filter(|w| EVENTS.contains(&w.code.as_str())))
         .collect();
+    outcome.settle_trust();
 }
 
 /// Adds the warning of an event.
@@ -233,14 +235,16 @@ fn of_gates(outcome: &Outcome) -> Option<Notice> {
         trials: racing().count(),
         why: first.record.why_invalid.clone().unwrap_or_default(),
         of_path: failed().filter(|trial| trial.record.path_invalid.is_some()).count(),
-        cause: gate_cause(&first.record),
+        cause: gate_cause(&first.record, &outcome.plan.placement),
     })
 }
 
-/// Returns the cause of the failure of a trial.
-pub(crate) fn gate_cause(record: &Record) -> GateCause {
+/// Returns the cause of the failure of a trial under a placement.
+pub(crate) fn gate_cause(record: &Record, placement: &str) -> GateCause {
     match record {
-        Record { path_invalid: Some(_), .. } => GateCause::Path,
+        Record { path_invalid: Some(_), .. } => {
+            GateCause::Path { has_cpu: placement == Placement::SameCore.to_string() }
+        }
         _ if !record.ran() => GateCause::NoFigures,
         _ if record.ledger.accounts().any(|(_, account)| !account.closes()) => GateCause::Ledger,
         _ => GateCause::Work,

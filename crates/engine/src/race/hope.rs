@@ -53,8 +53,9 @@ pub(super) fn end(outcome: &Outcome) -> Notice {
     let labels: Vec<&str> = unable.iter().map(|entrant| entrant.label.as_str()).collect();
     let reasons = by_reason(unable.iter().flat_map(|entrant| own(outcome, entrant)));
     let first = reasons.first().and_then(|trials| trials.first());
-    let (cause, why) =
-        first.map_or((GateCause::Work, ""), |(trial, why)| (gate_cause(&trial.record), *why));
+    let (cause, why) = first.map_or((GateCause::Work, ""), |(trial, why)| {
+        (gate_cause(&trial.record, &outcome.plan.placement), *why)
+    });
     Notice::RaceFailed {
         why: format!(
             "{failed} of {all} trials of {} do not count after {} blocks, and more of them would show no more: {why}",

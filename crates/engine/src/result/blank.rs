@@ -36,6 +36,8 @@ impl Outcome {
             control: None,
             differences: Vec::new(),
             warnings: Vec::new(),
+            trusted: true,
+            why_not_trusted: Vec::new(),
             explain: None,
             imported: None,
             status: Status::Running,

@@ -90,6 +90,13 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// Warnings to read before believing the result.
     pub warnings: Vec<Warning>,
+    /// True if the race is trusted, as [`Outcome::trusted`] has it; the exit code says the same. Readers compute it
+    /// anew, also of files of before it was saved.
+    #[serde(default)]
+    pub trusted: bool,
+    /// Reasons why it is not trusted; absent if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why_not_trusted: Vec<String>,
     /// Breakdown of where the time goes, from a second, instrumented pass; absent if none was asked for.
     pub explain: Option<Explanations>,
     /// Origin of an imported result; absent if deadheat measured it.
@@ -636,17 +643,29 @@ impl Outcome {
         }
     }
 
-    /// Returns true if the race is complete, and its control and gates show no problem.
+    /// Returns true if the control and the gates show no problem.
     pub fn trusted(&self) -> bool {
         self.why_not_trusted().is_none()
     }
 
-    /// Returns the reason why the race cannot be trusted; `None` if it can.
+    /// Returns the first reason why the race cannot be trusted; `None` if it can.
     pub fn why_not_trusted(&self) -> Option<&str> {
-        let control = self.control.as_ref().filter(|control| !control.trusted);
+        self.doubts().next()
+    }
+
+    /// Returns all reasons why the race cannot be trusted.
+    pub fn doubts(&self) -> impl Iterator<Item = &str> {
         let codes = [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS, UNTRUSTED_STATE];
-        let warning = self.warnings.iter().find(|warning| codes.contains(&warning.code.as_str()));
-        control.map(|control| control.note.as_str()).or(warning.map(|one| one.message.as_str()))
+        let control = self.control.iter().filter(|control| !control.trusted);
+        let warnings = self.warnings.iter().filter(move |one| codes.contains(&one.code.as_str()));
+        let control = control.map(|control| control.note.as_str());
+        control.chain(warnings.map(|one| one.message.as_str()))
+    }
+
+    /// Sets the fields that say whether the race is trusted, from its control and its warnings.
+    pub fn settle_trust(&mut self) {
+        let doubts: Vec<String> = self.doubts().map(str::to_owned).collect();
+        (self.trusted, self.why_not_trusted) = (doubts.is_empty(), doubts);
     }
 
     /// Returns the reason why a failed race could not continue.

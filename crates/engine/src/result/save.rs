@@ -162,8 +162,10 @@ pub fn samples_file(result: &Path) -> PathBuf {
 /// A sentence with the problem.
 pub fn parse(text: &[u8]) -> Result<Outcome, String> {
     check_head(text)?;
-    let outcome: Outcome = layout::read(text).map_err(|error| field_with_error(text, &error))?;
+    let mut outcome: Outcome =
+        layout::read(text).map_err(|error| field_with_error(text, &error))?;
     check_references(&outcome)?;
+    outcome.settle_trust();
     Ok(outcome)
 }
 
