@@ -558,7 +558,7 @@ fn a_folder_has_an_index_that_leads_to_each_page() {
 }
 
 #[test]
-fn several_results_are_one_page_with_contents() {
+fn several_results_are_one_page_of_folded_races() {
     let dir = tempfile::tempdir().unwrap();
     save(&common::full(), dir.path().join("before.json"));
     save(&common::minimal(), dir.path().join("after.json"));
@@ -568,17 +568,19 @@ fn several_results_are_one_page_with_contents() {
     let Some(mut browser) = Browser::start() else { return };
     browser.resize(1_280);
     browser.open(&dir.path().join("both.html"));
-    let parts = browser
-        .eval("[...document.querySelectorAll('article.part > h2')].map((h) => h.textContent)");
-    assert_eq!(parts, json!(["before", "after"]));
-    let links = browser.eval(
-        "[...document.querySelectorAll('.contents .entry a')].map((a) => a.getAttribute('href'))",
+    // The races are folded below their names and answers, each of which is there once.
+    let races = browser.eval(
+        "[...document.querySelectorAll('details.race > summary > h2')].map((h) => h.textContent)",
     );
-    assert_eq!(links, json!(["#p1", "#p2"]));
-    let said = browser
-        .eval("[...document.querySelectorAll('.contents .said')].map((s) => s.textContent.trim())");
+    assert_eq!(races, json!(["before", "after"]));
+    assert_eq!(browser.count("document.querySelectorAll('details.race[open]').length"), 0);
+    let said = browser.eval(
+        "[...document.querySelectorAll('.race > summary .said')].map((s) => s.textContent.trim())",
+    );
     let first = said[0].as_str().unwrap();
     assert!(first.starts_with("No single winner: udp is ahead of tcp and unix"), "{said}");
+    let text = browser.text("document.body.textContent");
+    assert_eq!(text.matches(first).count(), 1, "{text}");
     assert_calm(&browser);
 }
 

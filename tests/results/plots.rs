@@ -158,6 +158,34 @@ fn every_trial_is_a_mark_and_no_copy_is() {
     assert!(censored.wide.contains("udp, block 4: &gt; 3.00 s"));
 }
 
+/// Of a contender whose slowest messages have no answer only a bound is known: the true ratio lies further from 1.
+#[test]
+fn what_is_censored_is_drawn_beyond_its_figure() {
+    let mut outcome = common::full();
+    let metric = outcome.verdicts[0].metric.clone();
+    let (a, b) = (outcome.verdicts[0].a, outcome.verdicts[0].b);
+    let before = find(&figures(&outcome), &format!("pairs-{metric}").replace('_', "-")).clone();
+    let censored = outcome.trials.iter_mut().filter(|trial| trial.contender == b && !trial.control);
+    censored.for_each(|trial| trial.record.censored.push(metric.clone()));
+    let after = find(&figures(&outcome), &format!("pairs-{metric}").replace('_', "-")).clone();
+    assert!(after.caption.contains("arrowhead") && !before.caption.contains("arrowhead"));
+    assert!(after.wide.contains("at most ") && !before.wide.contains("at most "), "{a} {b}");
+    for distribution in figures(&outcome).iter().filter(|figure| figure.id == "distribution") {
+        let lost = distribution.numbers.rows.iter().any(|row| row[2] != "0");
+        assert_eq!(distribution.wide.contains("have no answer"), lost);
+    }
+}
+
+/// A line between two kinds of things would show values between them, which do not exist.
+#[test]
+fn categories_are_not_joined_by_lines_and_quantities_are() {
+    let all = figures(&common::varied());
+    let lines = |id: &str| find(&all, id).wide.matches("class=\"l c").count();
+    // The key of either has one line for each contender.
+    assert!(lines("levels-size") > lines("levels-placement"));
+    assert!(lines("levels-placement") > 0);
+}
+
 #[test]
 fn the_numbers_are_those_of_the_box() {
     let outcome = common::duel();
@@ -309,9 +337,9 @@ fn a_map_is_drawn_with_a_letter_in_every_cell_and_a_colour_for_every_contender()
     well_formed(&figure.narrow);
     // Two panels, of rate=1mbit and rate=10mbit, with a cell for each point that is done.
     assert!(svg.contains(">rate=1mbit<") && svg.contains(">rate=10mbit<"), "{svg}");
-    // A cell that is undecided, and its sample in the key.
-    assert_eq!(svg.matches("class=\"m n\"").count(), 2, "{svg}");
-    for mark in [">T=U<", ">T=U=D=C<", ">d<", ">U<"] {
+    // A cell that is undecided, its sample in the key, and that of a leader in the figures.
+    assert_eq!(svg.matches("class=\"m n\"").count(), 3, "{svg}");
+    for mark in [">T=U<", ">T=U=D=C<", ">d<", ">U<", ">?D<"] {
         assert!(svg.contains(mark), "{mark}: {svg}");
     }
     for said in

@@ -196,20 +196,20 @@ fn overview(group: &RaceGroup) -> Table {
         }),
         column("first", &|series| at(series, series.points.first())),
         column("last", &|series| at(series, series.points.last())),
-        column("a change is found after", &|series| Cell::text(delays(series))),
+        column("races until a change is found", &|series| Cell::text(delays(series))),
     ];
     columns.retain(Column::has_content);
     let is_known = group.series.iter().any(|series| !series.delays.is_empty());
     let delays =
-        if is_known { " Found after: so many races on the new level, as a rule." } else { "" };
+        if is_known { " Races until a change is found: on the new level, as a rule." } else { "" };
     Table { columns, legend: format!("{}{delays}", spark::LEGEND) }
 }
 
 /// Returns after how many races changes of several sizes are found.
 fn delays(series: &MetricSeries) -> String {
     let delay = |delay: &DetectionDelay| {
-        let races = delay.races.map_or_else(|| "hardly".to_owned(), |races| races.to_string());
-        format!("{}: {races}", figures::percent(delay.change))
+        let races = delay.races.map_or_else(|| "too many".to_owned(), |races| races.to_string());
+        format!("of {}: {races}", figures::percent(delay.change))
     };
     series.delays.iter().map(delay).collect::<Vec<_>>().join(", ")
 }

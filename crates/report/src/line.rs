@@ -2,9 +2,11 @@
 //! loss, and the transports that get through; over days, the hours, too.
 
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
+use super::figure::Figure;
 use super::opening::{Opening, OpeningFigure};
+use super::plot::line::LineRow;
 use super::words::{self, Scale};
-use super::{Style, html, markdown, terminal};
+use super::{Style, html, markdown, plot, terminal};
 use crate::contract::Direction;
 use crate::error::{Error, Result, unknown};
 use deadheat_engine::line::figures::{self, per_minute};
@@ -31,7 +33,10 @@ pub fn render(line: &LineOutcome, format: &str, style: &Style) -> Result<String>
         "json" => layout::text(line)
             .map(|text| text + "\n")
             .map_err(|e| Error::data("line", format!("cannot be written as JSON: {e}"))),
-        html::ID => Ok(html::of_document(&document(line, Extent::Whole), &opening(line))),
+        html::ID => {
+            let document = document(line, Extent::Whole);
+            Ok(html::of_document(&document, &opening(line), drawing(line).as_ref(), &[]))
+        }
         other => Err(unknown("format", other, FORMATS)),
     }
 }
@@ -84,7 +89,40 @@ fn document(line: &LineOutcome, extent: Extent) -> Document {
     }
 }
 
-/// Returns the first screen of a page: the answer of the last survey, its idle round trip, and its rounds.
+/// Draws the round trips of the last survey, of the idle line and beside each load.
+fn drawing(line: &LineOutcome) -> Option<Figure> {
+    let survey = line.last()?;
+    let row = |part: LinePart| {
+        let label = head(part, &line.works.load);
+        let goodput = figures::goodput(part);
+        Some(LineRow {
+            label,
+            rtt: survey.figure(&figures::rtt(part))?,
+            goodput: survey.figure(&goodput),
+        })
+    };
+    let parts = LinePart::ALL.into_iter().filter(|part| *part != LinePart::Paced);
+    plot::line::figure(&parts.filter_map(row).collect::<Vec<_>>())
+}
+
+/// Returns the load of a part in words: `while 8 connections fill the line up`.
+fn load_beside(survey: &Survey, part: LinePart) -> String {
+    let is_filled = filling(survey, part).is_none_or(|how| how == LineFilling::Full);
+    match is_filled {
+        true => format!("while {MANY} connections fill the line {}", way(part)),
+        false => format!("beside {MANY} connections {}, which did not fill the line", way(part)),
+    }
+}
+
+/// Returns the load beside which small messages took longest, with their round trip.
+fn worst(survey: &Survey) -> Option<(LinePart, &LineFigure)> {
+    let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8];
+    let rtt = |part: LinePart| Some((part, survey.figure(&figures::rtt(part))?));
+    busy.into_iter().filter_map(rtt).max_by(|(_, a), (_, b)| a.point.total_cmp(&b.point))
+}
+
+/// Returns the first screen of a page: the answer of the last survey, its round trip under load, which is what a user
+/// of the line feels, and its rounds.
 fn opening(line: &LineOutcome) -> Opening {
     let Some(survey) = line.last() else {
         let headlines = vec![Line::new("No survey yet.", Tone::Open)];
@@ -92,17 +130,25 @@ fn opening(line: &LineOutcome) -> Opening {
     };
     let (doubts, said): (Vec<Line>, Vec<Line>) =
         answer(survey, &line.works.load).into_iter().partition(|line| line.tone != Tone::Plain);
-    let figure = survey.figure(&figures::rtt(LinePart::Idle)).map(|idle| OpeningFigure {
-        value: amount(idle),
-        interval: match idle.rounds {
+    let idle = survey.figure(&figures::rtt(LinePart::Idle));
+    let of_load = worst(survey).map(|(part, rtt)| {
+        let beside = idle.map_or_else(String::new, |idle| format!("; {} when idle", amount(idle)));
+        let load = load_beside(survey, part);
+        (rtt, format!("typical round trip of a small message {load}{beside}"))
+    });
+    let of_idle = idle
+        .map(|idle| (idle, "typical round trip of a small message on the idle line".to_owned()));
+    let figure = of_load.or(of_idle).map(|(rtt, about)| OpeningFigure {
+        value: amount(rtt),
+        interval: match rtt.rounds {
             1 => String::new(),
             n => format!(
                 "{} to {}, {n} rounds",
-                words::figure(idle.low, idle.unit),
-                words::figure(idle.high, idle.unit)
+                words::figure(rtt.low, rtt.unit),
+                words::figure(rtt.high, rtt.unit)
             ),
         },
-        about: "typical round trip of a small message on the idle line".to_owned(),
+        about,
     });
     let mut trust: Vec<Line> = doubts
         .into_iter()
@@ -148,21 +194,12 @@ fn at(ms: u64) -> String {
 fn answer(survey: &Survey, load: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     let rtt = |part| survey.figure(&figures::rtt(part));
-    let busy = [LinePart::Up8, LinePart::Down8, LinePart::Both8].map(|part| (part, rtt(part)));
-    let worst = busy.into_iter().filter_map(|(part, rtt)| Some((part, rtt?)));
-    let worst = worst.max_by(|(_, a), (_, b)| a.point.total_cmp(&b.point));
     let mut parts = Vec::new();
     if let Some(idle) = rtt(LinePart::Idle) {
         parts.push(format!("idle, a small message takes {} there and back", amount(idle)));
     }
-    if let Some((part, worst)) = worst {
-        let is_filled = filling(survey, part).is_none_or(|how| how == LineFilling::Full);
-        let beside = match is_filled {
-            true => format!("while {MANY} connections fill the line {}", way(part)),
-            false => {
-                format!("beside {MANY} connections {}, which did not fill the line", way(part))
-            }
-        };
+    if let Some((part, worst)) = worst(survey) {
+        let beside = load_beside(survey, part);
         parts.push(format!(
             "{beside}, it takes {}: {} round trips a minute",
             amount(worst),
@@ -615,6 +652,9 @@ pub(super) mod tests {
         survey.reach[2].why_not = Some("<script>".into());
         let page = render(&line(vec![survey]), html::ID, &Style::default()).unwrap();
         assert!(page.contains("there and back") && page.contains("&lt;script&gt;"), "{page}");
+        // The picture, and as the greatest figure what a load makes of the line.
+        assert!(page.contains("Round trips, idle and loaded") && page.contains("<svg"), "{page}");
+        assert!(page.contains("<strong>308 ms</strong>"), "{page}");
         assert!(!page.contains("<script></script>") && page.contains("path MTU"), "{page}");
     }
 

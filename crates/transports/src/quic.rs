@@ -70,7 +70,7 @@ pub(super) const LEAST_PAYLOAD: u32 = 1_200;
 pub(super) static STREAM: Info = Info {
     id: "quic",
     label: "QUIC (quinn)",
-    colour: "#2f6fb7",
+    colour: "#9a3fb0",
     implementation: env!("DEADHEAT_QUINN_PROTO"),
     protocol: Some("QUIC"),
     summary: "QUIC by quinn: encrypted byte streams over UDP (RFC 9000)",
@@ -102,7 +102,7 @@ pub(super) const fn to_others(own: &Info) -> Info {
 static DATAGRAM: Info = Info {
     id: "quic-datagram",
     label: "QUIC datagrams (quinn)",
-    colour: "#7fa8d6",
+    colour: "#c08fd0",
     summary: "QUIC datagrams by quinn: encrypted, not repaired (RFC 9221)",
     guarantees: Guarantees {
         lanes: MOST_LANES,

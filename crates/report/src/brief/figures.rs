@@ -91,7 +91,7 @@ fn table(outcome: &Outcome, metric: &Metric, strips: Strips) -> Option<Table> {
         let is_floor = of(id).is_some_and(|one| one.floor && one.out().is_none());
         let text = match (is_floor, translated(outcome)) {
             (false, _) => "",
-            (true, None) => "floor: no program is woken",
+            (true, None) => "floor: answered by the kernel",
             (true, Some(_)) => "no floor: perhaps a router answers",
         };
         Cell::text(text).tone(Tone::Aside)

@@ -62,7 +62,7 @@ const TERMS: &[Term] = &[
     term(
         "floor",
         &[],
-        "The time that the far kernel takes to answer when no program is woken. It takes part in no verdict.",
+        "The round trip that the far kernel answers by itself, without a program. It takes part in no verdict.",
     ),
     term(
         "gate",

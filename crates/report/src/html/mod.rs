@@ -17,9 +17,9 @@
 
 use super::document::{Block, Document, Line};
 use super::figure::Figure;
-use super::opening::{self as first_screen, Opening, RaceSet};
+use super::opening::{Opening, RaceSet};
 use super::plot::palette::Tint;
-use super::{Report, ReportInput, Samples, Style, brief, content};
+use super::{Report, ReportInput, Samples, Style, content};
 use crate::error::Result;
 use deadheat_engine::study::outcome::StudyRun;
 
@@ -84,31 +84,20 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the page of a document that is not a race: its first screen, answer, tables and facts.
-pub(super) fn of_document(document: &Document, opening: &Opening) -> String {
-    with_drawing(document, opening, None, "")
-}
+/// Element of the heading above the races of a page.
+const RACES: &str = "races";
 
-/// Returns the page of a map: its first screen, its document, and its drawing behind the answer.
-pub(super) fn of_map(
-    document: &Document,
-    opening: &Opening,
-    drawing: &Figure,
-    tints: &[Tint],
-) -> String {
-    let colours = figure::rules() + &figure::of_tints(MAP, tints);
-    with_drawing(document, opening, Some(drawing), &colours)
-}
+/// Element of the drawing of a page that is not a race's.
+const DRAWING: &str = "m";
 
-/// Element of a map's drawing.
-const MAP: &str = "m";
-
-fn with_drawing(
+/// Returns the page of a document that is not a race: its first screen, answer, drawing, tables and facts.
+pub(super) fn of_document(
     document: &Document,
     opening: &Opening,
     drawing: Option<&Figure>,
-    colours: &str,
+    tints: &[Tint],
 ) -> String {
+    let colours = figure::rules() + &figure::of_tints(DRAWING, tints);
     let mut html = Markup::default();
     html.open("article", &[]);
     html.leaf("h1", &[], &document.title);
@@ -133,13 +122,13 @@ fn with_drawing(
             }
         }
         if let Some(drawing) = drawing.filter(|_| at == 0) {
-            html.open("div", &[("id", MAP)]);
-            figure::write(&mut html, MAP, 2, drawing);
+            html.open("div", &[("id", DRAWING)]);
+            figure::write(&mut html, DRAWING, 2, drawing);
             html.close("div");
         }
     }
     html.close("article");
-    shell::page(&document.title, colours, &[], &html.into_string())
+    shell::page(&document.title, &colours, &[], &html.into_string())
 }
 
 /// A result in a page.
@@ -160,12 +149,14 @@ pub fn page(page: &Page<'_>) -> String {
     if let Some(run) = page.study {
         let results = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
         links.extend(study::top(&mut html, run, &results.collect()));
-        contents(&mut html, "Races", &page.parts);
     } else if !is_alone {
         html.leaf("h1", &[], &page.title);
         let races = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
         links.extend(several(&mut html, &RaceSet::of_races(races.collect())));
-        contents(&mut html, "Contents", &page.parts);
+    }
+    if !is_alone && !page.parts.is_empty() {
+        html.leaf("h2", &[("id", RACES)], "Races");
+        links.push((format!("#{RACES}"), "Races".to_owned()));
     }
     for (at, one) in page.parts.iter().enumerate() {
         let id = format!("p{}", at + 1);
@@ -173,11 +164,7 @@ pub fn page(page: &Page<'_>) -> String {
         let about = page.study.and_then(|run| study::about(run, &one.name));
         let written = part::PartContent { id: &id, part: one, is_alone, about };
         let sections = part::write(&mut html, &written);
-        if is_alone {
-            links.extend(sections);
-        } else {
-            links.push((format!("#{id}"), one.name.clone()));
-        }
+        links.extend(if is_alone { sections } else { Vec::new() });
     }
     shell::page(&page.title, &colours, &links, &html.into_string())
 }
@@ -197,33 +184,6 @@ fn several(html: &mut Markup, set: &RaceSet<'_>) -> Vec<Link> {
     }
     html.close("section");
     vec![(format!("#{id}"), heading.to_owned())]
-}
-
-/// Writes a list of results, each with its answer in a sentence and a link to its part.
-fn contents(html: &mut Markup, heading: &str, parts: &[Part<'_>]) {
-    if parts.is_empty() {
-        return;
-    }
-    let id = slug(heading);
-    html.open("section", &[]);
-    html.leaf("h2", &[("id", &id)], heading).open("ol", &[("class", "contents")]);
-    for (at, part) in parts.iter().enumerate() {
-        let outcome = part.shown.outcome;
-        let line = first_screen::headline(outcome);
-        html.open("li", &[("class", line.tone.class())]).open("p", &[("class", "entry")]);
-        html.leaf("a", &[("href", &format!("#p{}", at + 1))], &part.name).close("p");
-        html.open("p", &[]);
-        opening::signed(html, &line);
-        html.close("p");
-        let facts = [
-            outcome.title.clone().unwrap_or_default(),
-            brief::subtitle(outcome),
-            day(&outcome.started),
-        ];
-        let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-        html.leaf("p", &[("class", "subtitle")], &facts.join(" · ")).close("li");
-    }
-    html.close("ol").close("section");
 }
 
 /// Formats a time: `2026-03-14 15:09`, in UTC. Text that is no time is shown as it is.

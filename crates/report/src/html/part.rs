@@ -7,7 +7,7 @@ use super::shell::{self, Link};
 use super::study::RaceDescription;
 use super::{Part, blocks, day, figure, opening, section_id};
 use crate::content::{self, Place};
-use crate::document::{Section, Tone};
+use crate::document::{Line, Section, Tone};
 use crate::figure::Figure;
 use crate::plot::{self, palette};
 use crate::{answer, brief, evidence, opening as first_screen, words};
@@ -53,6 +53,9 @@ pub(super) fn write(html: &mut Markup, written: &PartContent<'_>) -> Vec<Link> {
     writer.hosts(outcome);
     writer.again(outcome);
     writer.html.close("article");
+    if !written.is_alone {
+        writer.html.close("details");
+    }
     writer.links
 }
 
@@ -69,35 +72,56 @@ impl Writer<'_> {
     fn begin(&mut self, written: &PartContent<'_>, outcome: &Outcome) {
         let document = content::document(outcome);
         let heading = format!("{}-title", self.id);
-        self.html
-            .open("article", &[("class", "part"), ("id", self.id), ("aria-labelledby", &heading)]);
-        if written.is_alone {
-            self.html.leaf("h1", &[("id", &heading)], &document.title);
-        } else {
-            self.level = 3;
-            self.html.leaf("h2", &[("id", &heading)], &written.part.name);
-            if document.title != written.part.name {
-                self.html.leaf("p", &[("class", "lead")], &document.title);
-            }
-        }
-        opening::write(self.html, &first_screen::of_race(outcome));
+        let mut screen = first_screen::of_race(outcome);
         let started = if outcome.started.is_empty() {
             String::new()
         } else {
             format!(" · {} UTC", day(&outcome.started))
         };
         let subtitle = format!("{}{started}", document.subtitle);
+        if !written.is_alone {
+            self.level = 3;
+            self.summary(&written.part.name, std::mem::take(&mut screen.headlines));
+        }
+        self.html
+            .open("article", &[("class", "part"), ("id", self.id), ("aria-labelledby", &heading)]);
+        if written.is_alone {
+            self.html.leaf("h1", &[("id", &heading)], &document.title);
+        } else if document.title != written.part.name {
+            self.html.leaf("p", &[("class", "lead")], &document.title);
+        }
+        opening::write(self.html, &screen);
         self.html.leaf("p", &[("class", "subtitle")], &subtitle);
         if let Some(about) = &written.about {
             about.write(self.html);
         }
     }
 
+    /// Begins the fold of a race among others, with its name and its answer.
+    fn summary(&mut self, name: &str, headlines: Vec<Line>) {
+        let heading = format!("{}-title", self.id);
+        self.html.open("details", &[("class", "race")]).open("summary", &[]);
+        self.html.leaf("h2", &[("id", &heading)], name);
+        for line in headlines {
+            self.html.open("span", &[("class", &format!("also {}", line.tone.class()))]);
+            opening::signed(self.html, &line);
+            self.html.close("span");
+        }
+        self.html.close("summary");
+    }
+
     /// Writes the part that readers need first, and the whole of a printed page: the answer, whether to trust it, the
     /// claimed figures, and the drawing that shows them. Removes the drawing from `figures`.
     fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
-        let (fineness, sentences): (Vec<_>, Vec<_>) =
-            answer::lines(outcome).into_iter().partition(|line| line.tone == Tone::Aside);
+        // The first screen has said these in plain words, or as they are.
+        let screen = first_screen::of_race(outcome);
+        let told = first_screen::told(outcome).into_iter();
+        let told: Vec<Line> = told.map(|verdict| answer::one(outcome, verdict)).collect();
+        let is_new = |line: &Line| !screen.says(&line.text) && !told.contains(line);
+        let (fineness, sentences): (Vec<_>, Vec<_>) = answer::lines(outcome)
+            .into_iter()
+            .filter(is_new)
+            .partition(|line| line.tone == Tone::Aside);
         blocks::answer(self.html, &sentences);
         for line in fineness.into_iter().chain(brief::trust(outcome)) {
             self.html.leaf("p", &[("class", line.tone.class())], &words::capital(&line.text));
@@ -210,15 +234,26 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the drawing that shows the answer: the work over time beside a load, the load curve of a sweep, figures by
-/// level of a race over conditions, long trials over time, the distribution of round trips, or the trials of the first
-/// claim.
+/// Most pairs of the drawing that shows the answer; with more, the trials of each contender are easier to read.
+const MOST_PAIRS: usize = 15;
+
+/// Returns the drawing that shows the answer, which is what the verdicts are about: the pairs of the first claim against
+/// the margin. Where there are none, or too many: the work over time beside a load, the load curve of a sweep, figures by
+/// level of a race over conditions, long trials over time, the trials of the first claim, or the distribution of round
+/// trips.
 fn answering(outcome: &Outcome, figures: &[Figure]) -> Option<usize> {
+    let few = |figure: &Figure| figure.numbers.rows.len() <= MOST_PAIRS;
+    let is_pairs = |figure: &Figure| figure.id.starts_with("pairs-");
+    let pairs = figures.iter().position(|figure| is_pairs(figure) && few(figure));
     let claim = outcome.metrics.first().map(|metric| format!("trials-{}", slug(&metric.name)));
-    let wanted = ["over-time", "offered", "levels-", "long-trial", "distribution"];
-    let wanted = wanted.map(str::to_owned);
-    let mut wanted = wanted.into_iter().chain(claim);
-    wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
+    let has_pairs = figures.iter().any(is_pairs);
+    // What a trial shows over time says nothing of which of two is ahead.
+    let over_time = ["over-time", "offered", "levels-", "long-trial"];
+    let over_time = over_time.into_iter().filter(|_| !has_pairs).map(str::to_owned);
+    let mut wanted = over_time.chain(claim).chain(["distribution".to_owned()]);
+    pairs.or_else(|| {
+        wanted.find_map(|start| figures.iter().position(|figure| figure.id.starts_with(&start)))
+    })
 }
 
 /// Writes contenders with their colours; a script makes switches of them. A race over conditions has the contenders

@@ -52,7 +52,7 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
             let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
             let document = document(map, vec![points(map)]);
             let (drawing, opening) = (plot::map_figure_of_page(map), opening::of(map));
-            Ok(html::of_map(&document, &opening, &drawing, &palette::areas(colours)))
+            Ok(html::of_document(&document, &opening, Some(&drawing), &palette::areas(colours)))
         }
         "json" => {
             let text = layout::text(map);
@@ -108,7 +108,10 @@ pub(super) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
             "dead heat of all".to_owned()
         }
         PointAnswer::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
-        PointAnswer::Undecided => "undecided".to_owned(),
+        PointAnswer::Undecided => match Sheet::of(map).leaning(point) {
+            Some(id) => format!("undecided, {} leads in the figures", label(&id)),
+            None => "undecided".to_owned(),
+        },
         PointAnswer::Alone => format!("{} alone", leaders.concat()),
         PointAnswer::Failed => "no contender".to_owned(),
         PointAnswer::Figure => figure_text(map, point),
@@ -215,7 +218,12 @@ fn chart(sheet: &Sheet<'_>, panel: &MapPanel<'_>) -> Block {
         lines.push(format!("{}{}", " ".repeat(width - columns(sheet.y)), sheet.y));
     }
     for (name, points) in sheet.rows.iter().zip(&panel.rows).rev() {
-        let marks: String = points.iter().flat_map(|point| [' ', sheet.letter(*point)]).collect();
+        let before =
+            |point: &MapPoint| sheet.leaning(point).map(|id| format!("?{}", sheet.letter_of(id)));
+        let mark = |point: &Option<&MapPoint>| {
+            point.and_then(before).unwrap_or_else(|| format!(" {}", sheet.letter(*point)))
+        };
+        let marks: String = points.iter().map(mark).collect();
         lines.push(format!("{}{name} {marks}", " ".repeat(width - columns(name))));
     }
     let scale = scale(sheet.columns);

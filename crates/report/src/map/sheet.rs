@@ -2,6 +2,7 @@
 
 use super::super::text::wrap;
 use super::super::words::Scale;
+use crate::measurements::Better;
 use deadheat_engine::map::file::Map;
 use deadheat_engine::map::point::{MapPoint, PointAnswer};
 
@@ -91,6 +92,22 @@ impl<'a> Sheet<'a> {
         }
     }
 
+    /// Returns the contender that leads in the figures of an undecided point, by more than the margin; `None` where none
+    /// does, and where the race is not trusted.
+    pub(crate) fn leaning(&self, point: &MapPoint) -> Option<usize> {
+        let front = point.summary.iter().filter(|one| point.leaders.contains(&one.contender));
+        let mut front: Vec<(f64, usize)> = front
+            .map(|one| match self.map.metric.better {
+                Better::Lower => (one.estimate, one.contender),
+                Better::Higher => (1.0 / one.estimate, one.contender),
+            })
+            .collect();
+        front.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let [(best, id), (next, _), ..] = front[..] else { return None };
+        let leads = point.outcome == PointAnswer::Undecided && best > 0.0;
+        (leads && next / best > 1.0 + self.map.asked.margin).then_some(id)
+    }
+
     /// Returns the place of a point's figure among all, from 0 to 1: by ratios where the largest is ten times the least
     /// or more, by differences otherwise.
     pub(crate) fn share(&self, point: &MapPoint) -> f64 {
@@ -137,10 +154,15 @@ impl<'a> Sheet<'a> {
         let points = &self.map.points;
         let has = |standing| points.iter().any(|point| point.outcome == standing);
         let doubted = points.iter().any(|p| p.outcome == PointAnswer::Figure && !p.trusted);
+        let leaning = points.iter().any(|point| self.leaning(point).is_some());
         let small = points.iter().find(|point| self.letter(Some(point)).is_ascii_lowercase());
         let all = [
             (has(PointAnswer::DeadHeat).then_some('='), "dead heat"),
             (has(PointAnswer::Undecided).then_some('?'), "undecided"),
+            (
+                leaning.then_some('?'),
+                "before a letter: undecided, but that one leads in the figures",
+            ),
             (doubted.then_some('?'), "not to be trusted"),
             (small.map(|point| self.letter(Some(point))), "small: ahead where others had no part"),
             (has(PointAnswer::Failed).then_some('×'), "no contender got through"),
@@ -176,7 +198,7 @@ pub(crate) fn axis(key: &str) -> String {
     if is_both_ways { format!("{key}, each way") } else { key.to_owned() }
 }
 
-/// Returns the leaders of a point as letters: `K`, `K=Q`.
+/// Returns the leaders of a point as letters: `K`, `K=Q`, or `?K` where only the figures have a leader.
 pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
     match point.outcome {
         PointAnswer::DeadHeat => {
@@ -184,7 +206,10 @@ pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
                 point.leaders.iter().map(|id| sheet.letter_of(*id).to_string()).collect();
             letters.join("=")
         }
-        _ => sheet.letter(Some(point)).to_string(),
+        _ => match sheet.leaning(point) {
+            Some(id) => format!("?{}", sheet.letter_of(id)),
+            None => sheet.letter(Some(point)).to_string(),
+        },
     }
 }
 

@@ -12,7 +12,7 @@ use super::document::{Line, Tone};
 use super::{factors, sweeps, words};
 use deadheat_engine::analysis::{claims, no_figures};
 use deadheat_engine::result::imported::ImportOrigin;
-use deadheat_engine::result::outcome::{Outcome, Status};
+use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
 
 mod beside;
 mod plain;
@@ -80,6 +80,24 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
         headlines.insert(0, Line::new(text, Tone::Bad));
     }
     Opening { headlines, figure, trust: trust(outcome) }
+}
+
+/// Returns the verdicts that the headlines say whole: of a pair alone, and of the leader against the next. An import has
+/// more to say of each.
+pub(super) fn told<'a>(outcome: &'a Outcome) -> Vec<&'a Verdict> {
+    if outcome.imported.is_some() || !outcome.trusted() {
+        return Vec::new();
+    }
+    let of_standing = |standing: Standing<'a>| {
+        let groups = standing.groups();
+        let (first, rest) = groups.split_first()?;
+        let is_pair = standing.ids.len() == 2;
+        let is_led = first.len() == 1 && standing.leads(first, rest);
+        standing
+            .between(*standing.ids.first()?, *standing.ids.get(1)?)
+            .filter(|_| is_pair || is_led)
+    };
+    standings(outcome).into_iter().take(MOST).filter_map(of_standing).collect()
 }
 
 /// Returns the headline of a race alone, for a list of races.

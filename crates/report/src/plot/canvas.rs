@@ -179,7 +179,8 @@ impl Panel<'_> {
         self.canvas.mark(self.at(x, y), shape, ink, r, words);
     }
 
-    /// Draws an arrowhead to the right at a pair of values: the true value is only known to lie beyond.
+    /// Draws an arrowhead at a pair of values, to the right, or with a negative `r` to the left: the true value is only
+    /// known to lie beyond.
     pub(super) fn arrow(&self, (x, y): (f64, f64), ink: Ink, r: f64, words: &str) {
         let (x, y) = self.at(x, y);
         let corners = [(x - r, y - r), (x + 1.3 * r, y), (x - r, y + r)];

@@ -15,6 +15,8 @@ use deadheat_engine::result::outcome::{Outcome, Trial};
 
 /// Maximum number of points of a line: more cannot be distinguished.
 const MOST_POINTS: usize = 200;
+/// Room beyond the greatest time for lines of messages without an answer, as a factor.
+const BEYOND: f64 = 1.5;
 /// Maximum number of lines in one panel: more cannot be distinguished either.
 const MOST_LINES: usize = 12;
 /// Percentiles that have a mark of their own, with their names.
@@ -47,9 +49,14 @@ pub(super) fn figure(shown: &ReportInput<'_>) -> Option<Figure> {
     if curves.is_empty() || curves.len() > MOST_LINES {
         return None;
     }
-    let x = Axis::log(curves.iter().flat_map(|curve| curve.points.iter().map(|(ns, _)| *ns)))?;
-    let least = curves.iter().flat_map(|c| c.points.iter().map(|(_, share)| *share));
-    let least = least.fold(0.5, f64::min).max(1e-9);
+    let times = || curves.iter().flat_map(|curve| curve.points.iter().map(|(ns, _)| *ns));
+    // Room at the right for the ends of lines that go on beyond all times.
+    let has_lost = curves.iter().any(|curve| curve.lost > 0);
+    let beyond = times().fold(0.0, f64::max) * if has_lost { BEYOND } else { 1.0 };
+    let x = Axis::log(times().chain([beyond]))?;
+    let shares = curves.iter().flat_map(|c| c.points.iter().map(|(_, share)| *share));
+    let least = shares.chain(curves.iter().filter_map(Curve::lost_share)).fold(0.5, f64::min);
+    let least = least.max(1e-9);
     Some(drawn(
         "distribution".into(),
         "Distribution of round trips".into(),
@@ -71,9 +78,24 @@ fn caption(is_raw: bool, curves: &[Curve]) -> String {
             .to_owned()
     };
     if curves.iter().any(|curve| curve.lost > 0) {
-        caption.push_str(" Messages without an answer count as slower than all others: an arrowhead ends the line.");
+        caption.push_str(" Messages without an answer are slower than any time: the line goes on to the right, with an arrowhead, at their share.");
     }
     caption
+}
+
+impl Curve {
+    /// Returns the share of round trips without an answer; `None` if there are none.
+    fn lost_share(&self) -> Option<f64> {
+        (self.lost > 0).then(|| self.lost as f64 / self.n.max(1) as f64)
+    }
+
+    /// Returns the points of the part beyond all times, from the last known point to the end `x`: the share that has
+    /// no answer.
+    fn beyond(&self, x: f64) -> Option<[(f64, f64); 3]> {
+        let (share, last) = (self.lost_share()?, *self.points.last()?);
+        let level = share.min(last.1);
+        Some([last, (last.0, level), (x, level)])
+    }
 }
 
 fn from_samples(outcome: &Outcome, id: usize, pool: &Pool) -> Option<Curve> {
@@ -160,12 +182,13 @@ fn draw(curves: &[Curve], x: Axis, least: f64, size: Size) -> String {
             figure_text(curve.marked[2], Unit::Nanos)
         );
         panel.line(&curve.points, Ink::Line(curve.number), &words);
-        if let (true, Some(end)) = (curve.lost > 0, curve.points.last()) {
+        if let Some(beyond) = curve.beyond(x.high()) {
             let words = format!(
                 "{}: {} of {} round trips have no answer",
                 curve.label, curve.lost, curve.n
             );
-            panel.arrow(*end, Ink::Dot(curve.number), 3.0, &words);
+            panel.line(&beyond, Ink::Line(curve.number), &words);
+            panel.arrow(beyond[2], Ink::Dot(curve.number), 5.0, &words);
         }
         for (ns, (q, name)) in curve.marked.iter().zip(MARKED) {
             let Some(ns) = ns else { continue };

@@ -37,6 +37,8 @@ pub(super) enum Ink {
     Faint(usize),
     /// Many marks in one.
     Dots(usize),
+    /// Many marks of no contender in one.
+    NobodyDots,
     /// The box of a box plot, a band.
     Box(usize),
     /// A band around a line, without an edge.
@@ -89,6 +91,7 @@ impl Ink {
             Ink::Theory(number) => of("l y", number),
             Ink::Faint(number) => of("l k", number),
             Ink::Dots(number) => of("s", number),
+            Ink::NobodyDots => "s u".into(),
             Ink::Box(number) => of("b", number),
             Ink::Band(number) => of("h", number),
             Ink::Middle(number) => of("q", number),

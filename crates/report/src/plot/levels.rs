@@ -22,6 +22,8 @@ const MOST_CLAIMS: usize = 2;
 /// Maximum number of combinations that are drawn beside their median.
 const MOST_FAINT: usize = 12;
 const HEIGHT: f64 = 220.0;
+/// Share of a level's room over which the marks of contenders stand beside each other.
+const BESIDE: f64 = 0.5;
 
 /// Returns a figure for each factor and claim. An offered rate has a figure of its own.
 pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
@@ -48,12 +50,16 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
         false => format!("levels-{}-{}", slug(&named.name), slug(&metric.name)),
     };
     let has_more = lines.iter().any(|line| line.each.len() > 1);
-    let mut caption = if has_more {
-        "Faint lines: each combination of the other conditions; strong ones: their median."
-            .to_owned()
-    } else {
-        "Medians over trials, by level.".to_owned()
-    };
+    let mut caption = match (has_more, are_ordered(&named.levels)) {
+        (true, true) => {
+            "Faint lines: each combination of the other conditions; strong ones: their median."
+        }
+        (true, false) => {
+            "Small marks: each combination of the other conditions; large ones: their median."
+        }
+        (false, _) => "Medians over trials, by level.",
+    }
+    .to_owned();
     if !theory.is_empty() {
         caption.push_str(" Dotted: the closed form, over the range in which it holds.");
     }
@@ -70,6 +76,11 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
         numbers(&["contender", &named.name, &metric.label], rows.collect()),
         |size| draw(outcome, metric, (&lines, &theory, &named.levels), y, size),
     ))
+}
+
+/// Returns true if the levels are quantities, between which a line means something. Others are kinds of things.
+fn are_ordered(levels: &[String]) -> bool {
+    levels.iter().all(|level| level.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn draw(
@@ -101,17 +112,30 @@ fn draw(
     for line in theory {
         panel.line(&known(&line.by_level), Ink::Theory(line.contender), "");
     }
-    for (line, name) in lines.iter().zip(&names) {
+    let ordered = are_ordered(levels);
+    for (place, (line, name)) in lines.iter().zip(&names).enumerate() {
         let number = line.contender;
+        // Marks without lines stand beside each other, so that none hides another.
+        let aside = match ordered {
+            true => 0.0,
+            false => (place as f64 + 0.5) / lines.len() as f64 * BESIDE - BESIDE / 2.0,
+        };
         for each in line.each.iter().filter(|_| line.each.len() > 1).take(MOST_FAINT) {
-            panel.line(&known(each), Ink::Faint(number), "");
+            match ordered {
+                true => panel.line(&known(each), Ink::Faint(number), ""),
+                false => known(each).into_iter().for_each(|(at, value)| {
+                    panel.mark((at + aside, value), number, Ink::Hollow(number), 1.8, "");
+                }),
+            }
         }
         let middle = known(&line.middle);
-        panel.line(&middle, Ink::KeyLine(number), "");
+        if ordered {
+            panel.line(&middle, Ink::KeyLine(number), "");
+        }
         for (at, value) in middle {
             let level = levels.get(at as usize).map_or("", String::as_str);
             let words = format!("{name}, {level}: {}", words::figure(value, metric.unit));
-            panel.mark((at, value), number, Ink::Dot(number), 3.6, &words);
+            panel.mark((at + aside, value), number, Ink::Dot(number), 3.6, &words);
         }
     }
     canvas.finish()

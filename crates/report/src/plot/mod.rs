@@ -14,6 +14,7 @@
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `map.rs` | a map: the leader at each point |
+//! | `line.rs` | a surveyed line: round trips, idle and loaded |
 //! | `study.rs` | a study: published beside measured, claims |
 //! | `claim.rs` | a claim of a study: what its tests asked for, over the range that it says |
 //! | `rows.rs` `facets.rs` | layouts that these share |
@@ -40,6 +41,7 @@ mod facets;
 mod ink;
 mod label;
 mod levels;
+pub(super) mod line;
 mod load;
 mod long;
 mod map;

@@ -29,6 +29,11 @@ const CONTRAST_ON_DARK: f64 = 4.5;
 /// Minimum distance in OKLab of two colours that look different.
 const NEAR: f64 = 0.08;
 
+/// Weights of lightness in the distance of two colours: of marks and lines, where a darker blue is still a blue, and of
+/// areas, which touch each other.
+const OF_MARKS: f64 = 0.25;
+const OF_AREAS: f64 = 1.0;
+
 /// Colours for transports without a readable colour, and for contenders after all shades: Okabe
 /// and Ito 2008, "Color Universal Design".
 const OTHERS: [&str; 7] =
@@ -46,18 +51,18 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     let contenders = || outcome.contenders.iter();
     let last = contenders().map(|entrant| number(outcome, entrant.id)).max();
     let colour = |at| contenders().find(|e| number(outcome, e.id) == at).map(|e| e.colour.as_str());
-    apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR)
+    apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR, OF_MARKS)
 }
 
 /// Returns a colour of areas for each contender, from the colour of its transport: paler than marks, and so
 /// further apart.
 pub fn areas<'a>(colours: impl Iterator<Item = &'a str>) -> Vec<Tint> {
-    apart(colours.map(Some), NEAR / super::style::PALE)
+    apart(colours.map(Some), NEAR / super::style::PALE, OF_AREAS)
 }
 
 /// Returns a distinct colour for each contender, from the colour of its transport: any two are `near`
-/// at least apart in OKLab, or as far as shades allow.
-fn apart<'a>(colours: impl Iterator<Item = Option<&'a str>>, near: f64) -> Vec<Tint> {
+/// at least apart in OKLab, where lightness has the weight `light`, or as far as shades allow.
+fn apart<'a>(colours: impl Iterator<Item = Option<&'a str>>, near: f64, light: f64) -> Vec<Tint> {
     let mut taken: Vec<(Lab, Tint)> = Vec::new();
     for (at, colour) in colours.take(CLASSES).enumerate() {
         let own = colour.and_then(Lab::parse);
@@ -65,7 +70,7 @@ fn apart<'a>(colours: impl Iterator<Item = Option<&'a str>>, near: f64) -> Vec<T
         let base = base.unwrap_or(Lab { light: 0.5, a: 0.0, b: 0.0 });
         let shade = (0..SHADES.len()).map(|shade| base.shade(shade));
         let gap = |lab: &Lab| {
-            taken.iter().map(|(other, _)| other.distance(lab)).fold(f64::INFINITY, f64::min)
+            taken.iter().map(|(other, _)| other.distance(lab, light)).fold(f64::INFINITY, f64::min)
         };
         let furthest = || shade.clone().max_by(|a, b| gap(a).total_cmp(&gap(b)));
         let lab = shade.clone().find(|lab| gap(lab) > near).or_else(furthest).unwrap_or(base);
@@ -163,8 +168,9 @@ impl Lab {
         Lab::new((self.light + light).clamp(0.25, 0.85), own * chroma, hue)
     }
 
-    fn distance(&self, other: &Lab) -> f64 {
-        let squares = [self.light - other.light, self.a - other.a, self.b - other.b];
+    fn distance(&self, other: &Lab, light: f64) -> f64 {
+        let light = light * (self.light - other.light);
+        let squares = [light, self.a - other.a, self.b - other.b];
         squares.iter().map(|d| d * d).sum::<f64>().sqrt()
     }
 
@@ -213,6 +219,20 @@ mod tests {
         }
         for bad in ["red", "#12345", "#12345g", "#é1234", ""] {
             assert_eq!(Lab::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn contenders_of_like_colours_get_other_hues() {
+        // The colours of tcp and quic once, and two settings of one transport.
+        for pair in [["#0072b2", "#2f6fb7"], ["#0072b2"; 2], ["#e6762e", "#c0602f"]] {
+            let tints = apart(pair.into_iter().map(Some), NEAR, OF_MARKS);
+            let hue = |tint: &Tint| {
+                let lab = Lab::parse(&tint.light).unwrap();
+                lab.b.atan2(lab.a).to_degrees()
+            };
+            let turn = (hue(&tints[0]) - hue(&tints[1])).rem_euclid(360.0);
+            assert!((30.0..=330.0).contains(&turn), "{pair:?}: {tints:?}");
         }
     }
 

@@ -35,6 +35,8 @@ const WIDEST_NOTE: f64 = 150.0;
 /// Distance from the swatch to the label.
 const SWATCH: f64 = 15.0;
 const HEADING: f64 = 22.0;
+/// Height of a further line above a row.
+const LINE: f64 = 15.0;
 
 /// Layout of rows on a sheet.
 pub(super) struct Rows {
@@ -63,18 +65,21 @@ impl Rows {
         RowsAxis { x, quantity, foot }: RowsAxis<'_>,
     ) -> Rows {
         let is_wide = size == Size::Wide;
-        let step = if is_wide { band + 8.0 } else { band + 24.0 };
-        let (mut y, mut tops) = (above + 4.0, Vec::new());
+        let (mut y, mut tops, mut middles) = (above + 4.0, Vec::new(), Vec::new());
         for row in rows {
             y += if row.heading.is_some() { HEADING } else { 0.0 };
             tops.push(y);
-            y += step;
+            y += match (is_wide, is_on_two_lines(row, size)) {
+                (true, _) => band + 8.0,
+                (false, false) => band + 24.0,
+                (false, true) => band + 24.0 + LINE,
+            };
+            middles.push(y - band / 2.0 - 4.0);
         }
         let foot_height = if foot.is_empty() { 0.0 } else { 18.0 };
         let canvas = Canvas::new(size, y + 24.0 + foot_height);
         let (left, right) = margins(size, rows);
         let frame = Frame { left, right: size.width() - right, top: above + 2.0, bottom: y };
-        let middles: Vec<f64> = tops.iter().map(|top| top + step - band / 2.0 - 4.0).collect();
         let names = tops.into_iter().zip(rows.iter().cloned()).collect();
         let sheet = Rows { canvas, frame, x, middles, names, size };
         sheet.panel().ticks_below(quantity);
@@ -94,6 +99,12 @@ impl Rows {
         }
         if let Some(number) = row.number {
             self.canvas.mark((6.0, y), number, Ink::Dots(number), 3.6, "");
+        }
+        if is_on_two_lines(row, size) {
+            let room = self.canvas.width - swatch;
+            self.canvas.fitted((swatch, y), &row.label, Ink::Text, Anchor::Left, room);
+            self.canvas.fitted((swatch, y + LINE), &row.note, Ink::Small, Anchor::Left, room);
+            return;
         }
         let note = label::cut(&row.note, SMALL, WIDEST_NOTE);
         let room = match size {
@@ -136,6 +147,15 @@ impl Rows {
         }
         self.canvas.finish()
     }
+}
+
+/// Returns true if label and note do not fit beside each other above the row of a narrow drawing: none is cut for the
+/// other.
+fn is_on_two_lines(row: &Row, size: Size) -> bool {
+    let swatch = if row.number.is_some() { SWATCH } else { 0.0 };
+    let note = label::width(&row.note, SMALL);
+    let both = label::width(&row.label, TEXT) + note + swatch + 10.0;
+    size == Size::Narrow && (both > size.width() || note > WIDEST_NOTE)
 }
 
 /// Returns the room for labels at the left and for notes at the right.

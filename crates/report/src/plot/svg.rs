@@ -52,7 +52,7 @@ impl Svg {
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, words: &str) {
         let points = self.places(points);
         self.element("path", ink, words, |out| match ink {
-            Ink::Dots(_) => dots(out, &points),
+            Ink::Dots(_) | Ink::NobodyDots => dots(out, &points),
             _ => outline(out, &points, false),
         });
     }
