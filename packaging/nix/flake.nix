@@ -24,8 +24,8 @@
           doCheck = false;
           nativeBuildInputs = [ pkgs.installShellFiles ];
           postInstall = ''
-            $out/bin/deadheat man > deadheat.1
-            installManPage deadheat.1
+            $out/bin/deadheat man --all .
+            installManPage deadheat*.1
             installShellCompletion --cmd deadheat \
               --bash <($out/bin/deadheat completions bash) \
               --zsh <($out/bin/deadheat completions zsh) \

@@ -12,7 +12,7 @@ scripts/dist/tree.sh "$arch" "$from"
 rm -rf "$into"
 install -D -m 755 "$from/usr/bin/deadheat" "$into/deadheat"
 install -D -m 644 -t "$into" "$from"/usr/share/doc/deadheat/{LICENSE-MIT,LICENSE-APACHE,README.md,third-party.txt}
-install -D -m 644 "$from/usr/share/man/man1/deadheat.1.gz" "$into/deadheat.1.gz"
+install -D -m 644 -t "$into" "$from"/usr/share/man/man1/deadheat*.1.gz
 # No name here ends in the program's but its own: scripts/action/program.sh takes such a one for the program.
 install -D -m 644 "$from/usr/share/bash-completion/completions/deadheat" "$into/completions/deadheat.bash"
 install -D -m 644 "$from/usr/share/zsh/vendor-completions/_deadheat" "$into/completions/deadheat.zsh"

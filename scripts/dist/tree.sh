@@ -10,7 +10,9 @@ own="$STAGE/$(uname -m)/deadheat"
 rm -rf "$into"
 install -D -m 755 "$STAGE/$arch/deadheat" "$into/usr/bin/deadheat"
 put() { install -D -m 644 /dev/stdin "$into/$1"; }
-"$own" man | gzip -9 -n | put usr/share/man/man1/deadheat.1.gz
+"$own" man --all "$into/usr/share/man/man1"
+gzip -9 -n "$into"/usr/share/man/man1/*.1
+chmod 644 "$into"/usr/share/man/man1/*
 "$own" completions bash | put usr/share/bash-completion/completions/deadheat
 # Debian's shells read one folder, those of others the second.
 for folder in vendor-completions site-functions; do "$own" completions zsh | put "usr/share/zsh/$folder/_deadheat"; done

@@ -1,11 +1,14 @@
-//! `deadheat completions` and `deadheat man`: from the declarations that parse the command line.
+//! `deadheat completions`: scripts for shells. In bash, zsh and fish they ask the program for the words that may stand at
+//! the end of a line, so that contenders, their keys and paths are of this version.
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-use super::{Cli, emit};
+use super::{Cli, emit, print};
+
+mod words;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,136 +21,102 @@ pub(super) struct Completions {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "  deadheat man > ~/.local/share/man/man1/deadheat.1")]
-pub(super) struct Man {}
+pub(super) struct Complete {
+    /// Command line up to the cursor, as one word
+    #[arg(allow_hyphen_values = true)]
+    line: String,
+}
+
+/// Script for bash: the program is asked for whole words, and readline replaces them from the last `:` or `=` on.
+const BASH: &str = r#"_deadheat() {
+    local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} found breaks= word
+    found=($("$1" complete -- "$line" 2>/dev/null | cut -f1))
+    COMPREPLY=()
+    if [[ ${found[0]} == :files ]]; then
+        compopt -o default
+        return
+    fi
+    word=${line##* }
+    [[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
+    [[ $COMP_WORDBREAKS == *=* ]] && breaks+==
+    [[ $breaks ]] && word=${word%"${word##*[$breaks]}"} || word=
+    COMPREPLY=("${found[@]#"$word"}")
+    [[ ${found[0]} == *[:=,] ]] && compopt -o nospace
+}
+complete -F _deadheat deadheat
+"#;
+
+/// Script for zsh. Words that go on have no space behind them.
+const ZSH: &str = r##"#compdef deadheat
+_deadheat() {
+    local line word tab=$'\t'
+    local -a found open opens whole wholes
+    found=("${(@f)$(${words[1]} complete -- "$LBUFFER" 2>/dev/null)}")
+    if [[ $found[1] == :files ]]; then
+        _files
+        return
+    fi
+    for line in $found; do
+        word=${line%%$tab*}
+        if [[ $word == *[:=,] ]]; then
+            open+=("$word")
+            opens+=("${line/$tab/  }")
+        elif [[ -n $word ]]; then
+            whole+=("$word")
+            wholes+=("${line/$tab/  }")
+        fi
+    done
+    (( $#open )) && compadd -S '' -l -d opens -a open
+    (( $#whole )) && compadd -l -d wholes -a whole
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _deadheat "$@"
+else
+    compdef _deadheat deadheat
+fi
+"##;
+
+/// Script for fish, which reads words and their meaning as the program prints them.
+const FISH: &str = r#"function __deadheat_words
+    set -l found (deadheat complete -- (commandline -cp) 2>/dev/null)
+    if test "$found[1]" = :files
+        __fish_complete_path (commandline -ct)
+    else
+        string join \n -- $found
+    end
+end
+complete -c deadheat -f -a '(__deadheat_words)'
+"#;
 
 /// Prints the completion script for a shell.
 pub(super) fn script(args: &Completions) -> Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "deadheat", &mut script);
-    emit(&script)
+    emit(&script_for(args.shell))
 }
 
-/// Prints one manual page of all subcommands, for `man -l -`.
-pub(super) fn page(_: &Man) -> Result<()> {
-    let page = manual().map_err(|e| Error::setup("write the manual page", e))?;
-    emit(&page)
+fn script_for(shell: Shell) -> Vec<u8> {
+    match shell {
+        Shell::Bash => BASH.into(),
+        Shell::Zsh => ZSH.into(),
+        Shell::Fish => FISH.into(),
+        // These complete commands and options alone.
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, &mut Cli::command(), "deadheat", &mut script);
+            script
+        }
+    }
 }
 
-fn manual() -> std::io::Result<Vec<u8>> {
+/// Prints the words that may end a command line, one a line, each with a tab and its meaning; `:files` where a file
+/// belongs.
+pub(super) fn answer(args: &Complete) -> Result<()> {
+    let lines = words::of_line(&whole(), &args.line).unwrap_or_else(|| ":files\n".to_owned());
+    print(&lines)
+}
+
+/// Returns the command with all that its subcommands inherit.
+fn whole() -> Command {
     let mut command = Cli::command();
     command.build();
-    let mut page = Vec::new();
-    let man = clap_mangen::Man::new(command.clone());
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    for subcommand in leaves(&command) {
-        section(subcommand, &mut page)?;
-    }
-    man.render_version_section(&mut page)?;
-    Ok(page)
-}
-
-/// Writes a subcommand: its name as a heading, and the sections of a page of its own below it.
-fn section(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
-    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    // A screen of short help leaves these options out; a page does not.
-    let whole = command.clone().mut_args(|argument| argument.hide_short_help(false));
-    let man = clap_mangen::Man::new(whole);
-    let mut body = Vec::new();
-    man.render_description_section(&mut body)?;
-    man.render_synopsis_section(&mut body)?;
-    man.render_options_section(&mut body)?;
-    if command.get_after_help().is_some() || command.get_after_long_help().is_some() {
-        man.render_extra_section(&mut body)?;
-    }
-    let body = String::from_utf8_lossy(&body);
-    // Sections become subsections; the page has the definitions for readers of roff already.
-    let body = body.lines().filter(|line| !line.starts_with(".ie ") && !line.starts_with(".el "));
-    page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
-    for line in body {
-        match line.strip_prefix(".SH ") {
-            Some(heading) => page.extend(format!(".SS {heading}\n").bytes()),
-            None => page.extend(format!("{line}\n").bytes()),
-        }
-    }
-    Ok(())
-}
-
-/// Returns every command that runs something, in order.
-fn leaves(command: &Command) -> Vec<&Command> {
-    let mut leaves = Vec::new();
-    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
-        match subcommand.has_subcommands() {
-            true => leaves.extend(self::leaves(subcommand)),
-            false => leaves.push(subcommand),
-        }
-    }
-    leaves
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every command, those with subcommands too.
-    fn all(command: &Command) -> Vec<Command> {
-        let below = command.get_subcommands().flat_map(all);
-        std::iter::once(command.clone()).chain(below).collect()
-    }
-
-    fn commands() -> Vec<Command> {
-        let mut command = Cli::command().term_width(80);
-        command.build();
-        all(&command).into_iter().filter(|command| command.get_name() != "help").collect()
-    }
-
-    #[test]
-    fn short_help_fits_a_screen_and_long_help_has_every_option() {
-        let mut wrong = Vec::new();
-        for mut command in commands() {
-            let name = command.get_bin_name().unwrap_or("deadheat").to_owned();
-            let short = command.render_help().to_string();
-            if short.lines().count() > 24 || short.lines().any(|line| line.chars().count() > 80) {
-                wrong.push(format!("{name}: {} lines\n{short}", short.lines().count()));
-            }
-            let long = command.render_long_help().to_string();
-            let missing = options(&command).into_iter().filter(|option| !long.contains(option));
-            wrong.extend(missing.map(|option| format!("{name}: {option}")));
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    }
-
-    fn options(command: &Command) -> Vec<String> {
-        let name = |argument: &clap::Arg| match (argument.get_long(), argument.get_short()) {
-            (Some(long), _) => Some(format!("--{long}")),
-            (None, short) => short.map(|short| format!("-{short}")),
-        };
-        command.get_arguments().filter_map(name).collect()
-    }
-
-    #[test]
-    fn completions_and_the_manual_name_every_command_and_option() {
-        let manual = String::from_utf8(manual().unwrap()).unwrap().replace('\\', "");
-        assert!(manual.contains("Use IPv4 only"), "what options mean is there, too");
-        let mut scripts = vec![manual];
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "deadheat", &mut script);
-            // Fish writes `-l option` for `--option`, and `-s o` for `-o`.
-            let script = String::from_utf8(script).unwrap();
-            scripts.push(script.replace(" -l ", " --").replace(" -s ", " -"));
-        }
-        for text in &scripts {
-            for command in commands() {
-                assert!(text.contains(command.get_name()), "{}\n{text}", command.get_name());
-                for option in options(&command) {
-                    assert!(text.contains(&option), "{option}\n{text}");
-                }
-            }
-        }
-    }
+    command
 }

@@ -40,6 +40,7 @@ mod interrupt;
 mod line;
 mod list;
 mod live;
+mod manual;
 mod map;
 mod merge;
 mod next_step;
@@ -67,7 +68,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Race transports for the same work on the same path; try it alone
+    /// Race transports for the same work on the same path (default: tcp and udp)
     Race(Box<race::RaceArgs>),
     /// Show who is ahead at each delay, loss or other key of a path
     Map(Box<map::MapArgs>),
@@ -98,9 +99,12 @@ enum Command {
     /// Print what a shell needs to complete command lines
     #[command(hide = true)] // So that the list fits on a screen; packages call it.
     Completions(complete::Completions),
-    /// Print the manual page
+    /// Print what may end a command line; shells call it
+    #[command(hide = true)] // So that the list fits on a screen; completion scripts call it.
+    Complete(complete::Complete),
+    /// Print the manual page of the program or of a command
     #[command(hide = true)] // So that the list fits on a screen; packages call it.
-    Man(complete::Man),
+    Man(manual::Man),
 }
 
 /// Outcome of a command that did not fail.
@@ -116,6 +120,13 @@ enum Verdict {
     Worse,
     /// It ran a command, which ended with this exit code.
     Ended(u8),
+}
+
+impl Verdict {
+    /// Returns the verdict on results of which all are trusted, or not.
+    fn of(are_trusted: bool) -> Verdict {
+        if are_trusted { Verdict::Fine } else { Verdict::Doubtful }
+    }
 }
 
 /// Parses the command line, runs the command, and returns the exit code, one of [`exit::CODES`] or that of a command.
@@ -143,7 +154,8 @@ pub fn run() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Path(args) => path::run(args),
         Command::Completions(args) => complete::script(&args).map(|()| Verdict::Fine),
-        Command::Man(args) => complete::page(&args).map(|()| Verdict::Fine),
+        Command::Complete(args) => complete::answer(&args).map(|()| Verdict::Fine),
+        Command::Man(args) => manual::page(&args).map(|()| Verdict::Fine),
     };
     match done {
         Ok(Verdict::Fine) => ExitCode::from(exit::FINE),

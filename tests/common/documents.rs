@@ -27,9 +27,9 @@ impl DocumentedCommand {
     }
 }
 
-/// Returns all commands of README.md and docs/.
+/// Returns all commands of README.md, docs/ and the manual pages.
 pub(crate) fn all(root: &Path) -> Vec<DocumentedCommand> {
-    let mut pages = vec![root.join("README.md")];
+    let mut pages = vec![root.join("README.md"), root.join("src/cli/examples.md")];
     for folder in ["docs", "docs/workloads"] {
         let entries = fs::read_dir(root.join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());

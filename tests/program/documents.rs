@@ -111,7 +111,13 @@ fn rule(command: &DocumentedCommand) -> Rule {
         ["serve", ..] => Rule::Left("a server without end; tests/server.rs runs it"),
         ["line", ..] => Rule::Left("takes a minute; tests/network/ways.rs runs it"),
         ["path", ..] => Rule::Left("another program on a path; tests/network/path.rs runs it"),
-        ["doctor"] => Rule::Left("measures this machine for half a minute"),
+        ["completions", ..] => Rule::Run(typed, Promise::Says(&["complete"])),
+        ["man", "--all", folder] => {
+            let page = format!("{folder}/deadheat-race.1");
+            Rule::Run(typed, Promise::File(page))
+        }
+        ["man", ..] => Rule::Run(typed, Promise::Says(&["EXIT STATUS"])),
+        ["doctor", ..] => Rule::Left("measures this machine for half a minute"),
         _ => panic!("{}: no rule for `deadheat {}`", command.place, command.text()),
     }
 }
