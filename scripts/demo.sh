@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 cat >"$work/session" <<'SESSION'
 type_out() { printf '\033[1;34m$\033[0m '; local i; for ((i = 0; i < ${#1}; i++)); do printf %s "${1:i:1}"; sleep 0.03; done; sleep 0.4; echo; }
 say() { type_out "$1"; eval "$1"; sleep 2; }
-say 'deadheat race tcp udp icmp -w ping:window=1,count=5000 --quick --margin 10% -o race.json | head -13'
+say 'deadheat race tcp udp icmp -w ping:window=1,count=5000 --quick --margin 10% -o race.json | head -12'
 say 'deadheat race udp udp -w ping:window=1,count=3000 -q -o same.json | head -5'
 sleep 3
 SESSION

@@ -27,7 +27,7 @@ pub(super) struct DecisionOptions {
     /// A race goes on after that until it resolves the margin, which makes intervals narrower.
     #[arg(long, hide_short_help = true, conflicts_with = "all_blocks")]
     first: bool,
-    /// Judge the floor, too, which the far kernel answers
+    /// Give verdicts on the floor as well: on ICMP, whose echo the far kernel answers
     #[arg(long, value_name = "WHICH", value_enum, hide_short_help = true)]
     claims: Option<ClaimScope>,
     /// Keep idle CPUs awake while trials run, or let them sleep as usual on this host

@@ -57,7 +57,7 @@ pub(super) fn no_contender(typed: &str) -> Option<String> {
         ("a workload", format!("-w {typed}"))
     } else if grammar::outside(typed).is_ok() {
         ("a path", format!("--path {typed}"))
-    } else if is_url || typed.parse::<IpAddr>().is_ok() {
+    } else if is_url || typed.parse::<IpAddr>().is_ok() || is_host(typed) {
         ("a far end", format!("--to {typed}"))
     } else if name == typed && [".json", ".json.gz"].iter().any(|end| typed.ends_with(end)) {
         ("a result", format!("deadheat report {typed}"))
@@ -65,6 +65,23 @@ pub(super) fn no_contender(typed: &str) -> Option<String> {
         return None;
     };
     Some(visible(&format!("`{typed}` is no contender, but {kind}; write {right}")))
+}
+
+/// Endings of names that are files, and no hosts.
+const FILES: [&str; 8] = ["json", "gz", "toml", "txt", "csv", "log", "pcap", "html"];
+
+/// Returns true for the name of a host, with its port if there is one: `example.com`, `localhost:5210`. As behind ping
+/// and mtr, it stands where a contender belongs.
+fn is_host(typed: &str) -> bool {
+    let (name, port) = typed.split_once(':').unwrap_or((typed, "0"));
+    let is_label = |label: &str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_domain = name.contains('.') && last.chars().all(|c| c.is_ascii_alphabetic());
+    port.parse::<u16>().is_ok()
+        && name.split('.').all(is_label)
+        && (name == "localhost" || is_domain && last.len() > 1 && !FILES.contains(&last))
 }
 
 /// Returns the habits of those who type at the command of this line; `line` has the program's name first.
@@ -206,7 +223,7 @@ mod tests {
                 "`--cport 5000`: each trial leaves from a port of its own",
             ),
             ("deadheat race tcp --fq-rate 50M", "tcp:pace=50mbit"),
-            ("deadheat race tcp -Z", "tcp:io=zerocopy"),
+            ("deadheat race tcp -Z", "deadheat race tcp:io=sendfile -w bulk"),
             ("deadheat race tcp -M 1200", "tcp:mss=1200"),
             ("deadheat race tcp --window 64K", "tcp:sndbuf=64KiB,rcvbuf=64KiB"),
             ("deadheat race tcp -V", "--details"),

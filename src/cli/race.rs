@@ -106,8 +106,8 @@ pub(super) struct RaceArgs {
     /// Maximum time [default: 50s]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Minimum time from the start of one block to the start of the next, such as 10m; no verdict then ends the race
-    /// early
+    /// Minimum time from the start of one block to the start of the next, such as 10m; the race then runs
+    /// all its blocks, whatever they decide
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     every: Option<String>,
     /// Differences up to this do not matter [default: 5%]

@@ -79,6 +79,12 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     let far =
         format!("{DEADHEAT} serve -q --web --web-name far --web-results {}", dir.path().display());
     let Some(mut browser) = browser(&far) else { return };
+    // By default there is one contender of each protocol that works here, and never one protocol alone.
+    browser.visit(PLAIN);
+    let chosen = "[...document.querySelectorAll('input[name=contender]:checked')].map((box) => box.value).join()";
+    let chosen = browser.text(chosen);
+    assert!(chosen.starts_with("websocket,") && chosen.split(',').count() > 1, "{chosen}");
+    assert!(!chosen.contains("fetch") || chosen == "websocket,fetch", "{chosen}");
     // As on the command line.
     let form = "contenders=websocket,fetch&work=ping:count=20,interval=5ms&blocks=6";
     let result = race(&mut browser, PLAIN, form);

@@ -66,6 +66,8 @@ pub(crate) struct PageContender {
     pub id: &'static str,
     /// Name that the page and results show: `WebRTC data channel, unordered`.
     pub label: &'static str,
+    /// Protocol that carries it: the page offers one contender of each by default.
+    pub over: &'static str,
     pub promise: MessagePromise,
 }
 

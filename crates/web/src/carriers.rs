@@ -16,8 +16,18 @@ pub(crate) const KINDS: &[&CarrierKind] = &[
 
 /// Contenders of the page's own port.
 const OWN: &[PageContender] = &[
-    PageContender { id: "websocket", label: "WebSocket", promise: MessagePromise::Ordered },
-    PageContender { id: "fetch", label: "fetch, HTTP/1.1", promise: MessagePromise::Unordered },
+    PageContender {
+        id: "websocket",
+        label: "WebSocket",
+        over: "TCP",
+        promise: MessagePromise::Ordered,
+    },
+    PageContender {
+        id: "fetch",
+        label: "fetch, HTTP/1.1",
+        over: "TCP",
+        promise: MessagePromise::Unordered,
+    },
 ];
 
 /// Carriers of a server.
@@ -78,7 +88,13 @@ pub(crate) fn listed() -> Value {
             MessagePromise::Unordered => "unordered",
             MessagePromise::BestEffort => "best effort",
         };
-        json!({ "id": contender.id, "label": contender.label, "of": carrier, "promise": promise })
+        json!({
+            "id": contender.id,
+            "label": contender.label,
+            "of": carrier,
+            "over": contender.over,
+            "promise": promise,
+        })
     };
     Value::Array(contenders().map(of).collect())
 }

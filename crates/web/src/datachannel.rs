@@ -37,11 +37,13 @@ pub(crate) const KIND: CarrierKind = CarrierKind {
         PageContender {
             id: "datachannel",
             label: "WebRTC data channel",
+            over: "SCTP over UDP",
             promise: MessagePromise::Ordered,
         },
         PageContender {
             id: "datachannel-unreliable",
             label: "WebRTC data channel, unordered, no retransmission",
+            over: "SCTP over UDP",
             promise: MessagePromise::BestEffort,
         },
     ],

@@ -47,6 +47,7 @@ pub(crate) const KIND: CarrierKind = CarrierKind {
     contenders: &[PageContender {
         id: "fetch-h2",
         label: "fetch, HTTP/2",
+        over: "TCP",
         promise: MessagePromise::Unordered,
     }],
     script: include_str!("page/http2.js"),

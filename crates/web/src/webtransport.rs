@@ -47,11 +47,13 @@ pub(crate) const KIND: CarrierKind = CarrierKind {
         PageContender {
             id: "webtransport",
             label: "WebTransport, a stream",
+            over: "QUIC",
             promise: MessagePromise::Ordered,
         },
         PageContender {
             id: "webtransport-datagrams",
             label: "WebTransport, datagrams",
+            over: "QUIC",
             promise: MessagePromise::BestEffort,
         },
     ],

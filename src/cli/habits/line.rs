@@ -40,7 +40,7 @@ pub(super) const LINE: &[Habit] = &[
     habit(
         &["-t", "--time", "-d", "--duration", "--deadline", "-w"],
         "the time of the whole survey, 15 s at least",
-        &[with(Value::Number, "60", "--budget {}s"), with(Value::Seconds, "60s", "--budget {}")],
+        &[with(Value::Survey, "60s", "--budget {}")],
     ),
     habit(
         &["-i", "--interval", "--ip"],

@@ -150,8 +150,8 @@ pub(super) const RACE: &[Habit] = &[
     ),
     habit(
         &["-Z", "--zerocopy"],
-        "it belongs to the contender; io=sendfile is what iperf3 does",
-        &[plain("deadheat race tcp:io=zerocopy -w bulk")],
+        "it belongs to the contender; this is what iperf3 does, and io=zerocopy is MSG_ZEROCOPY",
+        &[plain("deadheat race tcp:io=sendfile -w bulk")],
     ),
     habit(
         &["-M", "--set-mss"],

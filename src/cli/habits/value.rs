@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::line::run::SHORTEST;
+use crate::units;
+
 /// Kind of a value that other tools take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
@@ -13,6 +16,8 @@ pub(super) enum Value {
     Number,
     /// A time, in seconds if it has no unit.
     Seconds,
+    /// The time of a survey, in seconds if it has no unit, and no less than a survey takes.
+    Survey,
     /// A time, in milliseconds if it has no unit.
     Millis,
     /// A share, in percent if it has no unit.
@@ -52,6 +57,10 @@ impl Value {
             Value::Text => Some(typed.to_owned()),
             Value::Number => typed.parse::<u64>().ok().map(|_| typed.to_owned()),
             Value::Seconds => is_quantity.then(|| unit_or("s")),
+            Value::Survey => {
+                let span = units::parse_span(&unit_or("s")).ok()?;
+                Some(units::span_text(span.max(SHORTEST)))
+            }
             Value::Millis => is_quantity.then(|| unit_or("ms")),
             Value::Percent => is_quantity.then(|| unit_or("%")),
             Value::Bytes => scaled(typed, ["B", "KiB", "MiB", "GiB", "TiB"]),

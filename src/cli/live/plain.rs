@@ -1,5 +1,6 @@
 //! Progress in plain lines, one after the other: for screen readers, logs and terminals that cannot move a cursor.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::super::progress::Progress;
@@ -16,6 +17,8 @@ pub(super) struct PlainLines {
     write: Box<dyn FnMut(&str)>,
     said: Option<Instant>,
     pause: Duration,
+    /// Reasons why trials were not valid, without their figures, and how often each was given.
+    reasons: BTreeMap<String, u64>,
 }
 
 impl PlainLines {
@@ -25,7 +28,22 @@ impl PlainLines {
     }
 
     fn to(notes: Progress, pause: Duration, write: Box<dyn FnMut(&str)>) -> PlainLines {
-        PlainLines { notes, write, said: None, pause }
+        PlainLines { notes, write, said: None, pause, reasons: BTreeMap::new() }
+    }
+
+    /// Says that a trial is not valid: with its reason once, and after that in a short line.
+    fn not_valid(&mut self, block: u64, label: &str, why: &str) {
+        // Figures in it differ from trial to trial.
+        let kind = why.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let times = self.reasons.entry(kind).or_insert(0u64);
+        *times += 1;
+        let text = match *times {
+            1 => format!("Block {block}: {label} is not valid: {why}."),
+            n => format!(
+                "Block {block}: {label} is not valid, for a reason given above ({n} times so far)."
+            ),
+        };
+        (self.write)(&crate::foreign::visible(&text));
     }
 
     fn standing(&mut self, standing: &Standing, is_look: bool) {
@@ -59,9 +77,7 @@ impl Observer for PlainLines {
                 self.standing(&standing, is_look);
             }
             RaceEvent::TrialEnded { place, why_invalid: Some(why), .. } => {
-                let label = place.label;
-                let text = format!("Block {}: {label} is not valid: {why}.", place.block + 1);
-                (self.write)(&crate::foreign::visible(&text));
+                self.not_valid(place.block + 1, place.label, why);
             }
             RaceEvent::Paused => (self.write)("Paused."),
             RaceEvent::Continued { paused } => {

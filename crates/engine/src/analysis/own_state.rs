@@ -26,7 +26,7 @@ const LEAST: f64 = 0.5;
 
 /// Advice if there is a state.
 pub(super) const ADVICE: &str = "look for what lasts longer than a block and belongs to one contender: a path chosen by address or port, a CPU or \
-     a cache of its own (--placement same-core); then race in several races apart, each of which is one draw of it";
+     a cache of its own; then race in several races apart, each of which is one draw of it";
 
 /// A contender that stays in a state of its own.
 #[derive(Debug, Clone, PartialEq)]

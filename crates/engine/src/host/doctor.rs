@@ -119,12 +119,12 @@ impl Doctor {
 
     /// Describes in a sentence the differences that this machine can resolve.
     pub fn sentence(&self) -> String {
-        let resolves = match &self.noise {
-            Some(noise) => format!(
-                "this machine can tell apart round trips that differ by about {} with {} blocks ({})",
-                percent(noise.half_width),
-                noise.pairs,
-                noise.placement
+        let found = self.noise.and_then(|noise| Some((noise.placement, noise.resolution?)));
+        let resolves = match found {
+            Some((placement, found)) => format!(
+                "this machine can tell apart round trips that differ by about {} with {} blocks ({placement})",
+                percent(found.difference),
+                found.blocks,
             ),
             None => "no echo came back, so what this machine can tell apart is unknown".to_owned(),
         };
@@ -222,6 +222,7 @@ pub fn healthy() -> Doctor {
             placement: Placement::SameCore,
             pairs: 12,
             half_width: 0.0415,
+            resolution: Some(noise::RaceResolution { blocks: 100, difference: 0.015 }),
             worst_ratio: 1.06,
         }),
         steal_share: Some(0.0),
@@ -241,7 +242,7 @@ mod tests {
         let mut doctor = healthy();
         assert_eq!(
             doctor.sentence(),
-            "this machine can tell apart round trips that differ by about 4.2 % with 12 blocks \
+            "this machine can tell apart round trips that differ by about 1.5 % with 100 blocks \
              (same-core); messages are sent 100 ns late (p50), 3.20 µs (p99)"
         );
         doctor.noise = None;

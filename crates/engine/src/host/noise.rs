@@ -8,7 +8,7 @@ use super::topology::Topology;
 use crate::error::Result;
 use crate::host::probe::EchoPlan;
 use crate::stats::quantile::quantile_sorted;
-use crate::stats::signed_rank;
+use crate::stats::{self, signed_rank};
 
 /// Pairs of runs; a race decides most claims within as many blocks.
 pub const PAIRS: usize = 12;
@@ -25,9 +25,35 @@ pub struct Noise {
     pub pairs: u64,
     /// Half the width of the 95 % interval for the ratio of two equal medians, as a fraction: 0.04 is 4 %.
     pub half_width: f64,
+    /// Difference that a race of so many blocks would find with 80 % power, by the estimate with which a race plans its own:
+    /// 0.04 is 4 %. Absent if the pairs are too few for it.
+    #[serde(default)]
+    pub resolution: Option<RaceResolution>,
     /// Ratio of the slowest run's median to the fastest's. A value far above the half-width means that runs fall into
     /// regimes.
     pub worst_ratio: f64,
+}
+
+/// Resolution of a race.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RaceResolution {
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Difference as a fraction.
+    pub difference: f64,
+}
+
+impl RaceResolution {
+    /// Blocks of a race of two contenders in its usual time.
+    const BLOCKS: u64 = 100;
+
+    /// Returns the resolution of a race whose blocks scatter as these pairs do.
+    fn of(log_ratios: &[f64]) -> Option<RaceResolution> {
+        let scatter = stats::scatter(log_ratios)?;
+        let blocks = RaceResolution::BLOCKS;
+        let difference = stats::resolution(scatter, blocks as usize, 1.0 - CONFIDENCE)?;
+        difference.is_finite().then_some(RaceResolution { blocks, difference })
+    }
 }
 
 /// Runs [`PAIRS`] pairs of identical echo runs under `placement`, each with new threads and sockets, in the order AB BA
@@ -69,6 +95,7 @@ fn sum_up(placement: Placement, medians: &[f64]) -> Option<Noise> {
         placement,
         pairs: log_ratios.len() as u64,
         half_width: half_width(&log_ratios)?,
+        resolution: RaceResolution::of(&log_ratios),
         worst_ratio: slowest / fastest,
     })
 }
@@ -106,6 +133,9 @@ mod tests {
         let noise = sum_up(Placement::SameCore, &unsteady).unwrap();
         assert!(noise.half_width > 0.05);
         assert_eq!(noise.worst_ratio, 1.2);
+        // More blocks than pairs find less than the interval of the pairs is wide.
+        let found = noise.resolution.unwrap();
+        assert!(found.blocks == 100 && found.difference < noise.half_width, "{found:?}");
     }
 
     #[test]

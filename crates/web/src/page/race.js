@@ -48,13 +48,22 @@
     return carriers[contender.id] ? carriers[contender.id].lacks(own) : "This page has no script for it.";
   };
 
+  // One of each protocol that works here; where that is one protocol alone, two of it.
+  const chosenFirst = () => {
+    const working = facts.contenders.filter((contender) => lacks(contender) === "");
+    const isFirst = (contender, at) => working.findIndex((other) => other.over === contender.over) === at;
+    const first = working.filter(isFirst);
+    return (first.length > 1 ? first : working.slice(0, 2)).map((contender) => contender.id);
+  };
+
   const showContenders = () => {
+    const chosen = chosenFirst();
     for (const contender of facts.contenders) {
       const why = lacks(contender);
       const label = element("label", { class: "choice" });
       const box = element("input", { type: "checkbox", name: "contender", value: contender.id });
       box.disabled = why !== "";
-      box.checked = why === "" && ["websocket", "fetch"].includes(contender.id);
+      box.checked = chosen.includes(contender.id);
       const words = element("span", {}, contender.label);
       const said = why || (carriers[contender.id].caveat?.(contenderFacts(contender)) ?? "");
       if (said) words.append(element("span", { class: "aside" }, said));

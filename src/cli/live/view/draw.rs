@@ -16,6 +16,10 @@ const LEAST: (usize, usize) = (40, 10);
 /// Rows of a window in which parts have space between them.
 const HIGH: usize = 20;
 
+/// Text before the first block, while there is nothing else to show.
+const BEFORE: &str = "Before the first block, a few trials of one contender against itself measure how long a trial takes and how much \
+                      trials vary. Then the plan is fixed: the length of trials, the blocks, and when to look.";
+
 /// Most lines of sentences on decided claims.
 const MOST_DECIDED: usize = 4;
 
@@ -179,6 +183,10 @@ fn trials(model: &LiveModel, ink: Ink, width: usize) -> Vec<Line<'static>> {
     lines.extend(notes.map(|note| line(cut(&format!("! {note}"), width), ink.alarm())));
     let (invalid, all) = model.invalid;
     let counted = match (all, invalid) {
+        (0, _) if model.standing.is_none() && model.subject == LiveSubject::Race => {
+            lines.extend(wrap(BEFORE, width).into_iter().map(|text| line(text, ink.faint())));
+            return lines;
+        }
         (0, _) => return lines,
         (_, 0) => format!("Last trials (all {} valid)", words::count(all, "trial")),
         _ => format!("Last trials ({invalid} of {} not valid)", words::count(all, "trial")),
@@ -186,13 +194,20 @@ fn trials(model: &LiveModel, ink: Ink, width: usize) -> Vec<Line<'static>> {
     lines.push(line(counted, ink.strong()));
     let labels = model.trials.iter().map(|trial| columns(&trial.label));
     let name = labels.max().unwrap_or(0).min(width / 3);
-    lines.extend(model.trials.iter().map(|trial| {
+    for trial in &model.trials {
         let begin = format!("  block {:>3}  {}", trial.block, fit(&trial.label, name));
         match &trial.why_invalid {
-            None => line(cut(&format!("{begin}  {}", trial.figure), width), ink.faint()),
-            Some(why) => line(cut(&format!("{begin}  NOT VALID: {why}"), width), ink.alarm()),
+            None => {
+                lines.push(line(cut(&format!("{begin}  {}", trial.figure), width), ink.faint()))
+            }
+            Some(why) => {
+                // A reason is of use only as a whole.
+                let text = wrap(&format!("NOT VALID: {why}"), width.saturating_sub(4));
+                lines.push(line(cut(&begin, width), ink.alarm()));
+                lines.extend(text.into_iter().map(|text| line(format!("    {text}"), ink.alarm())));
+            }
         }
-    }));
+    }
     lines
 }
 

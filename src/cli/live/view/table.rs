@@ -85,7 +85,9 @@ fn heading(
     (begin, room, course): (usize, usize, usize),
     ink: Ink,
 ) -> Line<'static> {
-    let unit = metric.scale.unit();
+    // Without a figure there is no scale yet.
+    let is_known = metric.rows.iter().any(|row| row.estimate.is_some());
+    let unit = if is_known { metric.scale.unit() } else { "" };
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
     let name = fit(&format!("{}{unit}", metric.label), begin);
     let mut spans = vec![Span::styled(name, ink.strong())];
