@@ -202,6 +202,11 @@ fn trials(model: &LiveModel, ink: Ink, width: usize) -> Vec<Line<'static>> {
             }
             Some(why) => {
                 // A reason is of use only as a whole.
+                let whole = format!("{begin}  NOT VALID: {why}");
+                if columns(&whole) <= width {
+                    lines.push(line(whole, ink.alarm()));
+                    continue;
+                }
                 let text = wrap(&format!("NOT VALID: {why}"), width.saturating_sub(4));
                 lines.push(line(cut(&begin, width), ink.alarm()));
                 lines.extend(text.into_iter().map(|text| line(format!("    {text}"), ink.alarm())));
