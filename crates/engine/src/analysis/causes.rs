@@ -119,7 +119,8 @@ impl GateCause {
             }
             // Both ends are on one CPU already.
             GateCause::Path { has_cpu: true } => {
-                "stop other programs, emulate a longer delay or a lower rate, or race on a host with more CPUs"
+                "the path's threads have a CPU of their own: stop other programs on it, emulate a longer delay or a lower \
+                 rate, or race on a host with more CPUs"
             }
             GateCause::NoFigures => {
                 "look at what path and far end did at that time: the result has when each trial began and how long it took"
