@@ -169,7 +169,7 @@ fn control() -> Control {
             ratio: Some(Ratio { point: 1.006, low: 0.97, high: 1.06 }),
             direction: None,
             effect: Some(Effect { point: 468.0, low: -2_340.0, high: 4_680.0 }),
-            known_since: None,
+            known_since: Some(20),
             more_blocks: None,
             more_ns: None,
             note: "tcp and its hidden copy: undecided.".into(),
