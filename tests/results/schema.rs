@@ -42,6 +42,7 @@ const RESULT: Format = Format {
         (outcome.asked.as_deployed, outcome.asked.gate_races) = (true, Some(4));
         outcome.asked.all_blocks = true;
         outcome.why_not_trusted = vec!["its control is no tie".to_owned()];
+        outcome.asked.first = true;
         outcome.contenders[0].not_applicable = Some("it has no lanes".to_owned());
         outcome.plan.any_time = 0.01;
         outcome.contenders[0].unlabelled = Some("tcp".to_owned());
