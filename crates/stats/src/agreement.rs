@@ -49,7 +49,7 @@ pub enum Disagreement {
     Blocks,
     /// Mean: the mean of the log-ratios may lie on the other side.
     Mean,
-    /// Medians: those of the two contenders may be in the other order.
+    /// Medians: the two contenders' medians may be in the other order.
     Medians,
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Claims are decided at the planned looks; once more, with the remaining error, when time is over; and after any
 //! block, by evidence that may be checked as often as desired ([`stats::eprocess`]), for which the plan reserves a
-//! part of the error. What is decided is said at once ([`Verdict::known_since`]), and every further look rules on all
+//! part of the error. A decision is said at once ([`Verdict::known_since`]), and every further look rules on all
 //! blocks again, so that a verdict and the table beside it are about the same trials. Between looks a verdict stays,
 //! unless the evidence after any block rules anew. A race ends early once every verdict is settled: firm, that is, and
 //! with the requested resolution ([`stats::verdict::is_sharp`]). No claim is decided about a contender that stays in a

@@ -492,38 +492,6 @@ pub struct Verdict {
     pub note: String,
 }
 
-impl Verdict {
-    /// Returns true for `ahead` with an interval that reaches into the margin: whether the lead exceeds it is open.
-    pub fn leaves_margin_open(&self) -> bool {
-        let reaches = match (self.difference, self.ratio) {
-            (Some(by), _) => by.low <= by.margin && by.high >= -by.margin,
-            (None, Some(ratio)) => {
-                ratio.low <= 1.0 + self.margin && ratio.high >= 1.0 / (1.0 + self.margin)
-            }
-            // Ranks alone have no size.
-            (None, None) => false,
-        };
-        self.outcome == crate::stats::Outcome::Ahead && reaches
-    }
-
-    /// Returns true if the interval is at most twice as wide as the margin on both sides, so that it shows where the truth lies.
-    pub fn is_narrow(&self) -> bool {
-        match (self.difference, self.ratio) {
-            (Some(by), _) => by.high - by.low <= 4.0 * by.margin,
-            (None, Some(ratio)) => (ratio.high / ratio.low).ln() <= 4.0 * self.margin.ln_1p(),
-            (None, None) => false,
-        }
-    }
-
-    /// Returns true if the estimate lies beyond the margin.
-    pub fn is_estimate_beyond_margin(&self) -> bool {
-        match self.difference {
-            Some(by) => by.point.abs() > by.margin,
-            None => self.ratio.is_some_and(|r| r.point.ln().abs() > self.margin.ln_1p()),
-        }
-    }
-}
-
 /// Ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
