@@ -40,7 +40,7 @@ const RESULT: Format = Format {
     full: || {
         let mut outcome = common::everything();
         (outcome.asked.as_deployed, outcome.asked.gate_races) = (true, Some(4));
-        outcome.asked.all_blocks = true;
+        (outcome.asked.all_blocks, outcome.asked.first) = (true, true);
         outcome.why_not_trusted = vec!["its control is no tie".to_owned()];
         outcome.asked.first = true;
         outcome.contenders[0].not_applicable = Some("it has no lanes".to_owned());

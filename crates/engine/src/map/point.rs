@@ -3,7 +3,7 @@
 use crate::analysis::claims;
 use serde::{Deserialize, Serialize};
 
-use crate::result::outcome::{Outcome, Summary, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, Verdict};
+use crate::result::outcome::{Outcome, Summary, Verdict};
 use crate::stats::Outcome as Ruled;
 
 /// Point of a map, with the relevant results of its race.
@@ -204,16 +204,7 @@ fn combine(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Opt
 
 /// Returns the reason why a race is not trusted; `None` if it is.
 fn doubt(race: &Outcome) -> Option<String> {
-    if race.trusted() {
-        return None;
-    }
-    let control = race.control.as_ref().filter(|control| !control.trusted);
-    let warning = race
-        .warnings
-        .iter()
-        .find(|warning| [UNTRUSTED_GATE, UNTRUSTED_EXCLUSIONS].contains(&warning.code.as_str()));
-    let why = control.map(|control| &control.note).or(warning.map(|warning| &warning.message));
-    Some(format!("not trusted: {}", why.map_or("", String::as_str)))
+    race.why_not_trusted().map(|why| format!("not trusted: {why}"))
 }
 
 /// Returns the reason why a contender that ran has no figures.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`outcome`], `blank`, `entrant` | a race with all of its results, as it is saved: format 1; one before its first trial; what its contenders do |
 //! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of time, account of a path, origin of an import |
+//! | `trust` | the reasons that speak against a race |
 //! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
 //! | [`save`], [`layout`], [`packed`] | writing and reading; JSON and its layout; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
@@ -28,5 +29,6 @@ pub mod packed;
 pub mod path_way;
 pub mod save;
 mod trial_members;
+mod trust;
 
 pub use deadheat_base::json as layout;
