@@ -242,6 +242,7 @@ mod tests {
             ("deadheat line -c far.example", "race's workload: deadheat line far.example"),
             ("deadheat line --to far.example", "deadheat line far.example"),
             ("deadheat line far.example -t 30", "15 s at least: --budget 30s"),
+            ("deadheat line far.example -t 10", "15 s at least: --budget 15s"),
             ("deadheat line far.example -w 1m", "--budget 1m"),
             ("deadheat line far.example -p 5201", "deadheat line HOST:5201"),
             ("deadheat line far.example -I wlan0", "--device wlan0"),

@@ -68,7 +68,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Race transports for the same work on the same path (default: tcp and udp)
+    /// Race transports for the same work on one path [default: tcp udp]
     Race(Box<race::RaceArgs>),
     /// Show who is ahead at each delay, loss or other key of a path
     Map(Box<map::MapArgs>),

@@ -654,7 +654,7 @@ pub(super) mod tests {
         assert!(page.contains("there and back") && page.contains("&lt;script&gt;"), "{page}");
         // The picture, and as the greatest figure what a load makes of the line.
         assert!(page.contains("Round trips, idle and loaded") && page.contains("<svg"), "{page}");
-        assert!(page.contains("<strong>308 ms</strong>"), "{page}");
+        assert!(page.contains("<strong>308\u{a0}ms</strong>"), "{page}");
         assert!(!page.contains("<script></script>") && page.contains("path MTU"), "{page}");
     }
 

@@ -58,8 +58,9 @@ impl Value {
             Value::Number => typed.parse::<u64>().ok().map(|_| typed.to_owned()),
             Value::Seconds => is_quantity.then(|| unit_or("s")),
             Value::Survey => {
-                let span = units::parse_span(&unit_or("s")).ok()?;
-                Some(units::span_text(span.max(SHORTEST)))
+                let typed = unit_or("s");
+                let is_enough = units::parse_span(&typed).ok()? >= SHORTEST;
+                Some(if is_enough { typed } else { units::span_text(SHORTEST) })
             }
             Value::Millis => is_quantity.then(|| unit_or("ms")),
             Value::Percent => is_quantity.then(|| unit_or("%")),
