@@ -9,7 +9,7 @@ use crate::foreign::visible;
 use crate::race::request::DEFAULT_CONFIDENCE;
 use crate::race::{DEFAULT_BLAST, Request, resume};
 use crate::report::{Report, ReportInput, Samples};
-use crate::result::outcome::Outcome;
+use crate::result::outcome::{Outcome, RACE_FAILED};
 use crate::result::save;
 use crate::time::Nanos;
 use crate::units::{self, Bare};
@@ -508,9 +508,11 @@ fn parse_interval(time: &str) -> Result<Nanos> {
     units::parse_span(time).map_err(wrong)
 }
 
-/// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown.
+/// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown. A race that
+/// ended since its trials fail their gates has none: its result is not trusted, which has an exit code of its own.
 fn failure(outcome: &Outcome) -> Option<Error> {
-    outcome.why_failed().map(|what| Error::peer("race", what.to_owned()))
+    let is_refused = outcome.warnings.iter().any(|warning| warning.code == RACE_FAILED);
+    outcome.why_failed().filter(|_| !is_refused).map(|what| Error::peer("race", what.to_owned()))
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
             kill -{signal} $server; wait $server || true
             wait $race && echo "ended well" || echo "code $?"
             cat said
-            "$DEADHEAT" report race.json --details # Also where a busy host gives the page more to say.
+            "$DEADHEAT" report race.json --details || [ $? = 3 ] # Not trusted, and also where a busy host gives the page more to say.
             "#
         ));
         assert!(said.contains(says), "{signal}: {said}");
@@ -180,7 +180,7 @@ fn a_race_goes_on_with_a_server_that_restarts() {
     ));
     assert!(!said.contains("code 1") && !said.contains("code 2"), "{said}");
     assert!(said.contains("127.0.0.1 answers again after "), "{said}");
-    assert!(said.contains("lost with the far end at "), "{said}");
+    assert!(said.contains("Outage: the far end was away for "), "{said}");
     assert!(!said.contains("lost 0,") && !said.contains("last block 0"), "{said}");
 }
 

@@ -81,8 +81,16 @@ fn a_page_races_over_an_emulated_path_and_the_server_judges() {
     let Some(mut browser) = browser(&far) else { return };
     // By default there is one contender of each protocol that works here, and never one protocol alone.
     browser.visit(PLAIN);
-    let chosen = "[...document.querySelectorAll('input[name=contender]:checked')].map((box) => box.value).join()";
-    let chosen = browser.text(chosen);
+    let chosen = browser.text(
+        "new Promise((done) => {
+            const look = () => {
+                const boxes = [...document.querySelectorAll('input[name=contender]')];
+                const chosen = boxes.filter((box) => box.checked).map((box) => box.value);
+                if (boxes.length) done(chosen.join()); else setTimeout(look, 50);
+            };
+            look();
+        })",
+    );
     assert!(chosen.starts_with("websocket,") && chosen.split(',').count() > 1, "{chosen}");
     assert!(!chosen.contains("fetch") || chosen == "websocket,fetch", "{chosen}");
     // As on the command line.

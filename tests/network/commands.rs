@@ -173,7 +173,7 @@ fn two_builds_race_with_any_figure_and_one_file_twice_is_named() {
         .iter()
         .map(|metric| metric["name"].as_str().unwrap())
         .collect();
-    assert_eq!(metrics, ["seconds_ns", "wait_ns", "rate_bps", "time_ns"]);
+    assert_eq!(metrics, ["seconds_ns", "wait_ns", "rate_bps", "time_ns", "cpu_ns"]);
     for trial in trials(&result, 1) {
         let of = |name: &str| trial["metrics"][name].as_f64().unwrap();
         assert!((of("seconds_ns") - of("wait_ns")).abs() < 1e6, "one time in two units: {trial}");

@@ -17,7 +17,7 @@ use crate::contract::Side;
 use crate::figures::{percent, times};
 use crate::result::dropped::DropReason;
 use crate::result::outcome::{
-    GATE_FAILED, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning,
+    GATE_FAILED, RACE_FAILED, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE, Warning,
 };
 use crate::time::Nanos;
 
@@ -325,7 +325,7 @@ impl Notice {
             Notice::LibraryLimit(_) => "library_limit",
             Notice::Dropped { why, .. } => why.word(),
             Notice::TrialFailed { .. } => "trial_failed",
-            Notice::RaceFailed { .. } => "race_failed",
+            Notice::RaceFailed { .. } => RACE_FAILED,
             Notice::FarEnd(notice) => notice.code(),
             Notice::SaveFailed { .. } => "save_failed",
             Notice::ResumedAfterLastLook { .. } => "resumed_after_last_look",

@@ -179,7 +179,7 @@ pub(super) fn recognised(head: &str) -> Option<&'static UnreadFormat> {
     let lines = head.split_inclusive('\n').filter(|line| !line.trim().is_empty());
     let first: String = lines.take(LINES).collect();
     let has_all = |signs: &&[&str]| signs.iter().all(|sign| first.contains(sign));
-    UNREAD.iter().find(|format| format.signs.iter().any(|signs| has_all(signs)))
+    UNREAD.iter().find(|format| format.signs.iter().any(&has_all))
 }
 
 impl UnreadFormat {

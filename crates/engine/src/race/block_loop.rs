@@ -251,10 +251,11 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Returns true if the race can succeed: after the first blocks, enough contenders have trials that count. Blocks with
-    /// start times show how things change, and go on.
+    /// Returns true if the race can succeed: after the first blocks, enough contenders have trials that count. A number of
+    /// blocks that was asked for is run; blocks with start times show how things change, and go on.
     fn has_hope(&self) -> bool {
-        self.done < hope::FIRST_BLOCKS || self.pace.is_given() || hope::is_left(&self.outcome)
+        let is_fixed = self.pace.is_given() || self.outcome.asked.blocks.is_some();
+        self.done < hope::FIRST_BLOCKS || is_fixed || hope::is_left(&self.outcome)
     }
 
     /// Returns the label of the contender that is left of several, if the others dropped out.

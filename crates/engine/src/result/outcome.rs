@@ -626,6 +626,9 @@ impl Outcome {
 /// Code of the warning that some trials failed their gate, which ends no race.
 pub const GATE_FAILED: &str = "gate_failed";
 
+/// Code of the warning that a race ended because nearly all of its trials failed their gate.
+pub const RACE_FAILED: &str = "race_failed";
+
 /// Code of the warning that too many trials failed their gate.
 pub const UNTRUSTED_GATE: &str = "gate_failed_too_often";
 
