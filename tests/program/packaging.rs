@@ -39,8 +39,9 @@ fn the_service_starts_the_program_with_options_that_it_has() {
     let unit = file("packaging/deadheat.service");
     let start = values(&unit, "ExecStart");
     let [start] = start[..] else { panic!("{start:?}") };
-    let options =
-        start.strip_prefix("/usr/local/bin/deadheat ").unwrap().replace("%d/", "/nowhere/");
+    let own = values(&unit, "Environment")[0].trim_matches('"').strip_prefix("OPTIONS=").unwrap();
+    let options = start.strip_prefix("deadheat ").unwrap().replace("%d/", "/nowhere/");
+    let options = options.replace("$OPTIONS", own);
     let options: Vec<&str> = options.split_whitespace().collect();
     assert_eq!(options[0], "serve");
     assert!(start.contains("--secret-file %d/secret"), "{start}");
@@ -237,7 +238,8 @@ fn the_service_is_shut_in_by_systemds_own_account() {
     let dir = tempfile::tempdir().unwrap();
     let unit = dir.path().join("deadheat.service");
     // It is verified that the program is there, which it need not be on this host.
-    let text = file("packaging/deadheat.service").replace("/usr/local/bin/deadheat", PROGRAM);
+    let text = file("packaging/deadheat.service")
+        .replace("ExecStart=deadheat", &format!("ExecStart={PROGRAM}"));
     std::fs::write(&unit, text).unwrap();
     let unit = unit.to_str().unwrap();
     let verified = analyze(&["verify", unit]).unwrap();

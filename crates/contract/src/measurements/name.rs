@@ -46,9 +46,10 @@ impl<'a> MetricName<'a> {
     }
 
     /// Returns true for a figure that is over arrived messages alone: a mean of times. A percentile counts lost messages as
-    /// the longest.
+    /// the longest, and a mean age is over the whole time, in which a lost update makes the state older.
     pub fn is_of_arrived(self) -> bool {
-        self.percentile.is_none() && self.quantity.ends_with("_mean")
+        let is_mean = self.percentile.is_none() && self.quantity.ends_with("_mean");
+        is_mean && !self.quantity.ends_with("age_mean")
     }
 
     /// Parses a name. Written again it is the same.
@@ -209,6 +210,13 @@ impl Suffix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_age_counts_what_is_missing_and_a_mean_of_times_does_not() {
+        let is_of_arrived = |name| MetricName::parse(name).is_of_arrived();
+        assert!(is_of_arrived("rtt_mean_ns") && is_of_arrived("latency_mean_ns"));
+        assert!(!["age_mean_ns", "near_age_mean_ns", "rtt_p99_ns"].into_iter().any(is_of_arrived));
+    }
 
     #[test]
     fn a_name_is_taken_apart_and_written_as_it_was() {
