@@ -88,11 +88,12 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     all
 }
 
-/// Returns the stretch of an absence, with the trial in which the far end was lost.
+/// Returns the stretch of an absence, with the trial in which the far end was lost: in older files, the last of those that
+/// are marked.
 fn away<'a>(outcome: &'a Outcome, absence: &'a Absence) -> Stretch<'a> {
     let is_lost_in = |trial: &&Trial| trial.record.lost_ms == Some(absence.from_ms);
     Stretch {
-        trial: outcome.trials.iter().find(is_lost_in),
+        trial: outcome.trials.iter().rfind(is_lost_in),
         from_ms: absence.from_ms,
         to_ms: absence.to_ms,
         length_ns: absence.length().0,

@@ -519,7 +519,7 @@ mod tests {
     fn headlines_say_what_is_done() {
         let say = |typed, rtt| on(typed, rtt).info().headline.clone();
         assert_eq!(task("ping").unwrap().info().headline, "64-byte ping, 1000/s");
-        assert_eq!(say("ping:size=1kB", Some(50)), "1000-byte ping every 20 ms");
+        assert_eq!(say("ping:size=1kB", Some(50)), "1000-byte ping every 10 ms");
         assert_eq!(say("ping:interval=1500us", None), "64-byte ping every 1.50 ms");
         assert_eq!(say("ping:window=1", None), "64-byte ping, one at a time");
         assert_eq!(say("ping:window=4", None), "64-byte ping, 4 at a time");

@@ -104,6 +104,7 @@ mod tests {
         }
         let found = compare(&[line(vec![survey(0)])], &[line(vec![slower])]).unwrap();
         let text = render(&found, "terminal", &Style::default()).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("Changed: rtt idle ns."), "{text}");
         assert!(text.contains("41.0 ms") && text.contains("may be the time of day"), "{text}");
         assert!(text.contains("2.00 times") || text.contains("100 % higher"), "{text}");
