@@ -88,8 +88,7 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     all
 }
 
-/// Returns the stretch of an absence, with the trial in which the far end was lost: in older files, the last of those that
-/// are marked.
+/// Returns the stretch of an absence, with the trial in which the far end was lost: the last marked one in older files.
 fn away<'a>(outcome: &'a Outcome, absence: &'a Absence) -> Stretch<'a> {
     let is_lost_in = |trial: &&Trial| trial.record.lost_ms == Some(absence.from_ms);
     Stretch {
