@@ -345,7 +345,7 @@ fn figures_of_other_programs_are_read_by_their_names() {
     let labels = |text: &str| -> Vec<String> {
         read_text(text).contenders.into_iter().map(|own| own.label).collect()
     };
-    let text_of = |format: &str| TEXTS.iter().filter(|(own, ..)| *own == format).last().unwrap().1;
+    let text_of = |format: &str| TEXTS.iter().rfind(|(own, ..)| *own == format).unwrap().1;
     assert_eq!(labels(text_of("sshping")), ["QUIC", "TCP"]);
     assert_eq!(labels(text_of("qperf")), ["tcp", "udp"]);
     assert_eq!(labels(text_of("perftest")), ["65536 bytes", "131072 bytes"]);
