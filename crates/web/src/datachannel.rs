@@ -83,7 +83,7 @@ impl Carrier for DataChannelCarrier {
     }
 
     fn signal(&self, signal: &PageSignal<'_>) -> Result<String, String> {
-        let place = self.places.take(signal.from.to_canonical())?;
+        let place = self.places.take(signal.from.to_canonical(), None)?;
         let reached = signal.reached.to_canonical();
         // Firefox takes no address of the loopback interface.
         let other = outward().filter(|_| self.is_everywhere && reached.is_loopback());

@@ -120,7 +120,7 @@ fn serve(listener: &TcpListener, stop: &PipeReader, ground: &Http2Ground) {
             }
             let Ok((socket, peer)) = listener.accept() else { continue };
             let peer = canonical(peer);
-            let Ok(place) = places.take_for(peer.ip(), Some(&socket)) else { continue };
+            let Ok(place) = places.take(peer.ip(), Some(&socket)) else { continue };
             let run = move || {
                 // A fault in it, and an end in any state, cost this connection.
                 let _ = contained("HTTP/2", || {

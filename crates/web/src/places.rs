@@ -41,23 +41,11 @@ impl Places {
         Places { taken: Arc::default(), shares: Shares { in_all, of_one } }
     }
 
-    /// Takes a place for an address.
+    /// Takes a place for an address. Its connection, if it has one, is shut down if another origin is to have the place.
     ///
     /// # Errors
     /// A sentence for the page, if there is none.
-    pub(crate) fn take(&self, of: IpAddr) -> Result<Place, String> {
-        self.take_for(of, None)
-    }
-
-    /// Takes a place for a connection of an address, which is shut down if another origin is to have its place.
-    ///
-    /// # Errors
-    /// As [`Places::take`].
-    pub(crate) fn take_for(
-        &self,
-        of: IpAddr,
-        connection: Option<&TcpStream>,
-    ) -> Result<Place, String> {
+    pub(crate) fn take(&self, of: IpAddr, connection: Option<&TcpStream>) -> Result<Place, String> {
         let full = || "too many browsers are here; try again in a minute".to_owned();
         let connection = connection.map(TcpStream::try_clone).transpose().map_err(|_| full())?;
         let mut taken = self.lock();
@@ -109,7 +97,7 @@ mod tests {
     #[test]
     fn there_are_so_many_places_in_all_and_of_an_address_and_each_is_free_again() {
         let places = Places::new(4, 2);
-        let of = |address: u8| places.take([10, 0, 0, address].into());
+        let of = |address: u8| places.take([10, 0, 0, address].into(), None);
         let mut taken: Vec<Place> = (0..2).map(|_| of(0).unwrap()).collect();
         assert!(of(0).err().unwrap().contains("2 connections of this address"));
         taken.extend((1..3).map(|address| of(address).unwrap()));
@@ -132,7 +120,7 @@ mod tests {
         let places = Places::new(8, 4);
         let take = |address: u8| {
             let (near, far) = connect();
-            let place = places.take_for([10, 0, 0, address].into(), Some(&far));
+            let place = places.take([10, 0, 0, address].into(), Some(&far));
             (near, place, far)
         };
         let mut crowd: Vec<_> = (0..8).map(|n| take(n % 2)).collect();

@@ -121,7 +121,7 @@ impl<'h> WebServer<'h> {
             Err(e) => return e.kind() == io::ErrorKind::ConnectionAborted,
         };
         let peer = canonical(peer);
-        let place = match self.places.take_for(peer.ip(), Some(&socket)) {
+        let place = match self.places.take(peer.ip(), Some(&socket)) {
             Ok(place) => place,
             Err(why) => {
                 self.host.note(peer, &format!("turned away: {why}"));

@@ -49,7 +49,7 @@ impl Pair {
         let (far, answer) = answered.unwrap();
         let answer = SdpAnswer::from_sdp_string(&answer).unwrap();
         near.sdp_api().accept_answer(pending, answer).unwrap();
-        let place = Places::new(1, 1).take(browser(0).ip()).unwrap();
+        let place = Places::new(1, 1).take(browser(0).ip(), None).unwrap();
         let far = RtcSession::new(far, far_address(), moment.now, place);
         let tickets = Arc::new(AnyTickets::default());
         Pair {
