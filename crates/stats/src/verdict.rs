@@ -7,7 +7,7 @@
 //! (Bonferroni), so that all intervals of a race hold together.
 //!
 //! * `ahead`: the interval at `1 - a / m` excludes a ratio of 1, does not lie within the margin, and the lead holds for
-//!   the mean and for the medians, too ([`super::agreement`]). It says that there is a difference, and in which direction;
+//!   the mean and for the medians, too (`agreement.rs`). It says that there is a difference, and in which direction;
 //!   [`Ruling::is_beyond`] says whether it is shown to exceed the margin.
 //! * `dead heat`: the interval at `1 - 2 a / m` lies within the margin, which is equivalent to two one-sided tests at
 //!   `a / m` (TOST: Schuirmann 1987, J. Pharmacokin. Biopharm. 15), and the mean and the medians agree. A significant

@@ -251,15 +251,22 @@ impl<'a> BlockLoop<'a> {
         }
     }
 
-    /// Returns true if the race can succeed: after the first blocks, enough contenders have trials that count. A number of
-    /// blocks that was asked for is run; blocks with start times show how things change, and go on.
+    /// Returns true if the race can succeed: after the first blocks, enough contenders have trials that count.
     fn has_hope(&self) -> bool {
-        let is_fixed = self.pace.is_given() || self.outcome.asked.blocks.is_some();
-        self.done < hope::FIRST_BLOCKS || is_fixed || hope::is_left(&self.outcome)
+        self.done < hope::FIRST_BLOCKS || self.runs_all() || hope::is_left(&self.outcome)
     }
 
-    /// Returns the label of the contender that is left of several, if the others dropped out.
+    /// Returns true if blocks are run that cannot decide anything: a number of them was asked for, or they have start times
+    /// and show how things change.
+    fn runs_all(&self) -> bool {
+        self.pace.is_given() || self.outcome.asked.blocks.is_some()
+    }
+
+    /// Returns the label of the contender that is left of several, if the others dropped out and nothing else is to be run.
     fn left_alone(&self) -> Option<String> {
+        if self.runs_all() {
+            return None;
+        }
         let competes = |entrant: &&Entrant| !entrant.floor;
         let mut left = active(&self.outcome.contenders).filter(competes);
         let own = left.next().filter(|_| left.next().is_none())?;
