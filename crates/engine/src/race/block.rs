@@ -405,47 +405,27 @@ fn finite(mut record: Record) -> Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::facts::HostFacts;
-    use crate::host::placement::Load;
     use crate::measurements::Account;
-    use crate::race::{Request, SilentObserver, testing};
+    use crate::race::{
+        Request, SilentObserver,
+        testing::{self, OnPath},
+    };
     use crate::result::outcome::Outcome;
     use crate::time::Manual;
     use crate::trial::sim::fake::Fake;
-    use crate::trial::{PathFacts, Runner};
-
-    /// Another host, on the other side of a line.
-    struct Elsewhere<F>(Fake<F>);
-
-    impl<F: FnMut(&Order) -> TrialOutcome> Runner for Elsewhere<F> {
-        fn run(&mut self, order: &Order) -> TrialOutcome {
-            self.0.run(order)
-        }
-
-        fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
-            self.0.placement(asked, on)
-        }
-
-        fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-            self.0.hosts()
-        }
-
-        fn path(&self) -> PathFacts {
-            PathFacts { kind: PathKind::Remote, ..self.0.path() }
-        }
-    }
 
     /// Runs a race over a line that loses this share of what udp and tcp send.
     fn race(work: &str, lost_percent: u64) -> Outcome {
         let clock = Manual::default();
-        let mut runner = Elsewhere(Fake(move |order: &Order| {
+        let fake = Fake(move |order: &Order| {
             let TrialOutcome::Ran(mut record) = testing::ran(order, 100.0) else { unreachable!() };
             let (sent, lost_on_path) = (1_000, 10 * lost_percent);
             let delivered = sent - lost_on_path;
             record.ledger.up =
                 Some(Account { sent, delivered, lost_on_path, ..Account::default() });
             TrialOutcome::Ran(record)
-        }));
+        });
+        let mut runner = OnPath(fake, PathKind::Remote);
         let mut observer = SilentObserver;
         let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
         let request = Request::new(["udp", "tcp"]).workload(work).blocks(6).seed(7);

@@ -12,6 +12,11 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Request;
+use crate::error::Result;
+#[cfg(test)]
+use crate::host::facts::HostFacts;
+#[cfg(test)]
+use crate::host::placement::Load;
 use crate::host::placement::Placement;
 use crate::measurements::Metrics;
 use crate::measurements::series::{Point, RoundTrips, Series, TcpColumns};
@@ -131,8 +136,8 @@ impl Observer for Diary {
 /// Returns a context with a fake runner that advances a virtual clock by [`TRIAL`] with each trial, for `race`.
 pub fn staged(
     mut trial: impl FnMut(&Order) -> TrialOutcome,
-    race: impl for<'a> FnOnce(RaceContext<'a>) -> crate::error::Result<Outcome>,
-) -> crate::error::Result<Outcome> {
+    race: impl for<'a> FnOnce(RaceContext<'a>) -> Result<Outcome>,
+) -> Result<Outcome> {
     let clock = Manual::default();
     let ticking = clock.clone();
     let mut runner = Fake(move |order: &Order| {
@@ -149,15 +154,12 @@ pub fn run_staged(
     request: &Request,
     trial: impl FnMut(&Order) -> TrialOutcome,
     prepare: impl for<'a> FnOnce(RaceContext<'a>) -> RaceContext<'a>,
-) -> crate::error::Result<Outcome> {
+) -> Result<Outcome> {
     staged(trial, |context| request.run_with(prepare(context)))
 }
 
 /// Runs a race as [`run_staged`] does, without a file and a stop flag.
-pub fn run(
-    request: &Request,
-    trial: impl FnMut(&Order) -> TrialOutcome,
-) -> crate::error::Result<Outcome> {
+pub fn run(request: &Request, trial: impl FnMut(&Order) -> TrialOutcome) -> Result<Outcome> {
     run_staged(request, trial, |context| context)
 }
 
@@ -206,4 +208,27 @@ fn pings(n: u64) -> Series {
         }
     };
     Series::new(100 * MS, &(1..=30).map(point).collect::<Vec<_>>())
+}
+
+/// Fake runner whose trials run over a path of another kind.
+#[cfg(test)]
+pub(super) struct OnPath<F>(pub(super) Fake<F>, pub(super) PathKind);
+
+#[cfg(test)]
+impl<F: FnMut(&Order) -> TrialOutcome> Runner for OnPath<F> {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        self.0.run(order)
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
+        self.0.placement(asked, on)
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        self.0.hosts()
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts { kind: self.1, ..self.0.path() }
+    }
 }

@@ -2,18 +2,16 @@
 
 use super::{ask, blocks, codes};
 use crate::analysis::{derived, no_figures};
-use crate::error::{Error, Result};
-use crate::host::facts::HostFacts;
-use crate::host::placement::{Load, Placement};
+use crate::error::Error;
 use crate::path::PathKind;
 use crate::race::context::RaceContext;
-use crate::race::testing::{self, WORKLOAD, noisy, ran, run, run_staged};
+use crate::race::testing::{self, OnPath, WORKLOAD, noisy, ran, run, run_staged};
 use crate::race::{Request, replay};
 use crate::race::{SilentObserver, schedule};
 use crate::result::outcome::{Status, Trial, UNTRUSTED_GATE};
 use crate::time::{Manual, Nanos};
 use crate::trial::sim::fake::Fake;
-use crate::trial::{Order, PathFacts, Runner, TrialOutcome};
+use crate::trial::{Order, TrialOutcome};
 
 #[test]
 fn a_blocked_contender_drops_out_with_its_evidence_and_the_race_goes_on() {
@@ -113,27 +111,6 @@ fn a_contender_that_breaks_twice_in_a_row_drops_out_and_the_race_goes_on() {
     assert_eq!(error.to_string(), "race: no contender is left; tcp: it spins");
 }
 
-/// Fake runner whose trials run in virtual time.
-struct Virtual<F>(Fake<F>);
-
-impl<F: FnMut(&Order) -> TrialOutcome> Runner for Virtual<F> {
-    fn run(&mut self, order: &Order) -> TrialOutcome {
-        self.0.run(order)
-    }
-
-    fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
-        self.0.placement(asked, on)
-    }
-
-    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-        self.0.hosts()
-    }
-
-    fn path(&self) -> PathFacts {
-        PathFacts { kind: PathKind::Simulated, ..self.0.path() }
-    }
-}
-
 /// What breaks on these draws breaks on them again.
 #[test]
 fn in_virtual_time_a_broken_trial_is_not_repeated_and_two_blocks_in_a_row_drop_its_contender() {
@@ -147,7 +124,7 @@ fn in_virtual_time_a_broken_trial_is_not_repeated_and_two_blocks_in_a_row_drop_i
             }
         });
         let (clock, mut observer) = (Manual::default(), SilentObserver);
-        let mut runner = Virtual(fake);
+        let mut runner = OnPath(fake, PathKind::Simulated);
         let context = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
         ask(&["tcp", "udp", "unix"]).seed(7).blocks(8).all_blocks().run_with(context).unwrap()
     };
