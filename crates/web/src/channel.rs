@@ -15,6 +15,10 @@ use crate::datapath::destination::canonical;
 use crate::error::{Error, Result};
 use crate::time::{Clock, Monotonic, Nanos};
 
+/// Time for which a browser may take the last bytes and close, and the bytes that it may still send.
+const PARTING: Nanos = Nanos::from_secs(2);
+const MOST_AT_PARTING: usize = 16 << 20;
+
 /// Security of the page's port.
 #[derive(Clone)]
 pub(crate) enum Security {
@@ -253,12 +257,21 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Says that nothing more is sent.
+    /// Says that nothing more is sent, and lets the browser take the last bytes and close: a close of this end with
+    /// bytes unread would reset the connection, and the browser would lose the answer (RFC 9112, section 9.6).
     ///
     /// # Errors
     /// The error of shutdown(2).
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        self.socket().shutdown(Shutdown::Write)
+    pub(crate) fn part(&mut self) -> io::Result<()> {
+        self.socket().shutdown(Shutdown::Write)?;
+        let until = Monotonic.now() + PARTING;
+        let (mut piece, mut read) = (vec![0; 16 << 10], 0);
+        while read < MOST_AT_PARTING
+            && let Ok(len) = self.read_until(&mut piece, until)
+        {
+            read += len;
+        }
+        Ok(())
     }
 
     fn is_flushed(&self) -> bool {

@@ -191,12 +191,13 @@ impl<'a> Requests<'a> {
         std::mem::take(&mut self.received)
     }
 
-    /// Sends a whole answer.
+    /// Sends a whole answer, and parts if the connection ends with it.
     ///
     /// # Errors
     /// The error of a write.
     pub(crate) fn answer(&mut self, answer: &Answer) -> io::Result<()> {
-        self.channel.write_until(&answer.to_bytes(), Monotonic.now() + PATIENCE)
+        self.channel.write_until(&answer.to_bytes(), Monotonic.now() + PATIENCE)?;
+        if answer.closes { self.channel.part() } else { Ok(()) }
     }
 
     /// Returns the connection, and the bytes that were read beyond the last request.

@@ -62,9 +62,6 @@ const MOST: (usize, usize) = (32, 8);
 /// Bytes that are read at once.
 const PIECE: usize = 16 << 10;
 
-/// Longest wait for the browser's close after the last answer.
-const PARTING: Nanos = Nanos::from_secs(2);
-
 /// Open carrier. Its threads end with it.
 struct Http2Carrier {
     port: u16,
@@ -170,7 +167,7 @@ fn carry(
         }
         let end = session.ends().unwrap_or_default().max(session.idle_since() + PATIENCE);
         if session.is_over() || now > end {
-            return part(&mut channel);
+            return channel.part();
         }
         if !has_moved {
             let reads_from = Some(session.reads_from()).filter(|from| *from > now);
@@ -180,16 +177,4 @@ fn carry(
             channel.wait(wanted, until)?;
         }
     }
-}
-
-/// Lets the browser take the last bytes and close: a close of this end with bytes unread would reset the connection.
-///
-/// # Errors
-/// The error of shutdown(2).
-fn part(channel: &mut Channel<'_>) -> io::Result<()> {
-    channel.finish()?;
-    let until = Monotonic.now() + PARTING;
-    let mut piece = vec![0; PIECE];
-    while Monotonic.now() < until && channel.read_until(&mut piece, until).is_ok() {}
-    Ok(())
 }

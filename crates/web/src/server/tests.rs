@@ -127,6 +127,31 @@ fn strangers_without_a_ticket_get_nothing() {
     });
 }
 
+/// A close with bytes unread would reset the connection, and the browser would show an error of its own.
+#[test]
+fn a_refusal_arrives_before_its_body_was_read() {
+    with_server(|to| {
+        let body = vec![b'a'; 1 << 20];
+        for (path, host, status) in [
+            ("/plan", to.to_string(), "413 Content Too Large"),
+            ("/plan", "elsewhere".to_owned(), "421 Misdirected Request"),
+            ("/fetch/up?ticket=guessed", to.to_string(), "403 Forbidden"),
+            ("/fetch/nothing", to.to_string(), "404 Not Found"),
+        ] {
+            let mut stream = TcpStream::connect(to).unwrap();
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(request.as_bytes()).unwrap();
+            stream.write_all(&body).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        }
+    });
+}
+
 /// Bytes that are announced and never come cost nothing, whatever is asked for.
 #[test]
 fn what_came_is_charged_and_not_what_was_announced() {
