@@ -7,9 +7,9 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::net::{FarServer, can, outcome, run};
+use crate::net::{FarServer, PATIENCE, can, outcome, run};
 
 pub(super) const FAR: &str = "198.18.100.2";
 
@@ -61,6 +61,21 @@ impl Star {
     /// Serves on a host, whose far ends have the clock `clock`, or the host's.
     pub(super) fn serve_on(&self, host: &str, options: &[&str], clock: &str) -> FarServer {
         FarServer::start(&["ip", "netns", "exec", host], options, clock)
+    }
+
+    /// Waits until a client has sent so many bytes.
+    fn has_sent(&self, client: usize, bytes: u64) {
+        let counter = format!("/sys/class/net/n{client}/statistics/rx_bytes");
+        let sent = || {
+            let mut cat = Command::new("ip");
+            let output = cat.args(["netns", "exec", &self.router, "cat", &counter]).output();
+            String::from_utf8_lossy(&output.unwrap().stdout).trim().parse::<u64>().unwrap()
+        };
+        let began = Instant::now();
+        while sent() < bytes {
+            assert!(began.elapsed() < PATIENCE, "{client} has sent {} B", sent());
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Starts a race of a client.
@@ -179,6 +194,8 @@ fn the_place_of_a_client_that_vanishes_is_free_amid_its_trial() {
     let short = ["udp", "-w", "ping:count=50,interval=1ms", "--blocks", "1", "-q"];
     let waits = star.race(1, &short, dir.path());
     server.line(0, " waits, ");
+    // More than it sends until the trial begins, which is a second of it.
+    star.has_sent(0, 100_000);
     let table = "add table ip d; add chain ip d c { type filter hook forward priority 0; };
                  add rule ip d c iifname n0 drop; add rule ip d c oifname n0 drop;";
     run("ip", &["netns", "exec", &star.router, "nft", table]);
