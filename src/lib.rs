@@ -47,12 +47,16 @@ mod program;
 pub use deadheat_base::{error, figures, foreign, rng, spec, time, units};
 pub use deadheat_contract::{contract, measurements, workload};
 pub use deadheat_datapath::{datapath, transport};
-pub use deadheat_engine::{
-    advise, analysis, host, import, line, map, race, result, server, study, trial,
-};
+pub use deadheat_host as host;
+pub use deadheat_import as import;
 pub use deadheat_path as path;
+pub use deadheat_race::{advise, line, map, race, study};
+pub use deadheat_records as records;
 pub use deadheat_report as report;
+pub use deadheat_result::{self as result, analysis};
+pub use deadheat_server as server;
 pub use deadheat_stats as stats;
+pub use deadheat_trial as trial;
 pub use error::{Error, Result};
 pub use program::Program;
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use deadheat_engine::race::written::BundledFile;
-use deadheat_engine::registry::Registry;
+use deadheat_race::race::written::BundledFile;
+use deadheat_race::registry::Registry;
 
 use crate::error::Result;
 use crate::report::{self, Report};

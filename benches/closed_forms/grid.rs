@@ -7,8 +7,8 @@
 
 use std::fmt;
 
-use deadheat::host::placement::Placement;
 use deadheat::path::{self, Family};
+use deadheat::records::placement::Placement;
 use deadheat::time::Nanos;
 use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;

@@ -93,7 +93,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
         let figure = level * (0.003 * rng.normal()).exp();
         let metrics =
             task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
-        let mut record = crate::trial::sim::fake::record(metrics);
+        let mut record = crate::result::testing::record(metrics);
         record.took_ns = took.0;
         TrialOutcome::Ran(Box::new(record))
     });

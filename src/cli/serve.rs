@@ -12,7 +12,6 @@ use deadheat_web::WebOptions;
 use super::responders::ResponderArgs;
 use super::secret;
 use crate::error::{Error, Result};
-use crate::host::facts::HostFacts;
 use crate::result::date;
 use crate::server::processes::Processes;
 use crate::server::{
@@ -160,7 +159,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         }
     }))?;
     let log = |line: &str| backlog.line(line);
-    let server = Server::bind(config, HostFacts::gather(), starter, Box::new(backlog.clone()))?;
+    let server =
+        Server::bind(config, crate::host::facts::gather(), starter, Box::new(backlog.clone()))?;
     let stop = stop_on_signals()?;
     log(&format!(
         "deadheat {} listens at {}, TCP and UDP",

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use deadheat::analysis::verdicts;
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use deadheat::records::trial::Record;
 use deadheat::result::outcome::{Entrant, Outcome, Trial};
 use deadheat::rng::SplitMix64;
-use deadheat::trial::Record;
 
 use super::{contenders, full, record};
 

@@ -14,11 +14,6 @@ use std::net::IpAddr;
 
 use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
-use deadheat::host::facts::HostFacts;
-use deadheat::host::placement::Placement;
-use deadheat::host::quiet::{
-    Disturbance, Disturber, HostQuiet, HostState, LevelChange, ProbePoint,
-};
 use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
@@ -28,6 +23,13 @@ use deadheat::measurements::{
 };
 use deadheat::path::PathKind;
 use deadheat::path::gate::LatenessLimits;
+use deadheat::records::host::HostFacts;
+use deadheat::records::parts::{Clocks, Part, PartTime, RoundTrip};
+use deadheat::records::path::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
+use deadheat::records::placement::Placement;
+use deadheat::records::quiet::LevelChange;
+use deadheat::records::quiet::{Disturbance, Disturber, HostQuiet, HostState, ProbePoint};
+use deadheat::records::trial::{PathFacts, Record};
 use deadheat::result::explained::{
     BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Limit, Userspace, UserspaceEnd,
 };
@@ -42,9 +44,6 @@ use deadheat::result::outcome::{
 use deadheat::result::path_way::PathWay;
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
-use deadheat::trial::explain::parts::{Clocks, Part, PartTime, RoundTrip};
-use deadheat::trial::path::facts::{BuiltLink, BuiltPath, BuiltWay, TraceFile};
-use deadheat::trial::{PathFacts, Record};
 
 const BLOCKS: u64 = 8;
 const MESSAGES: u64 = 20_000;
@@ -364,7 +363,7 @@ pub(crate) fn varied() -> Outcome {
             let gain = if (cell.contender, cell.levels[0]) == (1, 0) { 0.94 } else { 1.0 };
             let figure = 10_000.0 * size * place * gain * (0.03 * rng.normal()).exp();
             let metrics = BTreeMap::from([("rtt_p50_ns".to_owned(), figure)]);
-            let record = deadheat::trial::sim::fake::record(metrics);
+            let record = deadheat::result::testing::record(metrics);
             let trial = Trial { block, order, contender: entrant.id, control: false, record };
             if entrant.id == 0 {
                 // The hidden copy of the first, 0.1 % apart.
@@ -490,7 +489,7 @@ pub(crate) fn minimal() -> Outcome {
             order: 0,
             contender: TCP,
             control: false,
-            record: deadheat::trial::sim::fake::record(BTreeMap::new()),
+            record: deadheat::result::testing::record(BTreeMap::new()),
         }],
         ..Outcome::new(asked, plan(), path)
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use deadheat::measurements::{Account, Ledger};
 use deadheat::path::PathKind;
+use deadheat::records::trial::PathFacts;
 use deadheat::result::outcome::{
     Control, Difference, Effect, Outcome, Ratio, Status, Summary, Trial, Verdict, Warning,
 };
 use deadheat::rng::SplitMix64;
 use deadheat::stats;
-use deadheat::trial::PathFacts;
 
 use super::{BBR, TCP, UNIX};
 
@@ -93,7 +93,7 @@ fn trials() -> Vec<Trial> {
                 ("rtt_p50_ns".to_owned(), figure),
                 ("rtt_p99_ns".to_owned(), 1.8 * figure),
             ]);
-            let mut record = deadheat::trial::sim::fake::record(metrics);
+            let mut record = deadheat::result::testing::record(metrics);
             record.started_ms = 1_773_500_966_000 + 376 * block + 94 * order;
             record.took_ns = 94_000_000;
             record.ledger = Ledger {

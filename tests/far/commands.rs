@@ -6,11 +6,12 @@
 
 use std::path::Path;
 
+use deadheat::records::commands::ProgramCopy;
 use deadheat::server::AllowedPairs;
 use deadheat::time::Nanos;
 use deadheat::transport::Address;
 use deadheat::transport::commands::CopySet;
-use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer, ProgramCopy};
+use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer};
 use deadheat::trial::control::{FromAgent, FromServer, ToAgent};
 use serde_json::Value;
 use tempfile::TempDir;

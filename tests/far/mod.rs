@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use deadheat::contract::{Inbox, Lane, Patience, Side, WaitMode};
 use deadheat::datapath::account::Account;
 use deadheat::datapath::origin::Origin;
-use deadheat::host::facts::HostFacts;
 use deadheat::measurements::Tally;
 use deadheat::server::{Agent, AgentStarter, Bind, Config, Server, Stop};
 use deadheat::time::Nanos;
@@ -316,7 +315,7 @@ impl Far {
             let _ = lines_to.lock().unwrap().send(line.to_owned());
         };
         let starter = Starter { manner, seen: seen_to };
-        let facts = HostFacts::gather();
+        let facts = deadheat::host::facts::gather();
         let server = Server::bind(config, facts, Box::new(starter), Box::new(log)).unwrap();
         let address = server.local_addr();
         let responders = server.responder_addrs().collect();

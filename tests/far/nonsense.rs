@@ -5,7 +5,6 @@
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use deadheat::host::facts::HostFacts;
 use deadheat::server::DEFAULT_LIMITS;
 use deadheat::transport::Address;
 use deadheat::trial::control::{
@@ -28,7 +27,7 @@ fn serve(mut client: TcpStream, body: &str) -> usize {
         commands: false,
     };
     write(&mut client, &welcome).unwrap();
-    write(&mut client, &FromServer::Facts(Box::new(HostFacts::gather()))).unwrap();
+    write(&mut client, &FromServer::Facts(Box::new(deadheat::host::facts::gather()))).unwrap();
     assert!(matches!(read(&mut client).unwrap(), ToAgent::Open(_)));
     let endpoint = Address::Ip(client.local_addr().unwrap());
     write(&mut client, &FromAgent::Ready { endpoint }).unwrap();

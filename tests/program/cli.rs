@@ -37,7 +37,7 @@ fn race<'a>(contenders: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 fn a_file_takes_one_survey_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("line.json");
-    let held = deadheat_engine::result::lock::lock(&file).unwrap();
+    let held = deadheat_result::lock::lock(&file).unwrap();
     let survey = ["line", "127.0.0.1:1", "--every", "1h", "--budget", "2h", "-o", "line.json"];
     let refused = deadheat(&survey, dir.path());
     let said = words(&refused.stderr);

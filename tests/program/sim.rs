@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use deadheat::host::placement::Placement;
 use deadheat::measurements::path::{LinkFigures, PathFigures};
 use deadheat::measurements::{Account, Quantile};
 use deadheat::path::{self, Family};
+use deadheat::records::placement::Placement;
+use deadheat::records::trial::Record;
 use deadheat::time::{Clock, Nanos};
 use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
-use deadheat::trial::{Order, Pairing, Record, Runner, TrialOutcome};
+use deadheat::trial::{Order, Pairing, Runner, TrialOutcome};
 
 mod phases;
 mod races;

@@ -9,16 +9,14 @@ use deadheat::contract::Side;
 use deadheat::map::file::Map;
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
+use deadheat::records::commands::{CommandReport, ProgramCopy, ProgramFile, ReceivedContent};
+use deadheat::records::connect::{AttemptEnd, ConnectAttempt};
+use deadheat::records::path::ReachFacts;
+use deadheat::records::probed::{ProbedPath, UnknownMtu};
 use deadheat::result::outcome::{Absence, EntrantCommands, Outcome, TimeDifference};
 use deadheat::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
-use deadheat::trial::between::commands::{
-    CommandReport, ProgramCopy, ProgramFile, ReceivedContent,
-};
-use deadheat::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
-use deadheat::trial::path::facts::ReachFacts;
-use deadheat::trial::path::probed::{ProbedPath, UnknownMtu};
 use serde_json::Value;
 
 /// A kind of file, its schema and its manual.

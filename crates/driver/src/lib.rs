@@ -11,9 +11,8 @@
 pub mod driver;
 pub mod intervals;
 pub mod notes;
-pub mod samples;
+pub use deadheat_records::samples;
 
-use deadheat_base::{error, foreign, time};
+use deadheat_base::{error, time};
 use deadheat_contract::{contract, measurements, workload};
 use deadheat_datapath::{datapath, transport};
-use deadheat_stats as stats;

@@ -2,9 +2,9 @@
 
 use super::document::{Line, Tone};
 use super::words;
-use deadheat_engine::analysis::no_figures::{self, SilentContender};
-use deadheat_engine::result::dropped::DropReason;
-use deadheat_engine::result::outcome::{Entrant, Outcome};
+use deadheat_result::analysis::no_figures::{self, SilentContender};
+use deadheat_result::dropped::DropReason;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Maximum number of reasons of each kind that are given in full.
 const MOST_REASONS: usize = 2;

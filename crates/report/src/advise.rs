@@ -6,11 +6,11 @@ use super::study::Form;
 use super::{Style, markdown, terminal, text, words};
 use crate::error::{Error, Result};
 use crate::time::Nanos;
-use deadheat_engine::advise::outcome::{
+use deadheat_race::advise::outcome::{
     Advice, ContenderFigure, Crossover, ExcludedContender, RankedContender, VerdictEvidence,
 };
-use deadheat_engine::advise::search::{Lead, SearchFinding};
-use deadheat_engine::result::layout;
+use deadheat_race::advise::search::{Lead, SearchFinding};
+use deadheat_result::layout;
 
 mod opening;
 

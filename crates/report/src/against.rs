@@ -6,10 +6,10 @@ use crate::words;
 use deadheat_base::figures;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
-use deadheat_engine::analysis::against::AgainstClaim;
-use deadheat_engine::analysis::compare::{Change, GATE_RUNS};
-use deadheat_engine::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_race::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
+use deadheat_result::analysis::against::AgainstClaim;
+use deadheat_result::analysis::compare::{Change, GATE_RUNS};
+use deadheat_result::outcome::Outcome;
 
 /// Largest probability of an alarm within [`GATE_RUNS`] gates that counts as a promise; a greater one is given for a single
 /// gate.
@@ -195,7 +195,7 @@ impl Differing {
 
 /// Returns the work of a race: `64-byte ping, 1000/s`.
 pub(super) fn work(race: &Outcome) -> String {
-    deadheat_engine::analysis::headline::headline(race)
+    deadheat_result::analysis::headline::headline(race)
 }
 
 /// Returns the blocks of races, the fewest and the most: `52 blocks`, `40 to 52 blocks`.

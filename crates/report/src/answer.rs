@@ -10,8 +10,8 @@ use crate::figures;
 use crate::measurements::{Better, Metric, Role};
 use crate::stats;
 use crate::time::Nanos;
-use deadheat_engine::analysis::{claims, host_use, lost_shares, no_figures};
-use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
+use deadheat_result::analysis::{claims, host_use, lost_shares, no_figures};
+use deadheat_result::outcome::{Outcome, Status, Verdict};
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;

@@ -4,7 +4,7 @@ use super::document::{Block, Section};
 use super::words;
 use crate::measurements::{ContentState, Verified};
 use crate::units::Bytes;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Returns a line for each contender, and a line on the file that the last trial left on disk.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

@@ -5,8 +5,8 @@ use super::document::{Block, Section};
 use super::results;
 use super::words::{self, Scale};
 use crate::measurements::{Metric, Role};
-use deadheat_engine::analysis::spread::{self, FiveNumbers, valid_trials};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::analysis::spread::{self, FiveNumbers, valid_trials};
+use deadheat_result::outcome::Outcome;
 
 /// Minimum ratio of the greatest figure to the least at which the axis is logarithmic.
 const WIDE: f64 = 10.0;

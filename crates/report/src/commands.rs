@@ -4,9 +4,9 @@ use super::document::{Block, Line, Section, Tone};
 use super::words;
 use crate::contract::Side;
 use crate::measurements::Unit;
-use deadheat_engine::result::outcome::{Entrant, EntrantCommands, Outcome};
-use deadheat_engine::trial::between::commands::ProgramCopy;
 use deadheat_path::PathKind;
+use deadheat_records::commands::ProgramCopy;
+use deadheat_result::outcome::{Entrant, EntrantCommands, Outcome};
 
 /// Hexadecimal digits of a digest that lines show.
 const DIGITS: usize = 12;
@@ -185,8 +185,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use deadheat_engine::race::testing;
-    use deadheat_engine::trial::between::commands::ProgramFile;
+    use deadheat_race::race::testing;
+    use deadheat_records::commands::ProgramFile;
 
     fn with(outcome: &mut Outcome, at: usize, bin: &str, sha256: &str) {
         let entrant = &mut outcome.contenders[at];

@@ -13,10 +13,10 @@ use crate::words::Scale;
 use crate::{Report, ReportInput, Style, brief, commands, evidence, words};
 use deadheat_base::error::Result;
 use deadheat_contract::measurements::{Better, Metric, Unit};
-use deadheat_engine::analysis::against::{AgainstClaim, against};
-use deadheat_engine::analysis::compare::Change;
-use deadheat_engine::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
-use deadheat_engine::result::outcome::{Entrant, Outcome};
+use deadheat_race::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
+use deadheat_result::analysis::against::{AgainstClaim, against};
+use deadheat_result::analysis::compare::Change;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Name of the format.
 pub const ID: &str = "comment";
@@ -421,9 +421,9 @@ fn fold(summary: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use deadheat_contract::contract::Side;
-    use deadheat_engine::race::testing;
-    use deadheat_engine::result::outcome::EntrantCommands;
-    use deadheat_engine::trial::between::commands::ProgramFile;
+    use deadheat_race::race::testing;
+    use deadheat_records::commands::ProgramFile;
+    use deadheat_result::outcome::EntrantCommands;
 
     #[test]
     fn builds_are_told_apart_by_their_digests() {

@@ -7,13 +7,13 @@ use crate::error::{Error, Result, unknown};
 use crate::figures;
 use crate::foreign::visible;
 use crate::measurements::Role;
-use deadheat_engine::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
-use deadheat_engine::analysis::conditions::is_other_question;
-use deadheat_engine::analysis::lost_shares;
-use deadheat_engine::analysis::no_figures::{AbsentFigures, ComparedSide, SilentContender};
-use deadheat_engine::race::gate::Judgement;
-use deadheat_engine::result::layout;
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_race::race::gate::Judgement;
+use deadheat_result::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
+use deadheat_result::analysis::conditions::is_other_question;
+use deadheat_result::analysis::lost_shares;
+use deadheat_result::analysis::no_figures::{AbsentFigures, ComparedSide, SilentContender};
+use deadheat_result::layout;
+use deadheat_result::outcome::Outcome;
 
 /// The formats of a comparison; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
@@ -407,7 +407,7 @@ fn alone(comparison: &Comparison) -> Vec<(String, String)> {
 }
 
 fn warnings(comparison: &Comparison) -> Vec<Point> {
-    let point = |warning: &deadheat_engine::result::outcome::Warning| Point {
+    let point = |warning: &deadheat_result::outcome::Warning| Point {
         lead: warning.message.clone(),
         values: Vec::new(),
         detail: warning.advice.clone(),

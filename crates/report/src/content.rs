@@ -6,8 +6,8 @@ use super::{
     needs, outages, over_time, path, results, sweeps, theory, way, words,
 };
 use crate::workload::load;
-use deadheat_engine::analysis::translated::translated;
-use deadheat_engine::result::outcome::{Entrant, Outcome};
+use deadheat_result::analysis::translated::translated;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Place of a section in a form that has drawings, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

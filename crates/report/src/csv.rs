@@ -11,7 +11,7 @@ use super::text::field;
 use super::{Report, ReportInput, Style};
 use crate::error::Result;
 use crate::measurements::{ClockNeed, Metric, Unit};
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::outcome::{Outcome, Trial};
 
 const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored,clock_bound_ns,trusted,why_not_trusted";
 

@@ -14,12 +14,10 @@ use crate::figures;
 use crate::measurements::Metric;
 use crate::stats;
 use crate::time::Nanos;
-use deadheat_engine::analysis::exclusions::by_reason;
-use deadheat_engine::host::facts::HostFacts;
-use deadheat_engine::host::quiet::HostQuiet;
-use deadheat_engine::result::outcome::{
-    Effect, Outcome, Ratio, Status, TimeDifference, Trial, Verdict,
-};
+use deadheat_records::host::HostFacts;
+use deadheat_records::quiet::HostQuiet;
+use deadheat_result::analysis::exclusions::by_reason;
+use deadheat_result::outcome::{Effect, Outcome, Ratio, Status, TimeDifference, Trial, Verdict};
 
 /// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {

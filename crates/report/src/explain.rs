@@ -7,11 +7,9 @@ use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::words;
 use crate::contract::Direction;
 use crate::measurements::Unit;
-use deadheat_engine::result::explained::{
-    BulkTransfer, Calls, Explanation, Explanations, UserspaceEnd,
-};
-use deadheat_engine::result::outcome::Outcome;
-use deadheat_engine::trial::explain::parts::{Part, RoundTrip};
+use deadheat_records::parts::{Part, RoundTrip};
+use deadheat_result::explained::{BulkTransfer, Calls, Explanation, Explanations, UserspaceEnd};
+use deadheat_result::outcome::Outcome;
 
 /// Number of letters in the bar of the longest round trip.
 const WIDEST_BAR: f64 = 48.0;
@@ -248,7 +246,7 @@ fn moving(outcome: &Outcome, explained: &Explanations) -> Table {
     };
     let per_byte =
         |calls: &Calls| Cell::text(format!("{} ns", words::significant(calls.ns_per_byte)));
-    let cpu = |end: &deadheat_engine::result::explained::BulkEnd| {
+    let cpu = |end: &deadheat_result::explained::BulkEnd| {
         let of = if end.cpus == 1 { "its CPU" } else { "all CPUs" };
         Cell::text(format!(
             "ran {}, {} per GB; {of} {} busy, {} interrupts",

@@ -9,7 +9,7 @@ use super::words::{self, Scale};
 use crate::figures::{in_percent, percent};
 use crate::measurements::{Metric, Role};
 use crate::stats;
-use deadheat_engine::result::outcome::{
+use deadheat_result::outcome::{
     Entrant, LevelRatio, Outcome, Ratio, ShareKind, Summary, VarianceShare, Verdict,
 };
 
@@ -407,7 +407,7 @@ pub(super) fn infeasible(outcome: &Outcome) -> Option<Section> {
 
 /// Returns the varied conditions: `placement: same-core, busy; size: 64, 1kB`.
 pub(super) fn varied(outcome: &Outcome) -> String {
-    let one = |factor: &deadheat_engine::result::outcome::Factor| {
+    let one = |factor: &deadheat_result::outcome::Factor| {
         format!("{}: {}", factor.name, factor.levels.join(", "))
     };
     outcome.factors.iter().map(one).collect::<Vec<_>>().join("; ")

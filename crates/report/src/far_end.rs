@@ -1,7 +1,7 @@
 //! Far end of others: what it counts, and what cannot be known from it.
 
 use super::document::{Block, Section};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 
 /// Returns the section on the far end; `None` where it is one of ours.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

@@ -5,9 +5,9 @@ use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
 use crate::measurements::Unit;
 use crate::time::Nanos;
-use deadheat_engine::analysis::highs::{Extremes, Gap, Highs, Spell, TimedFigure, highs};
-use deadheat_engine::result::date;
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::analysis::highs::{Extremes, Gap, Highs, Spell, TimedFigure, highs};
+use deadheat_result::date;
+use deadheat_result::outcome::Outcome;
 
 /// Returns each contender's best and worst trial, and its medians by the hour of the day and by the day.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

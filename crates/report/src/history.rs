@@ -5,12 +5,12 @@ use super::words::{self, Scale};
 use super::{Style, markdown, spark, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::figures;
-use deadheat_engine::analysis::history::{
+use deadheat_result::analysis::history::{
     ChangeDirection, DetectionDelay, History, HistoryRun, LevelShift, MetricSeries, RaceGroup,
     SkippedFile,
 };
-use deadheat_engine::result::layout;
-use deadheat_engine::result::outcome::Warning;
+use deadheat_result::layout;
+use deadheat_result::outcome::Warning;
 
 /// The formats of a history; the first is the default.
 pub const FORMATS: &[&str] = &["terminal", "markdown", "json"];
@@ -177,7 +177,7 @@ fn overview(group: &RaceGroup) -> Table {
         Column::new(heading, group.series.iter().map(cell).collect())
     };
     let at = |series: &MetricSeries,
-              at: Option<&deadheat_engine::analysis::history::HistoryPoint>| {
+              at: Option<&deadheat_result::analysis::history::HistoryPoint>| {
         at.map_or_else(Cell::default, |point| {
             Cell::text(
                 shown(point.estimate, point.censored, &scale(&[series]))

@@ -18,8 +18,8 @@ use super::{Report, ReportInput, Samples, Style, words};
 use crate::error::{Error, Result};
 use crate::foreign::visible;
 use crate::measurements::Unit;
-use deadheat_engine::result::outcome::{Outcome, Trial};
-use deadheat_engine::trial::agent::samples::{self, Chunk, Place};
+use deadheat_records::samples::{self, Chunk, Place};
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Significant decimal digits of a value, as the tools expect them.
 const DIGITS: u8 = 3;

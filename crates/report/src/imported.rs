@@ -3,8 +3,8 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
 use super::words::{self, Scale};
-use deadheat_engine::result::imported::{ImportOrigin, ImportedFile, Spread, SpreadOver};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::imported::{ImportOrigin, ImportedFile, Spread, SpreadOver};
+use deadheat_result::outcome::Outcome;
 
 /// Returns the line under the title, for a result that was imported.
 pub(super) fn subtitle(outcome: &Outcome) -> Option<String> {

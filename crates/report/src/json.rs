@@ -2,7 +2,7 @@
 
 use super::{Report, ReportInput, Style};
 use crate::error::{Error, Result};
-use deadheat_engine::result::layout;
+use deadheat_result::layout;
 
 /// Format of the result file.
 pub(super) struct Json;

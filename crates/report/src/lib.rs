@@ -44,7 +44,7 @@ use std::path::Path;
 use deadheat_base::{error, figures, foreign, time, units};
 use deadheat_contract::handed_in::{HandedIn, unique};
 use deadheat_contract::{contract, measurements, workload};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 use deadheat_stats as stats;
 use error::{Result, unknown};
 

@@ -5,8 +5,8 @@ use super::document::{Line, Tone};
 use super::{factors, words};
 use crate::measurements::Metric;
 use crate::stats;
-use deadheat_engine::analysis::claims;
-use deadheat_engine::result::outcome::{Entrant, Outcome};
+use deadheat_result::analysis::claims;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Least number of implementations that have to agree for a sentence about their protocol.
 const ENOUGH: usize = 3;

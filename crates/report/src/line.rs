@@ -9,12 +9,12 @@ use super::words::{self, Scale};
 use super::{Style, html, markdown, plot, terminal};
 use crate::contract::Direction;
 use crate::error::{Error, Result, unknown};
-use deadheat_engine::line::figures::{self, per_minute};
-use deadheat_engine::line::hours::{FigureCourse, SurveyFigure, course};
-use deadheat_engine::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
-use deadheat_engine::line::part::{LinePart, MANY};
-use deadheat_engine::line::run::few_rounds;
-use deadheat_engine::result::{date, layout};
+use deadheat_race::line::figures::{self, per_minute};
+use deadheat_race::line::hours::{FigureCourse, SurveyFigure, course};
+use deadheat_race::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
+use deadheat_race::line::part::{LinePart, MANY};
+use deadheat_race::line::run::few_rounds;
+use deadheat_result::{date, layout};
 
 pub mod compare;
 mod facts;
@@ -404,12 +404,12 @@ pub(super) mod tests {
     use super::*;
     use crate::Colour;
     use crate::measurements::{Account, Ledger};
-    use deadheat_engine::host::facts::HostFacts;
-    use deadheat_engine::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
-    use deadheat_engine::line::part::LineWorks;
-    use deadheat_engine::result::outcome::Program;
-    use deadheat_engine::trial::PathFacts;
-    use deadheat_engine::trial::path::facts::ReachFacts;
+    use deadheat_race::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
+    use deadheat_race::line::part::LineWorks;
+    use deadheat_records::host::HostFacts;
+    use deadheat_records::path::ReachFacts;
+    use deadheat_records::trial::PathFacts;
+    use deadheat_result::outcome::Program;
 
     /// Returns a survey of six rounds on a line of 20 ms and 20 Mbit/s whose queue holds 80 ms up and 200 ms down.
     pub(in crate::line) fn survey(started_ms: u64) -> Survey {

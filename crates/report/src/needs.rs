@@ -6,9 +6,9 @@ use super::totals::{Cost, Work};
 use super::words;
 use crate::measurements;
 use crate::units::Bytes;
-use deadheat_engine::analysis::spread::valid_trials;
-use deadheat_engine::result::outcome::Outcome;
-use deadheat_engine::trial::Record;
+use deadheat_records::trial::Record;
+use deadheat_result::analysis::spread::valid_trials;
+use deadheat_result::outcome::Outcome;
 
 /// Returns the section; `None` if no need of any contender is known.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

@@ -5,8 +5,8 @@ use super::content::label;
 use super::document::{Block, Line, Section, Tone};
 use super::words;
 use crate::measurements::Unit;
-use deadheat_engine::result::date;
-use deadheat_engine::result::outcome::{Absence, Outcome, Trial};
+use deadheat_result::date;
+use deadheat_result::outcome::{Absence, Outcome, Trial};
 
 /// Maximum time between two stretches of one outage: a trial takes so long to begin.
 const APART_MS: u64 = 3_000;
@@ -245,10 +245,9 @@ fn ordinal(n: u64) -> String {
 mod tests {
     use super::*;
     use crate::measurements::{self, Metrics};
-    use deadheat_engine::race::testing;
-    use deadheat_engine::trial::Record;
-    use deadheat_engine::trial::sim::fake;
     use deadheat_path::PathKind;
+    use deadheat_race::race::testing;
+    use deadheat_records::trial::Record;
 
     /// 2026-11-25, 12:38:30 UTC.
     const START: u64 = 1_795_610_310_000;
@@ -264,7 +263,8 @@ mod tests {
         let mut outcome = testing::outcome(2);
         let name = outcome.metrics[0].name.clone();
         for number in 0..15 {
-            let mut record = fake::record(Metrics::from([(name.clone(), 100.0)]));
+            let mut record =
+                deadheat_result::testing::record(Metrics::from([(name.clone(), 100.0)]));
             (record.started_ms, record.took_ns) = (START + 10_000 * number, 9_000_000_000);
             change(number, &mut record);
             let (block, order) = (number / 3, number % 3);

@@ -9,8 +9,8 @@ use super::text::field;
 use super::words;
 use crate::measurements::Unit;
 use crate::measurements::series::{Interval, Series, TcpColumns, goodput_bps};
-use deadheat_engine::analysis::spread::valid_trials;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::analysis::spread::valid_trials;
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Maximum number of bars of a line.
 const MOST_BARS: usize = 30;

@@ -6,9 +6,9 @@ use crate::contract::Direction;
 use crate::measurements::Unit;
 use crate::time::Nanos;
 use crate::units::BitRate;
-use deadheat_engine::result::outcome::Outcome;
-use deadheat_engine::result::path_way::PathWay;
-use deadheat_engine::trial::path::facts::{BuiltLink, BuiltPath, BuiltWay};
+use deadheat_records::path::{BuiltLink, BuiltPath, BuiltWay};
+use deadheat_result::outcome::Outcome;
+use deadheat_result::path_way::PathWay;
 
 /// Returns the section on its construction, and on each direction of each link.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

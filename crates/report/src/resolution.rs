@@ -6,8 +6,8 @@ use super::words;
 use crate::figures;
 use crate::measurements::{Metric, Role, Unit};
 use crate::time::Nanos;
-use deadheat_engine::analysis::time_differences;
-use deadheat_engine::result::outcome::{Outcome, Verdict};
+use deadheat_result::analysis::time_differences;
+use deadheat_result::outcome::{Outcome, Verdict};
 
 /// Number of blocks from which a resolution is found as often as it says.
 const KNOWN_FROM: u64 = 40;

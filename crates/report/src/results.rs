@@ -7,10 +7,10 @@ use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
 use super::{factors, spark};
 use crate::measurements::{Metric, Role, Unit};
-use deadheat_engine::analysis::no_figures;
-use deadheat_engine::analysis::spread::{self, valid_trials};
-use deadheat_engine::result::imported::ImportOrigin;
-use deadheat_engine::result::outcome::{Entrant, Outcome, Summary, Trial};
+use deadheat_result::analysis::no_figures;
+use deadheat_result::analysis::spread::{self, valid_trials};
+use deadheat_result::imported::ImportOrigin;
+use deadheat_result::outcome::{Entrant, Outcome, Summary, Trial};
 
 /// Maximum number of bars of a contender; each bar then stands for several blocks.
 const MOST_BARS: usize = 16;

@@ -12,7 +12,7 @@ pub(super) const LEGEND: &str =
 /// left out; without any value the line is empty.
 pub fn line(values: &[f64], most: usize) -> String {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    let values = deadheat_engine::analysis::spread::resampled(&finite, most);
+    let values = deadheat_result::analysis::spread::resampled(&finite, most);
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let span = greatest - least;

@@ -9,7 +9,7 @@ use super::study::{
 };
 use super::{Style, markdown, terminal, words};
 use crate::error::{Error, Result};
-use deadheat_engine::study::outcome::{ClaimRuling, StudyRun};
+use deadheat_race::study::outcome::{ClaimRuling, StudyRun};
 
 /// Renders the results of studies in `form`, in their order; text has a newline at its end.
 ///

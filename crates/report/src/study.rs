@@ -8,15 +8,15 @@ use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
 use crate::error::{Error, Result, unknown};
 use crate::measurements::{Metric, MetricName, Unit};
-use deadheat_engine::result::layout;
-use deadheat_engine::result::outcome::{Outcome, Ratio};
-use deadheat_engine::study::check;
-use deadheat_engine::study::model::{Claim, Source, Variant};
-use deadheat_engine::study::outcome::{
+use deadheat_race::study::check;
+use deadheat_race::study::model::{Claim, Source, Variant};
+use deadheat_race::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, RaceRun, Ruling, StudyRun,
     TestAnswer,
 };
-use deadheat_engine::study::sentence::short;
+use deadheat_race::study::sentence::short;
+use deadheat_result::layout;
+use deadheat_result::outcome::{Outcome, Ratio};
 
 /// Maximum number of verdicts of one race; more are in its own report.
 const MOST_VERDICTS: usize = 8;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words::{self, Scale};
 use crate::measurements::Unit;
-use deadheat_engine::result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
+use deadheat_result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
 /// Returns lines such as
 /// `udp: the delivered load follows the offered load up to 4.98 Mbit/s (4.90 to 5.05 Mbit/s).`

@@ -5,8 +5,8 @@ use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::words;
 use crate::figures;
 use crate::measurements::Unit;
-use deadheat_engine::analysis::theory::{PredictedFigure, beside};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::analysis::theory::{PredictedFigure, beside};
+use deadheat_result::outcome::Outcome;
 
 /// Returns a row for each closed form that is known under the conditions of the race.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {

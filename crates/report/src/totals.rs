@@ -3,9 +3,9 @@
 use super::words;
 use crate::measurements::{self, Unit};
 use crate::units::Bytes;
-use deadheat_engine::analysis::spread::valid_trials;
-use deadheat_engine::result::outcome::{Outcome, Trial};
-use deadheat_engine::trial::Record;
+use deadheat_records::trial::Record;
+use deadheat_result::analysis::spread::valid_trials;
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Set of trials of a contender that are summed up together. Every trial is in one of these sets, so that no loss is in
 /// none.

@@ -2,8 +2,8 @@
 //! the hops between them.
 
 use super::document::{Block, Section};
-use deadheat_engine::result::outcome::{Entrant, Outcome};
-use deadheat_engine::trial::path::facts::ReachFacts;
+use deadheat_records::path::ReachFacts;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Usual initial TTLs of operating systems, in increasing order.
 const INITIAL_TTLS: [u32; 4] = [32, 64, 128, 255];
@@ -23,7 +23,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
 
 fn far(outcome: &Outcome) -> String {
     let dialled = &outcome.path.address;
-    let translated = deadheat_engine::analysis::translated::translated(outcome);
+    let translated = deadheat_result::analysis::translated::translated(outcome);
     match translated {
         Some(translated) => format!("{dialled}, which reaches {} there", translated.reached),
         None => dialled.clone(),
@@ -63,8 +63,8 @@ fn hops(entrant: &Entrant) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::race::testing;
-    use deadheat_engine::trial::control::eyeballs::{AttemptEnd, ConnectAttempt};
+    use deadheat_race::race::testing;
+    use deadheat_records::connect::{AttemptEnd, ConnectAttempt};
 
     fn outcome(seen: Option<&str>) -> Outcome {
         let mut outcome = testing::outcome(2);

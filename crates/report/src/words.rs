@@ -4,7 +4,7 @@ use crate::figures;
 pub use crate::figures::list;
 use crate::measurements::Unit;
 use crate::time::Nanos;
-use deadheat_engine::result::outcome::{Ratio, Verdict};
+use deadheat_result::outcome::{Ratio, Verdict};
 
 /// Placeholder for a missing figure.
 pub const NOTHING: &str = figures::NOTHING;

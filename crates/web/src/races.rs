@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use deadheat_base::origins::{Admission, Shares};
-use deadheat_engine::import::browser::{
+use deadheat_import::browser::{
     BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, PlannedTrial, TrialSpan,
 };
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use deadheat_engine::import::browser::MOST_BLOCKS;
-use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
-use deadheat_engine::result::save;
-use deadheat_engine::result::{date, layout};
+use deadheat_import::browser::MOST_BLOCKS;
 use deadheat_report::html::{self, Page, Part};
 use deadheat_report::words;
+use deadheat_result::outcome::{Outcome, Status, Verdict};
+use deadheat_result::save;
+use deadheat_result::{date, layout};
 use deadheat_stats::Outcome as Ruled;
 use serde_json::{Value, json};
 
@@ -203,7 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::import::browser::{
+    use deadheat_import::browser::{
         BrowserContender, BrowserPlan, BrowserTrial, BrowserWork, PageFacts, TrialSpan,
     };
 

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::foreign::visible;
-use crate::host::facts::HostFacts;
 use crate::report::html;
 use crate::report::study::{Form, render, ruling_word, tally};
 use crate::result::outcome::Outcome;
@@ -102,7 +101,7 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
             labels: labels.clone(),
             dir: &dir,
             started: SystemTime::now(),
-            host: HostFacts::gather().hostname,
+            host: crate::host::facts::gather().hostname,
         };
         let ran = run_study(&task, &mut |job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;

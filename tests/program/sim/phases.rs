@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
-use deadheat::trial::Record;
+use deadheat::records::trial::Record;
 
 use super::trial;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 
 use deadheat::measurements::Quantile;
-use deadheat::trial::Record;
+use deadheat::records::trial::Record;
 
 use super::phases::beside;
 use super::{fates, trial, up};

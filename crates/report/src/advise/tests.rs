@@ -1,9 +1,9 @@
 use super::*;
 use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use deadheat_engine::advise::axis::Axis;
-use deadheat_engine::advise::search::SearchStep;
-use deadheat_engine::advise::{app, outcome};
-use deadheat_engine::result::outcome::Program;
+use deadheat_race::advise::axis::Axis;
+use deadheat_race::advise::search::SearchStep;
+use deadheat_race::advise::{app, outcome};
+use deadheat_result::outcome::Program;
 
 fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: SearchFinding) -> Crossover {
     let step = |value: f64| SearchStep {

@@ -8,9 +8,9 @@ use crate::measurements::{Metric, Role};
 use crate::results::{self, Bound};
 use crate::words::Scale;
 use crate::{factors, spark};
-use deadheat_engine::analysis::spread::{self, FiveNumbers};
-use deadheat_engine::analysis::translated::translated;
-use deadheat_engine::result::outcome::{Outcome, Summary};
+use deadheat_result::analysis::spread::{self, FiveNumbers};
+use deadheat_result::analysis::translated::translated;
+use deadheat_result::outcome::{Outcome, Summary};
 
 /// Number of bars of a strip, on a terminal of 70 columns or more and on a narrower one.
 const BARS: (usize, usize) = (24, 14);

@@ -3,11 +3,11 @@
 use crate::content::{blocks_done, entered};
 use crate::time::Nanos;
 use crate::{factors, imported, words};
-use deadheat_engine::analysis::headline::headline;
-use deadheat_engine::host::idle::Idle;
-use deadheat_engine::host::placement::Placement;
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_host::idle::Idle;
 use deadheat_path::PathKind;
+use deadheat_records::placement::Placement;
+use deadheat_result::analysis::headline::headline;
+use deadheat_result::outcome::Outcome;
 
 /// Returns the subtitle: `64-byte ping, 1000/s, loopback on two cores · 93 blocks in 35 s`.
 pub(crate) fn subtitle(outcome: &Outcome) -> String {

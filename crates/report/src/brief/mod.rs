@@ -7,7 +7,7 @@ mod trust;
 
 use super::document::{Block, Document, Line, Section, Tone};
 use super::{Colour, Style, answer, commands, content, explain, factors, terminal, words};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 
 pub(super) use figures::claimed;
 pub use head::place;
@@ -142,8 +142,8 @@ fn last(outcome: &Outcome, room: Limits, cut: &CutCounts) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::race::testing;
-    use deadheat_engine::result::outcome::Status;
+    use deadheat_race::race::testing;
+    use deadheat_result::outcome::Status;
 
     #[test]
     fn who_dropped_out_is_told_with_the_reason_and_never_cut() {

@@ -5,8 +5,8 @@ use crate::document::{Line, Tone};
 use crate::measurements::Unit;
 use crate::totals::TrialSet;
 use crate::{answer, outages, words};
-use deadheat_engine::analysis::lost_shares::LedgerSums;
-use deadheat_engine::result::outcome::{Outcome, Verdict, Warning};
+use deadheat_result::analysis::lost_shares::LedgerSums;
+use deadheat_result::outcome::{Outcome, Verdict, Warning};
 
 /// Codes of warnings that help a reader to improve the next race.
 const TO_ACT_ON: &[&str] = &[
@@ -35,7 +35,7 @@ const ELSEWHERE: &[&str] = &[
     "limited",
     "failed",
     "gate_failed",
-    deadheat_engine::result::outcome::UNTRUSTED_GATE,
+    deadheat_result::outcome::UNTRUSTED_GATE,
     "trial_failed",
 ];
 
@@ -178,13 +178,12 @@ pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
 mod tests {
     use super::*;
     use crate::measurements::{Account, Ledger, Metrics};
-    use deadheat_engine::race::testing;
-    use deadheat_engine::result::outcome::Trial;
-    use deadheat_engine::trial::sim::fake;
+    use deadheat_race::race::testing;
+    use deadheat_result::outcome::Trial;
 
     /// A trial of which so many of 3000 messages were lost, and so many late.
     fn trial(contender: usize, control: bool, [lost, late]: [u64; 2]) -> Trial {
-        let mut record = fake::record(Metrics::new());
+        let mut record = deadheat_result::testing::record(Metrics::new());
         record.ledger.up = Some(Account {
             unit: "messages".into(),
             sent: 3_000,

@@ -7,7 +7,7 @@ use super::markup::Markup;
 use crate::figure::{Figure, Numbers};
 use crate::plot::palette::{self, Tint};
 use crate::plot::style::RULES;
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 
 /// Returns the colours of a result's contenders, limited to the part `part`.
 pub(super) fn colours(part: &str, outcome: &Outcome) -> String {

@@ -21,7 +21,7 @@ use super::opening::{Opening, RaceSet};
 use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, content};
 use crate::error::Result;
-use deadheat_engine::study::outcome::StudyRun;
+use deadheat_race::study::outcome::StudyRun;
 
 mod blocks;
 mod figure;

@@ -11,9 +11,9 @@ use crate::document::{Line, Section, Tone};
 use crate::figure::Figure;
 use crate::plot::{self, palette};
 use crate::{answer, brief, evidence, opening as first_screen, words};
-use deadheat_engine::host::facts::HostFacts;
-use deadheat_engine::result::command;
-use deadheat_engine::result::outcome::{Entrant, Outcome};
+use deadheat_records::host::HostFacts;
+use deadheat_result::command;
+use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Result to write, and its place.
 pub(super) struct PartContent<'a> {

@@ -10,9 +10,9 @@ use crate::study::{
     Results, answer_word, beside, flawless_first, history, ruling_word, variant_word,
 };
 use crate::{plot, words};
-use deadheat_engine::study::check;
-use deadheat_engine::study::model::{Claim, RacePlan, Source, Test};
-use deadheat_engine::study::outcome::{
+use deadheat_race::study::check;
+use deadheat_race::study::model::{Claim, RacePlan, Source, Test};
+use deadheat_race::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, Ruling, Setting, StudyRun, TestAnswer,
 };
 

@@ -6,10 +6,10 @@ use crate::contract::Direction;
 use crate::foreign::visible;
 use crate::text::{columns, wrap};
 use crate::words;
-use deadheat_engine::analysis::translated::TranslatedAddress;
-use deadheat_engine::line::figures::{self, PDV};
-use deadheat_engine::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
-use deadheat_engine::line::part::LinePart;
+use deadheat_race::line::figures::{self, PDV};
+use deadheat_race::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
+use deadheat_race::line::part::LinePart;
+use deadheat_result::analysis::translated::TranslatedAddress;
 
 /// Name of the row of transports that get through, which is never cut.
 const THROUGH: &str = "gets through";
@@ -211,8 +211,8 @@ fn blocked(survey: &Survey, extent: Extent) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::line::tests::{line, survey};
-    use deadheat_engine::host::facts::HostFacts;
-    use deadheat_engine::trial::path::facts::ReachFacts;
+    use deadheat_records::host::HostFacts;
+    use deadheat_records::path::ReachFacts;
 
     fn fact(line: &LineOutcome, name: &str) -> String {
         let all = facts(line, line.last().unwrap(), Extent::Whole);

@@ -1,9 +1,9 @@
 //! A map as comma-separated values: a row for each point, figures in their own unit, ratios of all pairs.
 
 use super::super::text::field;
-use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::MapPoint;
-use deadheat_engine::result::outcome::{Summary, Verdict};
+use deadheat_race::map::file::Map;
+use deadheat_race::map::point::MapPoint;
+use deadheat_result::outcome::{Summary, Verdict};
 
 pub(super) fn render(map: &Map) -> String {
     let label = |id: usize| map.contenders.get(id).map_or("", |one| one.label.as_str());

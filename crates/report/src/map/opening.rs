@@ -4,9 +4,9 @@ use super::{answer, is_alone};
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::words;
-use deadheat_engine::map::file::Map;
-use deadheat_engine::map::point::{MapPoint, PointAnswer};
-use deadheat_engine::result::outcome::Ratio;
+use deadheat_race::map::file::Map;
+use deadheat_race::map::point::{MapPoint, PointAnswer};
+use deadheat_result::outcome::Ratio;
 
 /// Returns the first screen.
 pub(super) fn of(map: &Map) -> Opening {

@@ -11,7 +11,7 @@ use crate::figures::{percent, percent_range, times};
 use crate::measurements::{Metric, Role, Unit};
 use crate::words;
 use crate::workload::load;
-use deadheat_engine::result::outcome::{Factor, LevelRatio, Outcome, ShareKind, Summary};
+use deadheat_result::outcome::{Factor, LevelRatio, Outcome, ShareKind, Summary};
 
 /// Most contenders whose share a sentence lists.
 const MOST_LISTED: usize = 3;
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::opening::{Opening, of_race};
     use deadheat_base::rng::SplitMix64;
-    use deadheat_engine::race::{Request, testing};
+    use deadheat_race::race::{Request, testing};
 
     /// Returns the first screen of a race of `contenders`, alone and beside a load of tcp. The figures of udp are 100 and 300;
     /// other contenders have 50 and `loaded`.

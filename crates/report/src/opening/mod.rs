@@ -10,9 +10,9 @@ use super::answer::{self, Standing};
 use super::content::{blocks_done, label};
 use super::document::{Line, Tone};
 use super::{factors, sweeps, words};
-use deadheat_engine::analysis::{claims, no_figures};
-use deadheat_engine::result::imported::ImportOrigin;
-use deadheat_engine::result::outcome::{Outcome, Status, Verdict};
+use deadheat_result::analysis::{claims, no_figures};
+use deadheat_result::imported::ImportOrigin;
+use deadheat_result::outcome::{Outcome, Status, Verdict};
 
 mod beside;
 mod plain;
@@ -190,14 +190,14 @@ fn checks(outcome: &Outcome) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::race::testing;
-    use deadheat_engine::result::outcome::Warning;
+    use deadheat_race::race::testing;
+    use deadheat_result::outcome::Warning;
 
     #[test]
     fn a_race_that_is_not_trusted_says_so_before_what_it_measured() {
         let mut outcome = testing::outcome(2);
         outcome.warnings.push(Warning {
-            code: deadheat_engine::result::outcome::UNTRUSTED_GATE.into(),
+            code: deadheat_result::outcome::UNTRUSTED_GATE.into(),
             message: "9 of 12 trials failed their gate".into(),
             advice: String::new(),
         });
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn a_race_without_a_valid_trial_measured_nothing() {
         let mut outcome = testing::outcome(2);
-        let mut record = deadheat_engine::trial::sim::fake::record(Default::default());
+        let mut record = deadheat_result::testing::record(Default::default());
         record.valid = false;
-        outcome.trials = vec![deadheat_engine::result::outcome::Trial {
+        outcome.trials = vec![deadheat_result::outcome::Trial {
             block: 0,
             order: 0,
             contender: 1,
@@ -225,7 +225,7 @@ mod tests {
         for is_doubted in [false, true] {
             if is_doubted {
                 outcome.warnings.push(Warning {
-                    code: deadheat_engine::result::outcome::UNTRUSTED_GATE.into(),
+                    code: deadheat_result::outcome::UNTRUSTED_GATE.into(),
                     message: "1 of 1 trials failed their gate".into(),
                     advice: String::new(),
                 });

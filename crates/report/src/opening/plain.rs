@@ -11,8 +11,8 @@ use crate::results::Bound;
 use crate::stats;
 use crate::words;
 use crate::workload::load;
-use deadheat_engine::result::outcome::{Outcome, Ratio, Verdict};
 use deadheat_path::PathKind;
+use deadheat_result::outcome::{Outcome, Ratio, Verdict};
 
 /// Returns the answer on a claim.
 pub(super) fn claim(standing: &Standing<'_>) -> Line {
@@ -365,7 +365,7 @@ fn amount(ratio: f64) -> String {
 mod tests {
     use super::*;
     use crate::measurements::{ClockNeed, Role};
-    use deadheat_engine::race::testing;
+    use deadheat_race::race::testing;
 
     /// The headline and the figure of a race of two, or of three, under one claim.
     fn said(name: &str, label: &str, verdicts: &[Verdict]) -> (String, String) {

@@ -10,8 +10,8 @@ use crate::figures::percent;
 use crate::measurements::Metric;
 use crate::results::{Bound, figure};
 use crate::words::{self, Scale};
-use deadheat_engine::analysis::claims;
-use deadheat_engine::result::outcome::{Outcome, Ratio, Summary, Verdict};
+use deadheat_result::analysis::claims;
+use deadheat_result::outcome::{Outcome, Ratio, Summary, Verdict};
 
 /// Most settings that a sentence names.
 const MOST_NAMED: usize = 4;
@@ -439,7 +439,7 @@ fn side_by_side(settings: &[&RaceSetting<'_>], noun: &str) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::race::{Request, testing};
+    use deadheat_race::race::{Request, testing};
 
     /// A race in which the figures of udp are `factor` times as large as those of tcp.
     fn raced(factor: f64) -> Outcome {

@@ -14,8 +14,8 @@ use crate::figure::Figure;
 use crate::measurements::{Role, Unit};
 use crate::totals::{Cost, Work};
 use crate::{factors, words};
-use deadheat_engine::result::outcome::{Outcome, Summary};
-use deadheat_engine::trial::explain::parts::{Part, RoundTrip};
+use deadheat_records::parts::{Part, RoundTrip};
+use deadheat_result::outcome::{Outcome, Summary};
 
 const BAND: f64 = 22.0;
 const HALF: f64 = 9.0;
@@ -73,7 +73,7 @@ pub(super) fn split(outcome: &Outcome) -> Option<Figure> {
     let number = |part: Part| present.iter().position(|other| *other == part).unwrap_or(0);
     let bar = |(id, trip): &(usize, &RoundTrip)| {
         let label = label(outcome, *id);
-        let piece = |time: &deadheat_engine::trial::explain::parts::PartTime| {
+        let piece = |time: &deadheat_records::parts::PartTime| {
             let figure = words::figure(time.ns, Unit::Nanos);
             let words = format!("{label}, {}: {figure}", name(time.part));
             (positive(time.ns), Ink::Part(number(time.part)), words)

@@ -9,9 +9,9 @@ use super::{MOST_ROWS, drawn, left_out, numbers, slug};
 use crate::figure::Figure;
 use crate::study::{USUAL_MARGIN, answer_word, shown};
 use crate::{units, words};
-use deadheat_engine::study::expect::ExpectedRange;
-use deadheat_engine::study::model::Test;
-use deadheat_engine::study::outcome::{
+use deadheat_race::study::expect::ExpectedRange;
+use deadheat_race::study::model::Test;
+use deadheat_race::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, StudyRun, TestAnswer,
 };
 

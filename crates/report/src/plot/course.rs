@@ -12,8 +12,8 @@ use crate::measurements::Unit;
 use crate::stats::quantile::median;
 use crate::time::Nanos;
 use crate::words;
-use deadheat_engine::analysis::course::{self, Band, Bands, Course, Courses};
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::analysis::course::{self, Band, Bands, Course, Courses};
+use deadheat_result::outcome::Outcome;
 
 /// Maximum number of distinguishable lines, and of lines with distinguishable bands.
 const MOST_LINES: usize = 8;
@@ -252,7 +252,7 @@ fn summary(courses: &Courses, strip: &Strip, known: &[(f64, Band)], name: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_engine::race::testing::loaded as race;
+    use deadheat_race::race::testing::loaded as race;
 
     #[test]
     fn each_contender_has_a_line_in_each_panel_in_which_something_happens() {

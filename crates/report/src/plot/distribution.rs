@@ -9,9 +9,9 @@ use crate::content::label;
 use crate::figure::Figure;
 use crate::measurements::{Distribution, Quantile, Unit};
 use crate::{ReportInput, words};
-use deadheat_engine::analysis::pooled::pooled;
-use deadheat_engine::analysis::spread::{self, Pool};
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::analysis::pooled::pooled;
+use deadheat_result::analysis::spread::{self, Pool};
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Maximum number of points of a line: more cannot be distinguished.
 const MOST_POINTS: usize = 200;

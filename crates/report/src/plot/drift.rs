@@ -10,9 +10,9 @@ use crate::figure::Figure;
 use crate::measurements::Metric;
 use crate::stats::quantile::median;
 use crate::words;
-use deadheat_engine::analysis::spread;
-use deadheat_engine::result::imported::ImportOrigin;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::analysis::spread;
+use deadheat_result::imported::ImportOrigin;
+use deadheat_result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 74.0;
 /// Maximum number of panels: readers skip more.

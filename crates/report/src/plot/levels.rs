@@ -11,10 +11,10 @@ use super::{drawn, numbers, slug};
 use crate::figure::Figure;
 use crate::measurements::{Metric, Role};
 use crate::words;
-use deadheat_engine::analysis::spread::{ByLevel, by_level};
-use deadheat_engine::analysis::sweep::load_factor;
-use deadheat_engine::analysis::theory::{self, PredictionSeries};
-use deadheat_engine::result::outcome::{Outcome, ShareKind};
+use deadheat_result::analysis::spread::{ByLevel, by_level};
+use deadheat_result::analysis::sweep::load_factor;
+use deadheat_result::analysis::theory::{self, PredictionSeries};
+use deadheat_result::outcome::{Outcome, ShareKind};
 
 /// Maximum number of factors and claims with a figure each.
 const MOST_FACTORS: usize = 4;

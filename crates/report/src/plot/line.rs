@@ -8,7 +8,7 @@ use super::{drawn, numbers};
 use crate::figure::Figure;
 use crate::measurements::Unit;
 use crate::words;
-use deadheat_engine::line::outcome::LineFigure;
+use deadheat_race::line::outcome::LineFigure;
 
 const BAND: f64 = 18.0;
 

@@ -10,8 +10,8 @@ use crate::figure::Figure;
 use crate::measurements::Unit;
 use crate::measurements::series::{RoundTrips, Series, goodput_bps};
 use crate::words;
-use deadheat_engine::analysis::spread;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::analysis::spread;
+use deadheat_result::outcome::{Outcome, Trial};
 
 /// Shortest trial that is drawn.
 const LONG_NS: u64 = 10_000_000_000;
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::measurements::Outage;
     use crate::measurements::series::Point;
-    use deadheat_engine::race::testing::loaded as race;
+    use deadheat_race::race::testing::loaded as race;
 
     const MS: u64 = 1_000_000;
 

@@ -25,10 +25,10 @@
 use super::figure::{Figure, Numbers};
 use super::{ReportInput, results, words};
 use crate::measurements::{Metric, Role, Unit};
-use deadheat_engine::analysis::spread;
-use deadheat_engine::map::file::Map;
-use deadheat_engine::result::outcome::Outcome;
-use deadheat_engine::study::outcome::StudyRun;
+use deadheat_race::map::file::Map;
+use deadheat_race::study::outcome::StudyRun;
+use deadheat_result::analysis::spread;
+use deadheat_result::outcome::Outcome;
 
 mod axis;
 mod bars;

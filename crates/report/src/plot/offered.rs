@@ -9,8 +9,8 @@ use crate::figure::Figure;
 use crate::measurements::Unit;
 use crate::stats::knee::Load;
 use crate::{sweeps, words};
-use deadheat_engine::analysis::sweep::{Curve, curves};
-use deadheat_engine::result::outcome::{KneePlace, Outcome, Sweep};
+use deadheat_result::analysis::sweep::{Curve, curves};
+use deadheat_result::outcome::{KneePlace, Outcome, Sweep};
 
 /// Maximum number of distinguishable lines.
 const MOST_LINES: usize = 10;

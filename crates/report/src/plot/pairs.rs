@@ -12,7 +12,7 @@ use crate::figure::Figure;
 use crate::measurements::{Better, Metric};
 use crate::stats;
 use crate::{factors, words};
-use deadheat_engine::result::outcome::{Outcome, Ratio, Verdict};
+use deadheat_result::outcome::{Outcome, Ratio, Verdict};
 
 const BAND: f64 = 30.0;
 /// Middles of the interval above the blocks, and of their marks below it, relative to the middle of the band.

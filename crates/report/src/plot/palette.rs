@@ -6,7 +6,7 @@
 //! Marks and lines also differ in shape and dashes.
 
 pub use super::ink::CLASSES;
-use deadheat_engine::result::outcome::Outcome;
+use deadheat_result::outcome::Outcome;
 
 /// A colour on a light page and on a dark one, each as `#rrggbb`.
 #[derive(Debug, Clone, PartialEq, Eq)]

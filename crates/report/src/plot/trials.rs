@@ -10,8 +10,8 @@ use crate::figure::Figure;
 use crate::measurements::Metric;
 use crate::results::Bound;
 use crate::words::{self, Scale};
-use deadheat_engine::analysis::spread::{self, FiveNumbers, five_numbers};
-use deadheat_engine::result::outcome::{Outcome, Summary, Trial};
+use deadheat_result::analysis::spread::{self, FiveNumbers, five_numbers};
+use deadheat_result::outcome::{Outcome, Summary, Trial};
 
 const BAND: f64 = 32.0;
 /// Middles of the box above the marks, and of the marks below it, relative to the middle of the band.

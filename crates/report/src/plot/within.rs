@@ -10,8 +10,8 @@ use crate::figure::Figure;
 use crate::measurements::Unit;
 use crate::measurements::series::{Series, goodput_bps};
 use crate::words;
-use deadheat_engine::analysis::spread;
-use deadheat_engine::result::outcome::{Outcome, Trial};
+use deadheat_result::analysis::spread;
+use deadheat_result::outcome::{Outcome, Trial};
 
 const HEIGHT: f64 = 92.0;
 const MOST_PANELS: usize = 16;

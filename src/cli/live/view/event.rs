@@ -10,10 +10,10 @@ use crate::cli::screen::{LinesView, Screen};
 use crate::foreign::visible;
 use crate::path::measurements::{DirectionFigures, PathFigures};
 use crate::race::context::{Observer, RaceEvent, TrialPlace};
+use crate::records::trial::Record;
 use crate::report::words;
 use crate::result::outcome::Outcome;
 use crate::time::Nanos;
-use crate::trial::Record;
 
 /// Event for a view.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,371 @@
+//! irtt: isochronous round trips over UDP, from `irtt client -o FILE.json` (irtt's doc/irtt-client.md, section
+//! OUTPUT; JSON format 1), or from the text that it prints.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::echo::{DUE, ONLY_SUMS, many, means_only};
+use super::foreign::ForeignFile;
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
+use super::rates::push;
+use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
+use crate::measurements::{Metric, Role};
+use crate::result::date;
+use crate::time::epoch_ms;
+
+mod text;
+
+/// Supported JSON format.
+const FORMAT: u64 = 1;
+
+/// The format.
+pub(super) struct Irtt;
+
+#[derive(Deserialize)]
+struct IrttFile {
+    version: IrttVersion,
+    #[serde(default, deserialize_with = "or_default")]
+    stats: IrttStats,
+    /// `null` in a run that ended before the first.
+    #[serde(default, deserialize_with = "or_default")]
+    round_trips: Vec<IrttRoundTrip>,
+    /// Error that ended the run, as text or as an object of Go.
+    #[serde(default)]
+    send_err: Option<Value>,
+    #[serde(default)]
+    receive_err: Option<Value>,
+    /// True if each round trip has the time of its request.
+    #[serde(skip, default = "yes")]
+    is_timed: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Reads a value, and `null` as the default.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[derive(Deserialize)]
+struct IrttVersion {
+    irtt: String,
+    json_format: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct IrttStats {
+    start_time: Value,
+    server_packets_received: u64,
+    duplicates: u64,
+    late_packets: u64,
+}
+
+impl IrttStats {
+    /// Returns the start: text up to 0.9.0, and stamps since.
+    fn start(&self) -> Option<SystemTime> {
+        if let Some(text) = self.start_time.as_str() {
+            return date::parse_rfc3339(text);
+        }
+        UNIX_EPOCH.checked_add(Duration::from_nanos(self.start_time["wall"].as_u64()?))
+    }
+}
+
+#[derive(Deserialize, Default)]
+struct IrttRoundTrip {
+    #[serde(default, deserialize_with = "or_default")]
+    lost: IrttLost,
+    #[serde(default, deserialize_with = "or_default")]
+    delay: IrttDelay,
+    #[serde(default, deserialize_with = "or_default")]
+    timestamps: IrttStamps,
+}
+
+/// Fate of a packet, as text or as a truth value.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IrttLost {
+    Truth(bool),
+    Text(String),
+}
+
+impl Default for IrttLost {
+    fn default() -> IrttLost {
+        IrttLost::Truth(false)
+    }
+}
+
+/// Direction in which a packet was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LostWay {
+    Not,
+    Up,
+    Down,
+    Unknown,
+}
+
+impl IrttLost {
+    fn way(&self) -> LostWay {
+        match self {
+            IrttLost::Truth(false) => LostWay::Not,
+            IrttLost::Truth(true) => LostWay::Unknown,
+            IrttLost::Text(text) => match text.as_str() {
+                "false" => LostWay::Not,
+                "true_up" => LostWay::Up,
+                "true_down" => LostWay::Down,
+                _ => LostWay::Unknown,
+            },
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct IrttDelay {
+    rtt: Option<i64>,
+    send: Option<i64>,
+    receive: Option<i64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct IrttStamps {
+    client: IrttClient,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct IrttClient {
+    send: IrttStamp,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct IrttStamp {
+    monotonic: u64,
+}
+
+impl FormatReader for Irtt {
+    fn id(&self) -> &'static str {
+        "irtt"
+    }
+
+    fn summary(&self) -> &'static str {
+        "irtt client, its text or -o FILE.json: round trips over UDP, one-way delays"
+    }
+
+    fn sniff(&self, head: &str) -> bool {
+        let is_json =
+            head.contains('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"");
+        is_json || text::is_text(head)
+    }
+
+    fn read(
+        &self,
+        file: &mut ForeignFile,
+        means: &mut ReaderContext<'_>,
+    ) -> Result<FileContent, String> {
+        if text::is_text(file.head()) {
+            return text::read(file, means);
+        }
+        let runs = file.json::<IrttFile>()?;
+        let first = runs.first().ok_or("there is no result in it")?;
+        let program = format!("irtt {}", first.version.irtt);
+        let began = first.stats.start();
+        let mut arm = Arm { implementation: program.clone(), ..Arm::default() };
+        for run in &runs {
+            let format = run.version.json_format;
+            if format > FORMAT {
+                return Err(format!(
+                    "JSON format {format} of irtt is newer than {FORMAT}, which is read"
+                ));
+            }
+            let (trial, metrics) = run.trial(means)?;
+            push(&mut arm, trial, metrics);
+        }
+        let mut unknown = vec![DUE.to_owned()];
+        if arm.metrics.iter().any(|metric| metric.name.starts_with("delay_")) {
+            unknown.push("by how much the two clocks differ, which one-way delays hold".into());
+        }
+        Ok(FileContent {
+            began,
+            unit: "ns".into(),
+            trial: "a run of irtt".into(),
+            arms: vec![arm],
+            program: Some(program),
+            unknown,
+            ..FileContent::default()
+        })
+    }
+}
+
+impl IrttFile {
+    fn trial(&self, means: &mut ReaderContext<'_>) -> Result<(ImportedTrial, Vec<Metric>), String> {
+        let error = [&self.send_err, &self.receive_err].into_iter().flatten().next();
+        if self.round_trips.is_empty() {
+            let words = error.map_or_else(|| "no packet was sent".to_owned(), Value::to_string);
+            return Ok((ImportedTrial::failed(&words), Vec::new()));
+        }
+        let rtt = MetricNaming::rtt();
+        let mut doubts = Vec::new();
+        let mut trial = self.samples(&mut doubts)?.trial(&rtt, means)?;
+        let mut metrics = rtt.metrics(Role::Claim);
+        trial.doubts.extend(doubts);
+        self.one_way(&mut trial, &mut metrics)?;
+        self.account(&mut trial);
+        metrics.push(loss_metric());
+        trial.record.started_ms = self.stats.start().map_or(0, epoch_ms);
+        if let Some(error) = error {
+            trial.record.valid = false;
+            trial.record.why_invalid =
+                Some(deadheat_base::foreign::short(&format!("unfinished: {error}")));
+        }
+        Ok((trial, metrics))
+    }
+
+    fn samples(&self, doubts: &mut Vec<String>) -> Result<SampleBuffer, String> {
+        let sent = |trip: &IrttRoundTrip| trip.timestamps.client.send.monotonic;
+        let first = self.round_trips.first().map_or(0, sent);
+        let mut values = SampleBuffer::default();
+        let (mut untimed, mut negative) = (0, None);
+        for trip in &self.round_trips {
+            let at_ns = sent(trip).saturating_sub(first);
+            if trip.lost.way() != LostWay::Not {
+                if self.is_timed {
+                    values.lost_at(at_ns)?
+                } else {
+                    values.lost()?
+                }
+                continue;
+            }
+            match trip.delay.rtt.map(|ns| u64::try_from(ns).map_err(|_| ns)) {
+                Some(Ok(ns)) if !self.is_timed => values.push(ns)?,
+                Some(Ok(ns)) => values.push_at(ns, at_ns)?,
+                Some(Err(ns)) => negative = Some(ns),
+                None => untimed += 1,
+            }
+        }
+        if untimed > 0 {
+            doubts.push(format!("{} without a time.", many(untimed, "answer")));
+        }
+        if let Some(ns) = negative {
+            doubts.push(format!("Impossible, and in no figure: a round trip of {ns} ns."));
+        }
+        Ok(values)
+    }
+
+    /// Adds the delays of each direction, if the server sent its times. Where one of them exceeds its round trip, or is
+    /// negative, the clocks are too far apart for either.
+    fn one_way(&self, trial: &mut ImportedTrial, metrics: &mut Vec<Metric>) -> Result<(), String> {
+        let delays: Vec<[i64; 3]> = self
+            .round_trips
+            .iter()
+            .filter_map(|trip| Some([trip.delay.rtt?, trip.delay.send?, trip.delay.receive?]))
+            .collect();
+        let is_wrong = |[rtt, up, down]: &&[i64; 3]| up > rtt || down > rtt || *up < 0 || *down < 0;
+        if let Some([rtt, up, down]) = delays.iter().find(is_wrong) {
+            let ms = |ns: i64| ns as f64 / 1e6;
+            // With equal delays each way, the clocks would be apart by half of the difference.
+            let apart = ms(up.saturating_sub(*down)).abs() / 2.0;
+            trial.doubts.push(format!(
+                "The two clocks are about {apart:.3} ms apart, more than a delay (round trip {:.3} ms, {:.3} ms \
+                 there, {:.3} ms back): no one-way delay is a figure.",
+                ms(*rtt),
+                ms(*up),
+                ms(*down)
+            ));
+            return Ok(());
+        }
+        for (stem, label, at) in [("delay_up", "delay up", 1), ("delay_down", "delay down", 2)] {
+            if delays.is_empty() {
+                continue;
+            }
+            let mut values = SampleBuffer::default();
+            for delay in &delays {
+                values.push(u64::try_from(delay[at]).unwrap_or(0))?;
+            }
+            let naming = MetricNaming::time(stem, label);
+            let summed = values.sum();
+            naming.enter(&summed, &mut trial.record);
+            trial.spreads.push(summed.five(label, naming.unit));
+            metrics.extend(naming.metrics(Role::Descriptive));
+        }
+        Ok(())
+    }
+
+    /// Adds the accounts, by the fate of each packet: irtt's own sums count a second answer as one, which hides a loss.
+    fn account(&self, trial: &mut ImportedTrial) {
+        let sent = self.round_trips.len() as u64;
+        let lost = |way| self.round_trips.iter().filter(|own| own.lost.way() == way).count() as u64;
+        let (up, down, unknown) = (lost(LostWay::Up), lost(LostWay::Down), lost(LostWay::Unknown));
+        let received = sent - up - down - unknown;
+        MessageCounts {
+            sent,
+            received,
+            duplicates: Some(self.stats.duplicates),
+            reordered: Some(self.stats.late_packets),
+        }
+        .enter(trial);
+        let there = self.stats.server_packets_received;
+        let by_server =
+            (received..=sent).contains(&there) && there > 0 && self.stats.duplicates == 0;
+        let there = match unknown {
+            _ if by_server => there,
+            0 if up + down > 0 => sent - up,
+            _ => return,
+        };
+        let way = |sent: u64, received: u64| {
+            Some(MessageCounts { sent, received, ..MessageCounts::default() }.account())
+        };
+        trial.record.ledger.up = way(sent, there);
+        trial.record.ledger.down = way(there, received);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurements::Account;
+
+    fn read(json: &str) -> IrttFile {
+        serde_json::from_str(json).unwrap()
+    }
+
+    const HEAD: &str = r#""version":{"irtt":"0.9.2","protocol":1,"json_format":1}"#;
+
+    #[test]
+    fn the_start_is_read_as_text_and_as_stamps() {
+        let at = |start: &str| {
+            let run = read(&format!("{{{HEAD},\"stats\":{{\"start_time\":{start}}}}}"));
+            run.stats.start()
+        };
+        let want = Some(UNIX_EPOCH + Duration::from_secs(1_795_197_747));
+        assert_eq!(at("\"2026-11-20T18:02:27.8Z\""), want);
+        assert_eq!(at("{\"wall\":1795197747000000000,\"monotonic\":5}"), want);
+        assert_eq!(at("7"), None);
+    }
+
+    #[test]
+    fn second_answers_hide_no_loss_and_directions_need_marks_or_counts() {
+        let trips = |trips: &str, stats: &str| {
+            let run = read(&format!("{{{HEAD},\"stats\":{{{stats}}},\"round_trips\":[{trips}]}}"));
+            let mut trial = ImportedTrial::default();
+            run.account(&mut trial);
+            let lost = |own: &Option<Account>| own.as_ref().map(|own| own.lost_on_path);
+            let ledger = &trial.record.ledger;
+            (trial.record.metrics["loss_share"], lost(&ledger.up), lost(&ledger.down))
+        };
+        let two = r#"{"lost":"false","delay":{"rtt":5}},{"lost":"true_down"}"#;
+        let hidden = r#""server_packets_received":2,"duplicates":1"#;
+        assert_eq!(trips(two, hidden), (0.5, Some(0), Some(1)));
+        let plain = r#"{"lost":false,"delay":{"rtt":5}},{"lost":true}"#;
+        assert_eq!(trips(plain, r#""server_packets_received":1"#), (0.5, Some(1), Some(0)));
+        assert_eq!(trips(plain, r#""server_packets_received":0"#), (0.5, None, None));
+    }
+}

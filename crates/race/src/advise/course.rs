@@ -1,0 +1,368 @@
+//! Course of advice: one race after another within the time, the most important traffic first. In virtual time all
+//! contenders that run there are compared with whole trials; then the leaders, and contenders that do not run in
+//! virtual time, race on the path itself.
+
+use super::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
+use super::plan::{Plan, PlanEntry, RaceWork, VIRTUAL_PACKET};
+use super::rank;
+use super::run::{self, AdviceJob, AdviceTask};
+use super::search::Lead;
+use crate::race::Request;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::figures::wait;
+use deadheat_base::time::{Clock, Nanos};
+use deadheat_path::PathSpec;
+use deadheat_result::outcome::{Outcome, Status};
+
+/// Maximum share of the time for the most important traffic.
+const FIRST_SHARE: f64 = 0.7;
+
+/// Maximum number of blocks of a race in real time; usually the time limit ends it first.
+const MOST_BLOCKS: u64 = 200;
+
+/// Races so far, with their results.
+pub(super) struct AdviceCourse<'a> {
+    pub(super) task: &'a AdviceTask<'a>,
+    pub(super) plan: &'a Plan,
+    clock: &'a dyn Clock,
+    began: Nanos,
+    race: &'a mut dyn FnMut(AdviceJob) -> Result<Outcome>,
+    /// Races in the order run, and the result of each.
+    pub(super) races: Vec<AdviceRace>,
+    pub(super) results: Vec<Option<Outcome>>,
+    pub(super) notes: Vec<String>,
+    pub(super) not_searched: Vec<String>,
+    /// Error of the first race without a result.
+    pub(super) failure: Option<Error>,
+    pub(super) is_stopped: bool,
+    /// Nanoseconds of real time per packet in virtual time on this machine.
+    packet_ns: f64,
+}
+
+/// Race to run.
+pub(super) struct PlannedRace<'a> {
+    pub(super) name: String,
+    pub(super) entry: &'a PlanEntry,
+    pub(super) raced: &'a RaceWork,
+    pub(super) purpose: Purpose,
+    pub(super) path: &'a PathSpec,
+    pub(super) contenders: &'a [String],
+    /// Time limit; `None` in virtual time.
+    pub(super) budget: Option<Nanos>,
+    pub(super) blocks: u64,
+}
+
+impl<'a> AdviceCourse<'a> {
+    pub(super) fn new(
+        task: &'a AdviceTask<'a>,
+        plan: &'a Plan,
+        clock: &'a dyn Clock,
+        race: &'a mut dyn FnMut(AdviceJob) -> Result<Outcome>,
+    ) -> AdviceCourse<'a> {
+        AdviceCourse {
+            task,
+            plan,
+            clock,
+            began: clock.now(),
+            race,
+            races: Vec::new(),
+            results: Vec::new(),
+            notes: Vec::new(),
+            not_searched: Vec::new(),
+            failure: None,
+            is_stopped: false,
+            packet_ns: VIRTUAL_PACKET.0 as f64,
+        }
+    }
+
+    /// Returns the expected real time of a race in virtual time, from the races before it.
+    pub(super) fn virtual_time(&self, raced: &RaceWork, contenders: usize, blocks: u64) -> Nanos {
+        let trials = (contenders as u64 + 1).saturating_mul(blocks);
+        Nanos((trials as f64 * raced.packets * self.packet_ns) as u64)
+    }
+
+    /// Returns the races of some traffic for a purpose, with their results.
+    pub(super) fn of(
+        &self,
+        traffic: &str,
+        purpose: Purpose,
+    ) -> impl Iterator<Item = (&AdviceRace, &Outcome)> {
+        let pairs = self.races.iter().zip(&self.results);
+        let pairs = pairs.filter_map(|(ran, outcome)| Some((ran, outcome.as_ref()?)));
+        pairs.filter(move |(ran, _)| ran.traffic == traffic && ran.purpose == purpose)
+    }
+
+    /// Returns the verdict on two contenders about the claimed figure of some traffic: preferably a decision, from
+    /// the path rather than from virtual time; otherwise an open verdict.
+    pub(super) fn verdict(&self, entry: &PlanEntry, a: &str, b: &str) -> Option<VerdictEvidence> {
+        let of = |purpose| self.verdict_for(entry, purpose, a, b);
+        let found: Vec<VerdictEvidence> =
+            [Purpose::Comparison, Purpose::Screening].into_iter().filter_map(of).collect();
+        let decided = found.iter().position(|evidence| evidence.lead != Lead::Open);
+        found.into_iter().nth(decided.unwrap_or(0))
+    }
+
+    /// Returns the verdict on two contenders in some traffic, from a race for this purpose.
+    pub(super) fn verdict_for(
+        &self,
+        entry: &PlanEntry,
+        purpose: Purpose,
+        a: &str,
+        b: &str,
+    ) -> Option<VerdictEvidence> {
+        self.of(&entry.considered.name, purpose).find_map(|(ran, outcome)| {
+            let typed = |typed| ran.label(entry, typed);
+            let (x, y) = (typed(a)?, typed(b)?);
+            let (lead, verdict) = rank::verdict(outcome, &x, &y)?;
+            // A model is shown by the name of the contender that it represents.
+            let note = verdict.note.replace(&x, a).replace(&y, b);
+            Some(VerdictEvidence {
+                traffic: entry.considered.name.clone(),
+                first: a.to_owned(),
+                second: b.to_owned(),
+                lead,
+                note,
+                file: ran.file.clone()?,
+                is_virtual: ran.is_virtual,
+            })
+        })
+    }
+
+    /// Compares the contenders in each traffic: in virtual time first if they run there, then on the path.
+    pub(super) fn compare(&mut self) {
+        let plan = self.plan;
+        for entry in &plan.entries {
+            let considered = &entry.considered;
+            match &considered.contenders[..] {
+                _ if self.is_stopped => return,
+                [] => self.notes.push(format!("`{}`: no contender carries it", considered.name)),
+                [only] => {
+                    self.notes.push(format!("`{}`: {only} alone carries it", considered.name));
+                }
+                _ => self.screen(entry),
+            }
+        }
+        if plan.is_virtual() {
+            return;
+        }
+        for (at, entry) in plan.entries.iter().enumerate() {
+            if !self.is_stopped && entry.considered.contenders.len() > 1 {
+                self.race_on_path(entry, &self.finalists(at, entry), at == 0);
+            }
+        }
+    }
+
+    /// Compares the contenders that run in virtual time.
+    fn screen(&mut self, entry: &PlanEntry) {
+        let Some(path) = self.plan.in_virtual_time() else { return };
+        let contenders = entry.screened();
+        if contenders.len() < 2 {
+            return;
+        }
+        let (name, purpose) = match self.plan.is_virtual() {
+            true => (entry.considered.name.clone(), Purpose::Comparison),
+            false => (format!("{}-virtual", entry.considered.name), Purpose::Screening),
+        };
+        self.run(PlannedRace {
+            name,
+            entry,
+            raced: &entry.whole(path),
+            purpose,
+            path,
+            contenders: &contenders,
+            budget: None,
+            blocks: self.task.virtual_blocks,
+        });
+    }
+
+    /// Returns the contenders for a race on the path, the most promising first: the leader in virtual time,
+    /// contenders without virtual time, then contenders that are not behind in virtual time, and the second there
+    /// if there is no other.
+    fn finalists(&self, at: usize, entry: &PlanEntry) -> Vec<String> {
+        let places = run::places(self.plan, self);
+        let carrier = |placed: &RankedContender| {
+            let candidates = &self.plan.candidates;
+            candidates.iter().find(|one| one.name == placed.contender)?.carries[at].clone()
+        };
+        let screened = |is_wanted: fn(usize) -> bool| {
+            let wanted = places.iter().filter(move |placed| is_wanted(placed.place));
+            wanted.filter_map(carrier).filter(|typed| entry.simulated.contains_key(typed))
+        };
+        let mut leaders = screened(|place| place == 1);
+        let mut finalists: Vec<String> = leaders.next().into_iter().collect();
+        let all = entry.considered.contenders.iter();
+        let is_first_screen = finalists.is_empty();
+        let real = all.filter(|typed| is_first_screen || !entry.simulated.contains_key(*typed));
+        finalists.extend(real.cloned());
+        for typed in leaders {
+            if !finalists.contains(&typed) {
+                finalists.push(typed);
+            }
+        }
+        if finalists.len() < 2 {
+            let mut others = screened(|place| place > 1);
+            finalists.extend(others.find(|typed| !finalists.contains(typed)));
+        }
+        finalists
+    }
+
+    /// Races as many of `finalists` on the path as the time allows: with whole trials if that leaves two, otherwise
+    /// with short ones.
+    fn race_on_path(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
+        if finalists.len() < 2 {
+            return;
+        }
+        let name = &entry.considered.name;
+        // Crossovers in virtual time run last, and need time too.
+        let reserved =
+            self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
+        let left = self.left() - Nanos(reserved);
+        let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
+        let whole = entry.whole(&self.plan.path);
+        let most = |raced: &RaceWork| {
+            // At least two, if need be in the whole remaining time.
+            let two = raced.costs(2) <= left;
+            (2..=finalists.len()).rev().find(|n| raced.costs(*n).0 <= share).or(two.then_some(2))
+        };
+        let takes = whole.costs(2);
+        let short = entry.short();
+        let least = short.as_ref().map_or(takes, |short| short.costs(2).min(takes));
+        let found = most(&whole).map(|n| (n, whole));
+        let found = found.or_else(|| short.and_then(|short| Some((most(&short)?, short))));
+        let Some((n, raced)) = found else {
+            self.notes.push(format!(
+                "`{name}` was not raced on the path: that takes {}; --budget gives more time",
+                wait(least)
+            ));
+            return;
+        };
+        let purpose = match raced.metric.name == entry.considered.metric.name {
+            true => Purpose::Comparison,
+            false => Purpose::Confirmation,
+        };
+        let (met, others) = finalists.split_at(n);
+        let unscreened = |typed: &&String| !entry.simulated.contains_key(*typed);
+        let others: Vec<&str> = others.iter().filter(unscreened).map(String::as_str).collect();
+        if !others.is_empty() {
+            self.notes.push(format!(
+                "`{name}`: {} not raced, for want of time; --budget gives more",
+                others.join(", ")
+            ));
+        }
+        let costs = raced.costs(n).0;
+        let budget = Nanos(share.max(costs).min(costs.saturating_mul(2)).min(left.0.max(costs)));
+        self.run(PlannedRace {
+            name: name.clone(),
+            entry,
+            raced: &raced,
+            purpose,
+            path: &self.plan.path,
+            contenders: met,
+            budget: Some(budget),
+            blocks: MOST_BLOCKS,
+        });
+        let real: Vec<&str> = met.iter().filter(unscreened).map(String::as_str).collect();
+        if purpose == Purpose::Confirmation && !real.is_empty() && !self.is_stopped {
+            self.notes.push(format!(
+                "{} of {} in `{name}` is not known: {} no virtual time, and the path takes {} to tell; --budget gives more",
+                entry.considered.metric.label,
+                real.join(", "),
+                if real.len() == 1 { "it has" } else { "they have" },
+                wait(Nanos((takes.0 as f64 / FIRST_SHARE) as u64))
+            ));
+        }
+    }
+
+    /// Runs a race and records its result.
+    pub(super) fn run(&mut self, wanted: PlannedRace<'_>) -> Option<&Outcome> {
+        let file = format!("{}.json", wanted.name);
+        let mut ran = AdviceRace {
+            traffic: wanted.entry.considered.name.clone(),
+            workload: wanted.raced.workload.clone(),
+            purpose: wanted.purpose,
+            path: self.typed(wanted.path),
+            contenders: wanted.contenders.to_vec(),
+            is_virtual: matches!(wanted.path, PathSpec::Simulated(_)),
+            file: None,
+            trusted: false,
+            why_not: None,
+        };
+        let request = self.request(&wanted, &ran.path);
+        let began = self.clock.now();
+        let result = request.check().and_then(|_| {
+            let file = self.task.dir.join(&file);
+            (self.race)(AdviceJob { name: wanted.name.clone(), request, file })
+        });
+        let outcome = match result {
+            Ok(outcome) => {
+                let took = (self.clock.now() - began).0 as f64;
+                let blocks = outcome.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(1);
+                let expected = self.virtual_time(wanted.raced, wanted.contenders.len(), blocks);
+                if ran.is_virtual && took > 0.0 && expected > Nanos::ZERO {
+                    self.packet_ns *= took / expected.0 as f64;
+                }
+                ran.file = Some(file);
+                ran.trusted = outcome.trusted();
+                ran.why_not = outcome.why_failed().map(str::to_owned);
+                self.is_stopped |= matches!(outcome.status, Status::Interrupted | Status::Running);
+                Some(outcome)
+            }
+            Err(error) => {
+                self.is_stopped |= matches!(error, Error::Interrupted);
+                ran.why_not = Some(error.to_string());
+                self.failure.get_or_insert(error);
+                None
+            }
+        };
+        if self.is_stopped {
+            self.notes.push(format!("stopped by hand during `{}`", wanted.name));
+        } else if let Some(why) = &ran.why_not {
+            self.notes.push(format!("`{}` has no whole result: {why}", wanted.name));
+        } else if let Some(why) = outcome.as_ref().and_then(Outcome::why_not_trusted) {
+            let name = &wanted.name;
+            let note = format!("`{name}` is not trusted, and none of its verdicts counts: {why}");
+            self.notes.push(note);
+        }
+        self.races.push(ran);
+        self.results.push(outcome);
+        self.results.last().and_then(Option::as_ref)
+    }
+
+    fn request(&self, wanted: &PlannedRace<'_>, path: &str) -> Request {
+        let title: String = self.task.app.title.chars().take(200).collect();
+        let mut request = Request::new(wanted.contenders.iter().cloned())
+            .workload(&wanted.raced.workload)
+            .path(path)
+            .blocks(wanted.blocks)
+            .title(format!("{title}: {}", wanted.name))
+            .label("advise", self.task.name);
+        if let Some(seed) = self.task.seed {
+            request = request.seed(seed);
+        }
+        match wanted.budget {
+            Some(budget) => request.budget(budget.max(Nanos(1))),
+            None => request,
+        }
+    }
+
+    /// Returns a path as text; the given path is returned as it was typed.
+    fn typed(&self, path: &PathSpec) -> String {
+        if *path == self.plan.path { self.task.path.to_owned() } else { path.to_string() }
+    }
+
+    /// Returns the remaining time.
+    pub(super) fn left(&self) -> Nanos {
+        self.task.budget - (self.clock.now() - self.began)
+    }
+}
+
+impl AdviceRace {
+    /// Returns the label of a contender in this race; `None` if it took no part.
+    pub(super) fn label(&self, entry: &PlanEntry, typed: &str) -> Option<String> {
+        let label = match self.is_virtual {
+            true => entry.simulated.get(typed)?,
+            false => typed,
+        };
+        self.contenders.iter().find(|one| *one == label).cloned()
+    }
+}

@@ -1,0 +1,177 @@
+//! Facts of a built emulated path, in the form of results.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::connect::ConnectAttempt;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::WaitMode;
+use deadheat_path::gate::{self, LatenessLimits};
+use deadheat_path::network::{Impairments, Link, Network, Rate};
+
+/// Way to a far end behind a server, as control took it.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReachFacts {
+    /// Address of this host, as this host sees it.
+    pub own_address: IpAddr,
+    /// Address of this host, as the server sees it; absent if an older server did not report it.
+    pub seen_as: Option<IpAddr>,
+    /// Attempts to connect, in their order.
+    pub attempts: Vec<ConnectAttempt>,
+}
+
+impl ReachFacts {
+    /// Returns the address of this host as the server sees it, if that is another one: a NAT is on the way.
+    pub fn translated(&self) -> Option<IpAddr> {
+        let canonical = |ip: IpAddr| ip.to_canonical();
+        self.seen_as.map(canonical).filter(|seen| *seen != canonical(self.own_address))
+    }
+}
+
+/// Description of a built path.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltPath {
+    /// Backend that carries it: `tun`, `packet`, `netem`.
+    pub backend: String,
+    /// Reason for that choice.
+    pub why: String,
+    /// Grouping of close departures: `strict` or `aggregate`.
+    pub grouping: String,
+    /// Mode in which its threads wait for the time of a release: `hybrid` or `spin`.
+    pub wait: String,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Seed of its impairments, if the path has its own; otherwise each block's seed is used.
+    pub seed: Option<u64>,
+    /// Least round-trip time that the model allows, in nanoseconds; absent if jitter may remove any part of the delay.
+    pub rtt_least_ns: Option<u64>,
+    /// Limits of the lateness of its releases in a trial that counts.
+    pub lateness_limits: LatenessLimits,
+    /// Links of the path.
+    pub links: Vec<BuiltLink>,
+}
+
+/// Link of a built path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BuiltLink {
+    /// Its impairments, in the words of a path.
+    pub words: String,
+    /// Addresses of the near host.
+    pub near: Vec<IpAddr>,
+    /// Addresses of the far host.
+    pub far: Vec<IpAddr>,
+    /// Direction from near to far.
+    pub up: BuiltWay,
+    /// Direction from far to near.
+    pub down: BuiltWay,
+}
+
+/// Direction of a link, with its limits.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BuiltWay {
+    /// Share of packets that the loss model drops in the long run, 0 to 1; absent if it has none, as with a list.
+    pub loss_share: Option<f64>,
+    /// Rate, in bits per second; absent if it is not limited, or if a trace limits it.
+    pub rate_bps: Option<u64>,
+    /// Rate of the sending host's network card, in bits per second; absent if it has none, and in results from before
+    /// there were any.
+    pub nic_bps: Option<u64>,
+    /// Trace file with its capacity over time.
+    pub trace: Option<TraceFile>,
+}
+
+/// File that a link follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceFile {
+    /// Name of the file, as typed.
+    pub file: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Time after which it starts again, in nanoseconds.
+    pub length_ns: u64,
+}
+
+/// Parameters with which a network was built, for [`BuiltPath::of`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct How {
+    /// Backend, as in [`BuiltPath`].
+    pub backend: String,
+    /// Reason, as in [`BuiltPath`].
+    pub why: String,
+    /// Grouping, as in [`BuiltPath`].
+    pub grouping: String,
+    /// Mode of waiting, as in [`BuiltPath`].
+    pub wait: String,
+    /// Addresses of near and far by link.
+    pub addresses: Vec<[Vec<IpAddr>; 2]>,
+    /// Rates of the network cards of near and far by link.
+    pub nics: Vec<[Option<BitRate>; 2]>,
+}
+
+impl BuiltPath {
+    /// Returns the facts of `network`, built with these parameters.
+    pub fn of(network: &Network, how: How) -> BuiltPath {
+        let mut addresses = how.addresses.into_iter();
+        let mut nics = how.nics.into_iter();
+        let links = network.links.iter().map(|link| {
+            let [near, far] = addresses.next().unwrap_or_default();
+            let [up, down] = nics.next().unwrap_or_default();
+            BuiltLink {
+                words: words(network, link),
+                near,
+                far,
+                up: BuiltWay::of(&link.up, up),
+                down: BuiltWay::of(&link.down, down),
+            }
+        });
+        BuiltPath {
+            links: links.collect(),
+            backend: how.backend,
+            why: how.why,
+            grouping: how.grouping,
+            wait: how.wait,
+            mtu: network.mtu,
+            seed: network.seed,
+            rtt_least_ns: gate::least_rtt(network).map(|Nanos(ns)| ns),
+            lateness_limits: LatenessLimits::of(network),
+        }
+    }
+}
+
+/// Describes one link alone in the words of a path.
+fn words(network: &Network, link: &Link) -> String {
+    let alone = Network {
+        links: vec![link.clone()],
+        seed: None,
+        backend: None,
+        wait: WaitMode::Hybrid,
+        grouping: None,
+        mtu: network.mtu,
+    };
+    alone.to_string()
+}
+
+impl BuiltWay {
+    fn of(way: &Impairments, nic: Option<BitRate>) -> BuiltWay {
+        let (rate_bps, trace) = match &way.rate {
+            Rate::Unlimited => (None, None),
+            Rate::Fixed(rate) => (Some(rate.0), None),
+            Rate::Trace(trace) => (
+                None,
+                Some(TraceFile {
+                    file: trace.file.clone(),
+                    sha256: trace.sha256.clone(),
+                    length_ns: trace.length.0,
+                }),
+            ),
+        };
+        let nic_bps = nic.map(|BitRate(bps)| bps);
+        BuiltWay { loss_share: gate::asked_loss(way), rate_bps, nic_bps, trace }
+    }
+}

@@ -1,0 +1,272 @@
+//! Opening of a trial's nodes before the near ones dial: far ends here or at servers, and the relays in front of them.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::between::external::{self, RunningCommand};
+use crate::between::turn::TurnPlan;
+use crate::control::patient::sleep;
+use crate::control::{FromAgent, FromServer, ToAgent};
+use crate::lead::cast::Group;
+use crate::lead::link::{Link, LinkMessage};
+use crate::lead::nodes::{SLACK, refusal};
+use crate::lead::served::{NodeRole, OpeningStep, ServedCast, ServedNode};
+use crate::lead::served_pair::reached_at;
+use crate::process;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::Address;
+
+use super::turn::TurnWait;
+use super::{Agents, Far};
+
+/// Longest time that a server may queue a trial.
+const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
+
+/// Pause before the next request to a server that had no room for a trial.
+const RETRY: Nanos = Nanos::from_secs(1);
+
+/// Far nodes of a group that listen, and the relays in front of them.
+#[derive(Default)]
+pub(super) struct ListeningNodes {
+    pub(super) far: Vec<Link>,
+    pub(super) relays: Vec<Link>,
+    /// TURN clients to start beside the near node, one for each far node, or none.
+    pub(super) carriers: Vec<TurnPlan>,
+    /// Commands that carry the contender, if it is an external one.
+    pub(super) commands: Vec<RunningCommand>,
+    /// Endpoints that the near node dials.
+    pub(super) at: Vec<Address>,
+}
+
+/// Nodes of a group that have been opened, by the numbers of their far nodes, with the endpoints that are dialled.
+#[derive(Default)]
+struct OpenedNodes {
+    far: Vec<(u16, (Link, Address))>,
+    /// Relays at a third host.
+    relays: Vec<(u16, (Link, Address))>,
+    commands: Vec<RunningCommand>,
+}
+
+impl Agents {
+    /// Starts the far nodes of all groups and the relays in front of them, if any, and waits until they listen.
+    pub(super) fn listen(
+        &mut self,
+        groups: &[&Group],
+        mut served: Option<&mut ServedCast>,
+    ) -> Result<Vec<ListeningNodes>> {
+        let mut opened: Vec<OpenedNodes> = groups.iter().map(|_| OpenedNodes::default()).collect();
+        for step in OpeningStep::all(groups, &self.far) {
+            let (group, opened) = (groups[step.group], &mut opened[step.group]);
+            let served = served.as_deref_mut();
+            match step.role {
+                NodeRole::FarEnd => {
+                    let far = self.open_far(group, step.node, served)?;
+                    opened.commands.extend(far.1);
+                    opened.far.push((step.node, far.0));
+                }
+                NodeRole::Relay => {
+                    opened.relays.push((step.node, self.open_relay(group, step.node, served)?));
+                }
+            }
+        }
+        groups.iter().zip(opened).map(|(group, opened)| self.listening(group, opened)).collect()
+    }
+
+    /// Starts a far node of a group, and the commands that carry its contender, and waits until it listens; returns it
+    /// with the endpoint that is to be dialled.
+    fn open_far(
+        &mut self,
+        group: &Group,
+        node: u16,
+        served: Option<&mut ServedCast>,
+    ) -> Result<((Link, Address), Vec<RunningCommand>)> {
+        if group.contender.commands.is_some() {
+            return Ok((self.open_command(group, node, served)?, Vec::new()));
+        }
+        let (mut link, place) = match served {
+            Some(served) => served.next(group, node, &mut self.far, &self.stop)?,
+            None => {
+                let who = match (&self.far, group.far_nodes) {
+                    (Far::Others { typed, .. }, _) => typed.clone(),
+                    (_, 1) => "far agent".to_owned(),
+                    _ => format!("far agent {node}"),
+                };
+                (self.agent(&who, Side::Far)?, None)
+            }
+        };
+        let plan = group.far(node, self.far.endpoint(&group.contender)?, place);
+        let open = ToAgent::Open(Box::new(plan));
+        let at = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
+        // The port that control reached is used; behind a NAT the server knows another one.
+        let at = self.far.address_of(group, node).map_or(at, Address::Ip);
+        let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) else {
+            return Ok(((link, at), Vec::new()));
+        };
+        let keeper = |side| match &self.far {
+            Far::Emulated(path) => path.keeper(side),
+            _ => process::keeper(None),
+        };
+        let (near, commands) =
+            external::forward(pair, *target, keeper, group.goes_first, &self.stop)?;
+        Ok(((link, Address::Ip(near)), commands.into()))
+    }
+
+    /// Starts the server command of a group, here or at a server, and waits until it is ready; returns its keeper with the
+    /// address at which it listens.
+    fn open_command(
+        &mut self,
+        group: &Group,
+        node: u16,
+        served: Option<&mut ServedCast>,
+    ) -> Result<(Link, Address)> {
+        let Some(served) = served else {
+            let at = self.far.endpoint(&group.contender)?;
+            let mut link = self.command(group, Side::Far, &at)?;
+            let at = await_listening(&mut link, &self.stop, &mut self.turn, None)?;
+            return Ok((link, at));
+        };
+        let (mut link, open) = self.pairs.open(group, served, &mut self.far, &self.stop)?;
+        let listens = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
+        Ok((link, reached_at(self.far.address_of(group, node), listens)))
+    }
+
+    /// Starts the keeper of a command of one side, for a server at `at`.
+    pub(super) fn command(&self, group: &Group, side: Side, at: &Address) -> Result<Link> {
+        let plan = group.command(side, at)?;
+        let keeper = match &self.far {
+            Far::Emulated(path) => path.command_keeper(side),
+            _ => process::command_keeper(None),
+        };
+        let who = match side {
+            Side::Near => "near command",
+            Side::Far => "far command",
+        };
+        Link::to_command(who, keeper?, &plan)
+    }
+
+    /// Starts the relay at a third host for a far node of a group, and waits until it listens; returns it with the
+    /// endpoint that is to be dialled.
+    fn open_relay(
+        &mut self,
+        group: &Group,
+        node: u16,
+        served: Option<&mut ServedCast>,
+    ) -> Result<(Link, Address)> {
+        let (Some(served), Some(to)) = (served, self.far.address_of(group, node)) else {
+            return Err(Error::usage("a relay without a server"));
+        };
+        let (ServedNode { mut link, place }, at) =
+            served.next_relay(group, &mut self.far, &self.stop)?;
+        let open = ToAgent::Open(Box::new(group.onward(node, to, place)));
+        await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
+        Ok((link, Address::Ip(at)))
+    }
+
+    /// Connects a group's relays at a third host to its far nodes, or starts those at their hosts.
+    fn listening(&mut self, group: &Group, opened: OpenedNodes) -> Result<ListeningNodes> {
+        let OpenedNodes { mut far, mut relays, commands } = opened;
+        let mut all = ListeningNodes { commands, ..ListeningNodes::default() };
+        far.sort_by_key(|(node, _)| *node);
+        relays.sort_by_key(|(node, _)| *node);
+        for (_, (link, at)) in far {
+            all.far.push(link);
+            if relays.is_empty() {
+                self.relay(group, at, &mut all)?;
+            }
+        }
+        for (_, (mut link, at)) in relays {
+            await_onward(&mut link)?;
+            all.relays.push(link);
+            all.at.push(at);
+        }
+        if all.at.is_empty() {
+            // The kernel answers there.
+            all.at.push(self.far.endpoint(&group.contender)?);
+        }
+        Ok(all)
+    }
+
+    /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node
+    /// dials.
+    fn relay(&mut self, group: &Group, far: Address, all: &mut ListeningNodes) -> Result<()> {
+        let mut at = far.clone();
+        let mut started = None;
+        if let Some(plan) = group.relay(&far)? {
+            let mut relay = self.agent("relay", Side::Far)?;
+            let plan = ToAgent::Relay(plan);
+            at = await_ready(&mut relay, &plan, &self.stop, &mut self.turn)?;
+            started = if let Address::Ip(at) = at { Some(at) } else { None };
+            all.relays.push(relay);
+        }
+        all.carriers.extend(group.carrier(&far, started)?);
+        all.at.push(at);
+        Ok(())
+    }
+}
+
+/// Sends `open` to an agent or a relay, and waits until it listens. A server without room is asked again.
+pub(super) fn await_ready(
+    link: &mut Link,
+    open: &ToAgent,
+    stop: &AtomicBool,
+    turn: &mut TurnWait,
+) -> Result<Address> {
+    link.send(open)?;
+    await_listening(link, stop, turn, Some(open))
+}
+
+/// Waits until an agent, a relay or a command listens. A server without room is asked again with `open`.
+fn await_listening(
+    link: &mut Link,
+    stop: &AtomicBool,
+    turn: &mut TurnWait,
+    open: Option<&ToAgent>,
+) -> Result<Address> {
+    let give_up = Monotonic.now() + QUEUE_TIMEOUT;
+    let mut left = SLACK;
+    loop {
+        if !link.has_message(left)? {
+            link.lose();
+            return Err(link.broken("it did not get ready in time"));
+        }
+        match link.receive()? {
+            LinkMessage::Agent(FromAgent::Ready { endpoint }) => {
+                turn.end();
+                return Ok(endpoint);
+            }
+            LinkMessage::Agent(FromAgent::Busy) if Monotonic.now() >= give_up => {
+                let what = format!("it has served other clients for {QUEUE_TIMEOUT}");
+                return Err(Error::peer(link.who(), what));
+            }
+            // It asks again by itself, and says each time that it did in vain.
+            LinkMessage::Agent(FromAgent::Busy) => turn.note(u32::MAX),
+            LinkMessage::Server(FromServer::Queued { ahead }) => {
+                turn.note(ahead);
+                left = QUEUE_TIMEOUT;
+            }
+            LinkMessage::Server(FromServer::Full(fault)) if Monotonic.now() >= give_up => {
+                return Err(Error::peer(link.who(), fault.message));
+            }
+            LinkMessage::Server(FromServer::Full(_)) => {
+                turn.note(u32::MAX);
+                sleep(RETRY, stop).map_err(|_| Error::Interrupted)?;
+                open.map_or(Ok(()), |open| link.send(open))?;
+            }
+            word => return Err(refusal(link, word)),
+        }
+    }
+}
+
+/// Has a relay at a third host connect to the far end's server, which listens now, and waits until both know each other.
+fn await_onward(link: &mut Link) -> Result<()> {
+    link.send(&ToAgent::Onward)?;
+    if !link.has_message(SLACK)? {
+        link.lose();
+        return Err(link.broken("it did not reach the far end's server in time"));
+    }
+    match link.receive()? {
+        LinkMessage::Agent(FromAgent::Connected) => Ok(()),
+        word => Err(refusal(link, word)),
+    }
+}

@@ -1,0 +1,160 @@
+//! Emulated path that the race builds itself, from the view of its trials: where agents are started, the properties
+//! that they get, its seed in each trial, and the check of its account.
+
+use std::net::IpAddr;
+
+use super::model_time::{drain, transit};
+use crate::control;
+use crate::lead::link::Link;
+use crate::process::{self, AgentProcess};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Side;
+use deadheat_contract::measurements::path::PathFigures;
+use deadheat_path::emulator::{Emulator, SenderCpus};
+use deadheat_path::network::Network;
+use deadheat_path::{Family, PathKind, gate};
+use deadheat_records::path::{BuiltPath, How};
+use deadheat_records::trial::{PathFacts, Record};
+
+/// Time for which a near end tries to connect, besides the time that the path takes. Only the model can block a
+/// connection here, so patience costs nothing: a lost SYN is retransmitted after 1, 3, 7 and 15 s (RFC 6298;
+/// tcp_syn_retries in ip-sysctl.rst), and a loss of one in five, there or back, must not look like a firewall.
+const DIAL: Nanos = Nanos::from_secs(30);
+
+/// Round trips that opening a connection may take: lost and retransmitted, slowly.
+const DIAL_ROUND_TRIPS: u64 = 20;
+
+/// Emulated path that is up.
+#[derive(Debug)]
+pub struct EmulatedPath {
+    spec: String,
+    network: Network,
+    family: Family,
+    emulator: Emulator,
+}
+
+impl EmulatedPath {
+    /// Builds the path that `network` describes; `typed` is its text.
+    ///
+    /// # Errors Fails if this host cannot; names the missing part.
+    pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
+        let emulator = Emulator::start_for(typed, SenderCpus::Others)?;
+        let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
+        path.far_address()?;
+        Ok(path)
+    }
+
+    /// Returns the far host's address on the first link.
+    ///
+    /// # Errors
+    /// Fails if the path carries no packets of the requested family.
+    pub(crate) fn far_address(&self) -> Result<IpAddr> {
+        let fits = |address: &&IpAddr| match self.family {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        };
+        self.emulator.built().far.iter().find(fits).copied().ok_or_else(|| {
+            Error::unsupported(
+                format!("path {}", self.spec),
+                "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
+            )
+        })
+    }
+
+    /// Returns the largest IP packet that passes, in bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.network.mtu.into()
+    }
+
+    /// Creates a link to an agent on the host of this side.
+    ///
+    /// # Errors
+    /// Fails if the agent cannot be started there.
+    pub(crate) fn agent(&self, who: &str, side: Side) -> Result<Link> {
+        Link::to_process_on(who, self.emulator.namespaces(), side)
+    }
+
+    /// Starts a keeper of a command on the host of this side.
+    ///
+    /// # Errors
+    /// Fails if the keeper cannot be started there.
+    pub(crate) fn keeper(&self, side: Side) -> Result<AgentProcess> {
+        process::keeper(Some(&self.emulator.namespaces().entry(side)))
+    }
+
+    /// Starts a keeper of a command that takes the place of an agent, likewise.
+    ///
+    /// # Errors
+    /// As of [`EmulatedPath::keeper`].
+    pub(crate) fn command_keeper(&self, side: Side) -> Result<AgentProcess> {
+        process::command_keeper(Some(&self.emulator.namespaces().entry(side)))
+    }
+
+    /// Empties the path and restarts it with a seed: its own, or the trial's, which is the same for every contender of
+    /// a block.
+    ///
+    /// # Errors
+    /// Fails if the emulator is gone.
+    pub(crate) fn begin(&mut self, seed: u64) -> Result<()> {
+        self.emulator.begin(seed)
+    }
+
+    /// Returns the path's account since its last start.
+    ///
+    /// # Errors
+    /// Fails if the emulator is gone.
+    pub(crate) fn end(&mut self) -> Result<PathFigures> {
+        self.emulator.end()
+    }
+
+    /// Adds the path's account to the record of a trial, and checks it against the model.
+    pub(crate) fn judge(&self, figures: PathFigures, record: &mut Record) {
+        record.path_invalid = gate::why_invalid(&self.network, &figures);
+        record.path = Some(figures);
+        if record.why_invalid.is_none() {
+            record.why_invalid.clone_from(&record.path_invalid);
+        }
+        record.valid = record.why_invalid.is_none();
+    }
+
+    /// Returns the properties of the path that both ends of a trial need.
+    pub(crate) fn terms(&self) -> control::PathTerms {
+        let round_trip = Nanos(2 * transit(&self.network).0);
+        let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
+        control::PathTerms { transit_ns: transit(&self.network), dial_ns }
+    }
+
+    /// Returns the time that a trial may take beyond one on an ideal path before it counts as hung: until the sent data
+    /// has left, and has arrived.
+    pub(crate) fn extra_time(&self) -> Nanos {
+        drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
+    }
+
+    /// Returns the path in words and numbers.
+    pub(crate) fn facts(&self) -> PathFacts {
+        let built = self.emulator.built();
+        let links = 0..self.network.links.len();
+        let how = How {
+            backend: built.backend.name().to_owned(),
+            why: built.why.clone(),
+            grouping: built.grouping.name().to_owned(),
+            wait: self.network.wait.name().to_owned(),
+            nics: built.nics.clone(),
+            addresses: links
+                .map(|at| {
+                    [built.of_link(Side::Near, at).to_vec(), built.of_link(Side::Far, at).to_vec()]
+                })
+                .collect(),
+        };
+        PathFacts {
+            spec: self.spec.clone(),
+            kind: PathKind::Emulated,
+            address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
+            built: Some(Box::new(BuiltPath::of(&self.network, how))),
+            reached: None,
+            far_end: None,
+        }
+    }
+}

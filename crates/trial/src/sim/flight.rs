@@ -1,0 +1,227 @@
+//! Datagrams in flight, in reused memory.
+
+use deadheat_datapath::datapath::ecn::Codepoint;
+
+/// Packet of a datagram, as a channel refers to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PacketRef {
+    slot: u32,
+    part: u16,
+}
+
+/// Largest number of packets that one datagram may be fragmented into.
+pub(super) const MOST_PARTS: u64 = 128;
+
+struct Flight {
+    bytes: Vec<u8>,
+    /// End that it goes to, and the number of the connection there.
+    to: (usize, u16),
+    /// Number of the strand within the connection.
+    strand: u8,
+    codepoint: Codepoint,
+    parts: u32,
+    /// Packets that arrived, a bit each.
+    arrived: u128,
+    /// Number of departures still to come.
+    left: u32,
+}
+
+/// All datagrams in flight.
+#[derive(Default)]
+pub(super) struct Flights {
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+}
+
+/// State of a datagram after the arrival of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DatagramState {
+    /// Complete now.
+    Whole,
+    /// Not newly complete: some packets are missing, or all arrived before.
+    Partial,
+}
+
+impl Flights {
+    /// Launches a datagram to the end and connection `to`. `fill` may write it, and then returns its strand and its
+    /// codepoint; without them nothing is launched.
+    pub(super) fn launch(
+        &mut self,
+        to: (usize, u16),
+        fill: impl FnOnce(&mut Vec<u8>) -> Option<(u8, Codepoint)>,
+    ) -> Option<u32> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(Flight {
+                bytes: Vec::new(),
+                to,
+                strand: 0,
+                codepoint: Codepoint::NotEct,
+                parts: 0,
+                arrived: 0,
+                left: 0,
+            });
+            (self.flights.len() - 1) as u32
+        });
+        let flight = &mut self.flights[slot as usize];
+        flight.bytes.clear();
+        (flight.to, flight.parts, flight.arrived, flight.left) = (to, 0, 0, 0);
+        let Some((strand, codepoint)) = fill(&mut flight.bytes) else {
+            self.free.push(slot);
+            return None;
+        };
+        (flight.strand, flight.codepoint) = (strand, codepoint);
+        Some(slot)
+    }
+
+    /// Returns the codepoint of the datagram.
+    pub(super) fn codepoint(&self, slot: u32) -> Codepoint {
+        self.flights[slot as usize].codepoint
+    }
+
+    pub(super) fn len(&self, slot: u32) -> u64 {
+        self.flights[slot as usize].bytes.len() as u64
+    }
+
+    /// Notes that the datagram is fragmented into `parts` packets. It stays until [`Flights::gone`].
+    pub(super) fn cut(&mut self, slot: u32, parts: u64) {
+        let flight = &mut self.flights[slot as usize];
+        (flight.parts, flight.left) = (parts as u32, 1);
+    }
+
+    /// Makes one of its packets enter a channel, which returns the number of its departures.
+    pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(PacketRef) -> u32) {
+        let departures = enter(PacketRef { slot, part });
+        self.flights[slot as usize].left += departures;
+    }
+
+    /// Notes that all its packets have entered.
+    pub(super) fn gone(&mut self, slot: u32) {
+        self.departed(PacketRef { slot, part: 0 });
+    }
+
+    /// Handles the arrival of a packet. If a queue has marked it, the datagram is marked (RFC 3168, 5.3).
+    pub(super) fn arrive(&mut self, part: PacketRef, marked: bool) -> DatagramState {
+        let flight = &mut self.flights[part.slot as usize];
+        if marked {
+            flight.codepoint = Codepoint::Ce;
+        }
+        let before = flight.arrived.count_ones();
+        flight.arrived |= 1u128.unbounded_shl(u32::from(part.part));
+        let is_new = flight.arrived.count_ones() > before;
+        let is_whole = flight.arrived.count_ones() == flight.parts;
+        // A copy of a datagram in one packet is a datagram; a copy of a fragment is not.
+        if is_whole && (is_new || flight.parts == 1) {
+            DatagramState::Whole
+        } else {
+            DatagramState::Partial
+        }
+    }
+
+    /// Returns the datagram that the packet is part of, with its end, connection and strand.
+    pub(super) fn datagram(&self, part: PacketRef) -> ((usize, u16), u8, Codepoint, &[u8]) {
+        let flight = &self.flights[part.slot as usize];
+        (flight.to, flight.strand, flight.codepoint, &flight.bytes)
+    }
+
+    /// Notes that one departure is over.
+    pub(super) fn departed(&mut self, part: PacketRef) {
+        let flight = &mut self.flights[part.slot as usize];
+        flight.left = flight.left.saturating_sub(1);
+        if flight.left == 0 {
+            self.free.push(part.slot);
+        }
+    }
+}
+
+/// Fragmentation of datagrams into IP packets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cutter {
+    /// Largest IP packet in bytes.
+    pub(super) mtu: u64,
+    /// Length of an IP header in bytes.
+    pub(super) ip_header: u64,
+}
+
+impl Cutter {
+    /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a
+    /// header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
+    fn room(&self) -> u64 {
+        (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
+    }
+
+    fn fragment_header(&self) -> u64 {
+        self.ip_header + if self.ip_header >= 40 { 8 } else { 0 }
+    }
+
+    /// Returns the number of packets that carry a datagram of `bytes`, the UDP header included.
+    pub(super) fn parts(&self, bytes: u64) -> u64 {
+        if bytes + self.ip_header <= self.mtu { 1 } else { bytes.div_ceil(self.room()) }
+    }
+
+    /// Returns the lengths of these packets in bytes.
+    pub(super) fn packets(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        let (parts, room, cutter) = (self.parts(bytes), self.room(), *self);
+        (0..parts).map(move |part| match parts {
+            1 => bytes + cutter.ip_header,
+            _ => room.min(bytes - part * room) + cutter.fragment_header(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(flights: &mut Flights, parts: usize) -> Vec<PacketRef> {
+        let fill = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(b"x");
+            Some((2, Codepoint::Ect0))
+        };
+        let slot = flights.launch((3, 0), fill).unwrap();
+        flights.cut(slot, parts as u64);
+        let mut all = Vec::new();
+        for part in 0..parts as u16 {
+            flights.enter(slot, part, |part| {
+                all.push(part);
+                2
+            });
+        }
+        flights.gone(slot);
+        all
+    }
+
+    #[test]
+    fn a_datagram_is_there_once_all_its_packets_are_and_copies_only_where_it_is_one() {
+        let mut flights = Flights::default();
+        let whole = launch(&mut flights, 1);
+        let cut = launch(&mut flights, 128);
+        for _ in 0..2 {
+            assert_eq!(flights.arrive(whole[0], false), DatagramState::Whole);
+            flights.departed(whole[0]);
+        }
+        for part in cut.iter().rev().take(127) {
+            assert_eq!(flights.arrive(*part, false), DatagramState::Partial);
+        }
+        assert_eq!(flights.arrive(cut[1], true), DatagramState::Partial);
+        assert_eq!(flights.arrive(cut[0], false), DatagramState::Whole);
+        assert_eq!(flights.arrive(cut[0], false), DatagramState::Partial);
+        // One of its packets was marked.
+        assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, Codepoint::Ce, &b"x"[..]));
+        // The first slot is free again, the second is not.
+        assert_eq!(flights.free, [0]);
+        assert!(flights.launch((0, 0), |_| None).is_none());
+        assert_eq!(flights.free, [0]);
+    }
+
+    #[test]
+    fn packets_are_as_ip_cuts_them() {
+        let lengths = |ip_header, bytes| -> Vec<u64> {
+            Cutter { mtu: 1500, ip_header }.packets(bytes).collect()
+        };
+        assert_eq!(lengths(20, 1480), [1500]);
+        assert_eq!(lengths(20, 1481), [1500, 21]);
+        assert_eq!(lengths(20, 3000), [1500, 1500, 60]);
+        assert_eq!(lengths(40, 1460), [1500]);
+        assert_eq!(lengths(40, 1461), [1496, 61]);
+    }
+}

@@ -1,0 +1,452 @@
+//! Simulation: trials in virtual time, with both hosts, both ends of the connection and the path in this process,
+//! without a socket or a second thread. The same seed gives the same figures to the last bit, on any machine.
+//!
+//! Halves, driver loop and summing up are the same as in real trials, and so is the path's effect on a packet. A
+//! simulated host takes no time for anything; its interface hands packets over at 10 Gbit/s, or at the path's rate if
+//! that is higher, and never delays a single packet. Control takes no time, and loses nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use deadheat_base::panics::contained;
+
+use super::control::AgentReport;
+use super::{Order, Pairing, Runner};
+use crate::TrialOutcome;
+use crate::agent::driver::Flow;
+use crate::agent::intervals::Sampler;
+use crate::lead::both_reports::BothReports;
+use crate::lead::conclude::conclude;
+use crate::lead::live::{Live, LiveRow};
+use crate::lead::load;
+use crate::lead::nodes::SLACK;
+use crate::path::model_time;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::{Clock, Manual, Nanos};
+use deadheat_contract::contract::{Ending, Framing, Lane, LaneSet, Reach, Service, Side, WaitMode};
+use deadheat_contract::workload::{Clocks, Part, Task};
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::several::{self, JoinedConn, Strand};
+use deadheat_datapath::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
+use deadheat_datapath::transport::via::Via;
+use deadheat_datapath::transport::{Contender, Tickets};
+use deadheat_host::placement::Load;
+use deadheat_path::network::{Link, Network};
+use deadheat_path::{Family, PathKind};
+use deadheat_records::host::HostFacts;
+use deadheat_records::placement::Placement;
+use deadheat_records::samples::Samples;
+use deadheat_records::trial::{PathFacts, Record};
+use flight::{Cutter, MOST_PARTS};
+use world::{LoadSchedule, World};
+
+mod end;
+pub mod fake;
+mod flight;
+mod world;
+
+/// Start time of each trial on its own clock. Not 0, which some messages use for an absent time.
+const BEGIN: Nanos = Nanos::from_secs(1);
+
+/// Runner of trials in virtual time.
+pub struct Simulation {
+    typed: String,
+    network: Network,
+    cutter: Cutter,
+    /// Clock with the time that all trials have taken so far.
+    clock: Manual,
+    stop: Arc<AtomicBool>,
+    on_interval: Option<OnInterval>,
+}
+
+/// Callback for each interval of the running trial.
+type OnInterval = Box<dyn FnMut(&LiveRow)>;
+
+impl Simulation {
+    /// Creates a runner for trials over `network`; `typed` is its text.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the network has more than one link.
+    pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
+        if network.links.len() != 1 {
+            return Err(Error::usage(format!(
+                "path `{typed}`: simulated paths have one link, as no contender that runs there uses \
+                 several"
+            )));
+        }
+        let ip_header = if family == Family::V6 { 40 } else { 20 };
+        Ok(Simulation {
+            typed: typed.to_owned(),
+            cutter: Cutter { mtu: u64::from(network.mtu), ip_header },
+            network,
+            clock: Manual::default(),
+            stop: Arc::default(),
+            on_interval: None,
+        })
+    }
+
+    /// Calls off the running trial once `flag` is set (Ctrl-C).
+    pub fn stop_on(mut self, flag: Arc<AtomicBool>) -> Simulation {
+        self.stop = flag;
+        self
+    }
+
+    /// Calls `callback` for each interval of each trial.
+    pub fn on_interval(mut self, callback: impl FnMut(&LiveRow) + 'static) -> Simulation {
+        self.on_interval = Some(Box::new(callback));
+        self
+    }
+
+    /// Returns the clock of the race: virtual time, which advances in trials only.
+    pub fn clock(&self) -> Manual {
+        self.clock.clone()
+    }
+
+    fn link(&self) -> Result<&Link> {
+        self.network.links.first().ok_or_else(|| Error::usage("a path without a link"))
+    }
+
+    fn trial(&mut self, order: &Order) -> Result<Record> {
+        let Pairing { contender, task, load } = &order.pairing;
+        self.fits(contender, &**task)?;
+        let clock = Manual::default();
+        clock.advance_to(BEGIN);
+        let seed = self.network.seed.unwrap_or(order.seed);
+        let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
+            .stop_on(Arc::clone(&self.stop));
+        let transit = model_time::transit(&self.network);
+        let cast = SimulatedCast {
+            transit,
+            order,
+            contender,
+            task: &**task,
+            cutter: self.cutter,
+            clock: &clock,
+            is_viewed: self.on_interval.is_some(),
+        };
+        let work = cast.hosts()?;
+        let (beside, when) = match (&task.info().load, load::order(order)) {
+            (Some(asked), Some(order)) => {
+                let Pairing { contender, task, .. } = &order.pairing;
+                self.fits(contender, &**task)?;
+                let hosts =
+                    SimulatedCast { order: &order, contender, task: &**task, ..cast }.hosts()?;
+                (hosts, LoadSchedule { lead: asked.lead, stint: asked.stint })
+            }
+            _ => ([Vec::new(), Vec::new()], LoadSchedule::default()),
+        };
+        let flows = 0..work[0].len() as u16;
+        let flows = flows.flat_map(|flow| [(Side::Near, flow), (Side::Far, flow)]);
+        let label = task.info().delay_label();
+        let mut live = Live::new(&order.contender(), label, order.interval, flows);
+        let on_interval = &mut self.on_interval;
+        let longest = task.info().longest + SLACK + model_time::drain(&self.network);
+        let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
+            if let Some(callback) = on_interval.as_mut() {
+                live.note(side, flow, point).iter().for_each(callback);
+            }
+        });
+        // Only the endpoints can fail once the trial runs.
+        ran.map_err(|error| match error {
+            Error::Setup { .. } | Error::Peer { .. } => {
+                Error::broken(order.contender(), error.to_string())
+            }
+            other => other,
+        })?;
+        if let Some(callback) = on_interval {
+            live.rest().iter().for_each(callback);
+        }
+        let figures = world.figures();
+        let (ends, beside, took) = world.stops();
+        let both = |ends: [Vec<end::Stops>; 2]| {
+            let [near, far] = ends.map(report);
+            let (far, commands) = (Some(far), Default::default());
+            BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, commands }
+        };
+        let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
+        if let Some(load) = load {
+            load::conclude(&load.contender, &*load.task, &both(beside), None, &mut record);
+        }
+        let began = self.clock.now();
+        self.clock.advance_to(began + took);
+        record.took_ns = took.0;
+        record.path = Some(figures);
+        record.implementation = contender.implementation(None, &record.effective);
+        Ok(record)
+    }
+
+    /// Checks that the contender can do the work here.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with an alternative if the contender is a kernel's, if the work uses files, or if its messages
+    /// are too large for the path.
+    pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        if contender.external.is_some() || contender.commands.is_some() {
+            return Err(Error::usage(format!(
+                "`{}`: no command runs in virtual time; leave out `sim:`, and the path is emulated",
+                contender.spec
+            )));
+        }
+        for one in carriers(contender)? {
+            self.takes(one.contender, task)?;
+        }
+        if contender.via != Via::Direct {
+            return Err(Error::usage(format!(
+                "`{}`: no relay stands on a simulated path; leave out `sim:`, and it is emulated",
+                contender.spec
+            )));
+        }
+        if let Some(file) = task.info().files.first() {
+            return Err(Error::usage(format!(
+                "no file is read or written in virtual time; leave out `{}`, or race over a real path",
+                file.path
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that messages of the work are not too large for the path, over this contender.
+    fn takes(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
+        if contender.promised().framing == Framing::ByteStream {
+            return Ok(());
+        }
+        let parts = self.cutter.parts(task.info().largest_message as u64 + u64::from(UDP_HEADER));
+        if parts <= MOST_PARTS {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "path `{}`: a message of {} bytes is cut into {parts} packets, and {MOST_PARTS} can be \
+             kept apart; raise mtu or lower size",
+            self.typed,
+            task.info().largest_message
+        )))
+    }
+}
+
+impl Runner for Simulation {
+    fn run(&mut self, order: &Order) -> TrialOutcome {
+        match contained(&order.contender(), || self.trial(order)) {
+            Ok(record) => TrialOutcome::Ran(Box::new(record)),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn placement(&mut self, asked: Option<Placement>, _load: Load) -> Result<(Placement, String)> {
+        match asked {
+            None | Some(Placement::Virtual) => Ok((
+                Placement::Virtual,
+                "in virtual time no CPU has anything to do with the figures".to_owned(),
+            )),
+            Some(asked) => Err(Error::usage(format!(
+                "placement {asked}: on a simulated path the ends run in virtual time and on no CPU; \
+                 leave it out"
+            ))),
+        }
+    }
+
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        let host = HostFacts {
+            hostname: PathKind::Simulated.to_string(),
+            deadheat: env!("CARGO_PKG_VERSION").to_owned(),
+            ..HostFacts::default()
+        };
+        Ok((host, None))
+    }
+
+    fn path(&self) -> PathFacts {
+        PathFacts {
+            spec: self.typed.clone(),
+            kind: PathKind::Simulated,
+            address: String::new(),
+            built: None,
+            reached: None,
+            far_end: None,
+        }
+    }
+}
+
+/// Protocol in user space that carries a connection, or some lanes of one.
+struct Sole<'a> {
+    contender: &'a Contender,
+    protocol: &'a dyn Userspace,
+    /// Its part of the whole, if it is one of several.
+    part: Option<&'a several::Part>,
+}
+
+impl Sole<'_> {
+    fn strand(&self, conn: OverPath, lanes: &[Service]) -> Strand<OverPath> {
+        let all = || (0..lanes.len() as u16).map(Lane).collect();
+        Strand {
+            name: self.part.map_or_else(String::new, |part| part.name.clone()),
+            conn: Box::new(conn),
+            lanes: self.part.map_or_else(all, |part| part.numbers.clone()),
+            tells_end: self.contender.transport.info().guarantees.ending == Ending::Told,
+        }
+    }
+}
+
+/// Returns the protocols that carry a contender's connections: its own protocol, or the protocols of its parts.
+///
+/// # Errors
+/// [`Error::Usage`] if one is a kernel's.
+fn carriers(contender: &Contender) -> Result<Vec<Sole<'_>>> {
+    runs_in_virtual_time(contender)?;
+    let parts = contender.transport.parts();
+    let alone = parts.is_empty().then_some((contender, None));
+    let shared = parts.iter().map(|part| (&part.contender, Some(part)));
+    alone
+        .into_iter()
+        .chain(shared)
+        .map(|(contender, part)| {
+            runs_in_virtual_time(contender)?;
+            let protocol = contender.transport.userspace();
+            let protocol = protocol.ok_or_else(|| Error::usage(misfit(contender)))?;
+            Ok(Sole { contender, protocol, part })
+        })
+        .collect()
+}
+
+/// Checks that a contender requires neither real time nor IP.
+fn runs_in_virtual_time(contender: &Contender) -> Result<()> {
+    if let Some(key) = HeaderTerms::typed(&contender.knobs) {
+        return Err(Error::usage(format!(
+            "`{}`: packets of a simulated path have no IP header and no pace of the kernel's; leave out {key}, or emulate \
+             the path without `sim:`",
+            contender.spec
+        )));
+    }
+    match contender.transport.info().real_time {
+        Some(why) => Err(Error::usage(format!("`{}`: {why}", contender.spec))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the reason why a contender cannot run in virtual time, with alternatives.
+fn misfit(contender: &Contender) -> String {
+    let own: Vec<&str> = deadheat_datapath::transport::ALL
+        .iter()
+        .filter(|transport| transport.userspace().is_some() && transport.info().real_time.is_none())
+        .map(|transport| transport.info().id)
+        .collect();
+    format!(
+        "`{}` is carried by the kernel, whose time cannot be simulated; a simulated path takes {}, and \
+         without `sim:` the path is emulated for any contender",
+        contender.spec,
+        own.join(", ")
+    )
+}
+
+/// Returns the reason why a contender cannot run on a real path; `None` if it can.
+pub fn needs_simulation(contender: &Contender) -> Option<String> {
+    let info = contender.transport.info();
+    (info.reach == Reach::Process && carriers(contender).is_ok()).then(|| {
+        format!(
+            "`{}` is a model that exists in virtual time only; race it with --path sim:delay=25ms or \
+             the like",
+            contender.spec
+        )
+    })
+}
+
+/// Derives a token from the seed, in place of the token that a real end gets from the hello.
+fn token(seed: u64, number: u16) -> Token {
+    let mut draws = SplitMix64::new(seed ^ u64::from(number));
+    let mut bytes = [0; 16];
+    for half in bytes.chunks_exact_mut(8) {
+        half.copy_from_slice(&draws.next_u64().to_be_bytes());
+    }
+    Token::from_bytes(bytes)
+}
+
+/// Participants of a trial.
+#[derive(Clone, Copy)]
+struct SimulatedCast<'a> {
+    order: &'a Order,
+    contender: &'a Contender,
+    task: &'a dyn Task,
+    cutter: Cutter,
+    transit: Nanos,
+    clock: &'a Manual,
+    /// True if intervals are shown while it runs.
+    is_viewed: bool,
+}
+
+impl SimulatedCast<'_> {
+    /// Creates both ends of each flow, by host.
+    fn hosts(&self) -> Result<[Vec<end::SimulatedEnd>; 2]> {
+        Ok([self.host(Side::Near)?, self.host(Side::Far)?])
+    }
+
+    /// Creates the ends of all flows at one host.
+    fn host(&self, side: Side) -> Result<Vec<end::SimulatedEnd>> {
+        let flows = self.task.info().flows.len();
+        (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
+    }
+
+    /// Makes the connections of a flow, in their order: the first, and as many more as its work asks for.
+    fn connections(&self, side: Side, flow: u16, flows: u16) -> end::Next {
+        let lanes = self.task.lanes(&self.contender.promised());
+        let (contender, clock) = (self.contender.clone(), self.clock.clone());
+        let (seed, largest_message, cutter) =
+            (self.order.seed, self.task.info().largest_message, self.cutter);
+        let tickets = Tickets::default();
+        Box::new(move |connection| {
+            let number = flow.wrapping_add(connection.wrapping_mul(flows));
+            let mut strands = Vec::new();
+            for (at, one) in (0..).zip(carriers(&contender)?) {
+                let lanes = one.part.map_or(&lanes[..], |part| &part.lanes);
+                let opening = Opening {
+                    side,
+                    token: token(seed ^ at << 32, number),
+                    knobs: &one.contender.knobs,
+                    lanes,
+                    largest_message,
+                    mtu: cutter.mtu as u32,
+                    ip_header: cutter.ip_header as u32,
+                    tickets: &tickets,
+                };
+                strands.push(one.strand(OverPath::open(one.protocol, &opening, &clock)?, lanes));
+            }
+            JoinedConn::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
+        })
+    }
+
+    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::SimulatedEnd> {
+        let mut connections = self.connections(side, flow, flows as u16);
+        let conn = Box::new(connections(0)?);
+        let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
+        let half = self.task.half(Part {
+            side,
+            flow,
+            tag: SplitMix64::new(self.order.seed).next_u64() as u32,
+            seed: self.order.seed,
+            transit: self.transit,
+            guarantees: self.contender.promised(),
+            peer: self.contender.transport.info().peer,
+            recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
+            carried: LaneSet::ALL,
+            store: None,
+        });
+        let sampler = Sampler::new(self.order.interval, flows);
+        let sampler = if self.is_viewed { sampler.for_a_view() } else { sampler };
+        let largest_message = self.task.info().largest_message;
+        let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
+        Ok(end::SimulatedEnd::new(flow, connections))
+    }
+}
+
+/// Returns the report that an agent would make. Nothing here cost any time.
+fn report(ends: Vec<end::Stops>) -> AgentReport {
+    let mut report = AgentReport::default();
+    for end in ends {
+        if report.effective.is_empty() {
+            report.effective = end.effective;
+        }
+        report.halves.push(end.report);
+        report.series.push(end.series);
+        report.conns.push(end.stats);
+    }
+    report
+}
