@@ -62,8 +62,8 @@ pub(crate) const FOLDERS: &[Folder] = &[
         ],
     },
     Folder {
-        place: "crates/engine/src/import/",
-        parent: "mod.rs",
+        place: "crates/import/src/",
+        parent: "lib.rs",
         through: &[],
         helpers: &[
             ("assemble", "from measurements to a result"),

@@ -91,10 +91,10 @@ fn a_name_outside_its_own_file_is_found() {
     let blind = "fn f(t: &str) -> bool { t == \"tcp\" } // \"tcp\"\n#[cfg(test)] mod tests { const T: &str = \"tcp\"; }";
     let sources = [
         Source::new("crates/transports/src/tcp.rs", tcp),
-        Source::new("crates/engine/src/race/run.rs", blind),
+        Source::new("crates/race/src/race/run.rs", blind),
         Source::new("src/cli/mod.rs", "fn example() -> &str { \"tcp\" }"),
     ];
-    assert_eq!(check(&sources), ["crates/engine/src/race/run.rs:1: names \"tcp\""]);
+    assert_eq!(check(&sources), ["crates/race/src/race/run.rs:1: names \"tcp\""]);
     let behind = Source::new("crates/transports/src/lib.rs", "#[cfg(feature = \"tcp\")] mod tcp;");
     assert!(
         check(&[Source::new("crates/transports/src/tcp.rs", tcp), behind]).is_empty(),

@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// Returns the module that a file belongs to: `cli` for `src/cli/race.rs`; of a crate with several modules of its own the
-    /// module, `trial` for `crates/engine/src/trial/agent/run.rs`; of others the crate, `transports` for
+    /// module, `study` for `crates/race/src/study/run.rs`; of others the crate, `transports` for
     /// `crates/transports/src/tcp.rs`.
     pub(crate) fn module(&self) -> Option<&str> {
         let inner = match self.path.strip_prefix("crates/") {
@@ -107,7 +107,7 @@ impl Source {
 }
 
 /// Crates with an order of their modules.
-pub(crate) const OF_MODULES: &[&str] = &["contract", "datapath", "engine"];
+pub(crate) const OF_MODULES: &[&str] = &["contract", "datapath", "race"];
 
 fn collect(folder: &Path, paths: &mut Vec<std::path::PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else {
