@@ -98,7 +98,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	./target/release/deadheat race udp -w ping:interval=1ms,count=$$(($(HOURS) * 3600000)) --blocks 1 --budget $$(($(HOURS) * 3))h
 
 dist: ## what a release has, in target/dist: a static program, .deb, .rpm, wheel, image, checksums (ARCHES="x86_64 aarch64" for both)
-	scripts/need.sh cargo cc zig objdump dpkg-deb rpmbuild xz file
+	scripts/need.sh cargo cc zig dpkg-deb rpmbuild xz file
 	scripts/dist/all.sh $(ARCHES)
 
 dist-test: ## installs each of them on a system with nothing else, and races there; as root

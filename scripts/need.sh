@@ -38,7 +38,6 @@ why() {
     asciinema | npx) echo "the demo is recorded with it and made a picture" ;;
     chromium) echo "tests open pages in it" ;;
     zig) echo "make dist compiles and links static programs with it" ;;
-    objdump) echo "make dist finds the calls in a program with it" ;;
     dpkg-deb | rpmbuild | rpm) echo "make dist writes packages with it, and its test installs them" ;;
     debootstrap | busybox) echo "make dist-test makes bare systems with it" ;;
     skopeo | umoci) echo "make dist-test reads the container image with it" ;;
@@ -106,7 +105,6 @@ package() {
     slurmctld:dnf | slurmd:dnf) echo "slurm-$1" ;;
     sbatch:apt-get) echo slurm-client ;;
     sbatch:dnf) echo slurm ;;
-    objdump:*) echo binutils ;;
     dpkg-deb:*) echo dpkg ;;
     rpmbuild:apt-get | rpm:*) echo rpm ;;
     rpmbuild:*) echo rpm-build ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""contents.py: what the program contains, from Cargo's own tree of the default build: a list in CycloneDX 1.5
+"""contents.py: what the program contains, from Cargo's own tree of the build with all contenders: a list in CycloneDX 1.5
 (deadheat-VERSION.cdx.json), and the licences of all crates (third-party.txt).
 
 cargo tells the features of one package only in its tree: `cargo metadata` adds what tests of the workspace turn on."""
@@ -25,7 +25,7 @@ def output(*command):
 def tree():
     """Names and versions of the crates in the program, and which takes which."""
     edges, above = {}, []
-    lines = output("cargo", "tree", "--locked", "--package", "deadheat", "--edges", "normal,no-proc-macro", "--target", TARGET, "--prefix", "depth")
+    lines = output("cargo", "tree", "--locked", "--package", "deadheat", "--features", "all-contenders", "--edges", "normal,no-proc-macro", "--target", TARGET, "--prefix", "depth")
     for line in filter(None, lines.splitlines()):
         depth, name, version = re.match(r"(\d+)(\S+) v(\S+)", line).groups()
         del above[int(depth) :]

@@ -41,9 +41,9 @@ END
   || fail "no source of Rust's standard library: rustup component add rust-src, or Debian's packages rustc-web and rust-web-src"
 say "$arch: builds with $(${RUSTC:-rustc} --version), the standard library from $(rust_source)"
 # A build of the standard library is no stable feature of cargo yet. It comes without what reads names for a backtrace: a program
-# without names has none to read. Where the library has two algorithms, the small one is taken: for sorting above all.
+# without names has none to read.
 export RUSTC_BOOTSTRAP=1
-std=("-Zbuild-std=std,panic_unwind" "-Zbuild-std-features=panic-unwind,optimize_for_size")
+std=("-Zbuild-std=std,panic_unwind" "-Zbuild-std-features=panic-unwind")
 
 # No path of this host is in the program, so that the same sources make the same bytes in another folder; and paths are short, as each
 # place that may panic names one. Where two fit, the last one counts. Crates lie in a folder with the name of their registry, once they
@@ -59,10 +59,8 @@ for path in "$cargo_home/registry/src=/crates" "$sysroot=/rust" "$root=/deadheat
   "${registries[@]/%/=/crates}"; do
   flags+=("--remap-path-prefix=$path")
 done
-# Zig has the files with which a program for musl starts, and links it at fixed addresses, so code need not find out where it lies. Crates
-# share what they make of generic code, functions that turn out the same become one, and names, where they are kept, have types. Tables by
-# which panics unwind are those of calls: nothing looks at the stack between two of them.
-flags+=(-Crelocation-model=static -Clink-self-contained=no -Zshare-generics=yes -Zuse-sync-unwind=yes -Csymbol-mangling-version=v0 -Cpasses=mergefunc -Cpasses=name-anon-globals)
+# Zig has the files with which a program for musl starts, and links it at fixed addresses, so code need not find out where it lies.
+flags+=(-Crelocation-model=static -Clink-self-contained=no)
 CARGO_ENCODED_RUSTFLAGS="$(IFS=$'\x1f'; echo "${flags[*]}")"
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="-ffile-prefix-map=$cargo_home/registry/src=/crates -ffile-prefix-map=$root=/deadheat"
@@ -73,17 +71,10 @@ export CARGO_ZIGBUILD_CACHE_DIR=$CARGO_TARGET_DIR/zig-cache
 zig=$(echo "$TOOLS"/lib/python3*/site-packages/ziglang/zig)
 export CARGO_ZIGBUILD_ZIG_PATH=$zig
 PATH="$TOOLS/bin:$PATH"
-cargo zigbuild "${std[@]}" --locked --profile dist --bin deadheat --target "$target"
+cargo zigbuild "${std[@]}" --locked --profile dist --features all-contenders --bin deadheat --target "$target"
 
 mkdir -p "$STAGE/$arch"
 "${RUSTC:-rustc}" --version >"$STAGE/rustc.txt"
 install -m 755 "$CARGO_TARGET_DIR/$target/dist/deadheat" "$STAGE/$arch/deadheat"
 if file "$STAGE/$arch/deadheat" 2>/dev/null | grep -q interpreter; then fail "$STAGE/$arch/deadheat is not static"; fi
-if [ "$arch" = x86_64 ]; then
-  if objdump --info | grep elf64-x86-64 >/dev/null; then
-    /usr/bin/python3 -B scripts/dist/unwind.py "$STAGE/$arch/deadheat"
-  else
-    say "$arch: this objdump does not read it, so the tables of panics stay as long as they are"
-  fi
-fi
 say "$arch: $(stat -c %s "$STAGE/$arch/deadheat") bytes"

@@ -28,7 +28,9 @@ pub(super) enum EntryGroup {
     Simulated,
     /// Does not work on this host.
     Lacking,
-    /// Left out of this build.
+    /// Left out of this build; packages have it.
+    Packed,
+    /// Left out of this build, and of packages.
     LeftOut,
     /// Made of other contenders, or of commands.
     Composed,
@@ -44,7 +46,7 @@ pub(super) enum EntryGroup {
 
 impl EntryGroup {
     /// Groups in the order of lists.
-    pub(super) const ALL: [EntryGroup; 10] = [
+    pub(super) const ALL: [EntryGroup; 11] = [
         EntryGroup::Plain,
         EntryGroup::Way,
         EntryGroup::Profile,
@@ -52,6 +54,7 @@ impl EntryGroup {
         EntryGroup::Here,
         EntryGroup::Simulated,
         EntryGroup::Lacking,
+        EntryGroup::Packed,
         EntryGroup::LeftOut,
         EntryGroup::Composed,
         EntryGroup::Shared,
@@ -64,6 +67,7 @@ impl EntryGroup {
             EntryGroup::Here => "work here",
             EntryGroup::Simulated => "virtual time only",
             EntryGroup::Lacking => "need something",
+            EntryGroup::Packed => "only in packages",
             EntryGroup::LeftOut => "not in this build",
             EntryGroup::Composed => "made of others",
             EntryGroup::Shared => "keys of all",
@@ -93,9 +97,10 @@ pub(super) fn transports() -> Vec<ListEntry> {
         }
     };
     let mut all: Vec<ListEntry> = transport::ALL.iter().map(entry).collect();
-    all.extend(
-        optional::left_out().map(|one| ListEntry::new(one.id, one.summary, EntryGroup::LeftOut)),
-    );
+    all.extend(optional::left_out().map(|one| {
+        let group = if one.takes.is_none() { EntryGroup::Packed } else { EntryGroup::LeftOut };
+        ListEntry::new(one.id, one.summary, group)
+    }));
     let forms = several::FORMS.iter();
     all.extend(forms.map(|(form, what)| ListEntry::new(*form, *what, EntryGroup::Composed)));
     all.extend(shared(via::KEYS));

@@ -1,6 +1,7 @@
 //! Contenders behind a Cargo feature of their own, off by default: their dependencies are more than most builds
 //! need. The feature has the name of the contender. `all-contenders` has them all, except contenders that take more
-//! to be built than Rust and a C compiler. A build without one says so in its messages.
+//! to be built than Rust and a C compiler; packages of a release are built with it. A build without one says so in its
+//! messages, and where it is.
 
 use crate::error::Error;
 use crate::handed_in::HandedIn;
@@ -43,11 +44,13 @@ impl Optional {
         if let Presence::Nowhere(why) = self.presence {
             return Error::unsupported(*id, why());
         }
-        let takes = self.takes.map_or_else(String::new, |tools| format!("; that takes {tools}"));
-        let lacks = format!(
-            "this build of deadheat leaves it out; `cargo install --locked --path . --features {id}` builds \
-             one that has it{takes}"
-        );
+        let build = format!("`cargo install --locked --path . --features {id}`");
+        let lacks = match self.takes {
+            None => format!("this build leaves it out; each package of a release has it, and {build}"),
+            Some(tools) => {
+                format!("this build leaves it out, as all packages do; {build} has it, and takes {tools}")
+            }
+        };
         Error::unsupported(*id, lacks)
     }
 }
@@ -66,7 +69,7 @@ pub fn absent(id: &str) -> Option<&'static Optional> {
     ALL.iter().copied().find(absent)
 }
 
-/// Returns true if the contender of this name is behind a feature that `all-contenders` leaves out.
+/// Returns true if the contender of this name is behind a feature that `all-contenders` and packages leave out.
 pub fn is_apart(id: &str) -> bool {
     ALL.iter().any(|optional| optional.id == id && optional.takes.is_some())
 }
