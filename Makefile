@@ -89,7 +89,7 @@ soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of 
 	DEADHEAT_ALL_CELLS=1 cargo test --locked --features all-contenders --test network hosts::
 	DEADHEAT_DOWN_SECONDS=30 cargo test --locked --test network away::
 	DEADHEAT_ROUNDS=1000 cargo test --locked --test network path::nothing_is_left_behind
-	cargo build --release --locked
+	cargo build --release --locked --features live
 	scripts/iperf3-matrix.sh
 	scripts/pull-request.sh
 	DEADHEAT=target/release/deadheat scripts/pairs.sh

@@ -126,6 +126,7 @@ fn both_ways_at_once_with_an_iperf3_server_close_two_ledgers() {
 }
 
 /// The pair of keys is made for the test.
+#[cfg(feature = "iperf3-login")]
 #[test]
 fn an_iperf3_server_lets_in_who_has_a_password_and_says_what_is_missing() {
     if !can("tun", &["iperf3", "openssl"]) {

@@ -1,5 +1,8 @@
 //! A race shown while it runs (`--live`): a view of the whole terminal, or plain lines.
-#![cfg_attr(not(feature = "live"), allow(dead_code, reason = "the view alone needs all of it"))]
+#![cfg_attr(
+    not(feature = "live"),
+    allow(dead_code, unused_variables, reason = "the view alone needs all of it")
+)]
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -147,6 +150,7 @@ fn open(subject: LiveSubject, steering: &Arc<Steering>) -> Result<LivePlace, Str
     #[cfg(not(feature = "live"))]
     {
         let _ = (subject, steering);
-        Err("since this build leaves it out (Cargo feature `live`)".into())
+        Err("since this build leaves it out; packages have it, and builds with `--features live`"
+            .into())
     }
 }

@@ -46,9 +46,13 @@ impl Optional {
         }
         let build = format!("`cargo install --locked --path . --features {id}`");
         let lacks = match self.takes {
-            None => format!("this build leaves it out; each package of a release has it, and {build}"),
+            None => {
+                format!("this build leaves it out; each package of a release has it, and {build}")
+            }
             Some(tools) => {
-                format!("this build leaves it out, as all packages do; {build} has it, and takes {tools}")
+                format!(
+                    "this build leaves it out, as all packages do; {build} has it, and takes {tools}"
+                )
             }
         };
         Error::unsupported(*id, lacks)

@@ -6,12 +6,6 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rsa::PublicKey;
-use rsa::pkcs8::DecodePublicKey;
-use sha1::Sha1;
-
 use crate::error::{Error, Result};
 
 /// Environment variables with the name, the password or a file that has it, the server's public key as a PEM file, and the
@@ -94,7 +88,13 @@ fn read(file: &str) -> Result<String> {
 }
 
 /// Encrypts `text` with a public key in PEM, and returns it in base64.
+#[cfg(feature = "iperf3-login")]
 fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, String> {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use rsa::{PublicKey, pkcs8::DecodePublicKey};
+    use sha1::Sha1;
+
     let key = PublicKey::from_public_key_pem(pem.trim()).map_err(|e| {
         format!("it has no RSA public key in PEM, as `openssl rsa -pubout` writes it ({e})")
     })?;
@@ -106,6 +106,13 @@ fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, Strin
         format!("user name and password cannot be encrypted with it ({e}); a key of 2048 bits has room for 190 bytes")
     })?;
     Ok(STANDARD.encode(sealed))
+}
+
+#[cfg(not(feature = "iperf3-login"))]
+fn encrypted(_: &str, _: &str, _: RsaPadding) -> Result<String, String> {
+    let lacks = "this build leaves out the encryption with it; each package of a release has it, and `cargo install \
+                 --locked --path . --features iperf3-login`";
+    Err(lacks.into())
 }
 
 /// Returns the error of a server at `to` that did not let `user` in.
@@ -127,12 +134,6 @@ pub(super) fn refused(to: SocketAddr, user: Option<&str>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rsa::PrivateKey;
-    use rsa::pkcs8::DecodePrivateKey;
-
-    /// Keys made for this test: `openssl genrsa 2048`, `openssl rsa -pubout`.
-    const PRIVATE: &str = include_str!("test-keys/private.pem");
-    const PUBLIC: &str = include_str!("test-keys/public.pem");
 
     fn login(set: &[(&str, &str)]) -> Result<Option<Login>, String> {
         let variable =
@@ -140,8 +141,17 @@ mod tests {
         Login::of(&variable, 1_700_000_000).map_err(|e| e.to_string())
     }
 
+    /// The keys are made for this test: `openssl genrsa 2048`, `openssl rsa -pubout`.
+    #[cfg(feature = "iperf3-login")]
     #[test]
     fn a_token_is_the_text_that_iperf3_reads_encrypted_with_either_padding() {
+        use base64::{Engine, engine::general_purpose::STANDARD};
+        use rsa::{PrivateKey, pkcs8::DecodePrivateKey};
+        use sha1::Sha1;
+
+        const PRIVATE: &str = include_str!("test-keys/private.pem");
+        const PUBLIC: &str = include_str!("test-keys/public.pem");
+
         let dir = tempfile::tempdir().unwrap();
         let (key, secret) = (dir.path().join("public.pem"), dir.path().join("secret"));
         fs::write(&key, PUBLIC).unwrap();
@@ -161,6 +171,11 @@ mod tests {
 
     #[test]
     fn settings_that_are_missing_or_wrong_are_named() {
+        const NO_KEY: &str = match cfg!(feature = "iperf3-login") {
+            true => "no RSA public key in PEM",
+            false => "this build leaves out the encryption",
+        };
+
         assert!(login(&[(PASSWORD, "x"), (KEY, "x")]).unwrap().is_none());
         let dir = tempfile::tempdir().unwrap();
         let wrong = dir.path().join("wrong.pem");
@@ -171,7 +186,7 @@ mod tests {
             (&[(USER, "a"), (PASSWORD, "b")], "DEADHEAT_IPERF3_PUBLIC_KEY is not"),
             (&[(USER, "a b"), (PASSWORD, "b"), (KEY, wrong)], "USER is empty or has white space"),
             (&[(USER, "a"), (PASSWORD, "b"), (KEY, "/none/key")], "read /none/key"),
-            (&[(USER, "a"), (PASSWORD, "b"), (KEY, wrong)], "no RSA public key in PEM"),
+            (&[(USER, "a"), (PASSWORD, "b"), (KEY, wrong)], NO_KEY),
             (&[(USER, "a"), (PASSWORD, "b"), (KEY, wrong), (PADDING, "oep")], "`oaep`"),
         ] {
             let error = login(set).err().unwrap();
