@@ -98,7 +98,7 @@ fn link_mtu(socket: &Socket, device: u32) -> Option<u32> {
         return None;
     }
     // SAFETY: the request is valid, and the call writes its MTU.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &mut request) };
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &mut request) };
     // SAFETY: the call has set this member.
     let mtu = unsafe { request.ifr_ifru.ifru_mtu };
     (done == 0).then(|| u32::try_from(mtu).ok())?
