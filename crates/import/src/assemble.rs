@@ -8,7 +8,7 @@ use super::foreign::FileDigests;
 use super::paired::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
 use super::request::RunPairing;
-use super::{Arm, FileContent, FiveNumberSummary, ImportedTrial, notes, twice};
+use super::{Arm, FileContent, ImportedTrial, notes, twice};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
@@ -152,8 +152,8 @@ struct ImportCollection {
     places: Vec<RunPlace>,
     /// Labels of the contenders made of a folder or an archive.
     groups: BTreeMap<String, String>,
-    /// Five numbers over the samples of each trial, by contender.
-    samples: Vec<(usize, FiveNumberSummary)>,
+    /// Five numbers over the samples of each trial.
+    samples: Vec<Spread>,
 }
 
 impl ImportCollection {
@@ -206,7 +206,7 @@ impl ImportCollection {
             name,
             sha256: digests.stored,
             format: format.to_owned(),
-            program: reading.program,
+            program: Some(reading.program).filter(|program| !program.is_empty()),
             unit: reading.unit,
             trial: reading.trial,
             contenders,
@@ -271,7 +271,7 @@ impl ImportCollection {
             let place = Place { block, order: index, contender: index, control: false };
             samples::append(samples, part, place)?;
         }
-        self.samples.extend(taken.spreads.into_iter().map(|five| (contender, five)));
+        self.samples.extend(taken.spreads.into_iter().map(|five| Spread { contender, ..five }));
         self.trials.push(Trial {
             block,
             order: contender as u64,
@@ -332,36 +332,17 @@ fn is_named_by_rows(arm: &Arm) -> bool {
 }
 
 /// Returns five-number summaries: over the trials of contenders with several, over the samples of the others.
-fn spreads(outcome: &Outcome, samples: &[(usize, FiveNumberSummary)]) -> Vec<Spread> {
+fn spreads(outcome: &Outcome, samples: &[Spread]) -> Vec<Spread> {
     let mut spreads = Vec::new();
     for entrant in &outcome.contenders {
         if notes::valid_trials(outcome, entrant.id) > 1 {
             let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
             spreads.extend(claims.filter_map(|metric| over_trials(outcome, entrant.id, metric)));
         } else {
-            let own = samples.iter().filter(|(contender, _)| *contender == entrant.id);
-            spreads.extend(own.map(|(contender, five)| five.spread(*contender)));
+            spreads.extend(samples.iter().filter(|own| own.contender == entrant.id).cloned());
         }
     }
     spreads
-}
-
-impl FiveNumberSummary {
-    fn spread(&self, contender: usize) -> Spread {
-        Spread {
-            contender,
-            what: self.what.clone(),
-            unit: self.unit,
-            over: self.over,
-            n: self.n,
-            lost: self.lost,
-            min: self.min,
-            q1: self.q1,
-            median: self.median,
-            q3: self.q3,
-            max: self.max,
-        }
-    }
 }
 
 fn over_trials(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<Spread> {

@@ -2,13 +2,25 @@
 //! transfer is a trial.
 
 use super::foreign::ForeignFile;
-use super::rates::{TrialFigures, push, time};
+use super::rates::{metric, time};
 use super::text::{SECONDS, decimal, number_at, time_unit};
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::{Role, Unit};
 
 /// The format.
-pub(super) struct Curl;
+pub(super) static FORMAT: Format = Format {
+    id: "curl",
+    summary: "curl -w with time_total and others, or %{json}; each transfer is a trial",
+    sniff: |head| head.lines().take(200).any(|line| fields(line).iter().any(|one| is_time(one.0))),
+    read: Some(read),
+    program: "curl",
+    implementation: "curl",
+    unit: "s",
+    trial: "a transfer",
+    unknown: &["when each transfer began"],
+    nothing: "there is no time in it; curl -w '%{json}\\n' writes all of them",
+    ..NONE
+};
 
 /// Times that become metrics: curl's name, name for people, whether it is the time of the whole transfer or of the first
 /// byte.
@@ -22,40 +34,20 @@ const TIMES: &[(&str, &str, Role)] = &[
     ("time_redirect", "redirects", Role::Descriptive),
 ];
 
-impl FormatReader for Curl {
-    fn id(&self) -> &'static str {
-        "curl"
-    }
+/// Names of fields besides times.
+const OTHERS: &[&str] =
+    &["http_code", "response_code", "exitcode", "errormsg", "speed_download", "size_download"];
 
-    fn summary(&self) -> &'static str {
-        "curl -w with time_total and others, or %{json}; each transfer is a trial"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let names = |line: &str| fields(line).iter().any(|(name, _)| is_time(name));
-        head.lines().take(200).any(names)
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = CurlLog::default();
-        while let Some(line) = file.next_line()? {
-            log.line(line);
-        }
-        log.content()
-    }
+fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let (mut content, mut now) = (FileContent::default(), CurlTransfer::default());
+    file.each_line(|line| now.line(line, &mut content))?;
+    now.end(&mut content);
+    Ok(content)
 }
 
 fn is_time(name: &str) -> bool {
     TIMES.iter().any(|(known, ..)| *known == name)
 }
-
-/// Names of fields besides times.
-const OTHERS: &[&str] =
-    &["http_code", "response_code", "exitcode", "errormsg", "speed_download", "size_download"];
 
 /// Returns the fields of a line, with the text behind each: `time_total: 0.12s`, `"time_total":0.12`.
 fn fields(line: &str) -> Vec<(&str, &str)> {
@@ -66,11 +58,10 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
         let length = line[start..].find(|c| !is_name(c)).unwrap_or(line.len() - start);
         at = start + length;
         let name = &line[start..at];
-        if !is_time(name) && !OTHERS.contains(&name) {
-            continue;
-        }
         let rest = line[at..].trim_start_matches(['"', '}']).trim_start();
-        if let Some(value) = rest.strip_prefix([':', '=']) {
+        if let Some(value) = rest.strip_prefix([':', '='])
+            && (is_time(name) || OTHERS.contains(&name))
+        {
             found.push((name, value.trim_start()));
         }
     }
@@ -80,8 +71,8 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
 /// One transfer.
 #[derive(Default)]
 struct CurlTransfer {
-    /// Times by curl's name, in nanoseconds.
-    times: Vec<(&'static str, u64)>,
+    /// Times by their place in the list, in nanoseconds.
+    times: Vec<(usize, u64)>,
     code: Option<u64>,
     exit: Option<u64>,
     error: Option<String>,
@@ -89,89 +80,50 @@ struct CurlTransfer {
     bytes: Option<u64>,
 }
 
-/// Transfers read so far.
-#[derive(Default)]
-struct CurlLog {
-    transfers: Vec<CurlTransfer>,
-    now: CurlTransfer,
-}
-
-impl CurlLog {
-    fn line(&mut self, line: &str) {
+impl CurlTransfer {
+    fn line(&mut self, line: &str, content: &mut FileContent) {
         // Each object of JSON is a transfer.
         if line.trim_start().starts_with('{') {
-            self.end();
+            self.end(content);
         }
         for (name, text) in fields(line) {
-            self.field(name, text.trim_start_matches('"'));
+            self.field(name, text.trim_start_matches('"'), content);
         }
         // Messages of the program itself: `curl: (28) Connection timed out`.
         if line.starts_with("curl: (") {
-            self.now.error.get_or_insert_with(|| line.to_owned());
+            self.error.get_or_insert_with(|| line.to_owned());
         }
     }
 
-    fn field(&mut self, name: &str, text: &str) {
+    fn field(&mut self, name: &str, text: &str, content: &mut FileContent) {
         let number = number_at(text).and_then(decimal);
         let whole = number.filter(|value| *value < 9e15).map(|value| value as u64);
         match name {
-            "http_code" | "response_code" => self.now.code = whole,
-            "exitcode" => self.now.exit = whole,
+            "http_code" | "response_code" => self.code = whole,
+            "exitcode" => self.exit = whole,
             "errormsg" if !text.starts_with("null") => {
-                self.now.error = text.split('"').next().map(str::to_owned);
+                self.error = text.split('"').next().map(str::to_owned);
             }
-            "speed_download" => self.now.bytes_per_s = number,
-            "size_download" => self.now.bytes = whole,
+            "speed_download" => self.bytes_per_s = number,
+            "size_download" => self.bytes = whole,
             _ => {
-                let Some((name, ..)) = TIMES.iter().find(|(known, ..)| *known == name) else {
-                    return;
-                };
-                if self.now.times.iter().any(|(known, _)| known == name) {
-                    self.end();
+                let Some(at) = TIMES.iter().position(|own| own.0 == name) else { return };
+                if self.times.iter().any(|(known, _)| *known == at) {
+                    self.end(content);
                 }
-                self.now.times.extend(time_of(text).map(|ns| (*name, ns)));
+                self.times.extend(time_of(text).map(|ns| (at, ns)));
             }
         }
     }
 
-    fn end(&mut self) {
-        let transfer = std::mem::take(&mut self.now);
+    /// Adds the transfer, if there is one, and begins the next.
+    fn end(&mut self, content: &mut FileContent) {
+        let transfer = std::mem::take(self);
         if !transfer.times.is_empty() || transfer.error.is_some() {
-            self.transfers.push(transfer);
+            content.add("", transfer.trial());
         }
     }
 
-    fn content(mut self) -> Result<FileContent, String> {
-        self.end();
-        if self.transfers.is_empty() {
-            return Err("there is no time in it; curl -w '%{json}\\n' writes all of them".into());
-        }
-        let mut arm = Arm { implementation: "curl".into(), ..Arm::default() };
-        for transfer in &self.transfers {
-            let (trial, metrics) = transfer.trial();
-            push(&mut arm, trial, metrics);
-        }
-        arm.metrics.sort_by_key(|metric| metric.role != Role::Claim);
-        Ok(FileContent {
-            program: Some("curl".into()),
-            unit: "s".into(),
-            trial: "a transfer".into(),
-            arms: vec![arm],
-            unknown: vec!["when each transfer began".into()],
-            ..FileContent::default()
-        })
-    }
-}
-
-/// Parses a time in seconds, unless it has another unit.
-fn time_of(text: &str) -> Option<u64> {
-    let number = number_at(text)?;
-    let unit = text[number.len()..].trim_start_matches(' ');
-    let unit = &unit[..unit.find(|c: char| !c.is_alphabetic()).unwrap_or(unit.len())];
-    time_unit(unit).unwrap_or(SECONDS).whole(decimal(number)?).ok()
-}
-
-impl CurlTransfer {
     /// Returns the reason why it failed, if it did.
     fn failure(&self) -> Option<String> {
         let words = |or: String| self.error.clone().unwrap_or(or);
@@ -186,37 +138,36 @@ impl CurlTransfer {
         }
     }
 
-    fn trial(&self) -> (ImportedTrial, Vec<Metric>) {
+    fn trial(&self) -> ImportedTrial {
         if let Some(why) = self.failure() {
-            return (ImportedTrial::failed(&why), Vec::new());
+            return ImportedTrial::failed(&why);
         }
-        let mut figures = TrialFigures::new();
-        for (name, ns) in &self.times {
-            let Some((_, label, role)) = TIMES.iter().find(|(known, ..)| known == name) else {
-                continue;
-            };
+        let mut trial = ImportedTrial::complete();
+        for (at, ns) in &self.times {
+            let (name, label, role) = TIMES[*at];
             // 0 stands for a step that did not take place, such as TLS over plain HTTP.
             if *ns > 0 {
-                figures.add(time(name, label, *role), *ns as f64);
+                trial.add(time(name, label, role), *ns as f64);
             }
-            if *name == "time_total" {
-                figures.record.took_ns = *ns;
+            if *at == 0 {
+                trial.record.took_ns = *ns;
             }
         }
         if let Some(bytes_per_s) = self.bytes_per_s.filter(|_| self.bytes != Some(0)) {
-            let metric = Metric {
-                name: "download_bps".into(),
-                label: "download".into(),
-                unit: Unit::BitRate,
-                better: Better::Higher,
-                role: Role::Descriptive,
-                clock: ClockNeed::None,
-            };
-            figures.add(metric, bytes_per_s * 8.0);
+            let rate = metric("download_bps", "download", Unit::BitRate, Role::Descriptive);
+            trial.add(rate, bytes_per_s * 8.0);
         }
-        figures.record.delivered_bytes = self.bytes;
-        (ImportedTrial::complete(figures.record), figures.metrics)
+        trial.record.delivered_bytes = self.bytes;
+        trial
     }
+}
+
+/// Parses a time in seconds, unless it has another unit.
+fn time_of(text: &str) -> Option<u64> {
+    let number = number_at(text)?;
+    let unit = text[number.len()..].trim_start_matches(' ');
+    let unit = &unit[..unit.find(|c: char| !c.is_alphabetic()).unwrap_or(unit.len())];
+    time_unit(unit).unwrap_or(SECONDS).whole(decimal(number)?).ok()
 }
 
 #[cfg(test)]
@@ -224,9 +175,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(Option<f64>, Option<f64>, Option<String>)> {
-        let mut log = CurlLog::default();
-        text.lines().for_each(|line| log.line(line));
-        let content = log.content().unwrap();
+        let content = FORMAT.content(text).unwrap();
         let of = |trial: &ImportedTrial, name: &str| trial.record.metrics.get(name).copied();
         let trials = content.arms[0].trials.iter();
         let all = trials.map(|one| {

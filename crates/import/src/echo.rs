@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer, blank, loss_metric};
-use super::stamp::LineStamp;
-use super::{Arm, FiveNumberSummary, ImportedTrial, ReaderContext, rates};
-use crate::measurements::{Metric, Role, Unit};
-use crate::result::imported::SpreadOver;
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::rates::time;
+use super::stamp::{LineStamp, StampBasis, ZONELESS};
+use super::{FileContent, ImportedTrial, ReaderContext};
+use crate::measurements::{Role, Unit};
+use crate::result::imported::{Spread, SpreadOver};
 use crate::time::epoch_ms;
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
@@ -74,13 +75,6 @@ pub(super) struct RoundTripRun {
     /// True if its count of answers holds errors, too.
     counts_errors: bool,
     sums: Option<EchoSums>,
-}
-
-/// Trial with the metrics that it has, and the information that it lacks.
-pub(super) struct EchoTrial {
-    pub trial: ImportedTrial,
-    pub metrics: Vec<Metric>,
-    pub unknown: Vec<&'static str>,
 }
 
 impl RoundTripRun {
@@ -226,36 +220,28 @@ impl RoundTripRun {
     ///
     /// # Errors
     /// If its numbers jump, or its samples cannot be stored.
-    pub(super) fn trial(mut self, means: &mut ReaderContext<'_>) -> Result<EchoTrial, String> {
-        let mut unknown = vec![DUE];
+    pub(super) fn trial(mut self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
         let mut doubts = Vec::new();
         let counts = self.counts(&mut doubts);
-        let stopped = self.leave_out_zeros(&mut doubts);
-        if self.counted.is_none() {
-            unknown.push(END);
-        }
+        let zeros = self.leave_out_zeros(&mut doubts);
         let has_times = self.answers.values().any(|answer| answer.time != EchoTime::Unknown);
-        let (mut trial, mut metrics) = if has_times {
-            let naming = MetricNaming::rtt();
-            let mut trial = self.samples(&counts)?.trial(&naming, means)?;
-            let mut metrics = naming.metrics(Role::Claim);
-            // Few answers have no percentiles; their mean is what there is to compare.
-            let is_claim = !metrics.iter().any(|own| trial.record.metrics.contains_key(&own.name));
-            if let Some(mean) = self.mean(&counts, stopped) {
-                let role = if is_claim { Role::Claim } else { Role::Descriptive };
-                let metric = rates::time("rtt_mean", "RTT mean", role);
-                trial.record.metrics.insert(metric.name.clone(), mean);
-                metrics.push(metric);
-            }
-            (trial, metrics)
+        let mut trial = if has_times {
+            let mut trial = self.samples(&counts)?.trial(&MetricNaming::rtt(), means)?;
+            // Few answers have no percentiles; their mean is the figure to compare.
+            let is_claim = trial.record.metrics.is_empty();
+            let role = if is_claim { Role::Claim } else { Role::Descriptive };
+            let mean = self.mean(&counts, zeros);
+            mean.into_iter().for_each(|mean| trial.add(time("rtt_mean", "RTT mean", role), mean));
+            trial
         } else {
-            unknown.extend(self.sums.map(|_| ONLY_SUMS));
-            means_only(&counts, self.sums)
+            sums_only(&counts, self.sums)
         };
+        trial.unknown.push(DUE);
+        trial.unknown.extend(self.counted.is_none().then_some(END));
+        trial.unknown.extend((!has_times && self.sums.is_some()).then_some(ONLY_SUMS));
         counts.enter(&mut trial);
-        metrics.push(loss_metric());
         let is_untimed = |one: &&TripAnswer| one.time == EchoTime::Unknown;
-        let untimed = self.answers.values().filter(is_untimed).count() as u64 - stopped;
+        let untimed = self.answers.values().filter(is_untimed).count() as u64 - zeros;
         if untimed > 0 {
             doubts.push(format!("{} without a time.", many(untimed, "answer")));
         }
@@ -271,7 +257,7 @@ impl RoundTripRun {
         let started = self.started.and_then(|stamp| stamp.at());
         trial.record.started_ms = started.map_or(0, epoch_ms);
         trial.doubts.extend(doubts);
-        Ok(EchoTrial { trial, metrics, unknown })
+        Ok(trial)
     }
 
     /// Takes the times of 0 away, and the program's sums with them: no round trip is that short, but ping prints one where a
@@ -304,16 +290,16 @@ impl RoundTripRun {
 
     /// Returns the mean of the round trips of answers, each counted once, or the program's own where not all of them are
     /// known. Lost ones are in neither.
-    fn mean(&self, counts: &MessageCounts, stopped: u64) -> Option<f64> {
+    fn mean(&self, counts: &MessageCounts, zeros: u64) -> Option<f64> {
         let exact = |answer: &TripAnswer| match answer.time {
             EchoTime::Exact(ns) => Some(ns as f64),
             EchoTime::Below(_) | EchoTime::Unknown => None,
         };
         let known: Option<Vec<f64>> = self.answers.values().map(exact).collect();
         let whole = known.filter(|known| known.len() as u64 == counts.received).or_else(|| {
-            // The program's own mean holds what it made 0.
+            // The program's own mean has its zeros in it.
             let rest: Vec<f64> = self.answers.values().filter_map(exact).collect();
-            (stopped > 0 && !rest.is_empty()).then_some(rest)
+            (zeros > 0 && !rest.is_empty()).then_some(rest)
         });
         let own = self.sums.map(|[_, mean, _]| mean as f64).filter(|mean| *mean > 0.0);
         whole.map(|known| known.iter().sum::<f64>() / known.len() as f64).or(own)
@@ -421,89 +407,57 @@ impl SendTimes {
 }
 
 /// Returns a trial of which only sums are known. A mean leaves lost ones out.
-pub(super) fn means_only(
-    counts: &MessageCounts,
-    sums: Option<EchoSums>,
-) -> (ImportedTrial, Vec<Metric>) {
-    let metric = rates::time("rtt_mean", "RTT mean", Role::Claim);
-    let mut trial = ImportedTrial::complete(blank());
-    if let Some([min, mean, max]) = sums {
-        if mean > 0 {
-            trial.record.metrics.insert(metric.name.clone(), mean as f64);
-        } else {
-            trial
-                .doubts
-                .push("Its mean was printed as 0: it is below the last printed digit.".into());
-        }
-        trial.spreads.push(FiveNumberSummary {
-            what: "RTT".into(),
-            unit: Unit::Nanos,
-            over: SpreadOver::Samples,
-            n: counts.received,
-            lost: counts.sent.saturating_sub(counts.received),
-            min: min as f64,
-            q1: None,
-            median: None,
-            q3: None,
-            max: max as f64,
-        });
+pub(super) fn sums_only(counts: &MessageCounts, sums: Option<EchoSums>) -> ImportedTrial {
+    let mut trial = ImportedTrial::complete();
+    trial.metrics.push(time("rtt_mean", "RTT mean", Role::Claim));
+    let Some([min, mean, max]) = sums else { return trial };
+    if mean > 0 {
+        trial.record.metrics.insert("rtt_mean_ns".to_owned(), mean as f64);
+    } else {
+        let doubt = "Its mean was printed as 0: it is below the last printed digit.";
+        trial.doubts.push(doubt.to_owned());
     }
-    (trial, vec![metric])
+    trial.spreads.push(Spread {
+        contender: 0,
+        what: "RTT".into(),
+        unit: Unit::Nanos,
+        over: SpreadOver::Samples,
+        n: counts.received,
+        lost: counts.sent.saturating_sub(counts.received),
+        min: min as f64,
+        q1: None,
+        median: None,
+        q3: None,
+        max: max as f64,
+    });
+    trial
 }
 
-/// Trials by far end, in the order in which each first appears.
-#[derive(Default)]
-pub(super) struct TargetArms {
-    arms: Vec<Arm>,
-    /// Information that trials lack.
-    pub unknown: Vec<String>,
-}
-
-impl TargetArms {
-    /// Adds a run, which failed with these words if it has nothing to show.
-    ///
-    /// # Errors
-    /// See [`RoundTripRun::trial`].
-    pub(super) fn add(
-        &mut self,
-        run: RoundTripRun,
-        words: Option<&str>,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<(), String> {
+/// Returns the content of a file with these runs, each with its words if it failed: trials by far end, in the order in
+/// which each first appears.
+///
+/// # Errors
+/// See [`RoundTripRun::trial`].
+pub(super) fn content(
+    runs: impl IntoIterator<Item = (RoundTripRun, Option<String>)>,
+    means: &mut ReaderContext<'_>,
+) -> Result<FileContent, String> {
+    let mut content = FileContent::default();
+    for (run, words) in runs {
         let target = run.target.clone();
-        if run.is_empty() {
-            let trial = match words {
-                Some(words) => ImportedTrial::failed(words),
-                None => ImportedTrial::unfinished(blank(), "it has neither an answer nor a sum"),
-            };
-            self.arm(&target).trials.push(trial);
-            return Ok(());
+        content.began = content.began.or(run.started.and_then(|at| at.at()));
+        let is_zoneless = run.started.is_some_and(|at| at.basis == StampBasis::Zoneless);
+        if is_zoneless && content.doubts.is_empty() {
+            content.doubts.push(ZONELESS.to_owned());
         }
-        let EchoTrial { trial, metrics, unknown } = run.trial(means)?;
-        for phrase in unknown {
-            if !self.unknown.iter().any(|known| known == phrase) {
-                self.unknown.push(phrase.to_owned());
-            }
-        }
-        rates::push(self.arm(&target), trial, metrics);
-        Ok(())
+        let trial = match words {
+            _ if !run.is_empty() => run.trial(means)?,
+            Some(words) => ImportedTrial::failed(&words),
+            None => ImportedTrial::complete().unfinished("it has neither an answer nor a sum"),
+        };
+        content.add(&target, trial);
     }
-
-    fn arm(&mut self, target: &str) -> &mut Arm {
-        let at = self.arms.iter().position(|arm| arm.name == target).unwrap_or_else(|| {
-            self.arms.push(Arm { name: target.to_owned(), ..Arm::default() });
-            self.arms.len() - 1
-        });
-        &mut self.arms[at]
-    }
-
-    /// Returns the arms. One alone has the name of its file, and no other.
-    pub(super) fn into_arms(mut self) -> Vec<Arm> {
-        if let [only] = &mut self.arms[..] {
-            only.name.clear();
-        }
-        self.arms
-    }
+    Ok(content.unnamed_alone())
 }
 
 /// Returns a count with its noun.

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 
 use super::foreign::ForeignFile;
-use super::gather::{MetricNaming, SampleBuffer, SortedSamples, blank};
-use super::rates::push;
+use super::gather::{MetricNaming, SampleBuffer, SortedSamples};
+use super::rates::metric;
 use super::text::{MILLIS, SECONDS};
 use super::unit::Scale;
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::{Role, Unit};
 use crate::result::date;
 
 /// Newest supported version of the file format.
@@ -22,7 +22,15 @@ const VERSION: u64 = 4;
 const FIRST: u64 = 1;
 
 /// The format.
-pub(super) struct Flent;
+pub(super) static FORMAT: Format = Format {
+    id: "flent",
+    summary: "flent's data file (.flent.gz), versions 1 to 4: each of its series is a metric",
+    sniff: is_own,
+    read: Some(read),
+    unit: "ms, Mbit/s",
+    trial: "a run of flent",
+    ..NONE
+};
 
 #[derive(Deserialize)]
 struct FlentFile {
@@ -72,56 +80,30 @@ struct FlentRawValue {
     dur: Option<f64>,
 }
 
-impl FormatReader for Flent {
-    fn id(&self) -> &'static str {
-        "flent"
-    }
+fn is_own(head: &str) -> bool {
+    let marks = ["\"FLENT_VERSION\"", "\"NETPERF_WRAPPER_VERSION\"", "\"BATCH_UUID\""];
+    let has_series = head.contains("\"SERIES_META\"") && head.contains("\"x_values\"");
+    head.trim_start().starts_with('{')
+        && (has_series || marks.iter().any(|mark| head.contains(mark)))
+}
 
-    fn summary(&self) -> &'static str {
-        "flent's data file (.flent.gz), versions 1 to 4: each of its series is a metric"
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let runs = file.json::<FlentFile>()?;
+    let first = runs.first().ok_or("there is no result in it")?;
+    let mut content = FileContent { began: first.began(), ..FileContent::default() };
+    let version = first.metadata.flent.as_ref().or(first.metadata.wrapper.as_ref());
+    content.program = version.map_or_else(String::new, |version| format!("flent {version}"));
+    let test = first.metadata.name.as_ref();
+    content.arm("").implementation = test.map_or_else(String::new, |test| format!("flent {test}"));
+    for run in &runs {
+        let trial = run.trial(means, &mut content.doubts)?;
+        content.add("", trial);
     }
-
-    fn sniff(&self, head: &str) -> bool {
-        let marks = ["\"FLENT_VERSION\"", "\"NETPERF_WRAPPER_VERSION\"", "\"BATCH_UUID\""];
-        let has_series = head.contains("\"SERIES_META\"") && head.contains("\"x_values\"");
-        head.trim_start().starts_with('{')
-            && (has_series || marks.iter().any(|mark| head.contains(mark)))
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let runs = file.json::<FlentFile>()?;
-        let first = runs.first().ok_or("there is no result in it")?;
-        let program = first.program();
-        let test = first.metadata.name.as_ref();
-        let implementation = test.map_or_else(String::new, |test| format!("flent {test}"));
-        let began = first.began();
-        let mut content = FileContent {
-            program,
-            began,
-            unit: "ms, Mbit/s".into(),
-            trial: "a run of flent".into(),
-            ..FileContent::default()
-        };
-        let mut arm = Arm { implementation, ..Arm::default() };
-        for run in runs {
-            let (trial, metrics) = run.trial(means, &mut content)?;
-            push(&mut arm, trial, metrics);
-        }
-        content.arms.push(arm);
-        Ok(content)
-    }
+    content.unknown.sort_unstable();
+    Ok(content)
 }
 
 impl FlentFile {
-    fn program(&self) -> Option<String> {
-        let version = self.metadata.flent.as_ref().or(self.metadata.wrapper.as_ref());
-        version.map(|version| format!("flent {version}"))
-    }
-
     fn version(&self) -> u64 {
         self.version.unwrap_or(FIRST)
     }
@@ -139,16 +121,15 @@ impl FlentFile {
     fn trial(
         &self,
         means: &mut ReaderContext<'_>,
-        content: &mut FileContent,
-    ) -> Result<(ImportedTrial, Vec<Metric>), String> {
+        doubts: &mut Vec<String>,
+    ) -> Result<ImportedTrial, String> {
         if self.version() > VERSION {
             return Err(format!(
                 "version {} of flent's data file is newer than {VERSION}, which is read",
                 self.version()
             ));
         }
-        let mut trial = ImportedTrial::complete(blank());
-        let mut metrics = Vec::new();
+        let mut trial = ImportedTrial::complete();
         let mut left_out = Vec::new();
         let has_sum = self.results.keys().any(|name| is_sum(name));
         for (name, points) in &self.results {
@@ -160,10 +141,10 @@ impl FlentFile {
                 trial.samples_file = series.store(means)?;
             }
             let role = if has_sum && name.contains("::") { Role::Descriptive } else { Role::Claim };
-            series.enter(role, &mut trial, &mut metrics)?;
-            content.unknown.extend(series.unknown().map(str::to_owned));
+            series.enter(role, &mut trial)?;
+            trial.unknown.extend(series.unknown());
         }
-        if metrics.is_empty() {
+        if trial.metrics.is_empty() {
             return Err("there is no series with numbers in it".into());
         }
         if let [name, more @ ..] = &left_out[..] {
@@ -171,11 +152,9 @@ impl FlentFile {
                 0 => String::new(),
                 many => format!(" and {many} more"),
             };
-            content.doubts.push(format!("Left out, for want of a known unit: `{name}`{others}."));
+            doubts.push(format!("Left out, for want of a known unit: `{name}`{others}."));
         }
-        content.unknown.sort_unstable();
-        content.unknown.dedup();
-        Ok((trial, metrics))
+        Ok(trial)
     }
 
     /// Returns a series with a known unit: its raw values in that unit, or the points that flent interpolated.
@@ -321,43 +300,24 @@ impl FlentSeries<'_> {
     }
 
     /// Adds the figure of a series: a median for times, a mean for rates, because it is the rate carried.
-    fn enter(
-        &self,
-        role: Role,
-        trial: &mut ImportedTrial,
-        metrics: &mut Vec<Metric>,
-    ) -> Result<(), String> {
+    fn enter(&self, role: Role, trial: &mut ImportedTrial) -> Result<(), String> {
         let summed = self.sum()?;
         if summed.count() == 0 {
             return Ok(());
         }
         let label = self.name.replace(" (ms)", "");
-        let naming = MetricNaming {
-            unit: self.scale.unit,
-            better: self.scale.better(),
-            ..MetricNaming::time(&slug(&label), &label)
-        };
-        trial.spreads.push(summed.five(&label, self.scale.unit));
-        match self.scale.unit {
-            Unit::Nanos | Unit::Share | Unit::Count => {
-                naming.enter(&summed, &mut trial.record);
-                metrics.extend(naming.metrics(Role::Claim));
-            }
-            Unit::BitRate => {
-                let metric = Metric {
-                    name: format!("{}_mean_bps", naming.stem),
-                    label: format!("{label} mean"),
-                    unit: Unit::BitRate,
-                    better: Better::Higher,
-                    role,
-                    clock: ClockNeed::None,
-                };
-                if let Some(mean) = self.rate(&summed) {
-                    trial.record.metrics.insert(metric.name.clone(), mean.round());
-                }
-                metrics.push(metric);
-            }
+        let naming = MetricNaming::time(&slug(&label), &label);
+        if self.scale.unit != Unit::BitRate {
+            naming.enter(&summed, Role::Claim, trial);
+            return Ok(());
         }
+        trial.spreads.push(summed.five(&label, Unit::BitRate));
+        let name = format!("{}_mean_bps", naming.stem);
+        let metric = metric(&name, &format!("{label} mean"), Unit::BitRate, role);
+        if let Some(mean) = self.rate(&summed) {
+            trial.record.metrics.insert(name, mean.round());
+        }
+        trial.metrics.push(metric);
         Ok(())
     }
 }

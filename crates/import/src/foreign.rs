@@ -24,7 +24,7 @@ const LARGEST_ARCHIVE: u64 = 512 << 20;
 const LONGEST_LINE: u64 = 64 << 20;
 
 /// File that another program wrote.
-pub struct ForeignFile {
+pub(super) struct ForeignFile {
     name: String,
     head: String,
     reader: Box<dyn BufRead>,
@@ -132,6 +132,17 @@ impl ForeignFile {
         let line =
             if self.number == 1 { line.trim_start_matches(foreign::file::MARK) } else { line };
         Ok(Some(line.trim_end_matches(['\n', '\r'])))
+    }
+
+    /// Reads all lines, and hands each to a function.
+    ///
+    /// # Errors
+    /// As [`ForeignFile::next_line`].
+    pub(super) fn each_line(&mut self, mut take: impl FnMut(&str)) -> Result<(), String> {
+        while let Some(line) = self.next_line()? {
+            take(line);
+        }
+        Ok(())
     }
 
     /// Reads the whole file.

@@ -1,49 +1,41 @@
 //! fping: a line for each answer (`-c`, `-l`), all times of a host in a line (`-C`), or its sums (`-q`), with times in
 //! front (`-D`); the same as an object a line (`--json`). Several hosts in a file are contenders.
 
-use super::echo::{EchoSums, EchoTime, RoundTripRun, TargetArms};
+use super::echo::{self, EchoSums, EchoTime, RoundTripRun};
 use super::foreign::ForeignFile;
 use super::loose_json::{LooseValue, documents};
 use super::text::{MILLIS, address, decimal};
-use super::{FileContent, FormatReader, ReaderContext, stamp};
+use super::{FileContent, Format, NONE, ReaderContext, stamp};
 use stamp::LineStamp;
 
 /// The format.
-pub(super) struct Fping;
+pub(super) static FORMAT: Format = Format {
+    id: "fping",
+    summary: "what fping prints: -c, -C, -l, with -D, -q, -e or --json; each host is a contender",
+    sniff: |head| head.lines().take(200).any(is_own),
+    read: Some(read),
+    program: "fping",
+    unit: "ms",
+    trial: "a run of fping",
+    nothing: "there is neither an answer nor a sum of fping in it",
+    ..NONE
+};
 
-impl FormatReader for Fping {
-    fn id(&self) -> &'static str {
-        "fping"
+fn is_own(line: &str) -> bool {
+    if line.starts_with('{') {
+        return event(line).is_some();
     }
+    match FpingLine::of(stamp::split(line).1) {
+        Some((host, FpingLine::Times(_))) => address(host).is_some(),
+        found => found.is_some(),
+    }
+}
 
-    fn summary(&self) -> &'static str {
-        "what fping prints: -c, -C, -l, with -D, -q, -e or --json; each host is a contender"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.lines().take(200).any(|line| {
-            if line.starts_with('{') {
-                return event(line).is_some();
-            }
-            let (_, text) = stamp::split(line);
-            match FpingLine::of(text) {
-                Some((host, FpingLine::Times(_))) => address(host).is_some(),
-                found => found.is_some(),
-            }
-        })
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = FpingLog::default();
-        while let Some(line) = file.next_line()? {
-            log.line(line);
-        }
-        log.content(means)
-    }
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut log = FpingLog::default();
+    file.each_line(|line| log.line(line))?;
+    log.runs.retain(|run| !run.is_empty());
+    echo::content(log.runs.into_iter().map(|run| (run, None)), means)
 }
 
 /// Line about a host.
@@ -86,18 +78,16 @@ fn event(line: &str) -> Option<(String, FpingLine, Option<f64>)> {
     let found = documents(line);
     let [(name, value)] = found.documents.first()?.value.members() else { return None };
     let number = |key: &str| value.get(key).and_then(LooseValue::number);
-    let count =
-        |key: &str| number(key).filter(|own| (0.0..9e15).contains(own)).map(|own| own as u64);
+    let count = |key: &str| Some(number(key).filter(|own| (0.0..9e15).contains(own))? as u64);
     let ns = |own: f64| MILLIS.whole(own).ok();
     let line = match name.as_ref() {
         "resp" => FpingLine::Reply(count("seq")?, Some(ns(number("rtt")?)?)),
         "timeout" => FpingLine::Reply(count("seq")?, None),
         "dup" => FpingLine::Duplicate,
         "summary" => {
-            let sums = ["rttMin", "rttAvg", "rttMax"].map(|key| number(key).and_then(ns));
-            let [min, mean, max] = sums;
-            let sums = min.zip(mean).zip(max).map(|((min, mean), max)| [min, mean, max]);
-            FpingLine::Counts(count("xmt")?, count("rcv")?, sums)
+            let sum = |key: &str| ns(number(key)?);
+            let sums = || Some([sum("rttMin")?, sum("rttAvg")?, sum("rttMax")?]);
+            FpingLine::Counts(count("xmt")?, count("rcv")?, sums())
         }
         "vSum" => {
             let times = value.get("values")?.elements().iter();
@@ -157,7 +147,6 @@ fn ms(text: &str) -> Option<u64> {
 #[derive(Default)]
 struct FpingLog {
     runs: Vec<RoundTripRun>,
-    is_zoneless: bool,
     /// With `-Q`: hosts whose sums of the present interval were there.
     interval: Option<Vec<String>>,
 }
@@ -176,7 +165,6 @@ impl FpingLog {
             return;
         }
         let Some((host, found)) = FpingLine::of(text) else { return };
-        self.is_zoneless |= stamp.is_some_and(|at| at.basis == stamp::StampBasis::Zoneless);
         self.take(host, found, stamp);
     }
 
@@ -225,28 +213,6 @@ impl FpingLog {
             self.runs.len() - 1
         });
         &mut self.runs[at]
-    }
-
-    fn content(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
-        self.runs.retain(|run| !run.is_empty());
-        if self.runs.is_empty() {
-            return Err("there is neither an answer nor a sum of fping in it".into());
-        }
-        let began = self.runs.iter().find_map(|run| run.started).and_then(|at| at.at());
-        let mut arms = TargetArms::default();
-        for run in self.runs {
-            arms.add(run, None, means)?;
-        }
-        let zoneless = self.is_zoneless.then(|| stamp::ZONELESS.to_owned());
-        Ok(FileContent {
-            began,
-            program: Some("fping".into()),
-            unit: "ms".into(),
-            trial: "a run of fping".into(),
-            unknown: std::mem::take(&mut arms.unknown),
-            arms: arms.into_arms(),
-            doubts: zoneless.into_iter().collect(),
-        })
     }
 }
 

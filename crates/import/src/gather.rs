@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use super::{FiveNumberSummary, ImportedTrial, ReaderContext};
+use super::{ImportedTrial, ReaderContext, rates};
 use crate::error::Error;
 use crate::measurements::{
-    Account, Better, ClockNeed, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample,
-    Unit,
+    Account, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
 };
-use crate::result::imported::SpreadOver;
+use crate::result::imported::{Spread, SpreadOver};
 use crate::stats::quantile;
-use crate::trial::Record;
 use crate::trial::agent::samples::Samples;
 
 /// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
@@ -95,18 +93,13 @@ impl SampleBuffer {
             self.keep(part).map_err(|e| e.to_string())?;
         }
         let summed = self.sum();
-        let mut record = blank();
-        what.enter(&summed, &mut record);
-        if what.is_rtt() {
-            record.rtt_ns = Some(summed.distribution());
+        let mut trial = ImportedTrial { samples_file, ..ImportedTrial::complete() };
+        what.enter(&summed, Role::Claim, &mut trial);
+        if what.stem == RTT {
+            trial.record.rtt_ns = Some(summed.distribution());
         }
-        Ok(ImportedTrial {
-            record,
-            spreads: vec![summed.five(&what.label, what.unit)],
-            samples_file,
-            doubts: summed.doubts(what.unit),
-            ..ImportedTrial::default()
-        })
+        trial.doubts = summed.doubts(what.unit);
+        Ok(trial)
     }
 
     fn keep(&self, part: &Path) -> Result<(), Error> {
@@ -227,7 +220,7 @@ impl SortedSamples {
     }
 
     /// Returns the five-number summary of the received samples. A quartile needs ten samples beyond it.
-    pub(super) fn five(&self, what: &str, unit: Unit) -> FiveNumberSummary {
+    pub(super) fn five(&self, what: &str, unit: Unit) -> Spread {
         let n = self.received();
         let at = |q: f64| {
             let rank = quantile::printable_rank(n, q)?;
@@ -236,7 +229,8 @@ impl SortedSamples {
         // Of samples below a bound the least may be 0, and the largest is less than the bound.
         let least = self.sorted.first().filter(|_| self.below == 0);
         let most = self.sorted.last().copied().unwrap_or(0).max(self.bound);
-        FiveNumberSummary {
+        Spread {
+            contender: 0,
             what: what.to_owned(),
             unit,
             over: SpreadOver::Samples,
@@ -302,7 +296,6 @@ pub(super) struct MetricNaming {
     /// Display name: `RTT`.
     pub label: String,
     pub unit: Unit,
-    pub better: Better,
 }
 
 /// Stem of round trips, as in a result's `rtt_ns`.
@@ -318,29 +311,16 @@ impl MetricNaming {
         MetricNaming::time(RTT, "RTT")
     }
 
-    fn is_rtt(&self) -> bool {
-        self.stem == RTT
-    }
-
     /// Returns the naming of a time.
     pub(super) fn time(stem: &str, label: &str) -> MetricNaming {
-        MetricNaming {
-            stem: stem.to_owned(),
-            label: label.to_owned(),
-            unit: Unit::Nanos,
-            better: Better::Lower,
-        }
+        MetricNaming { stem: stem.to_owned(), label: label.to_owned(), unit: Unit::Nanos }
     }
 
-    /// Returns the metrics of a trial with such samples; the median is the claim.
+    /// Returns the metrics of a trial with such samples; the median is the claim, if there is one.
     pub(super) fn metrics(&self, claim: Role) -> Vec<Metric> {
-        let percentile = |(name, label): (&str, &str)| Metric {
-            name: self.metric(name),
-            label: format!("{} {label}", self.label),
-            unit: self.unit,
-            better: self.better,
-            role: if name == "p50" { claim } else { Role::Descriptive },
-            clock: ClockNeed::None,
+        let percentile = |(name, label): (&str, &str)| {
+            let role = if name == "p50" { claim } else { Role::Descriptive };
+            rates::metric(&self.metric(name), &format!("{} {label}", self.label), self.unit, role)
         };
         PERCENTILES.into_iter().map(percentile).collect()
     }
@@ -350,13 +330,21 @@ impl MetricNaming {
         format!("{}_{percentile}_{unit}", self.stem)
     }
 
-    /// Adds the results of the samples to a trial.
-    pub(super) fn enter(&self, summed: &SortedSamples, record: &mut Record) {
-        self.enter_distribution(&summed.distribution(), record);
+    /// Adds samples to a trial: percentiles with their metrics, and five numbers.
+    pub(super) fn enter(&self, summed: &SortedSamples, claim: Role, trial: &mut ImportedTrial) {
+        self.enter_distribution(&summed.distribution(), claim, trial);
+        trial.spreads.push(summed.five(&self.label, self.unit));
     }
 
-    /// Adds a distribution to a trial.
-    pub(super) fn enter_distribution(&self, seen: &Distribution, record: &mut Record) {
+    /// Adds the percentiles of a distribution to a trial, with their metrics.
+    pub(super) fn enter_distribution(
+        &self,
+        seen: &Distribution,
+        claim: Role,
+        trial: &mut ImportedTrial,
+    ) {
+        trial.metrics.extend(self.metrics(claim));
+        let record = &mut trial.record;
         let percentiles = [seen.p50, seen.p90, seen.p99, seen.p999];
         for ((name, _), value) in PERCENTILES.iter().zip(percentiles) {
             let Some(value) = value else { continue };
@@ -370,19 +358,7 @@ impl MetricNaming {
 
 /// Returns the metric of the lost share, as in this program's `ping`.
 pub(super) fn loss_metric() -> Metric {
-    Metric {
-        name: "loss_share".to_owned(),
-        label: "lost".to_owned(),
-        unit: Unit::Share,
-        better: Better::Lower,
-        role: Role::Descriptive,
-        clock: ClockNeed::None,
-    }
-}
-
-/// Returns a record of a valid trial without figures.
-pub(super) fn blank() -> Record {
-    Record { valid: true, ..Record::default() }
+    rates::metric("loss_share", "lost", Unit::Share, Role::Descriptive)
 }
 
 /// Counts of messages, there and back or one way: sent, received, duplicated, reordered.
@@ -396,19 +372,38 @@ pub(super) struct MessageCounts {
 }
 
 impl MessageCounts {
-    /// Adds the ledger and the lost share to a trial. Where more were received than sent, both are unknown, and the
-    /// trial says so.
+    /// Returns counts of which nothing else is known.
+    pub(super) fn of(sent: u64, received: u64) -> MessageCounts {
+        MessageCounts { sent, received, ..MessageCounts::default() }
+    }
+
+    /// Adds the ledger of round trips and the lost share to a trial.
     pub(super) fn enter(&self, trial: &mut ImportedTrial) {
+        trial.metrics.push(loss_metric());
+        if self.enter_loss(trial) {
+            trial.record.ledger = Ledger { round_trip: Some(self.account()), ..Ledger::default() };
+        }
+    }
+
+    /// Adds the ledger of messages that went one way, and the lost share, to a trial.
+    pub(super) fn enter_one_way(&self, trial: &mut ImportedTrial) {
+        if self.enter_loss(trial) {
+            trial.record.ledger = Ledger { up: Some(self.account()), ..Ledger::default() };
+            trial.metrics.extend((self.sent > 0).then(loss_metric));
+        }
+    }
+
+    /// Adds the lost share. Where more were received than sent, it is not known, and the trial says so.
+    fn enter_loss(&self, trial: &mut ImportedTrial) -> bool {
         let (sent, received) = (self.sent, self.received);
         let Some(lost) = sent.checked_sub(received) else {
             trial.impossible(&format!("{received} received of {sent} sent"));
-            return;
+            return false;
         };
-        let record = &mut trial.record;
         if sent > 0 {
-            record.metrics.insert(loss_metric().name, lost as f64 / sent as f64);
+            trial.record.metrics.insert(loss_metric().name, lost as f64 / sent as f64);
         }
-        record.ledger = Ledger { round_trip: Some(self.account()), ..Ledger::default() };
+        true
     }
 
     /// Returns the account. The place of losses is not known; they count as of the path.
@@ -473,8 +468,8 @@ mod tests {
 
     #[test]
     fn more_received_than_sent_is_impossible_and_in_no_figure() {
-        let mut trial = ImportedTrial::complete(blank());
-        MessageCounts { sent: 2, received: 3, ..MessageCounts::default() }.enter(&mut trial);
+        let mut trial = ImportedTrial::complete();
+        MessageCounts::of(2, 3).enter(&mut trial);
         assert_eq!(trial.doubts, ["Impossible, and in no figure: 3 received of 2 sent."]);
         assert!(trial.record.metrics.is_empty() && trial.record.ledger.accounts().next().is_none());
     }

@@ -3,13 +3,39 @@
 use serde::Deserialize;
 
 use super::foreign::ForeignFile;
-use super::gather::blank;
-use super::unit::Scale;
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use super::rates::time;
+use super::text::SECONDS;
+use super::{Arm, FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::Role;
 
 /// The format.
-pub(super) struct Hyperfine;
+pub(super) static FORMAT: Format = Format {
+    id: "hyperfine",
+    summary: "hyperfine --export-json FILE: each run of a command is a trial",
+    sniff: |head| {
+        head.trim_start().starts_with('{')
+            && head.contains("\"results\"")
+            && head.contains("\"command\"")
+    },
+    read: Some(read),
+    program: "hyperfine",
+    unit: "s",
+    trial: "a run of the command",
+    says: &[
+        "hyperfine runs all of one command before the next: drift counts as difference.",
+        "When it was measured is not in the file, nor on which host.",
+    ],
+    nothing: "there is no command in its results",
+    ..NONE
+};
+
+fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut content = FileContent::default();
+    for command in file.json::<HyperfineFile>()?.into_iter().flat_map(|file| file.results) {
+        content.arms.push(command.arm()?);
+    }
+    Ok(content)
+}
 
 #[derive(Deserialize)]
 struct HyperfineFile {
@@ -25,78 +51,24 @@ struct HyperfineCommand {
     exit_codes: Vec<Option<i64>>,
 }
 
-impl FormatReader for Hyperfine {
-    fn id(&self) -> &'static str {
-        "hyperfine"
-    }
-
-    fn summary(&self) -> &'static str {
-        "hyperfine --export-json FILE: each run of a command is a trial"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let head = head.trim_start();
-        head.starts_with('{') && head.contains("\"results\"") && head.contains("\"command\"")
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut arms = Vec::new();
-        for file in file.json::<HyperfineFile>()? {
-            for command in file.results {
-                arms.push(command.arm()?);
-            }
-        }
-        if arms.is_empty() {
-            return Err("there is no command in its results".into());
-        }
-        Ok(FileContent {
-            program: Some("hyperfine".into()),
-            unit: "s".into(),
-            trial: "a run of the command".into(),
-            arms,
-            doubts: vec![
-                "hyperfine runs all of one command before the next: drift counts as difference."
-                    .to_owned(),
-                "When it was measured is not in the file, nor on which host.".to_owned(),
-            ],
-            ..FileContent::default()
-        })
-    }
-}
-
 impl HyperfineCommand {
     fn arm(self) -> Result<Arm, String> {
         if self.times.is_empty() {
             return Err(format!("`{}` has no times, only what was made of them", self.command));
         }
-        let metric = Metric {
-            name: "time_ns".into(),
-            label: "time".into(),
-            unit: Unit::Nanos,
-            better: Better::Lower,
-            role: Role::Claim,
-            clock: ClockNeed::None,
-        };
-        let seconds = Scale { name: "s", unit: Unit::Nanos, factor: 1e9 };
+        let metric = time("time", "time", Role::Claim);
         let mut trials = Vec::new();
         for (at, time) in self.times.iter().enumerate() {
-            let ns = seconds
-                .whole(*time)
-                .map_err(|why| format!("times[{at}] of `{}` is {time}: {why}", self.command))?;
-            let mut record = blank();
-            record.metrics.insert(metric.name.clone(), ns as f64);
-            record.took_ns = ns;
-            if let Some(Some(code)) = self.exit_codes.get(at)
-                && *code != 0
-            {
-                record.valid = false;
-                record.why_invalid = Some(format!("the command ended with exit code {code}"));
+            let wrong = |why| format!("times[{at}] of `{}` is {time}: {why}", self.command);
+            let ns = SECONDS.whole(*time).map_err(wrong)?;
+            let mut trial = ImportedTrial::complete();
+            trial.record.metrics.insert(metric.name.clone(), ns as f64);
+            trial.record.took_ns = ns;
+            if let Some(Some(code)) = self.exit_codes.get(at).filter(|code| **code != Some(0)) {
+                trial.record.valid = false;
+                trial.record.why_invalid = Some(format!("the command ended with exit code {code}"));
             }
-            trials.push(ImportedTrial { record, ..ImportedTrial::default() });
+            trials.push(trial);
         }
         Ok(Arm { name: self.command, metrics: vec![metric], trials, ..Arm::default() })
     }

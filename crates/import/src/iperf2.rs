@@ -4,49 +4,46 @@
 use std::collections::BTreeMap;
 
 use super::foreign::ForeignFile;
-use super::rates::{GOODPUT, SENT, TrialFigures, bits_of, push, rate};
+use super::gather::MessageCounts;
+use super::rates::{GOODPUT, SENT, bits_of, rate};
 use super::stalls::{grow, stalls};
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::series::Series;
 use crate::measurements::{Metric, Role};
 
 mod csv;
 
 /// The format.
-pub(super) struct Iperf2;
+pub(super) static FORMAT: Format = Format {
+    id: "iperf2",
+    summary: "what iperf 2 prints, at either end, or its CSV, -y C; each run is a trial",
+    sniff: |head| head.lines().take(200).any(is_own),
+    read: Some(read),
+    program: "iperf 2",
+    implementation: "iperf 2",
+    unit: "bit/s",
+    trial: "a run of iperf",
+    ..NONE
+};
 
-impl FormatReader for Iperf2 {
-    fn id(&self) -> &'static str {
-        "iperf2"
-    }
+fn is_own(line: &str) -> bool {
+    let is_flow = line.starts_with('[') && line.contains(" connected with ");
+    is_flow || side(line).is_some() || csv::CsvLine::of(line).is_some()
+}
 
-    fn summary(&self) -> &'static str {
-        "what iperf 2 prints, at either end, or its CSV, -y C; each run is a trial"
+fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let (mut log, mut rows) = (Iperf2Log::default(), Vec::new());
+    file.each_line(|line| match csv::CsvLine::of(line) {
+        Some(row) => rows.push(row),
+        None => log.line(line),
+    })?;
+    log.runs.extend(csv::runs(&rows));
+    if log.runs.iter().all(|run| run.flows.is_empty() && run.failure.is_none()) {
+        return Err("there is no interval with a rate in it".into());
     }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.lines().take(200).any(|line| {
-            let is_flow = line.starts_with('[') && line.contains(" connected with ");
-            is_flow || side(line).is_some() || csv::CsvLine::of(line).is_some()
-        })
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = Iperf2Log::default();
-        let mut rows = Vec::new();
-        while let Some(line) = file.next_line()? {
-            match csv::CsvLine::of(line) {
-                Some(row) => rows.push(row),
-                None => log.line(line),
-            }
-        }
-        log.runs.extend(csv::runs(&rows));
-        log.content(csv::began(&rows))
-    }
+    let mut content = FileContent { began: csv::began(&rows), ..FileContent::default() };
+    log.runs.iter().for_each(|run| content.add("", run.trial()));
+    Ok(content)
 }
 
 /// Most between the end of an interval and the begin of the next, as rounded: in nanoseconds.
@@ -62,14 +59,10 @@ enum IperfSide {
 
 /// Returns the end that begins with this line.
 fn side(line: &str) -> Option<IperfSide> {
-    let is_port = line.contains(" port ");
-    if is_port && line.starts_with("Client connecting to ") {
-        Some(IperfSide::Client)
-    } else if is_port && line.starts_with("Server listening on ") {
-        Some(IperfSide::Server)
-    } else {
-        None
-    }
+    let begins =
+        [("Client connecting to ", IperfSide::Client), ("Server listening on ", IperfSide::Server)];
+    let begins = begins.into_iter().filter(|_| line.contains(" port "));
+    begins.filter(|(begin, _)| line.starts_with(begin)).map(|(_, side)| side).next()
 }
 
 /// Returns the first port in a line: `port 5001`.
@@ -256,32 +249,6 @@ impl Iperf2Log {
             datagrams: line.datagrams,
         });
     }
-
-    fn content(self, began: Option<std::time::SystemTime>) -> Result<FileContent, String> {
-        if self.runs.iter().all(|run| run.flows.is_empty() && run.failure.is_none()) {
-            return Err("there is no interval with a rate in it".into());
-        }
-        let mut arm = Arm { implementation: "iperf 2".into(), ..Arm::default() };
-        let mut unknown = Vec::new();
-        for run in &self.runs {
-            let (trial, metrics) = run.trial();
-            let has_goodput = trial.record.metrics.keys().any(|name| name.starts_with("goodput"));
-            if trial.record.valid && !has_goodput {
-                unknown.push("what the receiver had".to_owned());
-            }
-            push(&mut arm, trial, metrics);
-        }
-        unknown.dedup();
-        Ok(FileContent {
-            program: Some("iperf 2".into()),
-            began,
-            unit: "bit/s".into(),
-            trial: "a run of iperf".into(),
-            arms: vec![arm],
-            unknown,
-            ..FileContent::default()
-        })
-    }
 }
 
 impl IperfRun {
@@ -329,47 +296,39 @@ impl IperfRun {
     }
 
     /// Adds the rates, as received or else as sent. A run in both directions has rates of each, and no sum.
-    fn rates(&self, figures: &mut TrialFigures) {
-        let rate_of = |is_received: bool, way: Option<FlowWay>| {
-            let is_own = |own: &&FlowFigures| {
-                own.is_received == is_received && way.is_none_or(|way| own.way == way)
-            };
-            let rates: Vec<f64> = self.flows.iter().filter(is_own).map(|own| own.bps).collect();
-            (!rates.is_empty()).then(|| rates.iter().sum::<f64>())
-        };
+    fn rates(&self, trial: &mut ImportedTrial) {
         let has = |way| self.flows.iter().any(|own| own.way == way);
-        let ways: &[(Option<FlowWay>, [Metric; 2])] =
-            &match has(FlowWay::There) && has(FlowWay::Back) {
-                false => vec![(None, [rate(GOODPUT, Role::Claim), rate(SENT, Role::Claim)])],
-                true => vec![
-                    (Some(FlowWay::There), way_metrics("up")),
-                    (Some(FlowWay::Back), way_metrics("down")),
-                ],
+        let ways: &[_] = match has(FlowWay::There) && has(FlowWay::Back) {
+            false => &[(None, "")],
+            true => &[(Some(FlowWay::There), "up"), (Some(FlowWay::Back), "down")],
+        };
+        for (way, name) in ways {
+            let rate_of = |is_received: bool| {
+                let flows = self.flows.iter().filter(|own| own.is_received == is_received);
+                let flows = flows.filter(|own| way.is_none_or(|way| own.way == way));
+                flows.map(|own| own.bps).reduce(|a, b| a + b)
             };
-        for (way, [goodput, sent]) in ways.iter().cloned() {
-            let (received, handed) = (rate_of(true, way), rate_of(false, way));
+            let (received, handed) = (rate_of(true), rate_of(false));
             let role = if received.is_some() { Role::Descriptive } else { Role::Claim };
-            received.into_iter().for_each(|bps| figures.add(goodput.clone(), bps));
-            handed.into_iter().for_each(|bps| figures.add(Metric { role, ..sent.clone() }, bps));
+            received.into_iter().for_each(|bps| trial.add(of_way(GOODPUT, name, Role::Claim), bps));
+            handed.into_iter().for_each(|bps| trial.add(of_way(SENT, name, role), bps));
         }
+        let has_goodput = trial.metrics.iter().any(|own| own.name.starts_with("goodput"));
+        trial.unknown.extend((!has_goodput).then_some("what the receiver had"));
     }
 
-    fn trial(&self) -> (ImportedTrial, Vec<Metric>) {
+    fn trial(&self) -> ImportedTrial {
         if self.flows.is_empty() {
             let words = self.failure.as_deref().unwrap_or("there is no interval with a rate");
-            return (ImportedTrial::failed(words), Vec::new());
+            return ImportedTrial::failed(words);
         }
-        let mut figures = TrialFigures::new();
-        self.rates(&mut figures);
+        let mut trial = ImportedTrial::complete();
+        self.rates(&mut trial);
+        trial.doubts.extend(self.warnings.iter().cloned());
         let longest = self.flows.iter().map(|own| own.seconds).fold(0.0, f64::max);
-        figures.record.took_ns = (longest * 1e9) as u64;
-        let mut impossible = None;
-        let counts: Vec<DatagramCount> = self
-            .flows
-            .iter()
-            .filter_map(|own| own.datagrams)
-            .filter(|own| own.total >= 0)
-            .collect();
+        trial.record.took_ns = (longest * 1e9) as u64;
+        let counts = self.flows.iter().filter_map(|own| own.datagrams);
+        let counts: Vec<DatagramCount> = counts.filter(|own| own.total >= 0).collect();
         if !counts.is_empty() {
             let sum = |of: fn(&DatagramCount) -> i64| {
                 counts.iter().map(of).fold(0_i64, i64::saturating_add)
@@ -379,36 +338,32 @@ impl IperfRun {
                 (_, 0) => (self.sent as i64, self.sent as i64),
                 counted => counted,
             };
-            impossible = loss(&mut figures, lost, total);
+            enter_loss(&mut trial, lost, total);
         }
-        let mut trial = ImportedTrial::complete(figures.record);
-        trial.doubts.extend(self.warnings.iter().cloned());
         let series: Vec<Series> = self.series.values().cloned().collect();
         trial.record.outages = stalls(&series, !counts.is_empty() || self.sent > 0);
-        impossible.iter().for_each(|figure| trial.impossible(figure));
-        (trial, figures.metrics)
+        trial
     }
 }
 
-/// Returns the metrics of one direction of a run in both: its rate as received, and as sent.
-fn way_metrics(way: &str) -> [Metric; 2] {
-    [(GOODPUT, "goodput"), (SENT, "sent")].map(|(name, label)| Metric {
-        name: name.replace("_bps", &format!("_{way}_bps")),
-        label: format!("{label} {way}"),
-        ..rate(name, Role::Claim)
-    })
+/// Returns the metric of a rate, in a run in both directions that of one.
+fn of_way(name: &str, way: &str, role: Role) -> Metric {
+    let mut metric = rate(name, role);
+    if !way.is_empty() {
+        metric.name = name.replace("_bps", &format!("_{way}_bps"));
+        metric.label = format!("{} {way}", metric.label);
+    }
+    metric
 }
 
-/// Adds the loss; answers with the words of an impossible one.
-fn loss(figures: &mut TrialFigures, lost: i64, total: i64) -> Option<String> {
-    let counts = u64::try_from(lost).ok().zip(u64::try_from(total).ok());
-    let Some((sent, delivered)) =
-        counts.and_then(|(lost, sent)| Some((sent, sent.checked_sub(lost)?)))
-    else {
-        return Some(format!("{lost} of {total} datagrams lost"));
-    };
-    figures.one_way(sent, delivered);
-    None
+/// Adds the loss, unless it is impossible.
+fn enter_loss(trial: &mut ImportedTrial, lost: i64, total: i64) {
+    let sent = u64::try_from(total).ok();
+    let received = sent.zip(u64::try_from(lost).ok()).and_then(|(all, lost)| all.checked_sub(lost));
+    match sent.zip(received) {
+        Some((sent, received)) => MessageCounts::of(sent, received).enter_one_way(trial),
+        None => trial.impossible(&format!("{lost} of {total} datagrams lost")),
+    }
 }
 
 #[cfg(test)]
@@ -416,9 +371,7 @@ mod tests {
     use super::*;
 
     fn figures(text: &str) -> Vec<(Option<f64>, Option<f64>, Option<f64>)> {
-        let mut log = Iperf2Log::default();
-        text.lines().for_each(|line| log.line(line));
-        let content = log.content(None).unwrap();
+        let content = FORMAT.content(text).unwrap();
         let of = |trial: &ImportedTrial, name: &str| trial.record.metrics.get(name).copied();
         let trials = content.arms[0].trials.iter();
         trials.map(|one| (of(one, GOODPUT), of(one, SENT), of(one, "loss_share"))).collect()
@@ -454,9 +407,7 @@ mod tests {
                     [  3]  2.0- 3.0 sec  0.00 Bytes  0.00 bits/sec\n\
                     [  3]  3.0- 4.0 sec  8.00 MBytes  67.1 Mbits/sec\n\
                     [  3]  0.0- 4.1 sec  16.0 MBytes  33.0 Mbits/sec\n";
-        let mut log = Iperf2Log::default();
-        [CLIENT, rows].concat().lines().for_each(|line| log.line(line));
-        let content = log.content(None).unwrap();
+        let content = FORMAT.content(&[CLIENT, rows].concat()).unwrap();
         let [stall] = content.arms[0].trials[0].record.outages[..] else { panic!() };
         assert_eq!((stall.from_ns, stall.length_ns), (1_000_000_000, 2_000_000_000));
     }
@@ -472,11 +423,7 @@ mod tests {
         let csv = "20261126030642,10.0.0.2,60270,10.0.0.1,5001,5,0.0-10.1,1625292,1290000\n\
                    20261126030642,10.0.0.2,5001,10.0.0.1,2643,4,0.0-10.0,80006349,63900000\n";
         for text in [both, csv] {
-            let mut log = Iperf2Log::default();
-            let rows: Vec<_> = text.lines().filter_map(csv::CsvLine::of).collect();
-            text.lines().filter(|_| rows.is_empty()).for_each(|line| log.line(line));
-            log.runs.extend(csv::runs(&rows));
-            let content = log.content(None).unwrap();
+            let content = FORMAT.content(text).unwrap();
             let [trial] = &content.arms[0].trials[..] else { panic!("{text}") };
             let want = [("goodput_down_bps", 63.9e6), ("sent_up_bps", 1.29e6)];
             assert_eq!(trial.record.metrics, want.map(|(name, bps)| (name.to_owned(), bps)).into());
@@ -488,9 +435,7 @@ mod tests {
         let sent = "[  3] local 10.0.0.2 port 1 connected with 10.0.0.1 port 5001\n\
                     [  3]  0.0-10.0 sec  12.0 MBytes  10.0 Mbits/sec\n[  3] Sent 8504 datagrams\n";
         let warned = "[  3] WARNING: did not receive ack of last datagram after 10 tries.\n";
-        let mut log = Iperf2Log::default();
-        [CLIENT, sent, warned].concat().lines().for_each(|line| log.line(line));
-        let content = log.content(None).unwrap();
+        let content = FORMAT.content(&[CLIENT, sent, warned].concat()).unwrap();
         assert!(content.arms[0].trials[0].doubts[0].contains("did not receive ack"));
         let none = "[  3] Server Report:\n\
                     [  3]  0.0-10.0 sec  0.00 Bytes  0.00 bits/sec   0.000 ms    0/    0 (0%)\n";
@@ -517,11 +462,8 @@ mod tests {
 
     #[test]
     fn a_run_that_failed_says_why() {
-        let mut log = Iperf2Log::default();
-        [CLIENT, "tcp connect failed: Connection refused"]
-            .iter()
-            .for_each(|line| log.line(line.trim()));
-        let content = log.content(None).unwrap();
+        let text = [CLIENT, "tcp connect failed: Connection refused"].concat();
+        let content = FORMAT.content(&text).unwrap();
         let why = content.arms[0].trials[0].record.why_invalid.clone().unwrap();
         assert!(why.contains("tcp connect failed: Connection refused"), "{why}");
     }

@@ -3,27 +3,39 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::echo::{DUE, ONLY_SUMS, many, means_only};
+use super::echo::{DUE, many};
 use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
-use super::rates::push;
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Metric, Role};
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::Role;
 use crate::result::date;
 use crate::time::epoch_ms;
 
 mod text;
 
 /// Supported JSON format.
-const FORMAT: u64 = 1;
+const FORMAT_NUMBER: u64 = 1;
 
 /// The format.
-pub(super) struct Irtt;
+pub(super) static FORMAT: Format = Format {
+    id: "irtt",
+    summary: "irtt client, its text or -o FILE.json: round trips over UDP, one-way delays",
+    signs: &[&["{", "\"irtt\"", "\"json_format\""]],
+    sniff: text::is_text,
+    read: Some(read),
+    program: "irtt",
+    implementation: "irtt",
+    unit: "ns",
+    trial: "a run of irtt",
+    unknown: &[DUE],
+    ..NONE
+};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct IrttFile {
     version: IrttVersion,
     #[serde(default, deserialize_with = "or_default")]
@@ -52,7 +64,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct IrttVersion {
     irtt: String,
     json_format: u64,
@@ -68,6 +80,17 @@ struct IrttStats {
 }
 
 impl IrttStats {
+    fn counts(&self, sent: u64, received: u64) -> MessageCounts {
+        let (duplicates, reordered) = (Some(self.duplicates), Some(self.late_packets));
+        MessageCounts { sent, received, duplicates, reordered }
+    }
+
+    /// Returns the server's count of arrivals, if it can be: a second answer to one hides a loss in it.
+    fn there(&self, sent: u64, received: u64) -> Option<u64> {
+        let there = Some(self.server_packets_received).filter(|_| self.duplicates == 0);
+        there.filter(|there| *there > 0 && (received..=sent).contains(there))
+    }
+
     /// Returns the start: text up to 0.9.0, and stamps since.
     fn start(&self) -> Option<SystemTime> {
         if let Some(text) = self.start_time.as_str() {
@@ -79,49 +102,38 @@ impl IrttStats {
 
 #[derive(Deserialize, Default)]
 struct IrttRoundTrip {
-    #[serde(default, deserialize_with = "or_default")]
-    lost: IrttLost,
+    #[serde(default)]
+    lost: LostWay,
     #[serde(default, deserialize_with = "or_default")]
     delay: IrttDelay,
     #[serde(default, deserialize_with = "or_default")]
     timestamps: IrttStamps,
 }
 
-/// Fate of a packet, as text or as a truth value.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum IrttLost {
-    Truth(bool),
-    Text(String),
-}
-
-impl Default for IrttLost {
-    fn default() -> IrttLost {
-        IrttLost::Truth(false)
-    }
-}
-
 /// Direction in which a packet was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum LostWay {
+    #[default]
     Not,
     Up,
     Down,
     Unknown,
 }
 
-impl IrttLost {
-    fn way(&self) -> LostWay {
-        match self {
-            IrttLost::Truth(false) => LostWay::Not,
-            IrttLost::Truth(true) => LostWay::Unknown,
-            IrttLost::Text(text) => match text.as_str() {
+impl<'de> Deserialize<'de> for LostWay {
+    /// Reads a fate, which is text or a truth value.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<LostWay, D::Error> {
+        Ok(match Value::deserialize(from)? {
+            Value::Null | Value::Bool(false) => LostWay::Not,
+            Value::Bool(true) => LostWay::Unknown,
+            Value::String(text) => match text.as_str() {
                 "false" => LostWay::Not,
                 "true_up" => LostWay::Up,
                 "true_down" => LostWay::Down,
                 _ => LostWay::Unknown,
             },
-        }
+            other => return Err(D::Error::custom(format!("the fate of a packet is {other}"))),
+        })
     }
 }
 
@@ -151,82 +163,49 @@ struct IrttStamp {
     monotonic: u64,
 }
 
-impl FormatReader for Irtt {
-    fn id(&self) -> &'static str {
-        "irtt"
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    if text::is_text(file.head()) {
+        return text::read(file, means);
     }
-
-    fn summary(&self) -> &'static str {
-        "irtt client, its text or -o FILE.json: round trips over UDP, one-way delays"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let is_json =
-            head.contains('{') && head.contains("\"irtt\"") && head.contains("\"json_format\"");
-        is_json || text::is_text(head)
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        if text::is_text(file.head()) {
-            return text::read(file, means);
+    let runs = file.json::<IrttFile>()?;
+    let first = runs.first().ok_or("there is no result in it")?;
+    let mut content = FileContent {
+        program: format!("irtt {}", first.version.irtt),
+        began: first.stats.start(),
+        ..FileContent::default()
+    };
+    for run in &runs {
+        let format = run.version.json_format;
+        if format > FORMAT_NUMBER {
+            return Err(format!(
+                "JSON format {format} of irtt is newer than {FORMAT_NUMBER}, which is read"
+            ));
         }
-        let runs = file.json::<IrttFile>()?;
-        let first = runs.first().ok_or("there is no result in it")?;
-        let program = format!("irtt {}", first.version.irtt);
-        let began = first.stats.start();
-        let mut arm = Arm { implementation: program.clone(), ..Arm::default() };
-        for run in &runs {
-            let format = run.version.json_format;
-            if format > FORMAT {
-                return Err(format!(
-                    "JSON format {format} of irtt is newer than {FORMAT}, which is read"
-                ));
-            }
-            let (trial, metrics) = run.trial(means)?;
-            push(&mut arm, trial, metrics);
-        }
-        let mut unknown = vec![DUE.to_owned()];
-        if arm.metrics.iter().any(|metric| metric.name.starts_with("delay_")) {
-            unknown.push("by how much the two clocks differ, which one-way delays hold".into());
-        }
-        Ok(FileContent {
-            began,
-            unit: "ns".into(),
-            trial: "a run of irtt".into(),
-            arms: vec![arm],
-            program: Some(program),
-            unknown,
-            ..FileContent::default()
-        })
+        content.add("", run.trial(means)?);
     }
+    content.arm("").implementation = content.program.clone();
+    Ok(content)
 }
 
 impl IrttFile {
-    fn trial(&self, means: &mut ReaderContext<'_>) -> Result<(ImportedTrial, Vec<Metric>), String> {
+    fn trial(&self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
         let error = [&self.send_err, &self.receive_err].into_iter().flatten().next();
         if self.round_trips.is_empty() {
             let words = error.map_or_else(|| "no packet was sent".to_owned(), Value::to_string);
-            return Ok((ImportedTrial::failed(&words), Vec::new()));
+            return Ok(ImportedTrial::failed(&words));
         }
-        let rtt = MetricNaming::rtt();
         let mut doubts = Vec::new();
-        let mut trial = self.samples(&mut doubts)?.trial(&rtt, means)?;
-        let mut metrics = rtt.metrics(Role::Claim);
+        let mut trial = self.samples(&mut doubts)?.trial(&MetricNaming::rtt(), means)?;
         trial.doubts.extend(doubts);
-        self.one_way(&mut trial, &mut metrics)?;
+        self.one_way(&mut trial)?;
         self.account(&mut trial);
-        metrics.push(loss_metric());
         trial.record.started_ms = self.stats.start().map_or(0, epoch_ms);
         if let Some(error) = error {
             trial.record.valid = false;
             trial.record.why_invalid =
                 Some(deadheat_base::foreign::short(&format!("unfinished: {error}")));
         }
-        Ok((trial, metrics))
+        Ok(trial)
     }
 
     fn samples(&self, doubts: &mut Vec<String>) -> Result<SampleBuffer, String> {
@@ -236,7 +215,7 @@ impl IrttFile {
         let (mut untimed, mut negative) = (0, None);
         for trip in &self.round_trips {
             let at_ns = sent(trip).saturating_sub(first);
-            if trip.lost.way() != LostWay::Not {
+            if trip.lost != LostWay::Not {
                 if self.is_timed {
                     values.lost_at(at_ns)?
                 } else {
@@ -262,7 +241,7 @@ impl IrttFile {
 
     /// Adds the delays of each direction, if the server sent its times. Where one of them exceeds its round trip, or is
     /// negative, the clocks are too far apart for either.
-    fn one_way(&self, trial: &mut ImportedTrial, metrics: &mut Vec<Metric>) -> Result<(), String> {
+    fn one_way(&self, trial: &mut ImportedTrial) -> Result<(), String> {
         let delays: Vec<[i64; 3]> = self
             .round_trips
             .iter()
@@ -282,50 +261,38 @@ impl IrttFile {
             ));
             return Ok(());
         }
+        if delays.is_empty() {
+            return Ok(());
+        }
         for (stem, label, at) in [("delay_up", "delay up", 1), ("delay_down", "delay down", 2)] {
-            if delays.is_empty() {
-                continue;
-            }
             let mut values = SampleBuffer::default();
             for delay in &delays {
                 values.push(u64::try_from(delay[at]).unwrap_or(0))?;
             }
-            let naming = MetricNaming::time(stem, label);
-            let summed = values.sum();
-            naming.enter(&summed, &mut trial.record);
-            trial.spreads.push(summed.five(label, naming.unit));
-            metrics.extend(naming.metrics(Role::Descriptive));
+            MetricNaming::time(stem, label).enter(&values.sum(), Role::Descriptive, trial);
         }
+        trial.unknown.push("by how much the two clocks differ, which one-way delays hold");
         Ok(())
     }
 
     /// Adds the accounts, by the fate of each packet: irtt's own sums count a second answer as one, which hides a loss.
     fn account(&self, trial: &mut ImportedTrial) {
         let sent = self.round_trips.len() as u64;
-        let lost = |way| self.round_trips.iter().filter(|own| own.lost.way() == way).count() as u64;
+        let lost = |way| self.round_trips.iter().filter(|own| own.lost == way).count() as u64;
         let (up, down, unknown) = (lost(LostWay::Up), lost(LostWay::Down), lost(LostWay::Unknown));
         let received = sent - up - down - unknown;
-        MessageCounts {
-            sent,
-            received,
-            duplicates: Some(self.stats.duplicates),
-            reordered: Some(self.stats.late_packets),
+        self.stats.counts(sent, received).enter(trial);
+        let there = self.stats.there(sent, received);
+        if let Some(there) = there.or((unknown == 0 && up + down > 0).then(|| sent - up)) {
+            account_by_way(trial, sent, there, received);
         }
-        .enter(trial);
-        let there = self.stats.server_packets_received;
-        let by_server =
-            (received..=sent).contains(&there) && there > 0 && self.stats.duplicates == 0;
-        let there = match unknown {
-            _ if by_server => there,
-            0 if up + down > 0 => sent - up,
-            _ => return,
-        };
-        let way = |sent: u64, received: u64| {
-            Some(MessageCounts { sent, received, ..MessageCounts::default() }.account())
-        };
-        trial.record.ledger.up = way(sent, there);
-        trial.record.ledger.down = way(there, received);
     }
+}
+
+/// Adds the accounts of both directions; `there` arrived at the server.
+fn account_by_way(trial: &mut ImportedTrial, sent: u64, there: u64, received: u64) {
+    trial.record.ledger.up = Some(MessageCounts::of(sent, there).account());
+    trial.record.ledger.down = Some(MessageCounts::of(there, received).account());
 }
 
 #[cfg(test)]

@@ -1,61 +1,43 @@
 //! mahimahi: the log of a link (`mm-link --uplink-log`, `--downlink-log`), with arrivals at its queue, departures, and drops.
 
 use super::foreign::ForeignFile;
-use super::gather::{MetricNaming, SampleBuffer};
-use super::rates::{GOODPUT, TrialFigures, push, rate};
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::rates::metric;
 use super::text::MILLIS;
-use super::{Arm, FileContent, FormatReader, ReaderContext};
-use crate::measurements::{Metric, Role};
+use super::{FileContent, Format, NONE, ReaderContext};
+use crate::measurements::{Role, Unit};
 
 /// The format.
-pub(super) struct Mahimahi;
+pub(super) static FORMAT: Format = Format {
+    id: "mahimahi",
+    summary: "logs of mm-link (--uplink-log, --downlink-log): what went through the link, and how long it waited",
+    sniff: |head| {
+        head.lines().any(|line| line.starts_with(FIRST) || line.starts_with("# base timestamp: "))
+    },
+    read: Some(read),
+    program: "mahimahi",
+    implementation: "mahimahi",
+    unit: "ms",
+    trial: "a log of a link",
+    unknown: &["goodput"],
+    says: &["Its throughput is of packets with their headers, and of what was sent again."],
+    nothing: "no packet left the link",
+    ..NONE
+};
 
 /// First words of a log.
 const FIRST: &str = "# mahimahi mm-link";
 
-impl FormatReader for Mahimahi {
-    fn id(&self) -> &'static str {
-        "mahimahi"
-    }
-
-    fn summary(&self) -> &'static str {
-        "logs of mm-link (--uplink-log, --downlink-log): what went through the link, and how long it waited"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.lines().any(|line| line.starts_with(FIRST) || line.starts_with("# base timestamp: "))
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut arm = Arm { implementation: "mahimahi".into(), ..Arm::default() };
-        let mut log = LinkLog::default();
-        while let Some(line) = file.next_line()? {
-            if line.starts_with(FIRST) {
-                std::mem::take(&mut log).end(&mut arm, means)?;
-            }
-            log.line(line)?;
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let (mut content, mut log) = (FileContent::default(), LinkLog::default());
+    while let Some(line) = file.next_line()? {
+        if line.starts_with(FIRST) {
+            std::mem::take(&mut log).end(&mut content, means)?;
         }
-        log.end(&mut arm, means)?;
-        if arm.trials.is_empty() {
-            return Err("no packet left the link".into());
-        }
-        Ok(FileContent {
-            program: Some("mahimahi".into()),
-            unit: "ms".into(),
-            trial: "a log of a link".into(),
-            arms: vec![arm],
-            unknown: vec!["goodput".into()],
-            doubts: vec![
-                "Its throughput is of packets with their headers, and of what was sent again."
-                    .to_owned(),
-            ],
-            ..FileContent::default()
-        })
+        log.line(line)?;
     }
+    log.end(&mut content, means)?;
+    Ok(content)
 }
 
 /// Log of a link.
@@ -94,22 +76,18 @@ impl LinkLog {
     }
 
     /// Adds the trial of the log, if any packet left the link.
-    fn end(self, arm: &mut Arm, means: &mut ReaderContext<'_>) -> Result<(), String> {
+    fn end(self, into: &mut FileContent, means: &mut ReaderContext<'_>) -> Result<(), String> {
         let Some((first, last)) = self.span.filter(|_| self.departed > 0) else { return Ok(()) };
         let naming = MetricNaming::time("queue_delay", "queueing delay");
         let mut trial = self.delays.trial(&naming, means)?;
-        let mut figures =
-            TrialFigures { record: trial.record, metrics: naming.metrics(Role::Claim) };
-        let name = "throughput_bps".to_owned();
-        let throughput =
-            Metric { name, label: "throughput".to_owned(), ..rate(GOODPUT, Role::Claim) };
         if last > first {
-            figures.add(throughput, self.bytes as f64 * 8e3 / (last - first) as f64);
+            let throughput = metric("throughput_bps", "throughput", Unit::BitRate, Role::Claim);
+            trial.add(throughput, self.bytes as f64 * 8e3 / (last - first) as f64);
         }
-        figures.one_way(self.departed.saturating_add(self.dropped), self.departed);
-        figures.record.took_ns = (last - first).saturating_mul(1_000_000);
-        trial.record = figures.record;
-        push(arm, trial, figures.metrics);
+        let sent = self.departed.saturating_add(self.dropped);
+        MessageCounts::of(sent, self.departed).enter_one_way(&mut trial);
+        trial.record.took_ns = (last - first).saturating_mul(1_000_000);
+        into.add("", trial);
         Ok(())
     }
 }
@@ -117,7 +95,6 @@ impl LinkLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::{NumberMeaning, RowColumns};
 
     #[test]
     fn what_left_the_link_is_its_throughput_and_drops_are_lost() {
@@ -128,15 +105,8 @@ mod tests {
                 &format!("{} + 1504\n{} # 1504\n{} - 1504 {}\n", 100 + at, 105 + at, 105 + at, 5);
         }
         text += "210 d 25 37600\n";
-        assert!(Mahimahi.sniff(&text));
-        let mut means = ReaderContext {
-            scale: None,
-            each: NumberMeaning::Sample,
-            columns: RowColumns::default(),
-            keep: None,
-        };
-        let file = &mut ForeignFile::of_text("x", &text.repeat(2));
-        let read = Mahimahi.read(file, &mut means).unwrap();
+        assert!(FORMAT.is_of(&text));
+        let read = FORMAT.content(&text.repeat(2)).unwrap();
         assert_eq!(read.arms[0].trials.len(), 2);
         for trial in &read.arms[0].trials {
             let metrics = &trial.record.metrics;

@@ -6,18 +6,34 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::echo::{DUE, ONLY_SUMS, means_only};
+use super::echo::{DUE, ONLY_SUMS, sums_only};
 use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, blank, loss_metric};
+use super::gather::MessageCounts;
 use super::stamp::{self, LineStamp};
 use super::text::MILLIS;
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext, rates};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::time::epoch_ms;
 
 mod raw;
 
 /// The format.
-pub(super) struct Mtr;
+pub(super) static FORMAT: Format = Format {
+    id: "mtr",
+    summary: "mtr's report, -r, -C, -j or --raw: the far end, which is the last hop",
+    signs: &[&[CSV]],
+    sniff: |head| {
+        let is_report = || head.contains("\"report\"") && head.contains("\"hubs\"");
+        head.trim_start().starts_with('{') && is_report()
+            || raw::is_raw(head)
+            || head.lines().any(|line| columns(line).is_some())
+    },
+    read: Some(read),
+    program: "mtr",
+    unit: "ms",
+    trial: "a report of mtr",
+    unknown: &[DUE],
+    ..NONE
+};
 
 /// Titles of columns by which a report is recognised.
 const TITLES: [&str; 7] = ["Loss%", "Drop", "Rcv", "Snt", "Avg", "Best", "Wrst"];
@@ -25,45 +41,19 @@ const TITLES: [&str; 7] = ["Loss%", "Drop", "Rcv", "Snt", "Avg", "Best", "Wrst"]
 /// First column of the CSV.
 const CSV: &str = "Mtr_Version,";
 
-impl FormatReader for Mtr {
-    fn id(&self) -> &'static str {
-        "mtr"
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    if raw::is_raw(file.head()) {
+        return raw::read(file, means);
     }
-
-    fn summary(&self) -> &'static str {
-        "mtr's report, -r, -C, -j or --raw: the far end, which is the last hop"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let is_json = head.trim_start().starts_with('{')
-            && head.contains("\"report\"")
-            && head.contains("\"hubs\"");
-        is_json
-            || raw::is_raw(head)
-            || head.contains(CSV)
-            || head.lines().any(|line| columns(line).is_some())
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        if raw::is_raw(file.head()) {
-            return raw::read(file, means);
+    let mut log = MtrLog::default();
+    if file.head().trim_start().starts_with('{') {
+        for document in file.json::<Value>()? {
+            log.document(&document)?;
         }
-        let mut log = MtrLog::default();
-        if file.head().trim_start().starts_with('{') {
-            for document in file.json::<Value>()? {
-                log.document(&document)?;
-            }
-        } else {
-            while let Some(line) = file.next_line()? {
-                log.line(line);
-            }
-        }
-        log.content()
+    } else {
+        file.each_line(|line| log.line(line))?;
     }
+    log.content()
 }
 
 /// Figures of a hop, by the title of their column.
@@ -181,34 +171,17 @@ impl MtrLog {
     }
 
     fn content(self) -> Result<FileContent, String> {
-        let reports: Vec<MtrReport> =
-            self.reports.into_iter().filter(|report| report.last.is_some()).collect();
-        if reports.is_empty() {
+        let mut content =
+            FileContent { program: self.program.unwrap_or_default(), ..FileContent::default() };
+        for report in self.reports.iter().filter(|report| report.last.is_some()) {
+            content.began = content.began.or(report.started.and_then(|at| at.at()));
+            content.add(report.name(), report.trial());
+        }
+        if content.arms.is_empty() {
             return Err("there is no hop in it; `mtr -r`, `-C` and `-j` print them".into());
         }
-        let began = reports.iter().find_map(|report| report.started).and_then(|at| at.at());
-        let mut arms: Vec<Arm> = Vec::new();
-        for report in &reports {
-            let name = report.name();
-            let at = arms.iter().position(|arm| arm.name == name).unwrap_or_else(|| {
-                arms.push(Arm { name: name.to_owned(), ..Arm::default() });
-                arms.len() - 1
-            });
-            let (trial, metrics) = report.trial();
-            rates::push(&mut arms[at], trial, metrics);
-        }
-        if let [only] = &mut arms[..] {
-            only.name.clear();
-        }
-        Ok(FileContent {
-            program: Some(self.program.unwrap_or_else(|| "mtr".into())),
-            began,
-            unit: "ms".into(),
-            trial: "a report of mtr".into(),
-            arms,
-            unknown: vec![DUE.into(), ONLY_SUMS.into()],
-            ..FileContent::default()
-        })
+        content.lacks(ONLY_SUMS);
+        Ok(content.unnamed_alone())
     }
 }
 
@@ -219,40 +192,27 @@ impl MtrReport {
         self.target.as_deref().unwrap_or(last)
     }
 
-    fn trial(&self) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
+    fn trial(&self) -> ImportedTrial {
         let last = self.last.clone().unwrap_or_default();
-        let is_other = |a: &str, b: &str| match (a.parse::<IpAddr>(), b.parse::<IpAddr>()) {
-            (Ok(a), Ok(b)) => a != b,
-            _ => false,
-        };
+        let address = |text: &str| text.parse::<IpAddr>().ok();
         if let Some(target) = &self.target
-            && is_other(target, &last.host)
+            && address(target).zip(address(&last.host)).is_some_and(|(a, b)| a != b)
         {
             let why = format!("no hop is {target}; the last that answered is {}", last.host);
-            return (ImportedTrial::unfinished(blank(), &why), Vec::new());
+            return ImportedTrial::complete().unfinished(&why);
         }
         let figure = |title: &str| last.figures.get(title).copied();
         let sent = figure("Snt").unwrap_or(0.0).max(0.0) as u64;
         let share = figure("Loss%").unwrap_or(0.0) / 100.0;
         let received = figure("Rcv").unwrap_or(sent as f64 * (1.0 - share));
-        let counts = MessageCounts {
-            sent,
-            received: received.round().max(0.0) as u64,
-            ..MessageCounts::default()
-        };
+        let counts = MessageCounts::of(sent, received.round().max(0.0) as u64);
         let ns = |title: &str| MILLIS.whole(figure(title)?).ok();
-        let sums = ["Best", "Avg", "Wrst"].map(ns);
-        let sums = if let [Some(min), Some(mean), Some(max)] = sums {
-            Some([min, mean, max])
-        } else {
-            None
-        };
-        let (mut trial, mut metrics) = means_only(&counts, sums.filter(|_| counts.received > 0));
+        let sums = || Some([ns("Best")?, ns("Avg")?, ns("Wrst")?]);
+        let mut trial = sums_only(&counts, sums().filter(|_| counts.received > 0));
         counts.enter(&mut trial);
-        metrics.push(loss_metric());
         let started = self.started.and_then(|at| at.at());
         trial.record.started_ms = started.map_or(0, epoch_ms);
-        (trial, metrics)
+        trial
     }
 }
 
@@ -281,10 +241,10 @@ mod tests {
         let host = |host: &str| MtrHop { host: host.into(), ..MtrHop::default() };
         let report =
             |last| MtrReport { target: Some("10.0.0.9".into()), last: Some(last), started: None };
-        let (trial, metrics) = report(host("10.0.0.3")).trial();
-        assert!(!trial.record.valid && metrics.is_empty());
+        let trial = report(host("10.0.0.3")).trial();
+        assert!(!trial.record.valid && trial.metrics.is_empty());
         let why = trial.record.why_invalid.unwrap();
         assert!(why.contains("no hop is 10.0.0.9; the last that answered is 10.0.0.3"), "{why}");
-        assert!(report(host("10.0.0.9")).trial().0.record.valid);
+        assert!(report(host("10.0.0.9")).trial().record.valid);
     }
 }

@@ -2,9 +2,10 @@
 //! as CSV (`-o`) or as a table (`-O`). Each test in a file is a trial.
 
 use super::foreign::ForeignFile;
-use super::rates::{GOODPUT, SENT, TRANSACTIONS, TrialFigures, bits_of, push, rate, time};
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Metric, Role};
+use super::gather::MessageCounts;
+use super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::Role;
 
 mod omni;
 mod table;
@@ -13,60 +14,44 @@ use omni::{OmniTitles, OmniValues};
 use table::{TestKind, TestRows};
 
 /// The format.
-pub(super) struct Netperf;
+pub(super) static FORMAT: Format = Format {
+    id: "netperf",
+    summary: "netperf: classic output, -P 0, omni -k, -o and -O; each test is a trial",
+    sniff: is_own,
+    read: Some(read),
+    program: "netperf",
+    implementation: "netperf",
+    unit: "10^6 bit/s",
+    trial: "a test of netperf",
+    unknown: &["when each test began"],
+    ..NONE
+};
 
-impl FormatReader for Netperf {
-    fn id(&self) -> &'static str {
-        "netperf"
-    }
-
-    fn summary(&self) -> &'static str {
-        "netperf: classic output, -P 0, omni -k, -o and -O; each test is a trial"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let is_bare = table::row(first).is_some_and(|row| table::shape(&row).is_some());
-        let is_own = |line: &str| {
-            let key = line.split_once('=').map_or("", |(key, _)| key);
-            table::heading(line).is_some()
-                || omni::is_figure(key)
-                || line.starts_with("Interim result:")
-                || OmniTitles::of_csv(line).known() > 1
-        };
-        is_bare || head.lines().any(is_own) || OmniTitles::are_in(head)
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = NetperfLog::default();
-        while let Some(line) = file.next_line()? {
-            log.line(line);
-        }
-        log.content()
-    }
+fn is_own(head: &str) -> bool {
+    let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let is_bare = table::row(first).is_some_and(|row| table::shape(&row).is_some());
+    let is_line = |line: &str| {
+        let key = line.split_once('=').map_or("", |(key, _)| key);
+        table::heading(line).is_some()
+            || omni::is_figure(key)
+            || line.starts_with("Interim result:")
+            || OmniTitles::of_csv(line).known() > 1
+    };
+    is_bare || head.lines().any(is_line) || OmniTitles::are_in(head)
 }
 
-/// One test.
-enum NetperfTest {
-    Rows {
-        rows: TestRows,
-        bits: Option<f64>,
-        is_one_at_a_time: bool,
-    },
-    Omni(OmniValues, Option<TestKind>),
-    /// Rates and lengths of its intervals, of a test that did not come to its end.
-    Intervals(Vec<(f64, f64)>),
-    Failed(String),
+fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut log = NetperfLog::default();
+    file.each_line(|line| log.line(line))?;
+    log.content()
 }
 
 /// Tests read so far.
 #[derive(Default)]
 struct NetperfLog {
-    tests: Vec<NetperfTest>,
+    tests: Vec<ImportedTrial>,
+    /// True if a rate has no unit.
+    is_unitless: bool,
     kind: Option<TestKind>,
     /// Bits in a second of the unit in the heading.
     bits: Option<f64>,
@@ -98,7 +83,7 @@ impl NetperfLog {
         } else if let Some(interval) = line.strip_prefix("Interim result:") {
             self.intervals.extend(interim(interval));
         } else if line.starts_with("establish control") || line.starts_with("netperf:") {
-            self.tests.push(NetperfTest::Failed(line.to_owned()));
+            self.tests.push(ImportedTrial::failed(line));
         } else if let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_key(name)) {
             let value = value.trim_matches('"').to_owned();
             self.take(OmniValues::from([(name.to_owned(), value)]));
@@ -142,7 +127,7 @@ impl NetperfLog {
         if !self.titles.is_empty() {
             match self.titles.row(raw) {
                 Some(values) => self.take(values),
-                None if has_titles => self.tests.push(NetperfTest::Failed(format!(
+                None if has_titles => self.tests.push(ImportedTrial::failed(&format!(
                     "its values do not stand below their titles ({})",
                     self.titles.shown()
                 ))),
@@ -182,15 +167,16 @@ impl NetperfLog {
             |(key, value): (&String, &String)| omni::is_figure(key) && is_number(value);
         if values.iter().any(has_figure) {
             self.intervals.clear();
-            self.tests.push(NetperfTest::Omni(values, self.kind));
+            self.tests.push(omni::trial(&values, self.kind));
         }
     }
 
     fn end_rows(&mut self) {
         for rows in std::mem::take(&mut self.rows) {
             self.intervals.clear();
-            let (bits, is_one_at_a_time) = (self.bits, self.is_one_at_a_time);
-            self.tests.push(NetperfTest::Rows { rows, bits, is_one_at_a_time });
+            let is_rate = !matches!(rows, TestRows::Transactions { .. });
+            self.is_unitless |= is_rate && self.bits.is_none();
+            self.tests.push(rows.trial(self.bits.unwrap_or(1e6), self.is_one_at_a_time));
         }
     }
 
@@ -199,7 +185,11 @@ impl NetperfLog {
         self.end_omni();
         let intervals = std::mem::take(&mut self.intervals);
         if !intervals.is_empty() {
-            self.tests.push(NetperfTest::Intervals(intervals));
+            let seconds: f64 = intervals.iter().map(|(_, seconds)| seconds).sum();
+            let bits: f64 = intervals.iter().map(|(bps, seconds)| bps * seconds).sum();
+            let mut trial = ImportedTrial::complete();
+            trial.add(rate(SENT, Role::Descriptive), bits / seconds);
+            self.tests.push(trial.unfinished("there are intervals, and no result at the end"));
         }
     }
 
@@ -214,30 +204,12 @@ impl NetperfLog {
                 ),
             });
         }
-        let mut arm = Arm { implementation: "netperf".into(), ..Arm::default() };
-        let has_unit = |test: &NetperfTest| {
-            !matches!(test, NetperfTest::Rows { bits: None, rows, .. }
-            if !matches!(rows, TestRows::Transactions { .. }))
-        };
-        let mut doubts = Vec::new();
-        if !self.tests.iter().all(has_unit) {
-            doubts.push("Without headings its columns are taken as those of netperf's classic tests, and its rates, which have no \
-                 unit, are taken as 10^6 bit/s, its default."
-                    .to_owned());
-        }
-        for test in &self.tests {
-            let (trial, figures) = test.trial();
-            push(&mut arm, trial, figures);
-        }
-        Ok(FileContent {
-            program: Some("netperf".into()),
-            unit: "10^6 bit/s".into(),
-            trial: "a test of netperf".into(),
-            arms: vec![arm],
-            unknown: vec!["when each test began".into()],
-            doubts,
-            ..FileContent::default()
-        })
+        let mut content = FileContent::default();
+        self.tests.into_iter().for_each(|test| content.add("", test));
+        let doubt = "Without headings its columns are taken as those of netperf's classic tests, and its rates, which have no \
+                     unit, are taken as 10^6 bit/s, its default.";
+        content.doubts.extend(self.is_unitless.then(|| doubt.to_owned()));
+        Ok(content)
     }
 }
 
@@ -261,65 +233,43 @@ fn interim(text: &str) -> Option<(f64, f64)> {
     (value.is_finite() && seconds > 0.0).then_some((value * bits, seconds))
 }
 
-impl NetperfTest {
-    fn trial(&self) -> (ImportedTrial, Vec<Metric>) {
-        match self {
-            NetperfTest::Rows { rows, bits, is_one_at_a_time } => {
-                rows.trial(bits.unwrap_or(1e6), *is_one_at_a_time)
-            }
-            NetperfTest::Omni(values, kind) => omni::trial(values, *kind),
-            NetperfTest::Intervals(intervals) => {
-                let seconds: f64 = intervals.iter().map(|(_, seconds)| seconds).sum();
-                let bits: f64 = intervals.iter().map(|(bps, seconds)| bps * seconds).sum();
-                let mut figures = TrialFigures::new();
-                figures.add(rate(SENT, Role::Descriptive), bits / seconds);
-                let why = "there are intervals, and no result at the end";
-                (ImportedTrial::unfinished(figures.record, why), figures.metrics)
-            }
-            NetperfTest::Failed(words) => (ImportedTrial::failed(words), Vec::new()),
-        }
-    }
-}
-
 impl TestRows {
-    fn trial(&self, unit: f64, is_one_at_a_time: bool) -> (ImportedTrial, Vec<Metric>) {
-        let mut figures = TrialFigures::new();
-        let mut impossible = None;
+    fn trial(&self, unit: f64, is_one_at_a_time: bool) -> ImportedTrial {
+        let mut trial = ImportedTrial::complete();
+        let (TestRows::Stream { seconds, .. }
+        | TestRows::Transactions { seconds, .. }
+        | TestRows::Datagrams { seconds, .. }) = *self;
+        trial.record.took_ns = nanos(seconds);
         match *self {
-            TestRows::Stream { seconds, rate: value } => {
-                figures.record.took_ns = nanos(seconds);
-                figures.add(rate(GOODPUT, Role::Claim), value * unit);
+            TestRows::Stream { rate: value, .. } => {
+                trial.add(rate(GOODPUT, Role::Claim), value * unit);
             }
-            TestRows::Transactions { seconds, rate: value } => {
-                figures.record.took_ns = nanos(seconds);
-                figures.add(rate(TRANSACTIONS, Role::Claim), value);
+            TestRows::Transactions { rate: value, .. } => {
+                trial.add(rate(TRANSACTIONS, Role::Claim), value);
                 if is_one_at_a_time && value > 0.0 {
-                    figures.add(time("rtt_mean", "RTT mean", Role::Descriptive), 1e9 / value);
+                    trial.add(time("rtt_mean", "RTT mean", Role::Descriptive), 1e9 / value);
                 }
             }
-            TestRows::Datagrams { seconds, sent, rate: value, received } => {
-                figures.record.took_ns = nanos(seconds);
+            TestRows::Datagrams { sent, rate: value, received, .. } => {
                 if let Some((messages, bits)) = received {
-                    figures.add(rate(GOODPUT, Role::Claim), bits * unit);
-                    impossible = account(&mut figures, sent, messages);
+                    trial.add(rate(GOODPUT, Role::Claim), bits * unit);
+                    account(&mut trial, sent, messages);
                 }
-                figures.add(rate(SENT, Role::Descriptive), value * unit);
+                trial.add(rate(SENT, Role::Descriptive), value * unit);
             }
         }
-        let mut trial = ImportedTrial::complete(figures.record);
-        impossible.iter().for_each(|figure| trial.impossible(figure));
-        (trial, figures.metrics)
+        trial
     }
 }
 
-/// Adds the account of datagrams one way; answers with the words of an impossible one.
-fn account(figures: &mut TrialFigures, sent: f64, received: f64) -> Option<String> {
+/// Adds the account of datagrams one way, unless it is impossible.
+fn account(trial: &mut ImportedTrial, sent: f64, received: f64) {
     let (sent, delivered) = (sent as u64, received as u64);
     if delivered > sent {
-        return Some(format!("{delivered} datagrams received of {sent} sent"));
+        trial.impossible(&format!("{delivered} datagrams received of {sent} sent"));
+    } else {
+        MessageCounts::of(sent, delivered).enter_one_way(trial);
     }
-    figures.one_way(sent, delivered);
-    None
 }
 
 fn nanos(seconds: f64) -> u64 {
@@ -331,9 +281,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> FileContent {
-        let mut log = NetperfLog::default();
-        text.lines().for_each(|line| log.line(line));
-        log.content().unwrap()
+        FORMAT.content(text).unwrap()
     }
 
     fn figures(content: &FileContent, name: &str) -> Vec<Option<f64>> {
@@ -396,14 +344,10 @@ mod tests {
         assert_eq!(figures(&content, GOODPUT), [Some(9.41235e9); 2]);
         assert_eq!(content.arms[0].trials[0].record.took_ns, 10_000_000_000);
         assert!(content.arms[0].trials[0].doubts[0].contains("THROUGHPUT_UNITS"));
-        let refused = |text: &str| {
-            let mut log = NetperfLog::default();
-            text.lines().for_each(|line| log.line(line));
-            log.content().err().unwrap()
-        };
+        let refused = |text: &str| FORMAT.content(text).err().unwrap();
         // The same numbers have the shape of a classic test, and are none.
         assert!(refused(row).contains("no result"));
-        assert!(!Netperf.sniff(row));
+        assert!(!FORMAT.is_of(row));
         let others = table.replace("Throughput", "Local     ").replace("Elapsed", "Remote ");
         let said = refused(&[heading, &others, row].concat());
         assert!(said.contains("Local Send Socket Size Final"), "{said}");
@@ -415,8 +359,8 @@ mod tests {
         let content = read(&format!("{heading}{blocks}"));
         assert_eq!(figures(&content, GOODPUT), [Some(9.41235e9)]);
         assert_eq!(content.arms[0].trials[0].record.took_ns, 10_000_000_000);
-        assert!(Netperf.sniff(&format!("{table}{row}")));
-        assert!(!Netperf.sniff("Throughput UUID\n93.1 1\n"), "a table of anybody");
+        assert!(FORMAT.is_of(&format!("{table}{row}")));
+        assert!(!FORMAT.is_of("Throughput UUID\n93.1 1\n"), "a table of anybody");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! ping: output of the ICMP pings of iputils, the BSDs, macOS, BusyBox and Windows, and of hping3, in any language,
 //! with a comma as decimal point, and with times in front of its lines. Several runs in a file are trials.
 
-use super::echo::{RoundTripRun, TargetArms};
+use super::echo::{self, RoundTripRun};
 use super::foreign::ForeignFile;
 use super::stamp::{self, LineStamp, StampBasis};
-use super::{FileContent, FormatReader, ReaderContext};
+use super::{FileContent, Format, NONE, ReaderContext};
 
 mod line;
 
@@ -17,38 +17,32 @@ const LINES: usize = 200;
 const HALF_DAY_S: f64 = 43_200.0;
 
 /// The format.
-pub(super) struct Ping;
+pub(super) static FORMAT: Format = Format {
+    id: "ping",
+    summary: "what ping prints: iputils, BSD, macOS, BusyBox, Windows; hping3",
+    signs: &[&["ping statistics ---"]],
+    sniff: is_own,
+    read: Some(read),
+    program: "ping",
+    unit: "ms",
+    trial: "a run of ping",
+    ..NONE
+};
 
-impl FormatReader for Ping {
-    fn id(&self) -> &'static str {
-        "ping"
-    }
+fn is_own(head: &str) -> bool {
+    let lines = || head.lines().take(LINES).map(|line| PingLine::of(stamp::split(line).1));
+    let is_ping = |line| matches!(line, PingLine::Start { .. } | PingLine::Answer(_));
+    let first = lines().find(|line| *line != PingLine::Blank);
+    lines().any(is_ping) || matches!(first, Some(PingLine::Message(_)))
+}
 
-    fn summary(&self) -> &'static str {
-        "what ping prints: iputils, BSD, macOS, BusyBox, Windows; hping3"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        let lines = || head.lines().take(LINES).map(|line| PingLine::of(stamp::split(line).1));
-        let is_ping =
-            |line: PingLine<'_>| matches!(line, PingLine::Start { .. } | PingLine::Answer(_));
-        let first = lines().find(|line| *line != PingLine::Blank);
-        lines().any(is_ping)
-            || matches!(first, Some(PingLine::Message(_)))
-            || head.contains("ping statistics ---")
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = PingLog::default();
-        while let Some(line) = file.next_line()? {
-            log.line(line);
-        }
-        log.content(means)
-    }
+pub(super) fn read(
+    file: &mut ForeignFile,
+    means: &mut ReaderContext<'_>,
+) -> Result<FileContent, String> {
+    let mut log = PingLog::default();
+    file.each_line(|line| log.line(line))?;
+    log.content(means)
 }
 
 /// Part of a run's output.
@@ -71,18 +65,11 @@ struct PingRun {
     message: Option<String>,
 }
 
-impl PingRun {
-    fn target(&self) -> String {
-        self.echo.target.clone()
-    }
-}
-
 /// Runs read so far.
 #[derive(Default)]
 struct PingLog {
     runs: Vec<PingRun>,
     is_hping: bool,
-    is_zoneless: bool,
     /// Time of the last line, in seconds.
     clock: Option<f64>,
 }
@@ -115,7 +102,8 @@ impl PingLog {
     fn within(&mut self, found: PingLine<'_>, text: &str, stamp: Option<LineStamp>) {
         if self.starts_anew(&found) {
             let mut run = PingRun::default();
-            run.echo.target = self.runs.last().map_or_else(String::new, PingRun::target);
+            run.echo.target =
+                self.runs.last().map_or_else(String::new, |run| run.echo.target.clone());
             self.runs.push(run);
         }
         let run = self.run(stamp);
@@ -182,7 +170,6 @@ impl PingLog {
 
     /// Returns a stamp whose seconds go on after midnight, if it has no date.
     fn in_order(&mut self, mut stamp: LineStamp) -> LineStamp {
-        self.is_zoneless |= stamp.basis == StampBasis::Zoneless;
         if let (StampBasis::Undated, Some(clock)) = (stamp.basis, self.clock)
             && stamp.seconds < clock - HALF_DAY_S
         {
@@ -201,24 +188,15 @@ impl PingLog {
         if self.runs.iter().all(|run| run.echo.is_empty() && run.message.is_none()) {
             return Err("there is neither an answer nor a summary of ping in it".into());
         }
-        let began = self.runs.iter().find_map(|run| run.echo.started).and_then(|at| at.at());
-        let mut arms = TargetArms::default();
-        for run in self.runs {
-            arms.add(run.echo, run.message.as_deref(), means)?;
-        }
+        let runs = self.runs.into_iter().map(|run| (run.echo, run.message));
+        let mut content = echo::content(runs, means)?;
         if is_windows {
-            arms.unknown.push("parts of a millisecond".into());
+            content.unknown.push("parts of a millisecond".into());
         }
-        let zoneless = self.is_zoneless.then(|| stamp::ZONELESS.to_owned());
-        Ok(FileContent {
-            began,
-            program: Some(if self.is_hping { "hping3" } else { "ping" }.into()),
-            unit: "ms".into(),
-            trial: "a run of ping".into(),
-            unknown: std::mem::take(&mut arms.unknown),
-            arms: arms.into_arms(),
-            doubts: zoneless.into_iter().collect(),
-        })
+        if self.is_hping {
+            content.program = "hping3".into();
+        }
+        Ok(content)
     }
 }
 

@@ -1,64 +1,60 @@
 //! Pings from the probes of public platforms: RIPE Atlas, and Globalping. Each probe is a contender.
 
-use super::echo::{EchoTime, RoundTripRun, TargetArms};
+use super::echo::{self, EchoTime, RoundTripRun};
 use super::foreign::ForeignFile;
 use super::loose_json::{LooseValue, documents};
-use super::ping::Ping;
 use super::stamp::{LineStamp, StampBasis};
 use super::text::MILLIS;
-use super::{Arm, FileContent, FormatReader, ReaderContext};
+use super::{Arm, FileContent, Format, NONE, ReaderContext, ping};
 
 /// Results of RIPE Atlas.
-pub(super) struct Atlas;
+pub(super) static ATLAS: Format = Format {
+    id: "ripe-atlas",
+    summary: "results of ping from RIPE Atlas, JSON; each probe is a contender",
+    signs: &[&["\"prb_id\"", "\"msm_id\""]],
+    read: Some(read_atlas),
+    program: "RIPE Atlas",
+    unit: "ms",
+    trial: "a result of a probe",
+    nothing: "there is no result in it",
+    ..NONE
+};
 
-impl FormatReader for Atlas {
-    fn id(&self) -> &'static str {
-        "ripe-atlas"
-    }
+/// Measurements of Globalping.
+pub(super) static GLOBALPING: Format = Format {
+    id: "globalping",
+    summary: "measurements of ping from Globalping, JSON; each probe is a contender",
+    signs: &[&["\"probe\"", "\"rawOutput\""]],
+    read: Some(read_globalping),
+    program: "Globalping",
+    unit: "ms",
+    trial: "a ping of a probe",
+    nothing: "there is no output of ping in its results",
+    ..NONE
+};
 
-    fn summary(&self) -> &'static str {
-        "results of ping from RIPE Atlas, JSON; each probe is a contender"
+/// Refuses a document that is not of ping.
+fn check(document: &LooseValue<'_>, usual: &str, whose: &str) -> Result<(), String> {
+    match document.get("type").and_then(LooseValue::text).unwrap_or(usual) {
+        "ping" => Ok(()),
+        kind => Err(format!(
+            "{whose} of `{}`, and only ping is read",
+            deadheat_base::foreign::short(kind)
+        )),
     }
+}
 
-    fn sniff(&self, head: &str) -> bool {
-        head.contains("\"prb_id\"") && head.contains("\"msm_id\"")
+fn read_atlas(
+    file: &mut ForeignFile,
+    means: &mut ReaderContext<'_>,
+) -> Result<FileContent, String> {
+    let text = file.whole()?;
+    let mut runs = Vec::new();
+    for document in documents(&text).documents {
+        check(&document.value, "", "a result is")?;
+        runs.push((probed(&document.value), None));
     }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let text = file.whole()?;
-        let found = documents(&text).documents;
-        let mut arms = TargetArms::default();
-        let mut began: Option<LineStamp> = None;
-        for document in &found {
-            let value = &document.value;
-            let kind = value.get("type").and_then(LooseValue::text).unwrap_or_default();
-            if kind != "ping" {
-                return Err(format!(
-                    "a result is of `{}`, and only ping is read",
-                    deadheat_base::foreign::short(kind)
-                ));
-            }
-            let run = probed(value);
-            began = began.or(run.started);
-            arms.add(run, None, means)?;
-        }
-        if found.is_empty() {
-            return Err("there is no result in it".into());
-        }
-        Ok(FileContent {
-            began: began.and_then(|at| at.at()),
-            program: Some("RIPE Atlas".into()),
-            unit: "ms".into(),
-            trial: "a result of a probe".into(),
-            unknown: std::mem::take(&mut arms.unknown),
-            arms: arms.into_arms(),
-            ..FileContent::default()
-        })
-    }
+    echo::content(runs, means)
 }
 
 /// Reads a result of ping: `{"result": [{"rtt": 24.1}, {"x": "*"}], "sent": 2, "rcvd": 1, …}`, where -1 stands for sums that
@@ -89,64 +85,28 @@ fn probed(value: &LooseValue<'_>) -> RoundTripRun {
     run
 }
 
-/// Measurements of Globalping.
-pub(super) struct Globalping;
-
-impl FormatReader for Globalping {
-    fn id(&self) -> &'static str {
-        "globalping"
-    }
-
-    fn summary(&self) -> &'static str {
-        "measurements of ping from Globalping, JSON; each probe is a contender"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.contains("\"probe\"") && head.contains("\"rawOutput\"")
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let text = file.whole()?;
-        let mut content = FileContent::default();
-        for document in &documents(&text).documents {
-            let kind = document.value.get("type").and_then(LooseValue::text).unwrap_or("ping");
-            if kind != "ping" {
-                return Err(format!(
-                    "it is of `{}`, and only ping is read",
-                    deadheat_base::foreign::short(kind)
-                ));
+fn read_globalping(
+    file: &mut ForeignFile,
+    means: &mut ReaderContext<'_>,
+) -> Result<FileContent, String> {
+    let text = file.whole()?;
+    let mut content = FileContent::default();
+    for document in &documents(&text).documents {
+        check(&document.value, "ping", "it is")?;
+        for result in document.value.get("results").map_or(&[][..], LooseValue::elements) {
+            // The probe's ping printed more than the numbers made of it.
+            let printed = result.get("result").and_then(|own| own.get("rawOutput")?.text());
+            let Some(printed) = printed.filter(|own| !own.trim().is_empty()) else { continue };
+            let printed = Box::new(std::io::Cursor::new(printed.as_bytes().to_vec()));
+            let mut printed = ForeignFile::of("rawOutput", printed).map_err(|e| e.to_string())?;
+            let read = ping::read(&mut printed, means)?;
+            for arm in read.arms {
+                add(&mut content.arms, Arm { name: place(result), ..arm });
             }
-            let results = document.value.get("results").map_or(&[][..], LooseValue::elements);
-            for result in results {
-                // What the probe's ping printed has more than the numbers made of it.
-                let printed = result.get("result").and_then(|own| own.get("rawOutput")?.text());
-                let Some(printed) = printed.filter(|own| !own.trim().is_empty()) else { continue };
-                let printed = Box::new(std::io::Cursor::new(printed.as_bytes().to_vec()));
-                let mut printed =
-                    ForeignFile::of("rawOutput", printed).map_err(|e| e.to_string())?;
-                let read = Ping.read(&mut printed, means)?;
-                let name = place(result);
-                for arm in read.arms {
-                    add(&mut content.arms, Arm { name: name.clone(), ..arm });
-                }
-                let new: Vec<String> =
-                    read.unknown.into_iter().filter(|own| !content.unknown.contains(own)).collect();
-                content.unknown.extend(new);
-            }
+            read.unknown.iter().for_each(|own| content.lacks(own));
         }
-        if let [only] = &mut content.arms[..] {
-            only.name.clear();
-        }
-        if content.arms.is_empty() {
-            return Err("there is no output of ping in its results".into());
-        }
-        let (unit, trial) = ("ms".to_owned(), "a ping of a probe".to_owned());
-        Ok(FileContent { program: Some("Globalping".into()), unit, trial, ..content })
     }
+    Ok(content.unnamed_alone())
 }
 
 /// Returns the name of a result's probe: `Berlin AS64500`.

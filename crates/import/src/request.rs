@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::assemble::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
-use super::{FormatReader, ReaderContext, RowColumns, find, ids, sniff};
+use super::{Format, ReaderContext, RowColumns, find, ids, sniff};
 use crate::error::{Error, Result};
 use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
 
@@ -29,7 +29,7 @@ pub struct Import {
     labels: Vec<String>,
     scale: Option<Scale>,
     each: Option<NumberMeaning>,
-    reader: Option<&'static dyn FormatReader>,
+    reader: Option<&'static Format>,
     margin: Option<f64>,
     confidence: f64,
     title: Option<String>,
@@ -250,7 +250,7 @@ impl Import {
         let reader = match self.reader {
             Some(reader) => reader,
             // Columns are of tables, which words beside their numbers make hard to detect.
-            None if self.columns.any() => find(super::plain::ID)?,
+            None if self.columns.any() => find(super::plain::FORMAT.id)?,
             None => sniff(file.head()).map_err(|known| {
                 wrong(known.map_or_else(|| unlike_any(file.head()), |known| known.refusal(&name)))
             })?,
@@ -302,7 +302,7 @@ impl Import {
         }
         if let Some(reader) = self.reader
             && self.columns.any()
-            && reader.id() != super::plain::ID
+            && reader.id() != super::plain::FORMAT.id
         {
             return Err(Error::usage(format!(
                 "--block and --contender name columns of a table, and --as {} reads none; leave either out",
@@ -314,7 +314,7 @@ impl Import {
 
     /// Checks that options about plain numbers apply to at least one file.
     fn check_used(&self, read: &[SourceFile]) -> Result<()> {
-        let is_plain = |read: &SourceFile| read.format == super::plain::ID;
+        let is_plain = |read: &SourceFile| read.format == super::plain::FORMAT.id;
         if read.iter().any(is_plain) || read.is_empty() {
             return Ok(());
         }

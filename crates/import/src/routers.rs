@@ -1,13 +1,24 @@
 //! Pings of routers: RouterOS prints a table, and Cisco's IOS a mark for each answer and sums. (Nokia's SR OS and Juniper's
 //! Junos print what `ping` reads.)
 
-use super::echo::{EchoTime, RoundTripRun, TargetArms};
+use super::echo::{self, EchoTime, RoundTripRun};
 use super::foreign::ForeignFile;
 use super::text::{MILLIS, duration, whole_numbers};
-use super::{FileContent, FormatReader, ReaderContext};
+use super::{FileContent, Format, NONE, ReaderContext};
 
 /// The format.
-pub(super) struct Routers;
+pub(super) static FORMAT: Format = Format {
+    id: "routers",
+    summary: "pings of RouterOS and of Cisco's IOS; each run is a trial",
+    signs: &[&[SENDING, SUCCESS]],
+    sniff: |head| head.lines().any(|line| line.split_whitespace().take(TITLES.len()).eq(TITLES)),
+    read: Some(read),
+    program: "ping of a router",
+    unit: "ms",
+    trial: "a run of ping",
+    nothing: "there is neither an answer nor a sum in it",
+    ..NONE
+};
 
 /// Titles of RouterOS' table.
 const TITLES: [&str; 5] = ["SEQ", "HOST", "SIZE", "TTL", "TIME"];
@@ -18,49 +29,11 @@ const SENDING: &str = "Sending ";
 /// Sums of IOS.
 const SUCCESS: &str = "Success rate is ";
 
-impl FormatReader for Routers {
-    fn id(&self) -> &'static str {
-        "routers"
-    }
-
-    fn summary(&self) -> &'static str {
-        "pings of RouterOS and of Cisco's IOS; each run is a trial"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.lines().any(is_heading) || head.contains(SENDING) && head.contains(SUCCESS)
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut runs: Vec<RoundTripRun> = Vec::new();
-        while let Some(line) = file.next_line()? {
-            take(line.trim(), &mut runs);
-        }
-        runs.retain(|run| !run.is_empty());
-        if runs.is_empty() {
-            return Err("there is neither an answer nor a sum in it".into());
-        }
-        let mut arms = TargetArms::default();
-        for run in runs {
-            arms.add(run, None, means)?;
-        }
-        Ok(FileContent {
-            program: Some("ping of a router".into()),
-            unit: "ms".into(),
-            trial: "a run of ping".into(),
-            unknown: std::mem::take(&mut arms.unknown),
-            arms: arms.into_arms(),
-            ..FileContent::default()
-        })
-    }
-}
-
-fn is_heading(line: &str) -> bool {
-    line.split_whitespace().take(TITLES.len()).eq(TITLES)
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut runs: Vec<RoundTripRun> = Vec::new();
+    file.each_line(|line| take(line.trim(), &mut runs))?;
+    runs.retain(|run| !run.is_empty());
+    echo::content(runs.into_iter().map(|run| (run, None)), means)
 }
 
 /// Takes a line of either router.
@@ -116,19 +89,11 @@ fn row(number: u64, host: &str, rest: &[&str], runs: &mut Vec<RoundTripRun>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::foreign::ForeignFile;
-    use crate::import::{NumberMeaning, RowColumns};
 
     /// Requests, answers, and the mean in microseconds of each trial.
     fn read(text: &str) -> Vec<(u64, u64, f64)> {
-        assert!(Routers.sniff(text), "{text}");
-        let mut means = ReaderContext {
-            scale: None,
-            each: NumberMeaning::Sample,
-            columns: RowColumns::default(),
-            keep: None,
-        };
-        let read = Routers.read(&mut ForeignFile::of_text("x", text), &mut means).unwrap();
+        assert!(FORMAT.is_of(text), "{text}");
+        let read = FORMAT.content(text).unwrap();
         let trials = read.arms.iter().flat_map(|arm| &arm.trials);
         trials
             .map(|trial| {

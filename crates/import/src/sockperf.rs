@@ -5,41 +5,33 @@
 
 use super::echo::ONLY_SUMS;
 use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer, blank, loss_metric};
-use super::rates::{MESSAGES, SENT, TrialFigures, rate, time};
-use super::unit::Scale;
-use super::{Arm, FileContent, FiveNumberSummary, FormatReader, ImportedTrial, ReaderContext};
-use crate::measurements::{Distribution, Metric, Quantile, Role, Unit};
-use crate::result::imported::SpreadOver;
+use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::rates::{MESSAGES, SENT, rate, time};
+use super::text::MICROS;
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
+use crate::measurements::{Distribution, Quantile, Role, Unit};
+use crate::result::imported::{Spread, SpreadOver};
 use crate::stats::quantile::printable;
 
 /// The format.
-pub(super) struct Sockperf;
+pub(super) static FORMAT: Format = Format {
+    id: "sockperf",
+    summary: "sockperf --full-log FILE (CSV), or what sockperf prints",
+    signs: &[&["sockperf:"], &[LOG_HEADER]],
+    read: Some(read),
+    program: "sockperf",
+    unit: "us",
+    trial: "a run of sockperf",
+    unknown: &["messages of the warm-up"],
+    ..NONE
+};
 
-impl FormatReader for Sockperf {
-    fn id(&self) -> &'static str {
-        "sockperf"
+fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut log = SockperfLog::default();
+    while let Some(line) = file.next_line()? {
+        log.line(&without_colour(line)).map_err(|what| format!("{what}: {line:.80}"))?;
     }
-
-    fn summary(&self) -> &'static str {
-        "sockperf --full-log FILE (CSV), or what sockperf prints"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.contains("sockperf:") || head.contains(LOG_HEADER)
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut log = SockperfLog::default();
-        while let Some(line) = file.next_line()? {
-            log.line(&without_colour(line)).map_err(|what| format!("{what}: {line:.80}"))?;
-        }
-        log.reading(means)
-    }
+    log.content(means)
 }
 
 /// Header of the columns of a full log.
@@ -51,9 +43,8 @@ struct SockperfLog {
     program: Option<String>,
     servers: u64,
     fate: MessageCounts,
-    dropped: u64,
-    /// Kind of its figures: half a round trip, the default, or a whole one.
-    halved: Option<FigureKind>,
+    /// True if its figures are half a round trip.
+    is_half: bool,
     in_rows: bool,
     rows: SampleBuffer,
     has_rows: bool,
@@ -96,25 +87,18 @@ impl ThroughputSums {
         true
     }
 
-    /// Returns the trial: how much was sent. How much was received is not known at this end.
-    fn trial(&self) -> Option<(ImportedTrial, Vec<Metric>)> {
+    /// Returns the trial of a sender. The count of the receiver is not known at this end.
+    fn trial(&self) -> Option<ImportedTrial> {
         let exact = self.messages_per_s.zip(self.size).map(|(rate, size)| rate * size * 8.0);
         let bps = exact.or(self.bps)?;
-        let mut figures = TrialFigures::new();
-        figures.add(rate(SENT, Role::Claim), bps);
-        self.messages_per_s.into_iter().for_each(|count| {
-            figures.add(rate(MESSAGES, Role::Descriptive), count);
-        });
-        figures.record.took_ns = (self.seconds.unwrap_or(0.0) * 1e9) as u64;
-        Some((ImportedTrial::complete(figures.record), figures.metrics))
+        let mut trial = ImportedTrial::complete();
+        trial.add(rate(SENT, Role::Claim), bps);
+        let messages = self.messages_per_s.into_iter();
+        messages.for_each(|count| trial.add(rate(MESSAGES, Role::Descriptive), count));
+        trial.record.took_ns = (self.seconds.unwrap_or(0.0) * 1e9) as u64;
+        trial.unknown.push("what the receiver had");
+        Some(trial)
     }
-}
-
-/// Kind of a figure: half a round trip or a whole one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FigureKind {
-    Yes,
-    No,
 }
 
 impl SockperfLog {
@@ -127,8 +111,7 @@ impl SockperfLog {
             return Ok(());
         }
         if line.starts_with("packet, ") {
-            self.halved =
-                Some(if line.contains("rtt(usec)") { FigureKind::No } else { FigureKind::Yes });
+            self.is_half = !line.contains("rtt(usec)");
             self.in_rows = true;
         } else if let Some(rest) = line.split_once("version #") {
             let version: String =
@@ -141,10 +124,9 @@ impl SockperfLog {
             self.fate.received = after(line, "ReceivedMessages=").unwrap_or(0.0) as u64;
         } else if line.starts_with("====> avg-") {
             let whole = line.contains("avg-rtt");
-            self.halved = Some(if whole { FigureKind::No } else { FigureKind::Yes });
+            self.is_half = !whole;
             self.mean = after(line, if whole { "avg-rtt=" } else { "avg-lat=" });
         } else if line.starts_with("# dropped messages") {
-            self.dropped = after(line, "dropped messages = ").unwrap_or(0.0) as u64;
             let count = |what| after(line, what).map(|count| count as u64);
             self.fate.duplicates = count("duplicated messages = ");
             self.fate.reordered = count("out-of-order messages = ");
@@ -181,12 +163,11 @@ impl SockperfLog {
 
     /// Converts a figure to a whole round trip in nanoseconds.
     fn round_trip(&self, us: f64) -> Result<u64, String> {
-        let trips = if self.halved == Some(FigureKind::Yes) { 2.0 } else { 1.0 };
-        let micros = Scale { name: "us", unit: Unit::Nanos, factor: 1e3 };
-        micros.whole(us * trips).map_err(|why| format!("a latency of {us} us: {why}"))
+        let trips = if self.is_half { 2.0 } else { 1.0 };
+        MICROS.whole(us * trips).map_err(|why| format!("a latency of {us} us: {why}"))
     }
 
-    fn reading(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    fn content(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
         if self.servers > 1 {
             return Err(format!(
                 "it has the statistics of {} servers; run sockperf against one at a time",
@@ -194,60 +175,42 @@ impl SockperfLog {
             ));
         }
         let has_trips = self.has_rows || !self.percentiles.is_empty();
-        let sent_only = if has_trips { None } else { self.throughput.trial() };
-        let mut unknown = vec!["messages of the warm-up".to_owned()];
-        let mut doubts = Vec::new();
-        let (trial, metrics) = match sent_only {
-            Some(sent) => {
-                unknown.push("what the receiver had".into());
-                sent
-            }
-            None => self.trips(means, &mut unknown, &mut doubts)?,
+        let mut content = FileContent::default();
+        let trial = match self.throughput.trial().filter(|_| !has_trips) {
+            Some(sent) => sent,
+            None => self.trips(means, &mut content.doubts)?,
         };
-        Ok(FileContent {
-            unit: "us".into(),
-            trial: "a run of sockperf".into(),
-            arms: vec![Arm {
-                implementation: self.program.clone().unwrap_or_default(),
-                metrics,
-                trials: vec![trial],
-                ..Arm::default()
-            }],
-            program: Some(self.program.unwrap_or_else(|| "sockperf".into())),
-            unknown,
-            doubts,
-            ..FileContent::default()
-        })
+        content.add("", trial);
+        content.program = self.program.unwrap_or_default();
+        content.arm("").implementation = content.program.clone();
+        Ok(content)
     }
 
     /// Returns the trial of round trips.
     fn trips(
         &mut self,
         means: &mut ReaderContext<'_>,
-        unknown: &mut Vec<String>,
         doubts: &mut Vec<String>,
-    ) -> Result<(ImportedTrial, Vec<Metric>), String> {
-        if self.halved == Some(FigureKind::Yes) {
-            unknown.push("how long each way took".into());
-            let doubt =
-                "sockperf calls half of a round trip latency; whole round trips stand here.";
-            doubts.push(doubt.to_owned());
-        }
-        let naming = MetricNaming::rtt();
+    ) -> Result<ImportedTrial, String> {
+        let half = "sockperf calls half of a round trip latency; whole round trips stand here.";
+        doubts.extend(self.is_half.then(|| half.to_owned()));
+        let mut unknown = Vec::from_iter(self.is_half.then_some("how long each way took"));
         let mut trial = if self.has_rows {
-            self.sampled(&naming, means)?
+            let mut rows = std::mem::take(&mut self.rows);
+            for _ in self.fate.received..self.fate.sent {
+                rows.lost_at(0)?;
+            }
+            rows.trial(&MetricNaming::rtt(), means)?
         } else {
-            unknown.push(ONLY_SUMS.into());
+            unknown.push(ONLY_SUMS);
             doubts
                 .push("Only sockperf's percentiles are there, by a definition of its own.".into());
-            self.summed(&naming)?
+            self.summed()?
         };
+        trial.unknown = unknown;
+        let has_percentile = !trial.record.metrics.is_empty();
         self.fate.enter(&mut trial);
-        let mut metrics = naming.metrics(Role::Claim);
-        metrics.push(loss_metric());
-        let has_percentile = trial.record.metrics.keys().any(|name| name.starts_with(&naming.stem));
-        let mean = self.mean.filter(|_| !has_percentile && self.fate.received > 0);
-        if let Some(mean) = mean {
+        if let Some(mean) = self.mean.filter(|_| !has_percentile && self.fate.received > 0) {
             doubts.push(format!(
                 "{} too few for a percentile, which takes 20: the mean is compared.",
                 match self.fate.received {
@@ -255,27 +218,13 @@ impl SockperfLog {
                     several => format!("{several} messages are"),
                 }
             ));
-            let metric = time("rtt_mean", "RTT mean", Role::Claim);
-            trial.record.metrics.insert(metric.name.clone(), self.round_trip(mean)? as f64);
-            metrics.push(metric);
+            trial.add(time("rtt_mean", "RTT mean", Role::Claim), self.round_trip(mean)? as f64);
         }
-        Ok((trial, metrics))
-    }
-
-    fn sampled(
-        &mut self,
-        naming: &MetricNaming,
-        means: &mut ReaderContext<'_>,
-    ) -> Result<ImportedTrial, String> {
-        let mut rows = std::mem::take(&mut self.rows);
-        for _ in self.fate.received..self.fate.sent {
-            rows.lost_at(0)?;
-        }
-        rows.trial(naming, means)
+        Ok(trial)
     }
 
     /// Returns a trial made from the summary.
-    fn summed(&self, naming: &MetricNaming) -> Result<ImportedTrial, String> {
+    fn summed(&self) -> Result<ImportedTrial, String> {
         if self.percentiles.is_empty() {
             return Err(
                 "there are neither rows of a full log, nor percentiles, nor a message rate in \
@@ -286,10 +235,8 @@ impl SockperfLog {
         let n = self.observations;
         let at = |percent: f64| -> Result<Option<u64>, String> {
             let found = self.percentiles.iter().find(|(named, _)| (named - percent).abs() < 1e-6);
-            let Some((_, us)) = found.filter(|_| printable(n, percent / 100.0)) else {
-                return Ok(None);
-            };
-            self.round_trip(*us).map(Some)
+            let found = found.filter(|_| printable(n, percent / 100.0));
+            found.map(|(_, us)| self.round_trip(*us)).transpose()
         };
         let ns = |us: Option<f64>| us.map(|us| self.round_trip(us)).transpose();
         let quantile = |percent| at(percent).map(|found| found.map(Quantile::Ns));
@@ -304,8 +251,9 @@ impl SockperfLog {
             ..Distribution::default()
         };
         let whole = |found: Option<u64>| found.map(|ns| ns as f64);
-        let five = FiveNumberSummary {
-            what: naming.label.clone(),
+        let five = Spread {
+            contender: 0,
+            what: "RTT".into(),
             unit: Unit::Nanos,
             over: SpreadOver::Samples,
             n,
@@ -316,10 +264,10 @@ impl SockperfLog {
             q3: whole(at(75.0)?),
             max: whole(seen.max).unwrap_or(0.0),
         };
-        let mut record = blank();
-        naming.enter_distribution(&seen, &mut record);
-        record.rtt_ns = Some(seen);
-        Ok(ImportedTrial { record, spreads: vec![five], ..ImportedTrial::default() })
+        let mut trial = ImportedTrial { spreads: vec![five], ..ImportedTrial::complete() };
+        MetricNaming::rtt().enter_distribution(&seen, Role::Claim, &mut trial);
+        trial.record.rtt_ns = Some(seen);
+        Ok(trial)
     }
 }
 
@@ -356,11 +304,11 @@ mod tests {
         ] {
             log.line(line).unwrap();
         }
-        let (trial, _) = log.throughput.trial().unwrap();
+        let trial = log.throughput.trial().unwrap();
         assert_eq!(trial.record.metrics[SENT], 1_926_789.0 * 14.0 * 8.0);
         assert_eq!(trial.record.metrics[MESSAGES], 1_926_789.0);
         log.throughput.size = None;
-        let (trial, _) = log.throughput.trial().unwrap();
+        let trial = log.throughput.trial().unwrap();
         assert_eq!(trial.record.metrics[SENT], (25.725_f64 * 8.0 * 1_048_576.0).round());
         assert_eq!(trial.record.took_ns, 1_100_000_000);
     }

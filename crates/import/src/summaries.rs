@@ -3,114 +3,46 @@
 
 use super::foreign::ForeignFile;
 use super::loose_json::{DocumentEnd, LooseValue, documents};
-use super::{FileContent, FormatReader, ReaderContext};
-use readings::{Readings, Repeats};
+use super::{FigureNames, FileContent, Format, NONE};
+use readings::Readings;
 
 mod hosts;
-mod line;
-mod readings;
+pub(super) mod line;
+pub(super) mod readings;
 mod speed;
 mod web;
 
 /// Returns all formats of summaries.
-pub(super) fn all() -> impl Iterator<Item = &'static SummaryFormat> {
+pub(super) fn all() -> impl Iterator<Item = &'static Format> {
     web::FORMATS.iter().chain(speed::FORMATS).chain(hosts::FORMATS)
 }
 
-/// Names of figures by what they stand behind: paths, titles or labels.
-type FigureNames = &'static [(&'static str, &'static str)];
+/// Summary without anything, from which the others differ.
+const SUMMARY: Format = Format { trial: "a run", unit: "as printed", ..NONE };
 
-/// Format of a program's summary.
-pub(super) struct SummaryFormat {
-    id: &'static str,
-    summary: &'static str,
-    /// Signs of such a file: all texts of one of these lists are in its beginning.
-    signs: &'static [&'static [&'static str]],
-    /// Paths to figures in JSON. `*` in a path stands for all members, `!x` for all but `x`; of several paths of one
-    /// figure the first that is there counts.
-    json: FigureNames,
-    /// Patterns of lines (see [`line`]).
-    lines: &'static [&'static str],
-    /// Titles of the columns of a table; the name is empty for a column that is not read.
-    columns: FigureNames,
-    /// Labels in front of one value or more with their units, each of a contender. The words of the line before the first
-    /// label, if as many, name them.
-    labels: FigureNames,
-    repeats: Repeats,
-    trial: &'static str,
-    /// Information that its files lack.
-    unknown: &'static [&'static str],
-    /// Peculiarities of its figures: sentences.
-    says: &'static [&'static str],
-}
-
-/// Format without anything, from which the others differ.
-const NONE: SummaryFormat = SummaryFormat {
-    id: "",
-    summary: "",
-    signs: &[],
-    json: &[],
-    lines: &[],
-    columns: &[],
-    labels: &[],
-    repeats: Repeats::Next,
-    trial: "a run",
-    unknown: &[],
-    says: &[],
-};
-
-impl FormatReader for SummaryFormat {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        self.signs.iter().any(|signs| signs.iter().all(|sign| head.contains(sign)))
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut readings = Readings::new(self.repeats);
-        if !self.json.is_empty() && file.head().trim_start().starts_with(['{', '[']) {
-            self.documents(&file.whole()?, &mut readings);
-        } else {
-            self.printed(file, &mut readings)?;
-        }
-        let (arms, began, unsized_percentiles) = readings.arms();
-        if arms.is_empty() {
-            return Err(format!("there is no figure of {} in it", self.id));
-        }
-        let mut unknown: Vec<String> = self.unknown.iter().map(|one| (*one).to_owned()).collect();
-        if unsized_percentiles {
-            unknown.push("of how many samples its percentiles are".to_owned());
-        }
-        Ok(FileContent {
-            program: Some(self.id.to_owned()),
-            began,
-            unit: "as printed".to_owned(),
-            trial: self.trial.to_owned(),
-            arms,
-            unknown,
-            doubts: self.says.iter().map(|one| (*one).to_owned()).collect(),
-        })
-    }
-}
-
-impl SummaryFormat {
-    fn documents(&self, text: &str, readings: &mut Readings) {
-        for document in documents(text).documents {
+/// Reads a file of a format by the places of its figures.
+///
+/// # Errors
+/// If there is no figure in it, or it cannot be read.
+pub(super) fn read(format: &Format, file: &mut ForeignFile) -> Result<FileContent, String> {
+    let mut readings = Readings::new(format.repeats);
+    if !format.json.is_empty() && file.head().trim_start().starts_with(['{', '[']) {
+        for document in documents(&file.whole()?).documents {
             let is_cut = document.end == DocumentEnd::Cut;
-            readings.document(&document.value, self.json, is_cut);
+            readings.document(&document.value, format.json, is_cut);
         }
+    } else {
+        format.printed(file, &mut readings)?;
     }
+    let mut content = readings.content();
+    if content.arms.is_empty() {
+        return Err(format!("there is no figure of {} in it", format.id));
+    }
+    content.program = format.id.to_owned();
+    Ok(content)
+}
 
+impl Format {
     fn printed(&self, file: &mut ForeignFile, readings: &mut Readings) -> Result<(), String> {
         let mut columns: Vec<&'static str> = Vec::new();
         let mut above = String::new();

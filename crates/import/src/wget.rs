@@ -2,58 +2,40 @@
 //! transfer is a trial.
 
 use super::foreign::ForeignFile;
-use super::rates::{GOODPUT, TrialFigures, bits_of, push, rate};
+use super::rates::{GOODPUT, bits_of, rate};
 use super::stamp::{self, LineStamp};
 use super::text::{decimal, number_at};
-use super::{Arm, FileContent, FormatReader, ImportedTrial, ReaderContext};
+use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::Role;
 use crate::time::epoch_ms;
 
 /// The format.
-pub(super) struct Wget;
+pub(super) static FORMAT: Format = Format {
+    id: "wget",
+    summary: "what wget prints at the end of a transfer; each is a trial",
+    sniff: |head| head.lines().any(|line| WgetLine::of(line).is_some() || refusal(line).is_some()),
+    read: Some(read),
+    program: "wget",
+    implementation: "wget",
+    unit: "B/s",
+    trial: "a transfer",
+    unknown: &["digits of a rate behind its third"],
+    says: &[stamp::ZONELESS],
+    nothing: "there is no closing line of wget in it: DATE TIME (RATE) - FILE",
+    ..NONE
+};
 
-impl FormatReader for Wget {
-    fn id(&self) -> &'static str {
-        "wget"
-    }
-
-    fn summary(&self) -> &'static str {
-        "what wget prints at the end of a transfer; each is a trial"
-    }
-
-    fn sniff(&self, head: &str) -> bool {
-        head.lines().any(|line| WgetLine::of(line).is_some() || refusal(line).is_some())
-    }
-
-    fn read(
-        &self,
-        file: &mut ForeignFile,
-        _: &mut ReaderContext<'_>,
-    ) -> Result<FileContent, String> {
-        let mut arm = Arm { implementation: "wget".into(), ..Arm::default() };
-        let mut began = None;
-        while let Some(line) = file.next_line()? {
-            if let Some(read) = WgetLine::of(line) {
-                began = began.or(read.at.at());
-                let (trial, metrics) = read.trial();
-                push(&mut arm, trial, metrics);
-            } else if let Some(words) = refusal(line) {
-                arm.trials.push(ImportedTrial::failed(words));
-            }
+fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let mut content = FileContent::default();
+    file.each_line(|line| {
+        if let Some(read) = WgetLine::of(line) {
+            content.began = content.began.or(read.at.at());
+            content.add("", read.trial());
+        } else if let Some(words) = refusal(line) {
+            content.add("", ImportedTrial::failed(words));
         }
-        if arm.trials.is_empty() {
-            return Err("there is no closing line of wget in it: DATE TIME (RATE) - FILE".into());
-        }
-        Ok(FileContent {
-            program: Some("wget".into()),
-            began,
-            unit: "B/s".into(),
-            trial: "a transfer".into(),
-            arms: vec![arm],
-            doubts: vec![stamp::ZONELESS.into()],
-            unknown: vec!["digits of a rate behind its third".into()],
-        })
-    }
+    })?;
+    Ok(content)
 }
 
 /// Returns the words of `2026-11-26 02:50:01 ERROR 404: Not Found.`, in any language.
@@ -92,20 +74,15 @@ impl WgetLine<'_> {
         Some(WgetLine { at, bps: decimal(number)? * bits, bytes, words })
     }
 
-    fn trial(&self) -> (ImportedTrial, Vec<crate::measurements::Metric>) {
+    fn trial(&self) -> ImportedTrial {
         let is_whole =
             matches!(self.bytes, Some((stored, all)) if all.is_none_or(|all| stored == all));
-        let mut figures = TrialFigures::new();
-        figures.add(rate(GOODPUT, Role::Claim), self.bps);
-        figures.record.delivered_bytes = self.bytes.map(|(stored, _)| stored);
-        figures.record.started_ms = self.at.at().map_or(0, epoch_ms);
-        let trial = if is_whole {
-            ImportedTrial::complete(figures.record)
-        } else {
-            // `Connection closed at byte 123. Retrying.`
-            ImportedTrial::unfinished(figures.record, self.words)
-        };
-        (trial, figures.metrics)
+        let mut trial = ImportedTrial::complete();
+        trial.add(rate(GOODPUT, Role::Claim), self.bps);
+        trial.record.delivered_bytes = self.bytes.map(|(stored, _)| stored);
+        trial.record.started_ms = self.at.at().map_or(0, epoch_ms);
+        // `Connection closed at byte 123. Retrying.`
+        if is_whole { trial } else { trial.unfinished(self.words) }
     }
 }
 
@@ -121,7 +98,7 @@ mod tests {
             "2026-11-26 02:50:01 (1.50 MB/s) - written to stdout [1048576]",
         ] {
             let read = WgetLine::of(line).unwrap();
-            let (trial, _) = read.trial();
+            let trial = read.trial();
             assert_eq!(trial.record.metrics[GOODPUT], 1.5 * 8.0 * 1_048_576.0, "{line}");
             assert_eq!((trial.record.valid, trial.record.delivered_bytes), (true, Some(1_048_576)));
         }
@@ -144,7 +121,7 @@ mod tests {
     #[test]
     fn a_transfer_that_broke_off_enters_no_verdict() {
         let line = "2026-11-26 02:50:01 (75.1 KB/s) - Connection closed at byte 4096. Retrying.";
-        let (trial, _) = WgetLine::of(line).unwrap().trial();
+        let trial = WgetLine::of(line).unwrap().trial();
         assert!(!trial.record.valid);
         assert!(trial.record.why_invalid.unwrap().contains("closed at byte 4096"));
     }

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::super::ImportedTrial;
-use super::super::gather::{MessageCounts, SampleBuffer, loss_metric};
+use super::super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::checks::TrialSpan;
 use super::{BrowserWork, PROTOCOL};
-use crate::measurements::{Account, ClockEstimate, Ledger, Quantile};
+use crate::measurements::{Account, ClockEstimate, Ledger, Role};
 use crate::stats::quantile::printable_rank;
 use crate::trial::Record;
 
@@ -149,23 +149,13 @@ impl PostedFigures {
         if received == 0 {
             return Err("no ping came back".to_owned());
         }
-        let mut trial = ImportedTrial::complete(Record::default());
-        let record = &mut trial.record;
-        let percentiles =
-            [("rtt_p50_ns", seen.p50), ("rtt_p90_ns", seen.p90), ("rtt_p99_ns", seen.p99)];
-        for (name, value) in percentiles {
-            let Some(value) = value else { continue };
-            record.metrics.insert(name.to_owned(), value.at_least_ns() as f64);
-            if matches!(value, Quantile::Beyond(_)) {
-                record.censored.push(name.to_owned());
-            }
-        }
+        let mut trial = ImportedTrial::complete();
+        MetricNaming::rtt().enter_distribution(&seen, Role::Claim, &mut trial);
         if let Some(mean) = seen.mean {
-            record.metrics.insert("rtt_mean_ns".to_owned(), mean);
+            trial.record.metrics.insert("rtt_mean_ns".to_owned(), mean);
         }
-        record.rtt_ns = Some(seen);
-        let sent = u64::from(count);
-        MessageCounts { sent, received, ..MessageCounts::default() }.enter(&mut trial);
+        trial.record.rtt_ns = Some(seen);
+        MessageCounts::of(u64::from(count), received).enter(&mut trial);
         Ok(trial.record)
     }
 
@@ -240,7 +230,7 @@ impl PostedFigures {
             return Err("nothing arrived".to_owned());
         }
         let sent = u64::from(count);
-        let account = MessageCounts { sent, received, ..MessageCounts::default() }.account();
+        let account = MessageCounts::of(sent, received).account();
         let mut record = Record {
             clock: Some(ClockEstimate {
                 error_bound_ns: nanos(bound),

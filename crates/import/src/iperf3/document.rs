@@ -28,7 +28,7 @@ pub(super) fn begins(head: &str) -> bool {
 pub(super) fn runs(text: &str) -> (Vec<Iperf3Run>, Vec<String>) {
     let found = documents(text);
     let mut runs = Vec::new();
-    let mut events = EventRun::default();
+    let mut events = RunParts::default();
     for document in &found.documents {
         let is_cut = document.end == DocumentEnd::Cut;
         if let Some(event) = document.value.get("event").and_then(LooseValue::text) {
@@ -77,30 +77,6 @@ fn search(value: &LooseValue<'_>, is_cut: bool, depth: usize, runs: &mut Vec<Ipe
     }
 }
 
-/// Events of a run so far.
-#[derive(Default)]
-struct EventRun<'a> {
-    parts: RunParts<'a>,
-}
-
-impl<'a> EventRun<'a> {
-    fn add(&mut self, event: &str, data: Option<&'a LooseValue<'a>>) {
-        match event {
-            "start" => self.parts.start = data,
-            "interval" => self.parts.intervals.extend(data),
-            "end" => self.parts.end = data,
-            "error" => self.parts.error = data,
-            _ => {}
-        }
-    }
-
-    fn take(&mut self) -> Option<Iperf3Run> {
-        let parts = std::mem::take(&mut self.parts);
-        let is_there = parts.start.is_some() || parts.end.is_some() || parts.error.is_some();
-        is_there.then(|| parts.run())
-    }
-}
-
 /// Parts of a document.
 #[derive(Default)]
 struct RunParts<'a> {
@@ -111,7 +87,25 @@ struct RunParts<'a> {
     is_cut: bool,
 }
 
-impl RunParts<'_> {
+impl<'a> RunParts<'a> {
+    /// Takes an event.
+    fn add(&mut self, event: &str, data: Option<&'a LooseValue<'a>>) {
+        match event {
+            "start" => self.start = data,
+            "interval" => self.intervals.extend(data),
+            "end" => self.end = data,
+            "error" => self.error = data,
+            _ => {}
+        }
+    }
+
+    /// Returns the run of the events so far, if there is one, and begins the next.
+    fn take(&mut self) -> Option<Iperf3Run> {
+        let parts = std::mem::take(self);
+        let is_there = parts.start.is_some() || parts.end.is_some() || parts.error.is_some();
+        is_there.then(|| parts.run())
+    }
+
     fn run(&self) -> Iperf3Run {
         let start = self.start.unwrap_or(&LooseValue::Null);
         let test = start.get("test_start").unwrap_or(&LooseValue::Null);
@@ -205,19 +199,8 @@ fn of_streams(end: &LooseValue<'_>) -> WaySums {
     let streams = end.get("streams").map_or(&[][..], LooseValue::elements);
     let sum = |key| {
         let each = streams.iter().filter_map(|stream| stream.get(key).and_then(end_sums));
-        each.reduce(|a, b| {
-            let plus = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-            let longest = a.seconds.zip(b.seconds).map(|(a, b)| a.max(b));
-            EndSums {
-                seconds: longest,
-                bytes: plus(a.bytes, b.bytes),
-                bps: plus(a.bps, b.bps),
-                retransmits: plus(a.retransmits, b.retransmits),
-                packets: plus(a.packets, b.packets),
-                lost: plus(a.lost, b.lost),
-                jitter_ms: None,
-            }
-        })
+        let all = each.reduce(EndSums::and)?;
+        Some(EndSums { jitter_ms: all.jitter_ms.filter(|_| streams.len() == 1), ..all })
     };
     WaySums { sent: sum("sender"), received: sum("receiver"), joint: sum("udp") }
 }

@@ -1,10 +1,11 @@
 //! A run of iperf3, and the trial that it becomes.
 
 use crate::import::ImportedTrial;
-use crate::import::gather::{MessageCounts, blank, loss_metric};
+use crate::import::gather::{MessageCounts, loss_metric};
+use crate::import::rates::{GOODPUT, SENT, metric, rate, time};
 use crate::import::stalls::stalls;
 use crate::measurements::series::Series;
-use crate::measurements::{Account, Better, ClockNeed, Cost, Ledger, Metric, Role, Unit};
+use crate::measurements::{Account, Cost, Ledger, Metric, Role, Unit};
 use crate::trial::Record;
 
 /// A run, as far as its text has it: an absent figure is not known.
@@ -79,6 +80,21 @@ impl WaySums {
 }
 
 impl EndSums {
+    /// Returns the sums of two streams, which run at the same time.
+    pub(super) fn and(self, other: EndSums) -> EndSums {
+        let plus = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let larger = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
+        EndSums {
+            seconds: larger(self.seconds, other.seconds),
+            bytes: plus(self.bytes, other.bytes),
+            bps: plus(self.bps, other.bps),
+            retransmits: plus(self.retransmits, other.retransmits),
+            packets: plus(self.packets, other.packets),
+            lost: plus(self.lost, other.lost),
+            jitter_ms: larger(self.jitter_ms, other.jitter_ms),
+        }
+    }
+
     /// Returns the rate in bits per second: as given, or of bytes and seconds.
     pub(super) fn rate(&self) -> Option<f64> {
         self.bps.or_else(|| {
@@ -133,48 +149,33 @@ impl Iperf3Run {
         parts.join(", ")
     }
 
-    pub(super) fn metrics(&self) -> Vec<Metric> {
-        let metric = |name: &str, label: &str, unit, role| Metric {
-            name: name.to_owned(),
-            label: label.to_owned(),
-            unit,
-            better: if unit == Unit::BitRate { Better::Higher } else { Better::Lower },
-            role,
-            clock: ClockNeed::None,
-        };
-        let rate = |name, label, role| metric(name, label, Unit::BitRate, role);
-        let mut metrics = vec![rate("goodput_bps", "goodput", Role::Claim)];
+    fn metrics(&self) -> Vec<Metric> {
+        let bits = |(name, label), role| metric(name, label, Unit::BitRate, role);
+        let mut metrics = vec![rate(GOODPUT, Role::Claim)];
         if self.ways.iter().all(Option::is_some) {
-            let each = |(name, label)| rate(name, label, Role::Descriptive);
-            metrics.extend(WAY_METRICS.map(each));
+            metrics.extend(WAY_METRICS.map(|way| bits(way, Role::Descriptive)));
         }
-        metrics.push(rate("sent_bps", "sent", Role::Descriptive));
+        metrics.push(rate(SENT, Role::Descriptive));
         if self.is_udp() {
-            metrics.push(loss_metric());
             let label = "jitter (RFC 3550)";
-            metrics.push(metric("jitter_rfc3550_ns", label, Unit::Nanos, Role::Descriptive));
+            metrics.extend([loss_metric(), time("jitter_rfc3550", label, Role::Descriptive)]);
         }
         metrics
     }
 
     /// Returns the information that the run lacks, as phrases.
-    pub(super) fn unknown(&self) -> Vec<String> {
-        let mut unknown = Vec::new();
-        if self.is_udp() && self.has_sums() {
-            unknown.push(
-                "datagrams lost after the last that arrived, dropped at the socket, or duplicated"
-                    .to_owned(),
-            );
-        }
-        if self.omitted_s > 0.0 {
-            unknown.push("the start, which iperf3 omitted".to_owned());
-        }
-        unknown
+    fn unknown(&self) -> Vec<&'static str> {
+        let datagrams =
+            "datagrams lost after the last that arrived, dropped at the socket, or duplicated";
+        let is_udp = self.is_udp() && self.has_sums();
+        let start = (self.omitted_s > 0.0).then_some("the start, which iperf3 omitted");
+        is_udp.then_some(datagrams).into_iter().chain(start).collect()
     }
 
     /// Returns the trial.
     pub(super) fn trial(mut self) -> ImportedTrial {
-        let mut trial = ImportedTrial::complete(blank());
+        let mut trial = ImportedTrial::complete();
+        (trial.metrics, trial.unknown) = (self.metrics(), self.unknown());
         for way in 0..2 {
             self.judge(way, &mut trial);
         }
@@ -186,38 +187,36 @@ impl Iperf3Run {
         if !self.has_sums() {
             without_sums(&mut trial.record);
         }
-        let (record, doubts) = (trial.record, trial.doubts);
-        let mut trial = self.ended(record);
-        trial.doubts.splice(0..0, doubts);
+        let mut trial = self.ended(trial);
         trial.record.started_ms = self.started_ms.unwrap_or(0);
         trial.identity = self.cookie.map(|cookie| format!("iperf3 {cookie}"));
         trial
     }
 
     /// Returns the trial by its end: complete, unfinished or failed.
-    fn ended(&self, record: Record) -> ImportedTrial {
+    fn ended(&self, mut trial: ImportedTrial) -> ImportedTrial {
         let cut = self.is_cut.then_some("the text of the run ends in the middle");
         let error = self.error.as_deref().map(str::trim).or(cut);
-        let has_intervals = !record.intervals.is_empty();
+        let has_intervals = !trial.record.intervals.is_empty();
         match error {
-            None if self.has_sums() => ImportedTrial::complete(record),
-            None if has_intervals => unfinished(record, "it has no sums at its end"),
-            None => ImportedTrial::failed("iperf3 wrote neither figures nor an error"),
-            Some(error) if !self.has_sums() && !has_intervals => ImportedTrial::failed(error),
-            Some(error) => {
-                let measured = record.took_ns as f64 / 1e9;
+            None if self.has_sums() => trial,
+            None if has_intervals => unfinished(trial, "it has no sums at its end"),
+            Some(error) if self.has_sums() || has_intervals => {
+                let measured = trial.record.took_ns as f64 / 1e9;
                 let is_almost = self.asked_s.is_none_or(|asked| measured >= ALMOST * asked);
-                if self.has_sums() && is_almost && record.metrics.contains_key("goodput_bps") {
-                    let mut trial = ImportedTrial::complete(record);
-                    let error = deadheat_base::foreign::short(error);
-                    trial.doubts.push(if self.error.is_some() {
-                        format!("iperf3 ended with an error: {error}.")
-                    } else {
-                        "The text of the run ends in the middle, after its sums.".to_owned()
-                    });
-                    return trial;
+                if !(self.has_sums() && is_almost && trial.record.metrics.contains_key(GOODPUT)) {
+                    return unfinished(trial, error);
                 }
-                unfinished(record, error)
+                trial.doubts.push(if self.error.is_some() {
+                    format!("iperf3 ended with an error: {}.", deadheat_base::foreign::short(error))
+                } else {
+                    "The text of the run ends in the middle, after its sums.".to_owned()
+                });
+                trial
+            }
+            _ => {
+                let words = error.unwrap_or("iperf3 wrote neither figures nor an error");
+                ImportedTrial { record: ImportedTrial::failed(words).record, ..trial }
             }
         }
     }
@@ -353,10 +352,9 @@ impl Iperf3Run {
 }
 
 /// Returns an unfinished trial, with the time that it lasted.
-fn unfinished(record: Record, why: &str) -> ImportedTrial {
-    let seconds = record.took_ns as f64 / 1e9;
-    let why = format!("{}, after {seconds:.1} s", why.trim_end_matches('.'));
-    ImportedTrial::unfinished(record, &why)
+fn unfinished(trial: ImportedTrial, why: &str) -> ImportedTrial {
+    let seconds = trial.record.took_ns as f64 / 1e9;
+    trial.unfinished(&format!("{}, after {seconds:.1} s", why.trim_end_matches('.')))
 }
 
 /// Returns the sums of the receiver from the one sum of a UDP run before 3.7.
@@ -386,7 +384,7 @@ fn account(way: &WaySums, trial: &mut ImportedTrial) -> Option<Account> {
     if sent > 0 && received == 0 {
         trial.doubts.push(format!("Nothing arrived of {sent} datagrams."));
     }
-    (sent > 0).then(|| MessageCounts { sent, received, ..MessageCounts::default() }.account())
+    (sent > 0).then(|| MessageCounts::of(sent, received).account())
 }
 
 /// Adds rates from the series of a run without sums, of which the writer's end knows its own part.

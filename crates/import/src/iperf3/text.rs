@@ -140,7 +140,6 @@ struct PrintedRun {
     sends: bool,
 }
 
-#[derive(Default)]
 struct SummaryRow {
     sums: EndSums,
     is_of_all: bool,
@@ -217,11 +216,14 @@ impl PrintedRun {
         };
         self.is_udp |= row.sums.packets.is_some();
         if row.end.is_some() || self.in_summary {
-            let own = self.summary.entry((way, row.end)).or_default();
-            if row.id == "SUM" {
-                *own = SummaryRow { sums: row.sums, is_of_all: true };
-            } else if !own.is_of_all {
-                own.sums = added(&own.sums, &row.sums);
+            let is_of_all = row.id == "SUM";
+            let new = SummaryRow { sums: row.sums, is_of_all };
+            match self.summary.get_mut(&(way, row.end)) {
+                Some(own) if !is_of_all && own.is_of_all => {}
+                Some(own) if !is_of_all => own.sums = own.sums.and(row.sums),
+                _ => {
+                    self.summary.insert((way, row.end), new);
+                }
             }
         } else if row.is_omitted {
             self.run.omitted_s = self.run.omitted_s.max(row.to_s);
@@ -310,24 +312,6 @@ impl PrintedRun {
             series: self.flows.into_values().collect(),
             ..self.run
         }
-    }
-}
-
-/// Returns the sums of two streams.
-fn added(a: &EndSums, b: &EndSums) -> EndSums {
-    if *a == EndSums::default() {
-        return *b;
-    }
-    let plus = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-    let larger = |a: Option<f64>, b: Option<f64>| Some(a?.max(b?));
-    EndSums {
-        seconds: larger(a.seconds, b.seconds),
-        bytes: plus(a.bytes, b.bytes),
-        bps: plus(a.bps, b.bps),
-        retransmits: plus(a.retransmits, b.retransmits),
-        packets: plus(a.packets, b.packets),
-        lost: plus(a.lost, b.lost),
-        jitter_ms: larger(a.jitter_ms, b.jitter_ms),
     }
 }
 

@@ -2,15 +2,11 @@
 //! Several runs in one file are trials.
 
 use super::{
-    IrttDelay, IrttFile, IrttLost, IrttRoundTrip, IrttStats, IrttVersion, ONLY_SUMS, means_only,
+    FileContent, ForeignFile, ImportedTrial, IrttDelay, IrttFile, IrttRoundTrip, IrttStats,
+    LostWay, ReaderContext, account_by_way,
 };
-use crate::import::echo::EchoSums;
-use crate::import::foreign::ForeignFile;
-use crate::import::gather::{MessageCounts, loss_metric};
-use crate::import::rates::push;
-use crate::import::text::pairs;
-use crate::import::{Arm, FileContent, ImportedTrial, ReaderContext};
-use crate::measurements::{Ledger, Metric};
+use crate::import::echo::{EchoSums, ONLY_SUMS, sums_only};
+use crate::import::text::{duration, pairs};
 
 /// Line with which a run begins.
 const BEGIN: &str = "[Connecting] ";
@@ -27,37 +23,23 @@ pub(super) fn read(
     means: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let mut runs: Vec<TextRun> = Vec::new();
-    while let Some(line) = file.next_line()? {
+    file.each_line(|line| {
         let is_over = runs.last().is_none_or(|run| run.has_counts && line.starts_with("seq="));
         if line.starts_with(BEGIN) || is_over {
             runs.push(TextRun::default());
         }
-        if let Some(run) = runs.last_mut() {
-            run.line(line);
-        }
-    }
+        runs.last_mut().into_iter().for_each(|run| run.line(line));
+    })?;
     runs.retain(|run| !run.answers.is_empty() || run.has_counts);
     if runs.is_empty() {
         return Err("there is no answer and no sum of irtt's client in it".into());
     }
-    let mut arm = Arm { implementation: "irtt".into(), ..Arm::default() };
-    let mut unknown = vec![super::DUE.to_owned(), "when requests were sent".to_owned()];
+    let mut content = FileContent { unit: "ms".into(), ..FileContent::default() };
+    content.lacks("when requests were sent");
     for run in runs {
-        if run.answers.is_empty() {
-            unknown.push(ONLY_SUMS.to_owned());
-        }
-        let (trial, metrics) = run.trial(means)?;
-        push(&mut arm, trial, metrics);
+        content.add("", run.trial(means)?);
     }
-    unknown.dedup();
-    Ok(FileContent {
-        unit: "ms".into(),
-        trial: "a run of irtt".into(),
-        arms: vec![arm],
-        program: Some("irtt".into()),
-        unknown,
-        ..FileContent::default()
-    })
+    Ok(content)
 }
 
 /// One run.
@@ -98,20 +80,15 @@ impl TextRun {
         }
     }
 
-    fn trial(self, means: &mut ReaderContext<'_>) -> Result<(ImportedTrial, Vec<Metric>), String> {
-        let (is_whole, has_answers) = (self.has_counts, !self.answers.is_empty());
-        let (mut trial, metrics) = match has_answers {
-            true => self.of_answers()?.trial(means)?,
-            false => self.of_sums(),
+    fn trial(self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
+        let is_whole = self.has_counts;
+        let trial = if self.answers.is_empty() {
+            self.of_sums()
+        } else {
+            self.of_answers()?.trial(means)?
         };
-        if !is_whole {
-            let why = "it has no sums: irtt's client did not end";
-            trial = ImportedTrial {
-                doubts: trial.doubts,
-                ..ImportedTrial::unfinished(trial.record, why)
-            };
-        }
-        Ok((trial, metrics))
+        let why = "it has no sums: irtt's client did not end";
+        Ok(if is_whole { trial } else { trial.unfinished(why) })
     }
 
     /// Returns the run in the form of irtt's JSON: requests without a line are lost.
@@ -121,49 +98,29 @@ impl TextRun {
         if sent > 10_000_000 {
             return Err(format!("request {highest} is too many for a text"));
         }
-        let lost = |_| IrttRoundTrip { lost: IrttLost::Truth(true), ..IrttRoundTrip::default() };
+        let lost = |_| IrttRoundTrip { lost: LostWay::Unknown, ..IrttRoundTrip::default() };
         let mut round_trips: Vec<IrttRoundTrip> = (0..sent).map(lost).collect();
         for (number, delay) in self.answers {
             if let Some(place) = round_trips.get_mut(number as usize) {
                 // A second answer is a duplicate.
-                if matches!(place.lost, IrttLost::Truth(true)) {
+                if place.lost == LostWay::Unknown {
                     *place = IrttRoundTrip { delay, ..IrttRoundTrip::default() };
                 }
             }
         }
-        let version = IrttVersion { irtt: String::new(), json_format: 0 };
-        let (send_err, receive_err) = (None, None);
-        Ok(IrttFile {
-            version,
-            stats: self.stats,
-            round_trips,
-            send_err,
-            receive_err,
-            is_timed: false,
-        })
+        Ok(IrttFile { stats: self.stats, round_trips, is_timed: false, ..IrttFile::default() })
     }
 
-    fn of_sums(self) -> (ImportedTrial, Vec<Metric>) {
+    fn of_sums(self) -> ImportedTrial {
         let TextRun { sent, received, stats, sums, .. } = self;
-        let counts = MessageCounts {
-            sent,
-            received,
-            duplicates: Some(stats.duplicates),
-            reordered: Some(stats.late_packets),
-        };
-        let (mut trial, mut metrics) = means_only(&counts, sums.filter(|_| received > 0));
+        let counts = stats.counts(sent, received);
+        let mut trial = sums_only(&counts, sums.filter(|_| received > 0));
+        trial.unknown.push(ONLY_SUMS);
         counts.enter(&mut trial);
-        metrics.push(loss_metric());
-        let there = stats.server_packets_received;
-        if (received..=sent).contains(&there) && there > 0 && stats.duplicates == 0 {
-            let way = |sent: u64, received: u64| {
-                Some(MessageCounts { sent, received, ..MessageCounts::default() }.account())
-            };
-            let round_trip = trial.record.ledger.round_trip.take();
-            trial.record.ledger =
-                Ledger { up: way(sent, there), down: way(there, received), round_trip };
+        if let Some(there) = stats.there(sent, received) {
+            account_by_way(&mut trial, sent, there, received);
         }
-        (trial, metrics)
+        trial
     }
 }
 
@@ -190,26 +147,7 @@ fn first_number(text: &str) -> u64 {
 
 /// Parses a duration as Go writes it: `1m2.5s`, `20.24ms`, `48.3µs`, `770ns`; `None` for `n/a` and negative ones.
 fn nanos(text: &str) -> Option<u64> {
-    let mut rest = text;
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|at| *at > 0)?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let factor = match &rest[..end] {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3_600e9,
-            _ => return None,
-        };
-        rest = &rest[end..];
-        total += number * factor;
-    }
-    (total < 1e18).then_some(total.round() as u64).filter(|_| !text.is_empty())
+    duration(text).filter(|ns| *ns < 1e18).map(|ns| ns.round() as u64)
 }
 
 #[cfg(test)]

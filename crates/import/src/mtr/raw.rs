@@ -6,8 +6,7 @@
 //! p HOP MICROSECONDS NUMBER   it answered
 //! ```
 
-use super::DUE;
-use crate::import::echo::{EchoTime, RoundTripRun, TargetArms};
+use crate::import::echo::{self, EchoTime, RoundTripRun};
 use crate::import::foreign::ForeignFile;
 use crate::import::text::MICROS;
 use crate::import::{FileContent, ReaderContext};
@@ -85,16 +84,8 @@ pub(super) fn read(
     }
     let received = requests[..counted].iter().filter(|(_, answer)| answer.is_some()).count();
     run.counted(counted as u64, received as u64);
-    let mut arms = TargetArms::default();
-    arms.add(run, None, means)?;
-    Ok(FileContent {
-        program: Some("mtr".into()),
-        unit: "us".into(),
-        trial: "a run of mtr".into(),
-        unknown: vec![DUE.into()],
-        arms: arms.into_arms(),
-        ..FileContent::default()
-    })
+    let content = echo::content([(run, None)], means)?;
+    Ok(FileContent { unit: "us".into(), trial: "a run of mtr".into(), ..content })
 }
 
 /// Most hops that mtr looks at.

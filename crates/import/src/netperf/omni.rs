@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::super::ImportedTrial;
 use super::super::gather::MetricNaming;
-use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, TrialFigures, bits_of, rate, time};
+use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
 use super::super::text::MICROS;
 use super::table::TestKind;
 use super::{account, nanos};
-use crate::measurements::{Distribution, Metric, Quantile, Role};
+use crate::measurements::{Distribution, Quantile, Role};
 use crate::stats::quantile::printable;
 
 /// Keys of values that are figures of a test.
@@ -198,41 +198,35 @@ fn csv_cells(line: &str) -> Vec<String> {
 pub(super) type OmniValues = BTreeMap<String, String>;
 
 /// Returns the trial of an omni test under a heading of this kind, if it had one.
-pub(super) fn trial(values: &OmniValues, kind: Option<TestKind>) -> (ImportedTrial, Vec<Metric>) {
+pub(super) fn trial(values: &OmniValues, kind: Option<TestKind>) -> ImportedTrial {
     let number = |key: &str| values.get(key).and_then(|value| value.parse::<f64>().ok());
     // -1 stands for a value that netperf does not know.
     let known = |key: &str| number(key).filter(|value| *value >= 0.0);
-    let mut figures = TrialFigures::new();
+    let mut trial = ImportedTrial::complete();
     let seconds = known("ELAPSED_TIME");
-    figures.record.took_ns = nanos(seconds.unwrap_or(0.0));
-    let mut doubts = Vec::new();
-    let unit = unit_of(values, kind, &mut doubts);
+    trial.record.took_ns = nanos(seconds.unwrap_or(0.0));
+    let unit = unit_of(values, kind, &mut trial.doubts);
     let throughput = known("THROUGHPUT");
     let transactions = known("TRANSACTION_RATE").or_else(|| throughput.filter(|_| unit.is_none()));
+    let mut add = |name, role, value: Option<f64>| {
+        value.into_iter().for_each(|value| trial.add(rate(name, role), value));
+    };
     if let Some(bits) = unit {
-        throughput
-            .into_iter()
-            .for_each(|value| figures.add(rate(GOODPUT, Role::Claim), value * bits));
+        add(GOODPUT, Role::Claim, throughput.map(|value| value * bits));
         let sent = known("LOCAL_SEND_THROUGHPUT").filter(|value| *value > 0.0);
-        sent.into_iter().for_each(|value| figures.add(rate(SENT, Role::Descriptive), value * bits));
+        add(SENT, Role::Descriptive, sent.map(|value| value * bits));
     }
-    transactions.into_iter().for_each(|value| figures.add(rate(TRANSACTIONS, Role::Claim), value));
+    add(TRANSACTIONS, Role::Claim, transactions);
     let n = transactions.zip(seconds).map(|(rate, seconds)| (rate * seconds) as u64);
-    latencies(&known, n, &mut figures, &mut doubts);
+    latencies(&known, n, &mut trial);
     let is_udp = values.get("PROTOCOL").is_some_and(|name| name.starts_with("UDP"));
     let calls = known("LOCAL_SEND_CALLS").zip(known("REMOTE_RECV_CALLS"));
-    let mut impossible = None;
     if let Some((sent, received)) = calls.filter(|_| is_udp || kind == Some(TestKind::Datagrams)) {
-        impossible = account(&mut figures, sent, received);
+        account(&mut trial, sent, received);
     }
-    figures.record.retransmits = known("LOCAL_TRANSPORT_RETRANS").map(|count| count as u64);
-    let mut trial = ImportedTrial {
-        identity: values.get("UUID").filter(|uuid| uuid.len() >= 32).cloned(),
-        doubts,
-        ..ImportedTrial::complete(figures.record)
-    };
-    impossible.iter().for_each(|figure| trial.impossible(figure));
-    (trial, figures.metrics)
+    trial.record.retransmits = known("LOCAL_TRANSPORT_RETRANS").map(|count| count as u64);
+    trial.identity = values.get("UUID").filter(|uuid| uuid.len() >= 32).cloned();
+    trial
 }
 
 /// Returns the bits in a second of the unit of a throughput; `None` where it counts transactions.
@@ -255,18 +249,13 @@ fn unit_of(values: &OmniValues, kind: Option<TestKind>, doubts: &mut Vec<String>
 }
 
 /// Adds the latencies of a test of `n` transactions, as far as known. netperf takes its percentiles from all of them.
-fn latencies(
-    known: &dyn Fn(&str) -> Option<f64>,
-    n: Option<u64>,
-    figures: &mut TrialFigures,
-    doubts: &mut Vec<String>,
-) {
+fn latencies(known: &dyn Fn(&str) -> Option<f64>, n: Option<u64>, trial: &mut ImportedTrial) {
     let us = |key: &str| MICROS.whole(known(key)?).ok();
     let mut percentile = |key: &str, name: &str, q: f64| {
         let ns = us(key)?;
         let is_sound = n.is_none_or(|n| printable(n, q));
         if !is_sound {
-            doubts.push(format!(
+            trial.doubts.push(format!(
                 "Its {name} has fewer than ten of its round trips beyond it, and is in no figure."
             ));
         }
@@ -282,34 +271,25 @@ fn latencies(
         mean: us("MEAN_LATENCY").map(|ns| ns as f64),
         ..Distribution::default()
     };
-    let naming = MetricNaming::rtt();
+    let is_claim = trial.metrics.is_empty();
     let has_percentiles = seen.p50.is_some() || seen.p90.is_some() || seen.p99.is_some();
     if has_percentiles {
-        if n.is_none() {
-            doubts.push(
-                "How many round trips its percentiles are of is not in the file (TRANSACTION_RATE and ELAPSED_TIME say it)."
-                    .to_owned(),
-            );
-        }
-        naming.enter_distribution(&seen, &mut figures.record);
-        figures.metrics.extend(naming.metrics(Role::Claim));
+        let doubt = "How many round trips its percentiles are of is not in the file (TRANSACTION_RATE and ELAPSED_TIME say it).";
+        trial.doubts.extend(n.is_none().then(|| doubt.to_owned()));
+        MetricNaming::rtt().enter_distribution(&seen, Role::Claim, trial);
     }
-    let is_claim = !has_percentiles && figures.metrics.is_empty();
-    let role = if is_claim { Role::Claim } else { Role::Descriptive };
+    let role = if is_claim && !has_percentiles { Role::Claim } else { Role::Descriptive };
     let mean = seen.mean.filter(|ns| *ns > 0.0);
-    mean.into_iter().for_each(|ns| figures.add(time("rtt_mean", "RTT mean", role), ns));
+    mean.into_iter().for_each(|ns| trial.add(time("rtt_mean", "RTT mean", role), ns));
     if let Some(ns) = us("RT_LATENCY").filter(|ns| *ns > 0) {
-        let (name, label) = match mean {
-            Some(_) => ("rtt_by_rate", "RTT by the rate"),
-            None => ("rtt_mean", "RTT mean"),
+        let metric = match mean {
+            Some(_) => time("rtt_by_rate", "RTT by the rate", Role::Descriptive),
+            None => time("rtt_mean", "RTT mean", role),
         };
-        figures.add(
-            time(name, label, if mean.is_some() { Role::Descriptive } else { role }),
-            ns as f64,
-        );
+        trial.add(metric, ns as f64);
     }
     if seen.n > 0 && seen.min.is_some() && seen.max.is_some() {
-        figures.record.rtt_ns = Some(seen);
+        trial.record.rtt_ns = Some(seen);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Summaries of programs that measure between two hosts, and of probes.
 
 use super::readings::Repeats;
-use super::{NONE, SummaryFormat};
+use super::{Format, SUMMARY};
 
 /// Information that the rate of a sender lacks.
 const RECEIVER: &[&str] = &["what the receiver had"];
 
 /// These summaries.
-pub(super) static FORMATS: &[SummaryFormat] = &[
-    SummaryFormat {
+pub(super) static FORMATS: &[Format] = &[
+    Format {
         id: "nuttcp",
         summary: "what nuttcp prints at its end, and -fparse; TCP and UDP",
         signs: &[&[" MB / ", " sec = ", " Mbps"], &["megabytes=", "rate_Mbps="]],
@@ -23,9 +23,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "… drop=<failed> …",
             "… pkt=<asked> …",
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "ethr",
         summary: "what ethr's client prints of bandwidth (TCP, UDP) and latency",
         signs: &[
@@ -42,9 +42,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
         repeats: Repeats::Intervals("Ethr: "),
         unknown: RECEIVER,
         says: &["Its rates are means of its intervals of a second."],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "perftest",
         summary: "perftest: ib_send_bw, ib_write_bw, ib_read_bw, and the same in _lat; each size is a contender",
         signs: &[&["#bytes", "#iterations"]],
@@ -71,9 +71,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
         says: &[
             "Its latency of sends and writes is half of a round trip, and of reads a whole one.",
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "qperf",
         summary: "qperf of linux-rdma: tcp_bw, tcp_lat, udp_bw, udp_lat and others; each protocol is a contender",
         signs: &[&["_bw:\n", "bw  = "], &["_lat:\n", "latency  = "]],
@@ -85,17 +85,17 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "latency = <latency_mean+>",
         ],
         says: &["Its latency is half of a round trip."],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "quinn-bulk",
         summary: "bulk of quinn's benchmarks; flows of clients are added",
         signs: &[&["Transferred ", " streams in "]],
         lines: &["Overall <way> stats:", "Transferred * bytes on * streams in <took> (<goodput+>"],
         repeats: Repeats::Flows("Client 0 stats:"),
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "secnetperf",
         summary: "secnetperf of msquic: uploads, downloads and requests",
         signs: &[&["Result: ", " kbps ("], &["Result: ", " RPS"]],
@@ -107,9 +107,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "Result: <transactions> RPS",
         ],
         says: &["Of an upload its rate counts what was acknowledged."],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "sshping",
         summary: "sshping, alone or of several tunnels in columns (as quictun prints it); each column is a contender",
         signs: &[&["ssh-Login-Time:", "Echo-Count:"]],
@@ -120,9 +120,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("Upload-Rate", "upload"),
             ("Download-Rate", "download"),
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "lagscope",
         summary: "what lagscope prints at its end",
         signs: &[&["lagscope ", "Average = "]],
@@ -135,9 +135,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "99.9% <rtt_p999:us>",
         ],
         repeats: Repeats::Intervals("lagscope "),
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "blackbox",
         summary: "probes of blackbox_exporter, as /probe answers them",
         signs: &[&["probe_success ", "probe_duration_seconds "]],
@@ -150,6 +150,6 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "probe_http_duration_seconds{phase=\"processing\"} <first_byte:s>",
         ],
         trial: "a probe",
-        ..NONE
+        ..SUMMARY
     },
 ];

@@ -4,10 +4,10 @@
 //! `<name>` stands for a number with its unit, `<name:ms>` for a number in this unit, and `<name+>` for a number whose unit
 //! is the next word.
 
+use super::super::FigureNames;
 use super::super::rates::bits_of;
 use super::super::text::{duration, time_unit};
 use super::super::unit::Scale;
-use super::FigureNames;
 
 /// Maximum length of a line with figures, in bytes.
 const LONGEST: usize = 1_000;

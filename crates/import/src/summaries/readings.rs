@@ -4,17 +4,17 @@ use std::time::SystemTime;
 
 use super::super::gather::{MessageCounts, MetricNaming, loss_metric};
 use super::super::loose_json::LooseValue;
-use super::super::rates::{self, GOODPUT, SENT, TRANSACTIONS, TrialFigures, rate, time};
-use super::super::{Arm, ImportedTrial, stamp};
+use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, metric, time};
+use super::super::{FileContent, ImportedTrial, stamp};
 use super::line::{self, FoundNumber, NumberKind};
 use super::{FigureNames, number_at, text_at};
-use crate::measurements::{Better, ClockNeed, Distribution, Ledger, Metric, Quantile, Role, Unit};
+use crate::measurements::{Distribution, Ledger, Quantile, Role, Unit};
 use crate::stats::quantile::printable;
 use crate::time::epoch_ms;
 
 /// Meaning of a figure that is there again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repeats {
+pub(in super::super) enum Repeats {
     /// It is of the next trial.
     Next,
     /// A line that begins so begins a trial, in which rates and times are of intervals: their mean counts.
@@ -73,6 +73,9 @@ const TEXTS: &[&str] = &["arm", "way", "started", "why"];
 /// Percentiles: end of the name, share, label.
 const PERCENTILES: [(&str, f64, &str); 4] =
     [("_p50", 0.5, "p50"), ("_p90", 0.9, "p90"), ("_p99", 0.99, "p99"), ("_p999", 0.999, "p99.9")];
+
+/// Information that is missing where nothing tells the number of samples of a percentile.
+const SIZES: &str = "of how many samples its percentiles are";
 
 /// End of the names of means.
 const MEAN: &str = "_mean";
@@ -252,25 +255,14 @@ impl Readings {
         &mut self.trials[at]
     }
 
-    /// Returns the contenders, the time of the first trial, and true if the number of samples of any percentile is not
-    /// known.
-    pub(super) fn arms(self) -> (Vec<Arm>, Option<SystemTime>, bool) {
-        let began = self.trials.iter().find_map(|trial| trial.started);
-        let mut arms: Vec<Arm> = Vec::new();
-        let mut is_unsized = false;
-        for trial in self.trials.iter().filter(|own| !own.values.is_empty() || own.why.is_some()) {
-            let at = arms.iter().position(|arm| arm.name == trial.arm).unwrap_or_else(|| {
-                arms.push(Arm { name: trial.arm.clone(), ..Arm::default() });
-                arms.len() - 1
-            });
-            is_unsized |= trial.count().is_none() && trial.has_percentile();
-            let (trial, metrics) = trial.trial(self.repeats);
-            rates::push(&mut arms[at], trial, metrics);
+    /// Returns the contenders, and the time of the first trial.
+    pub(super) fn content(self) -> FileContent {
+        let mut content = FileContent::default();
+        for own in self.trials.iter().filter(|own| !own.values.is_empty() || own.why.is_some()) {
+            content.began = content.began.or(own.started);
+            content.add(&own.arm, own.trial(self.repeats));
         }
-        if let [only] = &mut arms[..] {
-            only.name.clear();
-        }
-        (arms, began, is_unsized)
+        content.unnamed_alone()
     }
 }
 
@@ -307,11 +299,6 @@ impl TrialReadings {
         }
     }
 
-    fn has_percentile(&self) -> bool {
-        let is_one = |name: &str| PERCENTILES.iter().any(|(end, ..)| name.ends_with(end));
-        self.values.iter().any(|(name, _)| is_one(name))
-    }
-
     /// Returns the number of answers, as far as known.
     fn count(&self) -> Option<f64> {
         let asked = self.sum("asked");
@@ -325,138 +312,114 @@ impl TrialReadings {
         answered.or(asked).or_else(|| self.sum("samples")).or_else(of_time)
     }
 
-    fn trial(&self, repeats: Repeats) -> (ImportedTrial, Vec<Metric>) {
-        let mut figures = TrialFigures::new();
-        figures.record.took_ns = self.one("took", repeats).unwrap_or(0.0).max(0.0) as u64;
-        figures.record.started_ms = self.started.map_or(0, epoch_ms);
-        let mut impossible = self.negative();
-        self.rates(&mut figures, repeats);
-        self.times(&mut figures, repeats);
-        let doubts = self.percentiles(&mut figures);
-        impossible.extend(self.losses(&mut figures));
-        figures.record.retransmits = self.sum("retransmits").map(|count| count.max(0.0) as u64);
-        let why = self.why.clone().or_else(|| {
-            self.all("ok").any(|ok| ok == 0.0).then(|| "the program says that it failed".to_owned())
-        });
-        let metrics = figures.metrics;
-        let mut trial = match why {
-            Some(why) if figures.record.metrics.is_empty() => ImportedTrial::failed(&why),
-            Some(why) => ImportedTrial::unfinished(figures.record, &why),
-            None if figures.record.metrics.is_empty() => {
-                ImportedTrial::failed("there is no possible figure in it")
+    fn trial(&self, repeats: Repeats) -> ImportedTrial {
+        let mut trial = ImportedTrial::complete();
+        trial.record.took_ns = self.one("took", repeats).unwrap_or(0.0).max(0.0) as u64;
+        trial.record.started_ms = self.started.map_or(0, epoch_ms);
+        self.rates(&mut trial, repeats);
+        self.times(&mut trial, repeats);
+        self.percentiles(&mut trial);
+        self.negative(&mut trial);
+        self.losses(&mut trial);
+        trial.record.retransmits = self.sum("retransmits").map(|count| count.max(0.0) as u64);
+        let failed = || self.all("ok").any(|ok| ok == 0.0);
+        let why = self.why.clone();
+        let why = why.or_else(|| failed().then(|| "the program says that it failed".to_owned()));
+        match (why, trial.record.metrics.is_empty()) {
+            (None, false) => trial,
+            (Some(why), false) => trial.unfinished(&why),
+            (why, true) => {
+                let words = why.as_deref().unwrap_or("there is no possible figure in it");
+                ImportedTrial { record: ImportedTrial::failed(words).record, ..trial }
             }
-            None => ImportedTrial::complete(figures.record),
-        };
-        trial.doubts.extend(doubts);
-        impossible.iter().for_each(|figure| trial.impossible(figure));
-        (trial, metrics)
+        }
     }
 
-    /// Returns the words of figures below 0, which none of them can be.
-    fn negative(&self) -> Vec<String> {
-        let below = self.values.iter().filter(|(_, value)| *value < 0.0);
-        below
-            .map(|(name, value)| match kind(name) {
+    /// Notes the figures below 0, which none of them can be.
+    fn negative(&self, trial: &mut ImportedTrial) {
+        for (name, value) in self.values.iter().filter(|(_, value)| *value < 0.0) {
+            trial.impossible(&match kind(name) {
                 Some(NumberKind::BitRate) => format!("{name} of {value:.0} bit/s"),
                 Some(NumberKind::Time) => format!("{name} of {value:.0} ns"),
                 _ => format!("{name} of {value}"),
-            })
-            .collect()
+            });
+        }
     }
 
-    fn rates(&self, figures: &mut TrialFigures, repeats: Repeats) {
-        for (name, metric, label) in RATES {
-            let has_sum = *name == "sent_one" && self.sum("sent").is_some();
-            let Some(value) = self.one(name, repeats).filter(|_| !has_sum) else { continue };
-            let is_received = self.values.iter().any(|(own, _)| *own == "goodput");
-            let role = if *metric == SENT && is_received { Role::Descriptive } else { Role::Claim };
-            let own = Metric {
-                name: (*metric).to_owned(),
-                label: (*label).to_owned(),
-                ..rate(GOODPUT, role)
-            };
-            figures.add(own, value);
+    fn rates(&self, trial: &mut ImportedTrial, repeats: Repeats) {
+        let is_received = self.all("goodput").next().is_some();
+        let has_sum = self.all("sent").next().is_some();
+        for (name, own, label) in RATES {
+            let is_part = *name == "sent_one" && has_sum;
+            let Some(value) = self.one(name, repeats).filter(|_| !is_part) else { continue };
+            let role = if *own == SENT && is_received { Role::Descriptive } else { Role::Claim };
+            trial.add(metric(own, label, Unit::BitRate, role), value);
         }
-        for (name, metric, label) in NUMBERS {
+        for (name, own, label) in NUMBERS {
             let Some(value) = self.one(name, repeats) else { continue };
-            let own = Metric {
-                name: (*metric).to_owned(),
-                label: (*label).to_owned(),
-                unit: Unit::Count,
-                better: Better::Higher,
-                role: role(name),
-                clock: ClockNeed::None,
-            };
-            figures.add(own, value);
+            trial.add(metric(own, label, Unit::Count, role(name)), value);
         }
     }
 
     /// Adds single times and means. A mean is compared where there is no median.
-    fn times(&self, figures: &mut TrialFigures, repeats: Repeats) {
+    fn times(&self, trial: &mut ImportedTrial, repeats: Repeats) {
         for (stem, label) in TIMES {
             if let Some(ns) = self.one(stem, repeats) {
-                figures.add(time(stem, label, role(stem)), ns);
+                trial.add(time(stem, label, role(stem)), ns);
             }
             let Some(ns) = self.one(&format!("{stem}{MEAN}"), repeats) else { continue };
             let has_median = self.all(&format!("{stem}_p50")).count() == 1;
             let role = if has_median { Role::Descriptive } else { role(stem) };
-            figures.add(time(&format!("{stem}{MEAN}"), &format!("{label} mean"), role), ns);
+            trial.add(time(&format!("{stem}{MEAN}"), &format!("{label} mean"), role), ns);
         }
     }
 
-    /// Adds percentiles as the program took them; answers with doubts about percentiles that are no figure.
-    fn percentiles(&self, figures: &mut TrialFigures) -> Vec<String> {
-        let mut doubts = Vec::new();
+    /// Adds percentiles as the program took them, and doubts about percentiles that are no figure.
+    fn percentiles(&self, trial: &mut ImportedTrial) {
         let n = self.count().map(|n| n.max(0.0) as u64);
         for (stem, label) in TIMES {
-            let naming = MetricNaming::time(stem, label);
             let mut one = |(end, q, name): (&str, f64, &str)| {
                 let all: Vec<f64> = self.all(&format!("{stem}{end}")).collect();
+                trial.unknown.extend((n.is_none() && !all.is_empty()).then_some(SIZES));
                 let ns = *all.first().filter(|ns| **ns >= 0.0)?;
                 let why = match n {
                     _ if all.len() > 1 => "is of each of several intervals",
                     Some(n) if !printable(n, q) => "has fewer than ten samples beyond it",
                     _ => return Some(Quantile::Ns(ns.round() as u64)),
                 };
-                doubts.push(format!("Its {label} {name} {why}, and is in no figure."));
+                trial.doubts.push(format!("Its {label} {name} {why}, and is in no figure."));
                 None
             };
             let [p50, p90, p99, p999] = PERCENTILES.map(&mut one);
             let seen = Distribution { p50, p90, p99, p999, ..Distribution::default() };
             if [p50, p90, p99, p999].iter().any(Option::is_some) {
-                naming.enter_distribution(&seen, &mut figures.record);
-                figures.metrics.extend(naming.metrics(role(stem)));
+                MetricNaming::time(stem, label).enter_distribution(&seen, role(stem), trial);
             }
         }
-        doubts
     }
 
-    /// Adds the account of requests or datagrams, in which a failure is a loss; answers with the words of an impossible
-    /// account.
-    fn losses(&self, figures: &mut TrialFigures) -> Option<String> {
+    /// Adds the account of requests or datagrams, in which a failure is a loss, unless it is impossible.
+    fn losses(&self, trial: &mut ImportedTrial) {
         let kept = self.one("success", Repeats::Next).map(|share| 1.0 - share);
         if let Some(share) = self.one("lost", Repeats::Next).or(kept) {
-            figures.add(loss_metric(), share);
-            return None;
+            trial.add(loss_metric(), share);
+            return;
         }
-        let counts = ["asked", "answered", "failed"].map(|name| self.sum(name));
-        let failed = counts[2].unwrap_or(0.0);
-        let answered = self.count()?;
-        let asked = match counts {
-            [Some(_), None, None] | [None, None, _] => return None,
-            [Some(asked), ..] => asked,
-            [None, Some(all), _] => all + failed,
+        let [asked, all, failed] = ["asked", "answered", "failed"].map(|name| self.sum(name));
+        let asked = match (asked, all) {
+            (Some(asked), _) if all.or(failed).is_some() => asked,
+            (None, Some(all)) => all + failed.unwrap_or(0.0),
+            _ => return,
         };
+        let Some(answered) = self.count() else { return };
         if !(0.0..=asked).contains(&answered) {
-            return Some(format!("{answered} answers to {asked} requests"));
+            return trial.impossible(&format!("{answered} answers to {asked} requests"));
         }
-        let counts =
-            MessageCounts { sent: asked as u64, received: answered as u64, ..Default::default() };
-        figures.record.ledger = Ledger { round_trip: Some(counts.account()), ..Ledger::default() };
+        let counts = MessageCounts::of(asked as u64, answered as u64);
+        trial.record.ledger = Ledger { round_trip: Some(counts.account()), ..Ledger::default() };
         if asked > 0.0 {
-            figures.add(loss_metric(), (asked - answered) / asked);
+            trial.add(loss_metric(), (asked - answered) / asked);
         }
-        None
     }
 }
 
@@ -469,7 +432,7 @@ mod tests {
         for line in lines {
             patterns.iter().for_each(|pattern| readings.line(line, pattern));
         }
-        readings.arms().0.into_iter().flat_map(|arm| arm.trials).collect()
+        readings.content().arms.into_iter().flat_map(|arm| arm.trials).collect()
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Summaries of speed tests.
 
 use super::readings::Repeats;
-use super::{NONE, SummaryFormat};
+use super::{Format, SUMMARY};
 
 /// These summaries.
-pub(super) static FORMATS: &[SummaryFormat] = &[
-    SummaryFormat {
+pub(super) static FORMATS: &[Format] = &[
+    Format {
         id: "ndt7",
         summary: "ndt7-client: the JSON of its end (-format json)",
         signs: &[&["\"ServerFQDN\""], &["\"Origin\":\"client\"", "\"AppInfo\""]],
@@ -17,9 +17,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("Download/Latency/Value", "rtt_min:ms"),
             ("MinRTT/Value", "rtt_min:ms"),
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "ookla",
         summary: "Ookla's speedtest (--format=json, jsonl)",
         signs: &[
@@ -37,9 +37,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("packetLoss", "lost:%"),
         ],
         says: &["Its round trips under load are means of the middle half."],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "speedtest-cli",
         summary: "speedtest-cli --json",
         signs: &[&["\"bytes_received\"", "\"sponsor\"", "\"ping\""]],
@@ -49,9 +49,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("upload", "upload:bit/s"),
             ("ping", "rtt:ms"),
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "librespeed",
         summary: "librespeed-cli --json",
         signs: &[&["\"bytes_received\"", "\"jitter\"", "\"ping\""]],
@@ -61,9 +61,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("upload", "upload:Mbit/s"),
             ("ping", "rtt:ms"),
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "fast",
         summary: "fast --json (fast.com)",
         signs: &[&["\"downloadSpeed\"", "\"downloadUnit\""]],
@@ -72,9 +72,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             ("uploadSpeed", "upload:Mbit/s"),
             ("latency", "rtt:ms"),
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "networkquality",
         summary: "networkQuality of macOS, its text and -c; `mach rpm` of networkquality-rs",
         signs: &[
@@ -109,6 +109,6 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "Responsiveness: * (<rpm> RPM)",
         ],
         repeats: Repeats::Intervals("==== SUMMARY ===="),
-        ..NONE
+        ..SUMMARY
     },
 ];

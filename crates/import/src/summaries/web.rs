@@ -2,14 +2,14 @@
 
 use super::super::echo::DUE;
 use super::readings::Repeats;
-use super::{NONE, SummaryFormat};
+use super::{Format, SUMMARY};
 
 /// Requests of which each waits for the answer before it.
 const CLOSED: &[&str] = &[DUE];
 
 /// These summaries.
-pub(super) static FORMATS: &[SummaryFormat] = &[
-    SummaryFormat {
+pub(super) static FORMATS: &[Format] = &[
+    Format {
         id: "h2load",
         summary: "what h2load prints at its end, over HTTP/1, 2 and 3",
         signs: &[&["finished in ", "time for request:"], &["finished in ", " req/s", "TTFB"]],
@@ -24,9 +24,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "TTFB : * * <first_byte_p50> * <first_byte_p99> <first_byte_mean> * *",
         ],
         unknown: CLOSED,
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "wrk",
         summary: "what wrk and wrk2 print, with --latency or without",
         signs: &[&["Running ", "Thread Stats"]],
@@ -46,9 +46,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
         ],
         repeats: Repeats::Intervals("Running "),
         unknown: CLOSED,
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "oha",
         summary: "oha: JSON (`--output-format json`, `-j`) and text; hey: text",
         signs: &[
@@ -81,9 +81,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
         ],
         repeats: Repeats::Intervals("Summary:"),
         unknown: CLOSED,
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "k6",
         summary: "k6: --summary-export, handleSummary's data, and the text at its end",
         signs: &[&["http_req_duration", "http_reqs"]],
@@ -110,9 +110,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "… http_reqs.… <asked> <transactions>/s",
         ],
         unknown: CLOSED,
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "vegeta",
         summary: "vegeta report, as text and as JSON",
         signs: &[
@@ -135,9 +135,9 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "Latencies [min, mean, 50, 90, 95, 99, max] * <request_mean>, <request_p50>, <request_p90>, * \
              <request_p99>, *",
         ],
-        ..NONE
+        ..SUMMARY
     },
-    SummaryFormat {
+    Format {
         id: "ab",
         summary: "what ApacheBench (ab) prints",
         signs: &[&["This is ApacheBench"], &["Complete requests:", "Time per request:"]],
@@ -152,6 +152,6 @@ pub(super) static FORMATS: &[SummaryFormat] = &[
             "99% <request_p99:ms>",
         ],
         unknown: CLOSED,
-        ..NONE
+        ..SUMMARY
     },
 ];
