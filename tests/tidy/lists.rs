@@ -132,13 +132,13 @@ pub(crate) const FOLDERS: &[Folder] = &[
     },
 ];
 
-/// Returns the trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`.
+/// Returns the trait and the entries of `pub const ALL: &[&dyn Trait] = &[&file::Type, …];`, or the type and the entries of
+/// `pub const ALL: &[&Type] = &[&file::VALUE, …];`.
 fn list(code: &str) -> Option<(String, Vec<(String, String)>)> {
-    let start =
-        code.find("pub const ALL: &[&dyn ").or_else(|| code.find("pub static ALL: &[&dyn "))?;
+    let start = code.find("pub const ALL: &[&").or_else(|| code.find("pub static ALL: &[&"))?;
     let code = without_attributes(&code[start..]);
-    let text = code.split_once("dyn ")?.1;
-    let (name, rest) = text.split_once(']')?;
+    let text = code.split_once("[&")?.1;
+    let (name, rest) = text.trim_start_matches("dyn ").split_once(']')?;
     let (_, rest) = rest.split_once("&[")?;
     let (entries, _) = rest.split_once(']')?;
     let entries = entries
@@ -165,7 +165,9 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
     let (prefix, list_file) = (folder.place, folder.parent);
     let parent = sources.iter().find(|s| s.path.strip_prefix(prefix) == Some(list_file));
     let Some((name, entries)) = parent.and_then(|parent| list(&parent.code)) else {
-        return vec![format!("{prefix}{list_file}: no `pub const ALL: &[&dyn Trait]`")];
+        return vec![format!(
+            "{prefix}{list_file}: no `pub const ALL: &[&dyn Trait]` or `&[&Type]`"
+        )];
     };
     let mut findings = Vec::new();
     let mut listed = Vec::new();
@@ -207,15 +209,19 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
     findings
 }
 
+/// Returns the types that implement a trait, or one that it goes `through`, and the values of a type.
 fn implementors(code: &str, name: &str, through: &[&str]) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let names = [name].into_iter().chain(through.iter().copied());
-    let found = names.flat_map(|name| {
+    let types = names.flat_map(|name| {
         let marker = format!("impl {name} for ");
-        let at: Vec<usize> = code.match_indices(&marker).map(|(at, _)| at + marker.len()).collect();
-        at.into_iter()
-            .map(|at| code[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        let behind: Vec<&str> = code.split(&marker).skip(1).collect();
+        behind.into_iter().map(|own| own.split(|c| !is_name(c)).next().unwrap_or_default())
     });
-    found.collect()
+    let marker = format!(": {name} = ");
+    let before = code.match_indices(&marker).filter_map(|(at, _)| code[..at].rsplit(' ').next());
+    let values = before.filter(|own| code.contains(&format!("static {own}{marker}")));
+    types.chain(values).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -240,6 +246,19 @@ fn an_implementation_that_is_not_listed_is_found() {
     assert!(findings[0].contains("stray.rs") || findings[0].contains("two.rs: Two is not in ALL"));
     assert!(findings[2].contains("ghost::Ghost"));
     assert!(findings[3].contains("help.rs is a helper, but not there"));
+}
+
+#[test]
+fn values_of_a_type_are_listed_as_types_with_a_trait_are() {
+    let parent = "pub const ALL: &[&Seam] = &[&one::FIRST, &one::GHOST];";
+    let one = "pub static FIRST: Seam = Seam {};\npub static SECOND: Seam = Seam {};";
+    let help = Source::new("src/seam/help.rs", "fn f() {}");
+    let sources =
+        [Source::new("src/seam/mod.rs", parent), Source::new("src/seam/one.rs", one), help];
+    let findings = check(&SEAM, &sources);
+    assert_eq!(findings.len(), 2, "{findings:#?}");
+    assert!(findings[0].contains("one.rs: SECOND is not in ALL"), "{findings:#?}");
+    assert!(findings[1].contains("one::GHOST"), "{findings:#?}");
 }
 
 #[test]

@@ -7,8 +7,7 @@ use std::time::SystemTime;
 use super::foreign::FileDigests;
 use super::paired::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
-use super::request::RunPairing;
-use super::{Arm, FileContent, ImportedTrial, notes, twice};
+use super::{Arm, FileContent, Import, ImportedTrial, notes, twice};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
@@ -19,7 +18,8 @@ use crate::result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, Spread, SpreadOver,
 };
 use crate::result::outcome::{
-    Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial, Warning,
+    DEFAULT_MARGIN, Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial, Verdict,
+    Warning,
 };
 use crate::stats::{self, quantile};
 use crate::trial::PathFacts;
@@ -69,15 +69,6 @@ impl LeftOut {
     }
 }
 
-/// Settings for verdicts.
-pub(super) struct VerdictSettings {
-    pub margin: f64,
-    pub margin_reason: &'static str,
-    pub confidence: f64,
-    pub title: Option<String>,
-    pub pairing: RunPairing,
-}
-
 /// Returns the result of the files read.
 ///
 /// # Errors
@@ -85,7 +76,7 @@ pub(super) struct VerdictSettings {
 pub(super) fn outcome(
     mut read: Vec<SourceFile>,
     left_out: Vec<LeftOut>,
-    settings: &VerdictSettings,
+    import: &Import,
     samples: Option<&Path>,
 ) -> Result<Outcome> {
     if let Some(samples) = samples {
@@ -97,15 +88,12 @@ pub(super) fn outcome(
     for read in read {
         gathered.file(read, samples)?;
     }
-    let pairing = match settings.pairing {
-        RunPairing::Independent => None,
-        RunPairing::Blocks => Some(gathered.pair()?),
-    };
+    let pairing = if import.is_paired { Some(gathered.pair()?) } else { None };
     if let Some(pairing) = &pairing {
         let names: Vec<String> = left_out.iter().map(|own| own.name.clone()).collect();
         paired::check_gaps(pairing, &names)?;
     }
-    let mut outcome = gathered.outcome(settings, began.unwrap_or_else(SystemTime::now));
+    let mut outcome = gathered.outcome(import, began.unwrap_or_else(SystemTime::now));
     if pairing.is_some() {
         verdicts::refresh_imported(&mut outcome);
     } else {
@@ -113,11 +101,7 @@ pub(super) fn outcome(
         outcome.verdicts = independent::verdicts(&outcome);
     }
     outcome.plan.claims = outcome.verdicts.len() as u64;
-    let is_open =
-        |verdict: &crate::result::outcome::Verdict| verdict.outcome == stats::Outcome::Undecided;
-    if !outcome.verdicts.is_empty() && !outcome.verdicts.iter().any(is_open) {
-        outcome.status = Status::Decided;
-    }
+    settle(&mut outcome);
     outcome.warnings = warnings(&left_out);
     let spreads = spreads(&outcome, &gathered.samples);
     let dated = if began.is_some() { DateSource::ByFiles } else { DateSource::ByImport };
@@ -130,6 +114,26 @@ pub(super) fn outcome(
     let files = gathered.files;
     outcome.imported = Some(ImportOrigin { dated, files, spreads, pairing, basis, lacks });
     Ok(outcome)
+}
+
+/// Marks a result as decided if it has verdicts, none of which is open.
+pub(super) fn settle(outcome: &mut Outcome) {
+    let is_open = |own: &Verdict| own.outcome == stats::Outcome::Undecided;
+    if !outcome.verdicts.is_empty() && !outcome.verdicts.iter().any(is_open) {
+        outcome.status = Status::Decided;
+    }
+}
+
+/// Returns the path of an import, of which nothing is known.
+pub(super) fn path() -> PathFacts {
+    PathFacts {
+        spec: KIND.to_owned(),
+        kind: PathKind::Imported,
+        address: String::new(),
+        built: None,
+        reached: None,
+        far_end: None,
+    }
 }
 
 fn remove_stale(samples: &Path) -> Result<()> {
@@ -288,40 +292,37 @@ impl ImportCollection {
         RunList { trials: &mut self.trials, places: &self.places, labels: &labels }.pair()
     }
 
-    fn outcome(&mut self, settings: &VerdictSettings, began: SystemTime) -> Outcome {
+    fn outcome(&mut self, import: &Import, began: SystemTime) -> Outcome {
         self.drop_empty_claims();
+        let margin = import.margin.unwrap_or(DEFAULT_MARGIN);
+        let margin_reason = match import.margin {
+            Some(_) => "asked for",
+            None => "what hardly anybody would change transports for",
+        };
         let most = self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
         let asked = RecordedRequest {
             contenders: self.contenders.iter().map(|entrant| entrant.label.clone()).collect(),
             workload: KIND.to_owned(),
             path: KIND.to_owned(),
-            margin: Some(settings.margin),
-            confidence: settings.confidence,
+            margin: Some(margin),
+            confidence: import.confidence,
             ..RecordedRequest::default()
         };
         let plan = RecordedPlan {
-            margin: settings.margin,
-            margin_reason: settings.margin_reason.to_owned(),
+            margin,
+            margin_reason: margin_reason.to_owned(),
             blocks_max: most,
             quantile_definition: quantile::DEFINITION.to_owned(),
             ..RecordedPlan::default()
         };
-        let path = PathFacts {
-            spec: KIND.to_owned(),
-            kind: PathKind::Imported,
-            address: String::new(),
-            built: None,
-            reached: None,
-            far_end: None,
-        };
         Outcome {
-            title: settings.title.clone(),
+            title: import.title.clone(),
             started: date::rfc3339(began),
             metrics: std::mem::take(&mut self.metrics),
             contenders: std::mem::take(&mut self.contenders),
             trials: std::mem::take(&mut self.trials),
             status: Status::Budget,
-            ..Outcome::new(asked, plan, path)
+            ..Outcome::new(asked, plan, path())
         }
     }
 }

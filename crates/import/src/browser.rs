@@ -9,11 +9,10 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::assemble::entrant;
+use super::assemble::{entrant, path, settle};
 use crate::analysis::claims::{alpha, fewest_for};
 use crate::analysis::verdicts::{DecisionStage, refresh};
 use crate::analysis::{claims, warnings};
-use crate::path::PathKind;
 use crate::result::date;
 use crate::result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, PairedBy,
@@ -22,8 +21,7 @@ use crate::result::outcome::{
     DEFAULT_MARGIN, Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial,
 };
 use crate::result::schedule::{self, SlotRole};
-use crate::stats::{self, quantile};
-use crate::trial::PathFacts;
+use crate::stats::quantile;
 use crate::units::hex::hex;
 
 mod checks;
@@ -140,7 +138,7 @@ impl BrowserPlan {
     /// Checks and completes a plan: `blocks` of `None` are as many as a verdict on every pair takes, and a few more.
     ///
     /// # Errors
-    /// A sentence with what cannot be.
+    /// A sentence with the impossible number.
     pub fn new(
         contenders: Vec<BrowserContender>,
         work: BrowserWork,
@@ -200,13 +198,8 @@ impl BrowserPlan {
         };
         outcome.plan.claims = claims::claims(&outcome.contenders, &outcome.metrics) as u64;
         refresh(&mut outcome, DecisionStage::Look { alpha: alpha(CONFIDENCE), next: None });
-        let is_open =
-            |own: &crate::result::outcome::Verdict| own.outcome == stats::Outcome::Undecided;
-        if outcome.status == Status::Budget
-            && !outcome.verdicts.is_empty()
-            && !outcome.verdicts.iter().any(is_open)
-        {
-            outcome.status = Status::Decided;
+        if outcome.status == Status::Budget {
+            settle(&mut outcome);
         }
         warnings::refresh(&mut outcome, None);
         outcome.imported = Some(self.origin(&done[..whole], page));
@@ -342,18 +335,6 @@ fn trial(slot: PlannedTrial, own: &BrowserTrial) -> Trial {
         contender: slot.contender,
         control: slot.control,
         record: own.record.clone(),
-    }
-}
-
-/// Returns the path of a page's race, of which nothing is known.
-fn path() -> PathFacts {
-    PathFacts {
-        spec: KIND.to_owned(),
-        kind: PathKind::Imported,
-        address: String::new(),
-        built: None,
-        reached: None,
-        far_end: None,
     }
 }
 

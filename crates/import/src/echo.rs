@@ -36,7 +36,7 @@ pub(super) enum EchoTime {
 
 /// Answer to a request.
 #[derive(Debug, Clone, Copy)]
-struct TripAnswer {
+pub(super) struct TripAnswer {
     time: EchoTime,
     /// Time of its line, in seconds.
     at: Option<f64>,
@@ -52,11 +52,11 @@ pub(super) struct RoundTripRun {
     pub target: String,
     /// Time of its first line.
     pub started: Option<LineStamp>,
-    answers: BTreeMap<u64, TripAnswer>,
+    pub answers: BTreeMap<u64, TripAnswer>,
     /// Requests that had no answer when the program said so.
     open: BTreeSet<u64>,
     highest: Option<u64>,
-    duplicates: u64,
+    pub duplicates: u64,
     reordered: u64,
     /// Answers that were damaged, which are none.
     damaged: u64,
@@ -65,16 +65,16 @@ pub(super) struct RoundTripRun {
     /// Request of the last answer.
     last: Option<u64>,
     /// Number of steps of the clock backwards, and their sum in microseconds.
-    steps: (u64, u64),
+    pub steps: (u64, u64),
     /// Errors about a request.
     errors_of: BTreeSet<u64>,
     /// Errors without a number.
     errors: u64,
     /// Requests and answers by the program's own count.
-    counted: Option<(u64, u64)>,
+    pub counted: Option<(u64, u64)>,
     /// True if its count of answers holds errors, too.
     counts_errors: bool,
-    sums: Option<EchoSums>,
+    pub sums: Option<EchoSums>,
 }
 
 impl RoundTripRun {
@@ -117,19 +117,9 @@ impl RoundTripRun {
         }
     }
 
-    /// Adds a step of the clock backwards.
-    pub(super) fn stepped(&mut self, back_us: u64) {
-        self.steps = (self.steps.0 + 1, self.steps.1.saturating_add(back_us));
-    }
-
     /// Returns true if there is nothing but steps of the clock.
     pub(super) fn has_steps_alone(&self) -> bool {
         self.steps.0 > 0 && self.is_empty()
-    }
-
-    /// Adds a second answer to a request.
-    pub(super) fn duplicate(&mut self) {
-        self.duplicates += 1;
     }
 
     /// Adds a request that has no answer so far, by default the next one.
@@ -156,26 +146,6 @@ impl RoundTripRun {
         self.counts_errors = true;
         self.errors += 1;
         self.unanswered(None);
-    }
-
-    /// Sets the program's own counts: requests and answers.
-    pub(super) fn counted(&mut self, sent: u64, received: u64) {
-        self.counted = Some((sent, received));
-    }
-
-    /// Sets the program's own sums.
-    pub(super) fn summed(&mut self, sums: EchoSums) {
-        self.sums = Some(sums);
-    }
-
-    /// Returns true if it has its counts: it ran to its end.
-    pub(super) fn is_counted(&self) -> bool {
-        self.counted.is_some()
-    }
-
-    /// Returns true if it has answers.
-    pub(super) fn has_answers(&self) -> bool {
-        !self.answers.is_empty()
     }
 
     /// Returns true if there is nothing that a trial could have. Requests without an answer count where a first line
@@ -341,30 +311,21 @@ impl RoundTripRun {
                 return Err(format!("the sequence numbers jump from {next} to {number}"));
             }
             for lost in (next..*number).take(left.min(gap) as usize) {
-                put(&mut values, None, times.at_ns(lost))?;
+                values.put(None, times.at_ns(lost))?;
             }
             left -= left.min(gap);
             next = number.saturating_add(1);
-            if answer.time != EchoTime::Unknown {
-                put(&mut values, Some(answer.time), times.at_ns(*number))?;
+            match answer.time {
+                EchoTime::Exact(ns) => values.put(Some(ns), times.at_ns(*number))?,
+                // Such a sample is no number to store, with its time or without.
+                EchoTime::Below(ns) => values.push_below(ns)?,
+                EchoTime::Unknown => {}
             }
         }
         for lost in next..next.saturating_add(left) {
-            put(&mut values, None, times.at_ns(lost))?;
+            values.put(None, times.at_ns(lost))?;
         }
         Ok(values)
-    }
-}
-
-/// Adds a sample, lost or not, with its time if that is known.
-fn put(values: &mut SampleBuffer, time: Option<EchoTime>, at: Option<u64>) -> Result<(), String> {
-    match (time, at) {
-        (Some(EchoTime::Exact(ns)), Some(at)) => values.push_at(ns, at),
-        (Some(EchoTime::Exact(ns)), None) => values.push(ns),
-        // Such a sample is no number to store, with its time or without.
-        (Some(EchoTime::Below(ns)), _) => values.push_below(ns),
-        (Some(EchoTime::Unknown) | None, Some(at)) => values.lost_at(at),
-        (Some(EchoTime::Unknown) | None, None) => values.lost(),
     }
 }
 
@@ -506,7 +467,7 @@ mod tests {
         for (number, at) in [(1, 100.0), (2, 101.0), (5, 104.0)] {
             run.answer(Some(number), EchoTime::Exact(0), Some(at));
         }
-        run.counted(6, 3);
+        run.counted = Some((6, 3));
         let times = SendTimes::of(&run.answers);
         let at: Vec<u64> =
             (1..=6).map(|number| times.at_ns(number).unwrap() / 1_000_000_000).collect();
@@ -524,7 +485,7 @@ mod tests {
         for number in 57..=60 {
             run.answer(Some(number), EchoTime::Exact(1), None);
         }
-        run.counted(60, 58);
+        run.counted = Some((60, 58));
         let mut doubts = Vec::new();
         let counts = run.counts(&mut doubts);
         assert_eq!((counts.sent, counts.received), (60, 58));

@@ -34,7 +34,6 @@ pub(super) static FORMAT: Format = Format {
 
 #[derive(Deserialize)]
 struct FlentFile {
-    #[serde(default)]
     version: Option<u64>,
     metadata: Metadata,
     #[serde(default)]
@@ -44,32 +43,25 @@ struct FlentFile {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 struct Metadata {
-    #[serde(rename = "FLENT_VERSION")]
-    flent: Option<String>,
-    #[serde(rename = "NETPERF_WRAPPER_VERSION")]
-    wrapper: Option<String>,
-    #[serde(rename = "NAME")]
+    flent_version: Option<String>,
+    netperf_wrapper_version: Option<String>,
     name: Option<String>,
-    #[serde(rename = "TIME")]
     time: Option<String>,
-    #[serde(rename = "SERIES_META", default)]
-    series: BTreeMap<String, SeriesMeta>,
+    #[serde(default)]
+    series_meta: BTreeMap<String, SeriesMeta>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", default)]
 struct SeriesMeta {
-    #[serde(rename = "UNITS")]
     units: Option<String>,
-    #[serde(rename = "PACKETS_SENT")]
-    sent: Option<u64>,
-    #[serde(rename = "PACKETS_RECEIVED")]
-    received: Option<u64>,
-    #[serde(rename = "MEAN_VALUE")]
-    mean: Option<f64>,
+    packets_sent: Option<u64>,
+    packets_received: Option<u64>,
+    mean_value: Option<f64>,
     /// Raw values, which version 1 has here.
-    #[serde(rename = "RAW_VALUES", default)]
-    raw: Vec<FlentRawValue>,
+    raw_values: Vec<FlentRawValue>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -91,7 +83,8 @@ fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileCon
     let runs = file.json::<FlentFile>()?;
     let first = runs.first().ok_or("there is no result in it")?;
     let mut content = FileContent { began: first.began(), ..FileContent::default() };
-    let version = first.metadata.flent.as_ref().or(first.metadata.wrapper.as_ref());
+    let version = first.metadata.flent_version.as_ref();
+    let version = version.or(first.metadata.netperf_wrapper_version.as_ref());
     content.program = version.map_or_else(String::new, |version| format!("flent {version}"));
     let test = first.metadata.name.as_ref();
     content.arm("").implementation = test.map_or_else(String::new, |test| format!("flent {test}"));
@@ -110,7 +103,7 @@ impl FlentFile {
 
     /// Returns the start: that of the first raw value, which counts from 1970, or the one named, if its zone is.
     fn began(&self) -> Option<SystemTime> {
-        let raw = self.metadata.series.values().flat_map(|meta| &meta.raw);
+        let raw = self.metadata.series_meta.values().flat_map(|meta| &meta.raw_values);
         let stamps = self.raw_values.values().flatten().chain(raw).filter_map(|raw| raw.t);
         let first = stamps.filter(|at| *at > 1e9).min_by(f64::total_cmp);
         let named = || date::parse_rfc3339(self.metadata.time.as_deref()?);
@@ -159,9 +152,9 @@ impl FlentFile {
 
     /// Returns a series with a known unit: its raw values in that unit, or the points that flent interpolated.
     fn series<'a>(&'a self, name: &'a str, points: &[Option<f64>]) -> Option<FlentSeries<'a>> {
-        let meta = self.metadata.series.get(name);
+        let meta = self.metadata.series_meta.get(name);
         let scale = scale(name, meta)?;
-        let raw = self.raw_values.get(name).or_else(|| meta.map(|meta| &meta.raw));
+        let raw = self.raw_values.get(name).or_else(|| meta.map(|meta| &meta.raw_values));
         let raw: Vec<FlentRawValue> =
             raw.into_iter().flatten().filter(|raw| raw.val.is_some()).copied().collect();
         let is_measured = !raw.is_empty();
@@ -244,7 +237,7 @@ impl FlentSeries<'_> {
         let is_time = self.scale.unit == Unit::Nanos;
         let is_mean = is_time && self.values.iter().any(|value| value.seconds.is_some());
         let has_counts =
-            self.meta.is_some_and(|meta| meta.sent.is_some() && meta.received.is_some());
+            self.meta.is_some_and(|meta| meta.packets_sent.zip(meta.packets_received).is_some());
         let all = [
             (!self.is_measured, "samples between the points that flent interpolated"),
             (is_mean, "single round trips of UDP, of which there are means over intervals"),
@@ -264,9 +257,11 @@ impl FlentSeries<'_> {
         for value in &self.values {
             values.push(self.whole(value)?)?;
         }
-        if let Some((sent, received)) = self.meta.and_then(|meta| meta.sent.zip(meta.received)) {
+        if let Some((sent, received)) =
+            self.meta.and_then(|meta| meta.packets_sent.zip(meta.packets_received))
+        {
             for _ in 0..sent.saturating_sub(received) {
-                values.lost()?;
+                values.put(None, None)?;
             }
         }
         Ok(values.sum())
@@ -281,7 +276,7 @@ impl FlentSeries<'_> {
         let mut values = SampleBuffer::default();
         for value in &self.values {
             let at = (value.at.unwrap_or(first) - first).max(0.0) * 1e9;
-            values.push_at(self.whole(value)?, at as u64)?;
+            values.put(Some(self.whole(value)?), Some(at as u64))?;
         }
         Ok(values.trial(&MetricNaming::rtt(), means)?.samples_file)
     }
@@ -289,7 +284,7 @@ impl FlentSeries<'_> {
     /// Returns the rate over the whole run: as netperf gave it at its end, or the mean weighted by the lengths of the
     /// intervals. An interval counts as long as it was, since a slow flow has long ones.
     fn rate(&self, summed: &SortedSamples) -> Option<f64> {
-        if let Some(mean) = self.meta.and_then(|meta| meta.mean).filter(|mean| *mean >= 0.0) {
+        if let Some(mean) = self.meta.and_then(|meta| meta.mean_value).filter(|mean| *mean >= 0.0) {
             return Some(mean * self.scale.factor);
         }
         let lengths = self.values.iter().map(|own| own.seconds.filter(|seconds| *seconds > 0.0));
@@ -357,8 +352,7 @@ mod tests {
     #[test]
     fn a_rate_is_netperfs_own_or_weighted_by_the_lengths_of_intervals() {
         let value = |value, seconds| FlentValue { value, scale: RATE, at: None, seconds };
-        let meta =
-            |mean| SeriesMeta { units: None, sent: None, received: None, mean, raw: Vec::new() };
+        let meta = |mean_value| SeriesMeta { mean_value, ..SeriesMeta::default() };
         let rate = |values: Vec<FlentValue>, mean| {
             let meta = meta(mean);
             let series = FlentSeries {

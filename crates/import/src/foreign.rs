@@ -52,10 +52,7 @@ impl ForeignFile {
     /// [`Error::Setup`] if it cannot be read, [`Error::Data`] if it is empty, packed in an unknown way, or not text.
     pub(super) fn of(name: &str, raw: RawBytes) -> Result<ForeignFile> {
         let wrong = |what: String| Error::data(name, what);
-        let failed = |e: io::Error| match e.raw_os_error() {
-            Some(_) => Error::setup(format!("read {name}"), e),
-            None => wrong(unreadable(&e)),
-        };
+        let failed = |e: io::Error| failed(name, e);
         let raw = HashedBytes::new(raw);
         let Unpacked { reader, is_packed } = unpack(&raw).map_err(failed)?;
         let (content, reader): (_, Box<dyn BufRead>) = if is_packed {
@@ -66,8 +63,14 @@ impl ForeignFile {
         };
         let (mut head, mut reader) = peeked(reader, HEAD).map_err(failed)?;
         if let Some(order) = ByteOrder::of(&head) {
-            let utf8 = Utf16Text { inner: reader, order, pending: Vec::new(), high: None };
-            (head, reader) = peeked(Box::new(BufReader::new(utf8)), HEAD).map_err(failed)?;
+            let mut bytes = Vec::new();
+            reader.take(LARGEST_WHOLE + 1).read_to_end(&mut bytes).map_err(failed)?;
+            if bytes.len() as u64 > LARGEST_WHOLE {
+                let mib = LARGEST_WHOLE >> 20;
+                return Err(wrong(format!("larger than {mib} MiB of UTF-16; write it as UTF-8")));
+            }
+            let utf8 = io::Cursor::new(order.text(&bytes).into_bytes());
+            (head, reader) = peeked(Box::new(utf8), HEAD).map_err(failed)?;
         }
         let text = text_of(&head).map_err(wrong)?;
         let (line, number, passed) = (Vec::new(), 0, 0);
@@ -183,10 +186,7 @@ impl ForeignFile {
     /// [`Error::Setup`] or [`Error::Data`] if it cannot be read.
     pub(super) fn digests(mut self) -> Result<FileDigests> {
         let name = self.name.clone();
-        let failed = |e: io::Error| match e.raw_os_error() {
-            Some(_) => Error::setup(format!("read {name}"), e),
-            None => Error::data(name.clone(), unreadable(&e)),
-        };
+        let failed = |e: io::Error| failed(&name, e);
         let content = self.content.digest().map_err(failed)?;
         let size = self.content.count();
         Ok(FileDigests { stored: self.raw.digest().map_err(failed)?, content, size })
@@ -203,9 +203,7 @@ pub(super) fn archive(name: &str, raw: RawBytes) -> Result<Option<Box<dyn Read>>
     let Ok(Unpacked { reader, .. }) = unpack(&raw) else { return Ok(None) };
     let (head, whole) = match peeked(reader, 512) {
         Ok(found) => found,
-        Err(e) if e.raw_os_error().is_some() => {
-            return Err(Error::setup(format!("read {name}"), e));
-        }
+        Err(e) if e.raw_os_error().is_some() => return Err(failed(name, e)),
         Err(_) => return Ok(None),
     };
     // The magic of POSIX and of GNU headers (tar(5)).
@@ -338,55 +336,23 @@ impl ByteOrder {
         }
     }
 
-    fn unit(self, pair: [u8; 2]) -> u16 {
-        match self {
-            ByteOrder::Little => u16::from_le_bytes(pair),
-            ByteOrder::Big => u16::from_be_bytes(pair),
-        }
-    }
-}
-
-/// Text in UTF-16 (RFC 2781), read as UTF-8.
-struct Utf16Text {
-    inner: Box<dyn BufRead>,
-    order: ByteOrder,
-    /// Bytes decoded and not yet read.
-    pending: Vec<u8>,
-    /// First half of a pair of surrogates.
-    high: Option<u16>,
-}
-
-impl Utf16Text {
-    /// Decodes some more; nothing at the end.
-    fn fill(&mut self) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        (&mut self.inner).take(8 << 10).read_to_end(&mut bytes)?;
-        let units = bytes.chunks(2).map(|pair| match pair {
-            [first, second] => self.order.unit([*first, *second]),
-            // Half a character at the end.
+    /// Returns the text of bytes in UTF-16 (RFC 2781), with a mark for half a character at its end.
+    fn text(self, bytes: &[u8]) -> String {
+        let units = bytes.chunks(2).map(|pair| match (pair, self) {
+            ([first, second], ByteOrder::Little) => u16::from_le_bytes([*first, *second]),
+            ([first, second], ByteOrder::Big) => u16::from_be_bytes([*first, *second]),
             _ => 0xfffd,
         });
-        let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
-        let is_high = |unit: &u16| (0xd800..0xdc00).contains(unit);
-        if bytes.len() == 8 << 10 && units.last().is_some_and(is_high) {
-            self.high = units.pop();
-        }
         let decoded = char::decode_utf16(units);
-        let text: String = decoded.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
-        self.pending = text.into_bytes();
-        Ok(())
+        decoded.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
     }
 }
 
-impl Read for Utf16Text {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.pending.is_empty() {
-            self.fill()?;
-        }
-        let got = self.pending.len().min(into.len());
-        into[..got].copy_from_slice(&self.pending[..got]);
-        self.pending.drain(..got);
-        Ok(got)
+/// Returns the error of a file that cannot be read, or not to its end.
+fn failed(name: &str, error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(_) => Error::setup(format!("read {name}"), error),
+        None => Error::data(name, unreadable(&error)),
     }
 }
 

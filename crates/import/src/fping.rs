@@ -168,7 +168,7 @@ impl FpingLog {
         self.take(host, found, stamp);
     }
 
-    /// Takes what a line says about a host.
+    /// Takes a line about a host.
     fn take(&mut self, host: &str, found: FpingLine, stamp: Option<LineStamp>) {
         if matches!(found, FpingLine::Counts(..)) && self.is_of_interval(host) {
             return;
@@ -181,11 +181,11 @@ impl FpingLog {
                 run.answer(Some(number), EchoTime::Exact(ns), at);
             }
             FpingLine::Reply(number, None) => run.unanswered(Some(number)),
-            FpingLine::Duplicate => run.duplicate(),
+            FpingLine::Duplicate => run.duplicates += 1,
             FpingLine::Error => run.error(None),
             FpingLine::Counts(sent, received, sums) => {
-                run.counted(sent, received);
-                sums.into_iter().for_each(|sums| run.summed(sums));
+                run.counted = Some((sent, received));
+                run.sums = sums.or(run.sums);
             }
             FpingLine::Times(times) => take_times(run, &times),
             FpingLine::Alive(Some(time)) => run.answer(None, time, at),
@@ -207,7 +207,7 @@ impl FpingLog {
     fn run(&mut self, host: &str, found: &FpingLine) -> &mut RoundTripRun {
         let own = self.runs.iter().rposition(|run| run.target == host);
         let is_over =
-            |run: &RoundTripRun| run.is_counted() && !matches!(found, FpingLine::Duplicate);
+            |run: &RoundTripRun| run.counted.is_some() && !matches!(found, FpingLine::Duplicate);
         let at = own.filter(|at| !is_over(&self.runs[*at])).unwrap_or_else(|| {
             self.runs.push(RoundTripRun::to(host));
             self.runs.len() - 1
@@ -218,7 +218,7 @@ impl FpingLog {
 
 /// Takes all times of a host, which repeat the lines before them if there are any.
 fn take_times(run: &mut RoundTripRun, times: &[Option<u64>]) {
-    if !run.has_answers() {
+    if run.answers.is_empty() {
         for (number, time) in (0..).zip(times) {
             match time {
                 Some(ns) => run.answer(Some(number), EchoTime::Exact(*ns), None),
@@ -227,7 +227,7 @@ fn take_times(run: &mut RoundTripRun, times: &[Option<u64>]) {
         }
     }
     let received = times.iter().flatten().count() as u64;
-    run.counted(times.len() as u64, received);
+    run.counted = Some((times.len() as u64, received));
 }
 
 #[cfg(test)]
@@ -281,6 +281,6 @@ mod tests {
             log.line(line);
         }
         assert_eq!(log.runs.len(), 1);
-        assert!(log.runs[0].is_counted());
+        assert!(log.runs[0].counted.is_some());
     }
 }

@@ -47,10 +47,10 @@ impl SampleBuffer {
         Ok(())
     }
 
-    /// Adds a sample that was sent at a known time.
-    pub(super) fn push_at(&mut self, value: u64, at_ns: u64) -> Result<(), String> {
-        self.push(value)?;
-        self.at_ns.push(at_ns);
+    /// Adds a sample, or one without an answer, with the time at which it was sent if that is known.
+    pub(super) fn put(&mut self, value: Option<u64>, at_ns: Option<u64>) -> Result<(), String> {
+        self.push(value.unwrap_or(LOST))?;
+        self.at_ns.extend(at_ns);
         Ok(())
     }
 
@@ -61,23 +61,13 @@ impl SampleBuffer {
         Ok(())
     }
 
-    /// Adds a sample without an answer.
-    pub(super) fn lost(&mut self) -> Result<(), String> {
-        self.push(LOST)
-    }
-
-    /// Adds a sample without an answer that was sent at a known time.
-    pub(super) fn lost_at(&mut self, at_ns: u64) -> Result<(), String> {
-        self.push_at(LOST, at_ns)
-    }
-
     /// Returns all values unchanged.
     #[cfg(test)]
     pub(super) fn into_vec(self) -> Vec<u64> {
         self.values
     }
 
-    /// Summarises the samples as the trial of `what`; round trips are stored as `means` specifies.
+    /// Summarises the samples as a trial with metrics of this naming; round trips are stored as `means` specifies.
     ///
     /// # Errors
     /// If they cannot be stored.
@@ -120,36 +110,24 @@ impl SampleBuffer {
     pub(super) fn sum(mut self) -> SortedSamples {
         let lost = self.values.iter().filter(|value| **value == LOST).count() as u64;
         self.values.retain(|value| *value < BELOW);
-        let order = ArrivalOrder::of(&self.values);
+        let is_sorted = is_sorted(&self.values);
         self.values.sort_unstable();
         // A number below a bound of another sample has no rank among the samples.
         let bound = self.below.iter().max().copied().unwrap_or(0);
         let within = self.values.partition_point(|value| *value < bound) as u64;
         let below = self.below.len() as u64;
         let unranked = below + within;
-        SortedSamples { lost, below, unranked, bound, order, sorted: self.values }
+        SortedSamples { lost, below, unranked, bound, is_sorted, sorted: self.values }
     }
 }
 
-/// Order of the numbers in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ArrivalOrder {
-    Sorted,
-    Mixed,
-}
-
-impl ArrivalOrder {
-    fn of(values: &[u64]) -> ArrivalOrder {
-        let count = |holds: fn(u64, u64) -> bool| {
-            values.windows(2).filter(|pair| holds(pair[0], pair[1])).count() as u64
-        };
-        let (rises, falls) = (count(|a, b| a < b), count(|a, b| a > b));
-        if rises.min(falls) == 0 && rises.max(falls) >= RISES {
-            ArrivalOrder::Sorted
-        } else {
-            ArrivalOrder::Mixed
-        }
-    }
+/// Returns true if numbers only rise, or only fall.
+fn is_sorted(values: &[u64]) -> bool {
+    let count = |holds: fn(u64, u64) -> bool| {
+        values.windows(2).filter(|pair| holds(pair[0], pair[1])).count() as u64
+    };
+    let (rises, falls) = (count(|a, b| a < b), count(|a, b| a > b));
+    rises.min(falls) == 0 && rises.max(falls) >= RISES
 }
 
 /// Samples in ascending order.
@@ -162,7 +140,8 @@ pub(super) struct SortedSamples {
     unranked: u64,
     /// Largest of their bounds.
     bound: u64,
-    order: ArrivalOrder,
+    /// True if they were sorted in the file.
+    is_sorted: bool,
 }
 
 impl SortedSamples {
@@ -254,7 +233,7 @@ impl SortedSamples {
                 step_text(self.bound, unit)
             ));
         }
-        if self.order == ArrivalOrder::Sorted {
+        if self.is_sorted {
             doubts.push(
                 "The order is lost: the numbers are sorted. Warm-up, drift and jitter can no longer \
                  be seen."
@@ -454,8 +433,8 @@ mod tests {
         let mut buffer = SampleBuffer::default();
         (0..60).for_each(|_| buffer.push_below(1_000_000).unwrap());
         (0..38).for_each(|_| buffer.push(2_000_000).unwrap());
-        buffer.lost().unwrap();
-        buffer.lost().unwrap();
+        buffer.put(None, None).unwrap();
+        buffer.put(None, None).unwrap();
         let summed = buffer.sum();
         let seen = summed.distribution();
         assert_eq!((seen.n, seen.censored, seen.p50, seen.min), (100, 2, None, None));

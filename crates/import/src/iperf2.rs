@@ -1,11 +1,13 @@
-//! iperf 2: what it prints, at the client and at the server, and its CSV (`-y C`). Each run is a trial; parallel flows
+//! iperf 2: its printed output, at the client and at the server, and its CSV (`-y C`). Each run is a trial; parallel flows
 //! are parts of one.
 
 use std::collections::BTreeMap;
 
+use deadheat_base::ends::Direction;
+
 use super::foreign::ForeignFile;
 use super::gather::MessageCounts;
-use super::rates::{GOODPUT, SENT, bits_of, rate};
+use super::rates::{GOODPUT, IperfSide, SENT, bits_of, rate};
 use super::stalls::{grow, stalls};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::series::Series;
@@ -49,14 +51,6 @@ fn read(file: &mut ForeignFile, _: &mut ReaderContext<'_>) -> Result<FileContent
 /// Most between the end of an interval and the begin of the next, as rounded: in nanoseconds.
 const APART_NS: u64 = 150_000_000;
 
-/// End at which iperf ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum IperfSide {
-    #[default]
-    Client,
-    Server,
-}
-
 /// Returns the end that begins with this line.
 fn side(line: &str) -> Option<IperfSide> {
     let begins =
@@ -78,20 +72,13 @@ struct DatagramCount {
     total: i64,
 }
 
-/// Direction of a flow: from client to server, or back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlowWay {
-    There,
-    Back,
-}
-
 /// Figures of one flow over the longest span from its start.
 #[derive(Debug, Clone, PartialEq)]
 struct FlowFigures {
     id: String,
-    /// True for what this end received, or the server's report has.
+    /// True for data that this end received, or that the server's report has.
     is_received: bool,
-    way: FlowWay,
+    way: Direction,
     seconds: f64,
     bps: f64,
     datagrams: Option<DatagramCount>,
@@ -243,7 +230,7 @@ impl Iperf2Log {
         run.take(FlowFigures {
             id: line.id.to_owned(),
             is_received,
-            way: if is_back { FlowWay::Back } else { FlowWay::There },
+            way: if is_back { Direction::Down } else { Direction::Up },
             seconds: line.to,
             bps: line.bps,
             datagrams: line.datagrams,
@@ -266,17 +253,12 @@ impl IperfRun {
     /// Takes an interval that begins where the last one ended.
     fn grow(&mut self, line: &FlowLine<'_>, is_received: bool) {
         let series = self.series.entry((line.id.to_owned(), is_received)).or_default();
-        let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
-        let (from, to) = (ns(line.from), ns(line.to));
+        let from = (line.from.max(0.0) * 1e9) as u64;
         let last = series.at_ns.last().copied().unwrap_or(0);
-        if from.abs_diff(last) > APART_NS || to <= last {
-            return;
+        if from.abs_diff(last) <= APART_NS && line.to > 0.0 {
+            let bytes = (line.bps * (line.to - line.from) / 8.0).round().max(0.0);
+            grow(series, line.to, line.to, bytes, !is_received);
         }
-        if series.at_ns.is_empty() {
-            series.interval_ns = to;
-        }
-        let bytes = (line.bps * (line.to - line.from) / 8.0).round() as u64;
-        grow(series, to, bytes, !is_received);
     }
 
     /// Takes words about a flow: `Sent 8504 datagrams`, `WARNING: did not receive ack of last datagram after 10 tries.`
@@ -298,9 +280,9 @@ impl IperfRun {
     /// Adds the rates, as received or else as sent. A run in both directions has rates of each, and no sum.
     fn rates(&self, trial: &mut ImportedTrial) {
         let has = |way| self.flows.iter().any(|own| own.way == way);
-        let ways: &[_] = match has(FlowWay::There) && has(FlowWay::Back) {
+        let ways: &[_] = match has(Direction::Up) && has(Direction::Down) {
             false => &[(None, "")],
-            true => &[(Some(FlowWay::There), "up"), (Some(FlowWay::Back), "down")],
+            true => &[(Some(Direction::Up), "up"), (Some(Direction::Down), "down")],
         };
         for (way, name) in ways {
             let rate_of = |is_received: bool| {

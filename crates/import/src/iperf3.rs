@@ -1,4 +1,4 @@
-//! iperf3, versions 3.0 to 3.21: `iperf3 -J` and `--json-stream` of a client or a server, and what it prints without
+//! iperf3, versions 3.0 to 3.21: `iperf3 -J` and `--json-stream` of a client or a server, and its printed output without
 //! them; TCP, UDP and SCTP, in either or both directions, with parallel streams. Several runs in one file are trials of
 //! one contender.
 

@@ -214,18 +214,10 @@ impl IrttFile {
         let mut values = SampleBuffer::default();
         let (mut untimed, mut negative) = (0, None);
         for trip in &self.round_trips {
-            let at_ns = sent(trip).saturating_sub(first);
-            if trip.lost != LostWay::Not {
-                if self.is_timed {
-                    values.lost_at(at_ns)?
-                } else {
-                    values.lost()?
-                }
-                continue;
-            }
+            let at_ns = self.is_timed.then(|| sent(trip).saturating_sub(first));
             match trip.delay.rtt.map(|ns| u64::try_from(ns).map_err(|_| ns)) {
-                Some(Ok(ns)) if !self.is_timed => values.push(ns)?,
-                Some(Ok(ns)) => values.push_at(ns, at_ns)?,
+                _ if trip.lost != LostWay::Not => values.put(None, at_ns)?,
+                Some(Ok(ns)) => values.put(Some(ns), at_ns)?,
                 Some(Err(ns)) => negative = Some(ns),
                 None => untimed += 1,
             }

@@ -15,7 +15,7 @@
 //! | [`browser`] | races that a page in a browser runs: their plan, and their result |
 //! | `stalls` | intervals of a transfer in which nothing moved |
 //! | `summaries` | programs whose figures stand behind names: which stands where is data |
-//! | [`unread`] | formats that are known and not read, with what would work instead |
+//! | [`unread`] | formats that are known and not read, with their remedies |
 //! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
 //! | `paired` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
@@ -152,8 +152,8 @@ pub struct Format {
     says: &'static [&'static str],
     /// Refusal of a file without a trial.
     nothing: &'static str,
-    /// Paths to figures in JSON. `*` in a path stands for all members, `!x` for all but `x`; of several paths of one
-    /// figure the first that is there counts.
+    /// Paths to figures in JSON. `*` in a path stands for all members, `!x` for all but `x`, `x?` for `x` or, where there is
+    /// none, for nothing; of several paths of one figure the first that is there counts.
     json: FigureNames,
     /// Patterns of lines (see [`summaries::line`]).
     lines: &'static [&'static str],
@@ -261,7 +261,7 @@ impl ReaderContext<'_> {
     }
 }
 
-/// Content of a file. What a reader leaves empty is as its [`Format`] says.
+/// Content of a file. Texts that a reader leaves empty are those of its [`Format`].
 #[derive(Default)]
 pub struct FileContent {
     /// Program that wrote the file, with its version; empty if it is not known.
@@ -371,8 +371,7 @@ impl ImportedTrial {
         ImportedTrial { record, ..ImportedTrial::default() }
     }
 
-    /// Marks the trial as one that ended before its time, with the figures and intervals that it has. They are shown, and
-    /// enter no verdict.
+    /// Marks the trial as unfinished: it ended before its time. Its figures and intervals are shown, and enter no verdict.
     pub(crate) fn unfinished(mut self, why: &str) -> ImportedTrial {
         self.record.valid = false;
         self.record.why_invalid =

@@ -101,7 +101,7 @@ pub(super) fn documents(text: &str) -> LooseDocuments<'_> {
         };
         found.words(&text[at..begin]);
         let mut parser = LooseParser { text, at: begin, depth: 0, cut: false };
-        let value = if parser.looks_like_object() { parser.object() } else { None };
+        let value = parser.looks_like_object().then(|| parser.object());
         at = match value {
             Some(value) if !value.members().is_empty() || !parser.cut => {
                 let end = if parser.cut { DocumentEnd::Cut } else { DocumentEnd::Whole };
@@ -187,7 +187,7 @@ impl<'a> LooseParser<'a> {
 
     fn nested(
         &mut self,
-        parse: fn(&mut LooseParser<'a>) -> Option<LooseValue<'a>>,
+        parse: fn(&mut LooseParser<'a>) -> LooseValue<'a>,
     ) -> Option<LooseValue<'a>> {
         if self.depth >= DEEPEST {
             return None;
@@ -195,44 +195,32 @@ impl<'a> LooseParser<'a> {
         self.depth += 1;
         let value = parse(self);
         self.depth -= 1;
-        value
+        Some(value)
     }
 
-    fn object(&mut self) -> Option<LooseValue<'a>> {
-        self.at += 1;
-        let mut members = Vec::new();
-        while !self.cut && !self.takes(b'}') {
-            let key = if self.peek() == Some(b'"') { self.string() } else { None };
-            let Some(key) = key.filter(|_| self.takes(b':')) else {
-                self.cut = true;
-                break;
-            };
-            let Some(value) = self.value(Container::Object) else {
-                self.cut = true;
-                break;
-            };
-            members.push((key, value));
-            if !self.cut && !self.takes(b',') && self.peek() != Some(b'}') {
-                self.cut = true;
-            }
-        }
-        Some(LooseValue::Object(members))
+    fn object(&mut self) -> LooseValue<'a> {
+        LooseValue::Object(self.sequence(b'}', |own| {
+            let key = if own.peek()? == b'"' { own.string()? } else { return None };
+            own.takes(b':').then_some(())?;
+            Some((key, own.value(Container::Object)?))
+        }))
     }
 
-    fn list(&mut self) -> Option<LooseValue<'a>> {
+    fn list(&mut self) -> LooseValue<'a> {
+        LooseValue::List(self.sequence(b']', |own| own.value(Container::List)))
+    }
+
+    /// Parses members or elements, with commas between them, up to the closing byte.
+    fn sequence<T>(&mut self, close: u8, parse: fn(&mut LooseParser<'a>) -> Option<T>) -> Vec<T> {
         self.at += 1;
-        let mut elements = Vec::new();
-        while !self.cut && !self.takes(b']') {
-            let Some(value) = self.value(Container::List) else {
-                self.cut = true;
-                break;
-            };
-            elements.push(value);
-            if !self.cut && !self.takes(b',') && self.peek() != Some(b']') {
-                self.cut = true;
-            }
+        let mut all = Vec::new();
+        while !self.cut && !self.takes(close) {
+            let next = parse(self);
+            self.cut |= next.is_none();
+            all.extend(next);
+            self.cut = self.cut || !self.takes(b',') && self.peek() != Some(close);
         }
-        Some(LooseValue::List(elements))
+        all
     }
 
     /// Parses a string; control characters in it are allowed.

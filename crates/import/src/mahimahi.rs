@@ -67,7 +67,8 @@ impl LinkLog {
                 let ns = MILLIS.whole(delay as f64).map_err(wrong)?;
                 self.bytes = self.bytes.saturating_add(value);
                 self.departed += 1;
-                self.delays.push_at(ns, at.saturating_sub(first).saturating_mul(1_000_000))?;
+                let at_ns = at.saturating_sub(first).saturating_mul(1_000_000);
+                self.delays.put(Some(ns), Some(at_ns))?;
             }
             ("d", _) => self.dropped = self.dropped.saturating_add(value),
             _ => {}

@@ -1,5 +1,5 @@
 //! Pairs of runs: blocks in which each contender ran once, from the order of files, from the order of rows, or from a
-//! column. What does not make blocks is refused by name, as a wrong pairing gives intervals that look certain.
+//! column. Runs that make no blocks are refused by name, as a wrong pairing gives intervals that look certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 

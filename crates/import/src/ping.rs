@@ -45,22 +45,13 @@ pub(super) fn read(
     log.content(means)
 }
 
-/// Part of a run's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum PingPart {
-    /// A line for each request.
-    #[default]
-    Requests,
-    /// Counts and sums at the end.
-    Sums,
-}
-
 /// One run of ping.
 #[derive(Default)]
 struct PingRun {
     echo: RoundTripRun,
     dialect: Option<PingDialect>,
-    part: PingPart,
+    /// True behind its requests, among its counts and sums.
+    in_sums: bool,
     /// First message of the program itself.
     message: Option<String>,
 }
@@ -85,13 +76,13 @@ impl PingLog {
             // Steps of the clock are printed there, too.
             let is_before = |run: &PingRun| {
                 run.dialect.is_none()
-                    && (self.is_hping && run.echo.is_counted() || run.echo.has_steps_alone())
+                    && (self.is_hping && run.echo.counted.is_some() || run.echo.has_steps_alone())
             };
             if !self.runs.last().is_some_and(is_before) {
                 self.runs.push(PingRun::default());
             }
             let run = self.run(stamp);
-            (run.dialect, run.part) = (Some(dialect), PingPart::Requests);
+            (run.dialect, run.in_sums) = (Some(dialect), false);
             run.echo.target = target.to_owned();
         } else if found != PingLine::Blank {
             self.within(found, text, stamp);
@@ -108,7 +99,7 @@ impl PingLog {
         }
         let run = self.run(stamp);
         let is_ordered = run.dialect == Some(PingDialect::Ordered);
-        let is_open = run.part == PingPart::Requests;
+        let is_open = !run.in_sums;
         match found {
             PingLine::Answer(answer) => {
                 let dialect = match answer.number {
@@ -116,7 +107,7 @@ impl PingLog {
                     None => PingDialect::Ordered,
                 };
                 run.dialect.get_or_insert(dialect);
-                run.part = PingPart::Requests;
+                run.in_sums = false;
                 if !(answer.has_remark && run.echo.damaged(answer.number)) {
                     run.echo.answer(answer.number, answer.time, stamp.map(|stamp| stamp.seconds));
                 }
@@ -126,21 +117,24 @@ impl PingLog {
             PingLine::Error(number) => run.echo.error(number),
             PingLine::Unsent => run.echo.error(None),
             PingLine::Damage => run.echo.spoil_last(),
-            PingLine::ClockStep(back_us) => run.echo.stepped(back_us),
+            PingLine::ClockStep(back_us) => {
+                let (steps, sum) = run.echo.steps;
+                run.echo.steps = (steps + 1, sum.saturating_add(back_us));
+            }
             PingLine::Message(words) => {
                 run.message.get_or_insert_with(|| words.to_owned());
             }
             // Windows has a line for each request, and says of the lost ones that they timed out.
             PingLine::Words if is_ordered && is_open => run.echo.unanswered(None),
-            PingLine::Rule => run.part = PingPart::Sums,
+            PingLine::Rule => run.in_sums = true,
             // In the middle of a run, other words may have numbers and a share, too.
             PingLine::Counts { sent, received }
                 if !is_open || text.starts_with(|c: char| c.is_ascii_digit()) =>
             {
-                run.part = PingPart::Sums;
-                run.echo.counted(sent, received);
+                run.in_sums = true;
+                run.echo.counted = Some((sent, received));
             }
-            PingLine::Sums(sums) if !is_open => run.echo.summed(sums),
+            PingLine::Sums(sums) if !is_open => run.echo.sums = Some(sums),
             _ => {}
         }
     }
@@ -149,10 +143,10 @@ impl PingLog {
     /// with Ctrl-Break.
     fn starts_anew(&self, found: &PingLine<'_>) -> bool {
         let Some(last) = self.runs.last() else { return true };
-        let is_over = last.part == PingPart::Sums && last.dialect != Some(PingDialect::Ordered);
+        let is_over = last.in_sums && last.dialect != Some(PingDialect::Ordered);
         match found {
             PingLine::Answer(_) => is_over,
-            PingLine::Message(_) => last.part == PingPart::Sums || last.message.is_some(),
+            PingLine::Message(_) => last.in_sums || last.message.is_some(),
             _ => false,
         }
     }

@@ -76,13 +76,9 @@ fn samples(
     let first = numbers.at_s.first().copied().unwrap_or(0.0);
     for (index, value) in numbers.values.iter().enumerate() {
         let at = numbers.at_s.get(index).map(|at| ((at - first).max(0.0) * 1e9) as u64);
-        match (value, at) {
-            (Some(value), Some(at)) => values.push_at(*value, at)?,
-            (Some(value), None) => values.push(*value)?,
-            // A rate that is missing is not a low one.
-            (None, _) if unit != Unit::Nanos => {}
-            (None, Some(at)) => values.lost_at(at)?,
-            (None, None) => values.lost()?,
+        // A rate that is missing is not a low one.
+        if value.is_some() || unit == Unit::Nanos {
+            values.put(*value, at)?;
         }
     }
     let mut trial =

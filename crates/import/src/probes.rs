@@ -78,10 +78,9 @@ fn probed(value: &LooseValue<'_>) -> RoundTripRun {
         }
     }
     let doubles = number("dup").unwrap_or(0.0).min(results.len() as f64);
-    (0..doubles as u64).for_each(|_| run.duplicate());
-    if let Some((sent, received)) = number("sent").zip(number("rcvd")) {
-        run.counted(sent as u64, received as u64);
-    }
+    run.duplicates += doubles as u64;
+    let counted = number("sent").zip(number("rcvd"));
+    run.counted = counted.map(|(sent, received)| (sent as u64, received as u64));
     run
 }
 

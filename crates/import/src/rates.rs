@@ -14,6 +14,14 @@ pub(super) const TRANSACTIONS: &str = "transactions_per_s";
 /// Messages in a second, as sent.
 pub(super) const MESSAGES: &str = "sent_messages_per_s";
 
+/// End at which iperf ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum IperfSide {
+    #[default]
+    Client,
+    Server,
+}
+
 /// Returns a metric. Of rates and counts in a time more is better, and of times and shares less.
 pub(super) fn metric(name: &str, label: &str, unit: Unit, role: Role) -> Metric {
     let better = match unit {

@@ -7,7 +7,7 @@ use super::assemble::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
 use super::{Format, ReaderContext, RowColumns, find, ids, sniff};
 use crate::error::{Error, Result};
-use crate::result::outcome::{DEFAULT_MARGIN, Outcome};
+use crate::result::outcome::Outcome;
 
 use super::unit::Scale;
 
@@ -30,20 +30,11 @@ pub struct Import {
     scale: Option<Scale>,
     each: Option<NumberMeaning>,
     reader: Option<&'static Format>,
-    margin: Option<f64>,
-    confidence: f64,
-    title: Option<String>,
-    pairing: RunPairing,
+    pub(super) margin: Option<f64>,
+    pub(super) confidence: f64,
+    pub(super) title: Option<String>,
+    pub(super) is_paired: bool,
     columns: RowColumns,
-}
-
-/// Relation between the runs of different contenders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RunPairing {
-    /// None: the runs are independent samples.
-    Independent,
-    /// Runs of a block are pairs.
-    Blocks,
 }
 
 impl Import {
@@ -59,7 +50,7 @@ impl Import {
             margin: None,
             confidence: 0.95,
             title: None,
-            pairing: RunPairing::Independent,
+            is_paired: false,
             columns: RowColumns::default(),
         }
     }
@@ -68,7 +59,7 @@ impl Import {
     /// order of the runs: the files block after block (a b a b, or a b b a), or all of one contender and then all of the
     /// next.
     pub fn paired(mut self) -> Import {
-        self.pairing = RunPairing::Blocks;
+        self.is_paired = true;
         self
     }
 
@@ -182,17 +173,7 @@ impl Import {
             return Err(error);
         }
         self.check_used(&read)?;
-        let settings = assemble::VerdictSettings {
-            margin: self.margin.unwrap_or(DEFAULT_MARGIN),
-            margin_reason: match self.margin {
-                Some(_) => "asked for",
-                None => "what hardly anybody would change transports for",
-            },
-            confidence: self.confidence,
-            title: self.title.clone(),
-            pairing: self.pairing,
-        };
-        assemble::outcome(read, left_out, &settings, samples)
+        assemble::outcome(read, left_out, self, samples)
     }
 
     /// Returns the label of each source.
@@ -256,20 +237,14 @@ impl Import {
             })?,
         };
         // A row with a block or a contender of its own is a run.
-        let usual = match self.columns.any() {
-            true => NumberMeaning::Trial,
-            false => NumberMeaning::default(),
-        };
-        let each = self.each.unwrap_or(usual);
+        let is_row = self.columns.any().then_some(NumberMeaning::Trial);
+        let each = self.each.or(is_row).unwrap_or_default();
         let mut means =
             ReaderContext { scale: self.scale, each, columns: self.columns.clone(), keep };
         let reading = reader.read(&mut file, &mut means).map_err(|what| {
             let number = file.number();
-            let place = if number > 0 && !what.contains("line") {
-                format!(" (line {number})")
-            } else {
-                String::new()
-            };
+            let is_placed = number == 0 || what.contains("line");
+            let place = if is_placed { String::new() } else { format!(" (line {number})") };
             wrong(format!("read as {}: {what}{place}", reader.id()))
         })?;
         Ok(SourceFile {
@@ -286,7 +261,7 @@ impl Import {
     /// Checks that the options about columns fit the others.
     fn check_columns(&self) -> Result<()> {
         let (block, contender) = (&self.columns.block, &self.columns.contender);
-        if block.is_some() && self.pairing == RunPairing::Independent {
+        if block.is_some() && !self.is_paired {
             return Err(Error::usage(
                 "--block names the column of blocks, which only a comparison in pairs looks at; add --paired",
             ));
@@ -359,7 +334,10 @@ impl SamplePartFiles {
     }
 
     fn next(&self) -> PathBuf {
-        let number = self.next.replace(self.next.get() + 1);
+        self.part(self.next.replace(self.next.get() + 1))
+    }
+
+    fn part(&self, number: u32) -> PathBuf {
         let mut name = self.base.clone().into_os_string();
         name.push(number.to_string());
         PathBuf::from(name)
@@ -370,9 +348,7 @@ impl Drop for SamplePartFiles {
     /// Removes samples that did not reach the result because of an error in a later file.
     fn drop(&mut self) {
         for number in 0..self.next.get() {
-            let mut name = self.base.clone().into_os_string();
-            name.push(number.to_string());
-            let _ = fs::remove_file(PathBuf::from(name));
+            let _ = fs::remove_file(self.part(number));
         }
     }
 }

@@ -47,9 +47,9 @@ fn take(line: &str, runs: &mut Vec<RoundTripRun>) {
         // `80 percent (4/5), round-trip min/avg/max = 1/2/4 ms`
         let numbers = whole_numbers(sums);
         if let [_, received, sent, ref times @ ..] = numbers[..] {
-            run.counted(sent, received);
+            run.counted = Some((sent, received));
             if let [min, mean, max] = *times {
-                run.summed([min, mean, max].map(|ms| (ms as f64 * MILLIS.factor) as u64));
+                run.sums = Some([min, mean, max].map(|ms| (ms as f64 * MILLIS.factor) as u64));
             }
         }
     } else if line.starts_with("sent=") {
@@ -60,7 +60,7 @@ fn take(line: &str, runs: &mut Vec<RoundTripRun>) {
         if let (Some((sent, received)), Some(run)) =
             (number("sent=").zip(number("received=")), runs.last_mut())
         {
-            run.counted(sent, received);
+            run.counted = Some((sent, received));
         }
     } else if let [number, host, rest @ ..] = &words[..]
         && let Ok(number) = number.parse::<u64>()

@@ -37,58 +37,84 @@ fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileCon
 /// Header of the columns of a full log.
 const LOG_HEADER: &str = "packet, txTime(sec), rxTime(sec)";
 
-/// Totals of the lines read so far.
+/// Numbers of the lines read so far, as printed.
 #[derive(Default)]
 struct SockperfLog {
     program: Option<String>,
     servers: u64,
-    fate: MessageCounts,
+    sent: Option<f64>,
+    received: Option<f64>,
+    duplicates: Option<f64>,
+    reordered: Option<f64>,
     /// True if its figures are half a round trip.
     is_half: bool,
     in_rows: bool,
     rows: SampleBuffer,
     has_rows: bool,
-    observations: u64,
-    /// Mean latency as printed, in microseconds.
+    observations: Option<f64>,
+    /// Mean, least and largest latency, in microseconds.
     mean: Option<f64>,
-    /// Percentiles of the summary: percent, microseconds.
-    percentiles: Vec<(f64, f64)>,
     min: Option<f64>,
     max: Option<f64>,
+    /// Percentiles of the summary: percent, microseconds.
+    percentiles: Vec<(f64, f64)>,
     first_sent: Option<f64>,
-    throughput: ThroughputSums,
-}
-
-/// Sums of the throughput mode, at the sender.
-#[derive(Default)]
-struct ThroughputSums {
+    /// Messages and bits a second, bytes of a message, and seconds, of the throughput mode.
     messages_per_s: Option<f64>,
-    /// Bytes of a message.
-    size: Option<f64>,
     bps: Option<f64>,
+    size: Option<f64>,
     seconds: Option<f64>,
 }
 
-impl ThroughputSums {
-    /// Takes a line of the mode; `false` for any other line. Its MB are of 1024 times 1024 bytes, its GB of 1000 MB.
-    fn line(&mut self, line: &str) -> bool {
-        if let Some(size) = after(line, "msg-size=") {
-            self.size = Some(size);
-        } else if line.starts_with("Total of ") {
-            self.seconds = after(line, " sent in ");
-        } else if let Some(count) = after(line, "Message Rate is ") {
-            self.messages_per_s = Some(count);
-        } else if let Some(rate) = after(line, "BandWidth is ") {
-            let unit = if line.contains("GBps") { 1_000.0 } else { 1.0 };
-            self.bps = Some(rate * unit * 8.0 * 1_048_576.0);
-        } else {
-            return false;
+impl SockperfLog {
+    /// Takes the numbers that stand behind words in a line with this beginning.
+    fn numbers(&mut self, line: &str) {
+        for (begin, words, number) in [
+            ("", "msg-size=", &mut self.size),
+            ("Total of ", " sent in ", &mut self.seconds),
+            ("", "Message Rate is ", &mut self.messages_per_s),
+            ("[Valid Duration]", "SentMessages=", &mut self.sent),
+            ("[Valid Duration]", "ReceivedMessages=", &mut self.received),
+            ("# dropped messages", "duplicated messages = ", &mut self.duplicates),
+            ("# dropped messages", "out-of-order messages = ", &mut self.reordered),
+            ("Total ", "Total ", &mut self.observations),
+            ("---> <MAX>", "observation =", &mut self.max),
+            ("---> <MIN>", "observation =", &mut self.min),
+        ] {
+            *number = after(line, words).filter(|_| line.starts_with(begin)).or(*number);
         }
-        true
     }
 
-    /// Returns the trial of a sender. The count of the receiver is not known at this end.
-    fn trial(&self) -> Option<ImportedTrial> {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim().trim_start_matches("sockperf: ");
+        if self.in_rows {
+            return self.row(line);
+        }
+        self.numbers(line);
+        if let Some(rate) = after(line, "BandWidth is ") {
+            // Its MB are of 1024 times 1024 bytes, and its GB of 1000 MB.
+            let unit = if line.contains("GBps") { 1_000.0 } else { 1.0 };
+            self.bps = Some(rate * unit * 8.0 * 1_048_576.0);
+        } else if line.starts_with("packet, ") {
+            (self.in_rows, self.is_half) = (true, !line.contains("rtt(usec)"));
+        } else if let Some((_, version)) = line.split_once("version #") {
+            let end = version.find(|c: char| c.is_whitespace() || c == '=');
+            self.program = Some(format!("sockperf {}", &version[..end.unwrap_or(version.len())]));
+        } else if line.contains("Printing statistics for Server No") {
+            self.servers += 1;
+        } else if line.starts_with("====> avg-") {
+            self.is_half = !line.contains("avg-rtt");
+            self.mean = after(line, if self.is_half { "avg-lat=" } else { "avg-rtt=" });
+        } else if line.starts_with("---> percentile") {
+            let percent = after(line, "percentile ").ok_or("a percentile without its number")?;
+            let value = after(line, "=").ok_or("a percentile without its value")?;
+            self.percentiles.push((percent, value));
+        }
+        Ok(())
+    }
+
+    /// Returns the trial of the throughput mode at its sender. The count of the receiver is not known there.
+    fn sent_only(&self) -> Option<ImportedTrial> {
         let exact = self.messages_per_s.zip(self.size).map(|(rate, size)| rate * size * 8.0);
         let bps = exact.or(self.bps)?;
         let mut trial = ImportedTrial::complete();
@@ -99,49 +125,15 @@ impl ThroughputSums {
         trial.unknown.push("what the receiver had");
         Some(trial)
     }
-}
 
-impl SockperfLog {
-    fn line(&mut self, line: &str) -> Result<(), String> {
-        let line = line.trim().trim_start_matches("sockperf: ");
-        if self.in_rows {
-            return self.row(line);
+    fn counts(&self) -> MessageCounts {
+        let whole = |count: Option<f64>| count.map(|count| count as u64);
+        MessageCounts {
+            sent: whole(self.sent).unwrap_or(0),
+            received: whole(self.received).unwrap_or(0),
+            duplicates: whole(self.duplicates),
+            reordered: whole(self.reordered),
         }
-        if self.throughput.line(line) {
-            return Ok(());
-        }
-        if line.starts_with("packet, ") {
-            self.is_half = !line.contains("rtt(usec)");
-            self.in_rows = true;
-        } else if let Some(rest) = line.split_once("version #") {
-            let version: String =
-                rest.1.chars().take_while(|c| !c.is_whitespace() && *c != '=').collect();
-            self.program = Some(format!("sockperf {version}"));
-        } else if line.contains("Printing statistics for Server No") {
-            self.servers += 1;
-        } else if line.starts_with("[Valid Duration]") {
-            self.fate.sent = after(line, "SentMessages=").unwrap_or(0.0) as u64;
-            self.fate.received = after(line, "ReceivedMessages=").unwrap_or(0.0) as u64;
-        } else if line.starts_with("====> avg-") {
-            let whole = line.contains("avg-rtt");
-            self.is_half = !whole;
-            self.mean = after(line, if whole { "avg-rtt=" } else { "avg-lat=" });
-        } else if line.starts_with("# dropped messages") {
-            let count = |what| after(line, what).map(|count| count as u64);
-            self.fate.duplicates = count("duplicated messages = ");
-            self.fate.reordered = count("out-of-order messages = ");
-        } else if line.starts_with("Total ") {
-            self.observations = after(line, "Total ").unwrap_or(0.0) as u64;
-        } else if line.starts_with("---> <MAX>") {
-            self.max = after(line, "observation =");
-        } else if line.starts_with("---> <MIN>") {
-            self.min = after(line, "observation =");
-        } else if line.starts_with("---> percentile") {
-            let percent = after(line, "percentile ").ok_or("a percentile without its number")?;
-            let value = after(line, "=").ok_or("a percentile without its value")?;
-            self.percentiles.push((percent, value));
-        }
-        Ok(())
     }
 
     /// Parses `0, 2.406752276, 2.406775550, 11.637`: number, sent, received, latency.
@@ -156,7 +148,7 @@ impl SockperfLog {
         let [_, sent, _, latency] = [next()?, next()?, next()?, next()?];
         let ns = self.round_trip(latency)?;
         let first = *self.first_sent.get_or_insert(sent);
-        self.rows.push_at(ns, ((sent - first).max(0.0) * 1e9) as u64)?;
+        self.rows.put(Some(ns), Some(((sent - first).max(0.0) * 1e9) as u64))?;
         self.has_rows = true;
         Ok(())
     }
@@ -176,7 +168,7 @@ impl SockperfLog {
         }
         let has_trips = self.has_rows || !self.percentiles.is_empty();
         let mut content = FileContent::default();
-        let trial = match self.throughput.trial().filter(|_| !has_trips) {
+        let trial = match self.sent_only().filter(|_| !has_trips) {
             Some(sent) => sent,
             None => self.trips(means, &mut content.doubts)?,
         };
@@ -195,25 +187,26 @@ impl SockperfLog {
         let half = "sockperf calls half of a round trip latency; whole round trips stand here.";
         doubts.extend(self.is_half.then(|| half.to_owned()));
         let mut unknown = Vec::from_iter(self.is_half.then_some("how long each way took"));
+        let counts = self.counts();
         let mut trial = if self.has_rows {
             let mut rows = std::mem::take(&mut self.rows);
-            for _ in self.fate.received..self.fate.sent {
-                rows.lost_at(0)?;
+            for _ in counts.received..counts.sent {
+                rows.put(None, Some(0))?;
             }
             rows.trial(&MetricNaming::rtt(), means)?
         } else {
             unknown.push(ONLY_SUMS);
             doubts
                 .push("Only sockperf's percentiles are there, by a definition of its own.".into());
-            self.summed()?
+            self.summed(&counts)?
         };
         trial.unknown = unknown;
         let has_percentile = !trial.record.metrics.is_empty();
-        self.fate.enter(&mut trial);
-        if let Some(mean) = self.mean.filter(|_| !has_percentile && self.fate.received > 0) {
+        counts.enter(&mut trial);
+        if let Some(mean) = self.mean.filter(|_| !has_percentile && counts.received > 0) {
             doubts.push(format!(
                 "{} too few for a percentile, which takes 20: the mean is compared.",
-                match self.fate.received {
+                match counts.received {
                     1 => "1 message is".to_owned(),
                     several => format!("{several} messages are"),
                 }
@@ -224,7 +217,7 @@ impl SockperfLog {
     }
 
     /// Returns a trial made from the summary.
-    fn summed(&self) -> Result<ImportedTrial, String> {
+    fn summed(&self, counts: &MessageCounts) -> Result<ImportedTrial, String> {
         if self.percentiles.is_empty() {
             return Err(
                 "there are neither rows of a full log, nor percentiles, nor a message rate in \
@@ -232,7 +225,7 @@ impl SockperfLog {
                     .into(),
             );
         }
-        let n = self.observations;
+        let n = self.observations.unwrap_or(0.0) as u64;
         let at = |percent: f64| -> Result<Option<u64>, String> {
             let found = self.percentiles.iter().find(|(named, _)| (named - percent).abs() < 1e-6);
             let found = found.filter(|_| printable(n, percent / 100.0));
@@ -257,7 +250,7 @@ impl SockperfLog {
             unit: Unit::Nanos,
             over: SpreadOver::Samples,
             n,
-            lost: self.fate.sent.saturating_sub(self.fate.received),
+            lost: counts.sent.saturating_sub(counts.received),
             min: whole(seen.min).unwrap_or(0.0),
             q1: whole(at(25.0)?),
             median: whole(at(50.0)?),
@@ -304,11 +297,11 @@ mod tests {
         ] {
             log.line(line).unwrap();
         }
-        let trial = log.throughput.trial().unwrap();
+        let trial = log.sent_only().unwrap();
         assert_eq!(trial.record.metrics[SENT], 1_926_789.0 * 14.0 * 8.0);
         assert_eq!(trial.record.metrics[MESSAGES], 1_926_789.0);
-        log.throughput.size = None;
-        let trial = log.throughput.trial().unwrap();
+        log.size = None;
+        let trial = log.sent_only().unwrap();
         assert_eq!(trial.record.metrics[SENT], (25.725_f64 * 8.0 * 1_048_576.0).round());
         assert_eq!(trial.record.took_ns, 1_100_000_000);
     }

@@ -79,16 +79,14 @@ impl ForeignSource {
         matches(pattern, &self.name) || matches(pattern, own) || matches(pattern, &self.stem)
     }
 
+    fn of(name: String, stem: String, argument: usize, place: SourcePlace) -> ForeignSource {
+        let (group, inner, choice) = (None, None, SourceChoice::Among);
+        ForeignSource { name, stem, argument, group, inner, choice, place }
+    }
+
     fn file(path: PathBuf, argument: usize, choice: SourceChoice) -> ForeignSource {
-        ForeignSource {
-            name: path.display().to_string(),
-            stem: stem(&path),
-            argument,
-            group: None,
-            inner: None,
-            choice,
-            place: SourcePlace::File(path),
-        }
+        let (name, stem) = (path.display().to_string(), stem(&path));
+        ForeignSource { choice, ..ForeignSource::of(name, stem, argument, SourcePlace::File(path)) }
     }
 }
 
@@ -179,10 +177,9 @@ fn gathered(entries: &[(usize, PathBuf)], choice: SourceChoice) -> Result<Vec<Fo
     for (argument, path) in entries {
         let (argument, from) = (*argument, sources.len());
         if path.as_os_str() == STDIN {
-            let name = "standard input".to_owned();
-            let (stem, place) = ("stdin".to_owned(), SourcePlace::Stdin);
-            let (group, inner) = (None, None);
-            sources.push(ForeignSource { name, stem, argument, group, inner, choice, place });
+            let (name, stem) = ("standard input".to_owned(), "stdin".to_owned());
+            let stdin = ForeignSource::of(name, stem, argument, SourcePlace::Stdin);
+            sources.push(ForeignSource { choice, ..stdin });
         } else if path.is_dir() {
             within(path, argument, 0, &mut sources)?;
             group(&mut sources[from..], &group_name(path, &paths));
@@ -326,15 +323,9 @@ fn archive(path: &Path, argument: usize) -> Result<Option<Vec<ForeignSource>>> {
                 ),
             ));
         }
-        sources.push(ForeignSource {
-            name: format!("{name}: {}", own.display()),
-            stem: stem(&own),
-            argument,
-            group: None,
-            inner: Some(own.display().to_string()),
-            choice: SourceChoice::Among,
-            place: SourcePlace::Member(bytes),
-        });
+        let (inner, place) = (own.display().to_string(), SourcePlace::Member(bytes));
+        let source = ForeignSource::of(format!("{name}: {inner}"), stem(&own), argument, place);
+        sources.push(ForeignSource { inner: Some(inner), ..source });
     }
     sources.sort_by(|a, b| by_text(&a.name, &b.name));
     if sources.is_empty() {

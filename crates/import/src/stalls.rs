@@ -12,16 +12,23 @@ const DATAGRAM: f64 = 8_192.0;
 /// Number of calls that a stall is worth: a slow transfer has intervals without one.
 const FEWEST_CALLS: f64 = 4.0;
 
-/// Adds an interval to a series.
-pub(super) fn grow(series: &mut Series, at_ns: u64, bytes: u64, sends: bool) {
+/// Adds an interval to a series, with its end and length in seconds, unless it is not behind the last or impossible.
+pub(super) fn grow(series: &mut Series, end_s: f64, length_s: f64, bytes: f64, sends: bool) {
+    let ns = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+    if series.at_ns.last().is_some_and(|last| *last >= ns(end_s)) || bytes < 0.0 {
+        return;
+    }
+    if series.at_ns.is_empty() {
+        series.interval_ns = ns(length_s);
+    }
     let (own, other) = if sends {
         (&mut series.sent_bytes, &mut series.received_bytes)
     } else {
         (&mut series.received_bytes, &mut series.sent_bytes)
     };
-    own.push(own.last().copied().unwrap_or(0).saturating_add(bytes));
+    own.push(own.last().copied().unwrap_or(0).saturating_add(bytes as u64));
     other.push(0);
-    series.at_ns.push(at_ns);
+    series.at_ns.push(ns(end_s));
 }
 
 /// Returns the stalls of a trial: stretches of at least half a second in which no stream of a direction moved a byte, although

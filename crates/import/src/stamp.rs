@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use time::{Date, Month};
 
+use super::text::is_among;
+
 /// Time in front of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LineStamp {
@@ -135,7 +137,7 @@ impl StampParts {
                 _ => return StampStep::None,
             }
         } else if word.trim_end_matches('.').chars().all(char::is_alphabetic) {
-            // What looked like a month was the name of a day: `mar. juin 25`.
+            // The month before was the name of a day: `mar. juin 25`.
             self.month = None;
             self.names += 1;
             if self.names > MOST_NAMES {
@@ -150,12 +152,15 @@ impl StampParts {
     /// Takes a word behind the time of day: a half of the day, a zone, a year.
     fn after(&mut self, word: &str) -> StampStep {
         let word = word.trim_end_matches([':', ',', ']', ')', '|', '"']);
-        match word {
-            "AM" | "am" if !self.has_half => self.half(0.0),
-            "PM" | "pm" if !self.has_half => self.half(43_200.0),
-            _ => {}
-        }
-        if matches!(word, "AM" | "am" | "PM" | "pm") {
+        let half = match word {
+            "AM" | "am" => Some(0.0),
+            "PM" | "pm" => Some(43_200.0),
+            _ => None,
+        };
+        if let Some(from) = half {
+            // 12 o'clock is the start of its half.
+            let moved = self.seconds.filter(|_| !self.has_half).map(|own| own % 43_200.0 + from);
+            (self.seconds, self.has_half) = (moved.or(self.seconds), true);
             return StampStep::Part;
         }
         if self.zone_min.is_none()
@@ -166,7 +171,7 @@ impl StampParts {
         }
         match word.parse::<i32>() {
             Ok(year @ 1970..=9999)
-                if self.year.is_none() && self.date.is_none() && self.has_day() =>
+                if self.year.is_none() && self.date.is_none() && self.day.is_some() =>
             {
                 self.year = Some(year);
                 StampStep::Part
@@ -181,16 +186,6 @@ impl StampParts {
             && self.year.is_none()
             && self.month.is_none()
             && self.day.is_none()
-    }
-
-    fn has_day(&self) -> bool {
-        self.day.is_some()
-    }
-
-    /// Takes a half of the day: 12 o'clock is its start.
-    fn half(&mut self, from: f64) {
-        self.has_half = true;
-        self.seconds = self.seconds.map(|seconds| seconds % 43_200.0 + from);
     }
 
     /// Takes `13:09:01.25+02:00`, `13:09:01Z`.
@@ -304,34 +299,24 @@ fn month(word: &str) -> Option<Month> {
 /// word that is no zone.
 fn zone(word: &str) -> Option<Option<i64>> {
     const NAMED: &[(&str, i64)] = &[
-        ("Z", 0),
-        ("UTC", 0),
-        ("GMT", 0),
-        ("WET", 0),
-        ("WEST", 60),
-        ("CET", 60),
-        ("CEST", 120),
-        ("EET", 120),
-        ("EEST", 180),
-        ("MSK", 180),
-        ("JST", 540),
-        ("KST", 540),
+        ("Z UTC GMT WET", 0),
+        ("WEST CET", 60),
+        ("CEST EET", 120),
+        ("EEST MSK", 180),
+        ("JST KST", 540),
         ("AEST", 600),
         ("AEDT", 660),
-        ("EST", -300),
+        ("EST CDT", -300),
         ("EDT", -240),
-        ("CDT", -300),
-        ("MST", -420),
+        ("MST PDT", -420),
         ("MDT", -360),
         ("PST", -480),
-        ("PDT", -420),
     ];
-    const SHARED: &[&str] =
-        &["CST", "IST", "BST", "AST", "ADT", "SAST", "NZST", "NZDT", "HKT", "SGT"];
-    if let Some((_, minutes)) = NAMED.iter().find(|(name, _)| *name == word) {
+    const SHARED: &str = "CST IST BST AST ADT SAST NZST NZDT HKT SGT";
+    if let Some((_, minutes)) = NAMED.iter().find(|(names, _)| is_among(word, names)) {
         return Some(Some(*minutes));
     }
-    if SHARED.contains(&word) {
+    if is_among(word, SHARED) {
         return Some(None);
     }
     let sign = match word.chars().next()? {

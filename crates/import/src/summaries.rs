@@ -76,7 +76,7 @@ impl Format {
         labels.join(", ")
     }
 
-    /// Returns what its files do not tell, and the peculiarities of its figures, for the documentation.
+    /// Returns the information that its files lack, and the peculiarities of its figures, for the documentation.
     pub(super) fn lacks(&self) -> String {
         let unknown = self.unknown.join("; ");
         let end = if unknown.is_empty() || self.says.is_empty() { "" } else { ". " };
@@ -90,6 +90,9 @@ fn number_at(value: &LooseValue<'_>, path: &str) -> Option<f64> {
         return value.number();
     }
     let (key, rest) = path.split_once('/').unwrap_or((path, ""));
+    if let Some(key) = key.strip_suffix('?') {
+        return number_at(value.get(key).unwrap_or(value), rest);
+    }
     let but = key.strip_prefix('!');
     if key == "*" || but.is_some() {
         let members = value.members().iter().filter(|(own, _)| Some(own.as_ref()) != but);

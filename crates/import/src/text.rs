@@ -71,6 +71,11 @@ pub(super) fn time_unit(name: &str) -> Option<Scale> {
     Scale::named(name).filter(|scale| scale.unit == Unit::Nanos)
 }
 
+/// Returns true if a word is among others, which have spaces between them.
+pub(super) fn is_among(word: &str, others: &str) -> bool {
+    others.split(' ').any(|own| own == word)
+}
+
 /// Parses durations such as `1m2.5s` and `12ms238us`, into nanoseconds.
 pub(super) fn duration(text: &str) -> Option<f64> {
     let (mut rest, mut sum) = (text, 0.0);

@@ -1,4 +1,4 @@
-//! Formats that are known and not read: by which signs each is known, and what would work instead.
+//! Formats that are known and not read: the signs of each, and its remedy.
 
 /// Format that is not read.
 pub struct UnreadFormat {
@@ -6,7 +6,7 @@ pub struct UnreadFormat {
     pub name: &'static str,
     /// Signs of such a file: all texts of one of these lists are in its first lines.
     signs: &'static [&'static [&'static str]],
-    /// Reason why it is not read, or what to do.
+    /// Reason why it is not read, or its remedy.
     pub why: &'static str,
     /// List that can be made of it.
     pub list: Option<UnreadList>,

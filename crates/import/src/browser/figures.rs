@@ -52,10 +52,10 @@ pub struct BrowserTrial {
 }
 
 impl BrowserTrial {
-    /// Reads and sums up what a page posted about a trial of `work` that ran within `span`.
+    /// Reads and sums up the figures that a page posted about a trial of `work` that ran within `span`.
     ///
     /// # Errors
-    /// A sentence with what cannot be.
+    /// A sentence with the impossible figure.
     pub fn read(work: BrowserWork, text: &[u8], span: TrialSpan) -> Result<BrowserTrial, String> {
         let posted: PostedFigures = deadheat_base::json::read(text)
             .map_err(|e| format!("the figures cannot be read: {e}"))?;
@@ -139,10 +139,7 @@ impl PostedFigures {
         }
         let mut values = SampleBuffer::default();
         for trip in &self.trips_ms {
-            match trip {
-                Some(ms) => values.push(nanos(*ms))?,
-                None => values.lost()?,
-            }
+            values.put(trip.map(nanos), None)?;
         }
         let received = self.trips_ms.iter().flatten().count() as u64;
         let seen = values.sum().distribution();

@@ -1,14 +1,18 @@
 //! Metrics of the works of a page.
 
 use super::super::gather::loss_metric;
+use super::super::rates::{GOODPUT, metric, rate};
 use super::{BrowserWork, figures};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use crate::measurements::{ClockNeed, Metric, Role, Unit};
 
 impl BrowserWork {
     /// Returns the metrics: claims first, the figures of the page itself last.
     pub(super) fn metrics(&self) -> Vec<Metric> {
-        let own = |name: &str, label: &str, role| time(name, label, role, ClockNeed::None);
-        let of_both = |name: &str, label: &str, role| time(name, label, role, ClockNeed::Offset);
+        let own = |name: &str, label: &str, role| metric(name, label, Unit::Nanos, role);
+        let of_both = |name: &str, label: &str, role| Metric {
+            clock: ClockNeed::Offset,
+            ..own(name, label, role)
+        };
         let (claim, other) = (Role::Claim, Role::Descriptive);
         let mut metrics = match self {
             BrowserWork::Connect { .. } => vec![own("connect_p50_ns", "connect p50", claim)],
@@ -30,28 +34,14 @@ impl BrowserWork {
                 of_both("delivery_p90_ns", "delivery p90", other),
                 of_both("delivery_max_ns", "slowest delivery", other),
             ],
-            BrowserWork::Down { .. } | BrowserWork::Up { .. } => vec![Metric {
-                unit: Unit::BitRate,
-                better: Better::Higher,
-                ..own("goodput_bps", "goodput", claim)
-            }],
+            BrowserWork::Down { .. } | BrowserWork::Up { .. } => {
+                vec![rate(GOODPUT, claim)]
+            }
         };
         metrics.extend([
             own(figures::PAGE_LAG, "page busy, at most", other),
             own(figures::TIMER_LATE, "timers late, at most", other),
         ]);
         metrics
-    }
-}
-
-/// Returns a metric that is a time, the lower the better.
-fn time(name: &str, label: &str, role: Role, clock: ClockNeed) -> Metric {
-    Metric {
-        name: name.to_owned(),
-        label: label.to_owned(),
-        unit: Unit::Nanos,
-        better: Better::Lower,
-        role,
-        clock,
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::stats;
 
 fn contender(id: &str) -> BrowserContender {
     BrowserContender { id: id.to_owned(), label: id.to_uppercase() }

@@ -4,11 +4,10 @@
 use std::collections::HashSet;
 use std::time::SystemTime;
 
-use time::{Date, Month};
+use super::{DatagramCount, Direction, FlowFigures, IperfRun, IperfSide};
+use crate::import::stamp;
 
-use super::{DatagramCount, FlowFigures, FlowWay, IperfRun, IperfSide};
-
-/// Port of a server, unless told otherwise.
+/// Port of a server by default.
 const PORT: i64 = 5001;
 
 /// Line of the CSV.
@@ -61,7 +60,7 @@ impl CsvLine {
         self.flow < 0
     }
 
-    /// Returns true for a row of what this end received on its own port: other rows have connections to that port of the same
+    /// Returns true for a row of data that this end received on its own port: other rows have connections to that port of the same
     /// host.
     fn is_answering(&self, targets: &HashSet<&[String; 3]>) -> bool {
         let [source, target, port] = &self.ends;
@@ -114,7 +113,7 @@ fn run(rows: &[&CsvLine], targets: &HashSet<&[String; 3]>) -> IperfRun {
         run.take(FlowFigures {
             id: format!("{}:{}", row.flow, row.source_port),
             is_received: row.datagrams.is_some() || is_back || row.is_of_server(),
-            way: if is_back { FlowWay::Back } else { FlowWay::There },
+            way: if is_back { Direction::Down } else { Direction::Up },
             seconds: row.to,
             bps: row.bps,
             datagrams: row.datagrams,
@@ -125,14 +124,13 @@ fn run(rows: &[&CsvLine], targets: &HashSet<&[String; 3]>) -> IperfRun {
 
 /// Returns the time of the first line, in the time zone of that host, which is taken as UTC. 1970 stands for none.
 pub(super) fn began(rows: &[CsvLine]) -> Option<SystemTime> {
-    let at = rows.first()?.at;
-    let part = |from: u32, digits: u32| (at / 10_u64.pow(from)) % 10_u64.pow(digits);
-    let year = i32::try_from(part(10, 4)).ok().filter(|year| *year > 1970)?;
-    let month = Month::try_from(u8::try_from(part(8, 2)).ok()?).ok()?;
-    let date = Date::from_calendar_date(year, month, u8::try_from(part(6, 2)).ok()?).ok()?;
-    let seconds = part(4, 2) * 3_600 + part(2, 2) * 60 + part(0, 2);
-    let midnight = u64::try_from(date.midnight().assume_utc().unix_timestamp()).ok()?;
-    Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(midnight + seconds))
+    let at = rows.first()?.at.to_string();
+    let part = |from: usize| at.get(from..from + 2);
+    let (month, day) = (part(4)?, part(6)?);
+    let (hour, minute, second) = (part(8)?, part(10)?, part(12)?);
+    let year = at.get(..4).filter(|year| *year > "1970")?;
+    let text = format!("{year}-{month}-{day} {hour}:{minute}:{second}");
+    stamp::split(&text).0?.at()
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! Versions 3.7 to 3.10 write the sums of a bidirectional run under the same keys twice: first client to server, then
 //! back; later ones add `_bidir_reverse` to the second.
 
-use super::run::{EndCpu, EndSums, Iperf3Run, RunWriter, WaySums};
+use super::run::{EndCpu, EndSums, Iperf3Run, WaySums};
 use crate::import::loose_json::{DocumentEnd, LooseValue, documents};
+use crate::import::rates::IperfSide;
 use crate::import::stalls::grow;
 use crate::measurements::series::Series;
 
@@ -115,15 +116,15 @@ impl<'a> RunParts<'a> {
         };
         let number = |value: &LooseValue<'_>, key| value.get(key).and_then(LooseValue::number);
         let writer = match start.get("accepted_connection") {
-            Some(_) => RunWriter::Server,
-            None => RunWriter::Client,
+            Some(_) => IperfSide::Server,
+            None => IperfSide::Client,
         };
         let is_reverse = number(test, "reverse").is_some_and(|reverse| reverse != 0.0);
         let stamp = start.get("timestamp");
         let seconds = stamp.and_then(|stamp| number(stamp, "timesecs"));
         let millis = stamp.and_then(|stamp| number(stamp, "timemillisecs"));
         let started = millis.or(seconds.map(|seconds| seconds * 1e3));
-        let sends = is_reverse != (writer == RunWriter::Client);
+        let sends = is_reverse != (writer == IperfSide::Client);
         let congestion =
             text(end, "sender_tcp_congestion").or_else(|| text(start, "congestion_used"));
         Iperf3Run {
@@ -229,16 +230,11 @@ fn series(intervals: &[&LooseValue<'_>], sends: bool) -> Vec<Series> {
             let (Some(end), Some(bytes)) = (number("end"), number("bytes")) else { continue };
             let socket = number("socket").unwrap_or(0.0);
             let at = flows.iter().position(|(own, _)| *own == socket).unwrap_or_else(|| {
-                let interval_ns = (number("seconds").unwrap_or(0.0).max(0.0) * 1e9) as u64;
-                flows.push((socket, Series { interval_ns, ..Series::default() }));
+                flows.push((socket, Series::default()));
                 flows.len() - 1
             });
-            let series = &mut flows[at].1;
             let sends = number("sender").map_or(sends, |sender| sender != 0.0);
-            let at_ns = (end.max(0.0) * 1e9) as u64;
-            if series.at_ns.last().is_none_or(|last| *last < at_ns) && bytes >= 0.0 {
-                grow(series, at_ns, bytes as u64, sends);
-            }
+            grow(&mut flows[at].1, end, number("seconds").unwrap_or(0.0), bytes, sends);
         }
     }
     flows.into_iter().map(|(_, series)| series).filter(|series| !series.at_ns.is_empty()).collect()

@@ -2,7 +2,7 @@
 
 use crate::import::ImportedTrial;
 use crate::import::gather::{MessageCounts, loss_metric};
-use crate::import::rates::{GOODPUT, SENT, metric, rate, time};
+use crate::import::rates::{GOODPUT, IperfSide, SENT, metric, rate, time};
 use crate::import::stalls::stalls;
 use crate::measurements::series::Series;
 use crate::measurements::{Account, Cost, Ledger, Metric, Role, Unit};
@@ -19,7 +19,7 @@ pub(super) struct Iperf3Run {
     pub protocol: Option<String>,
     pub streams: u64,
     pub congestion: Option<String>,
-    pub writer: RunWriter,
+    pub writer: IperfSide,
     /// Duration asked for, in seconds.
     pub asked_s: Option<f64>,
     /// Time omitted at the start, in seconds.
@@ -34,14 +34,6 @@ pub(super) struct Iperf3Run {
     pub error: Option<String>,
     /// True if its text ends in the middle.
     pub is_cut: bool,
-}
-
-/// End that wrote the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum RunWriter {
-    #[default]
-    Client,
-    Server,
 }
 
 /// Sums of one direction, as the sender and the receiver counted it.
@@ -237,8 +229,8 @@ impl Iperf3Run {
             }
         }
         let bytes = |end: &Option<EndSums>| end.and_then(|own| own.bytes);
-        let sends = (way == 0) == (writer == RunWriter::Client);
-        if is_udp && sends && writer == RunWriter::Server {
+        let sends = (way == 0) == (writer == IperfSide::Client);
+        if is_udp && sends && writer == IperfSide::Server {
             sums.without_receiver();
         }
         let (Some(sent), Some(received)) = (bytes(&sums.sent), bytes(&sums.received)) else {
@@ -251,7 +243,7 @@ impl Iperf3Run {
         // The other end's counts come to this one after the run, if at all.
         let is_unknown = other == 0.0
             && own > 0.0
-            && (writer == RunWriter::Server || has_error || !is_udp && own > LARGEST_BUFFER);
+            && (writer == IperfSide::Server || has_error || !is_udp && own > LARGEST_BUFFER);
         if is_unknown {
             let (end, side) =
                 if sends { (&mut sums.received, "receiver") } else { (&mut sums.sent, "sender") };

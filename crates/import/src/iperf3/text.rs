@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::rates::{bits_in, bits_of};
+use super::super::rates::{IperfSide, bits_in, bits_of};
 use super::super::stalls::grow;
-use super::run::{EndSums, Iperf3Run, RunWriter, WaySums};
+use super::run::{EndSums, Iperf3Run, WaySums};
 use super::writers;
 use crate::measurements::series::Series;
 use crate::result::date;
@@ -149,9 +149,9 @@ impl PrintedRuns {
     fn line(&mut self, line: &str) {
         let line = line.trim_end();
         if line.contains("Connecting to host ") {
-            self.begin(RunWriter::Client);
+            self.begin(IperfSide::Client);
         } else if line.contains("Accepted connection from ") {
-            self.begin(RunWriter::Server);
+            self.begin(IperfSide::Server);
         } else if let Some((_, said)) = line.split_once("iperf3: error - ") {
             self.error(said);
         } else if let Some((_, said)) = line.split_once("iperf3: interrupt - ") {
@@ -168,7 +168,7 @@ impl PrintedRuns {
         }
     }
 
-    fn begin(&mut self, writer: RunWriter) {
+    fn begin(&mut self, writer: IperfSide) {
         self.done.extend(self.current.take().map(PrintedRun::finish));
         let run = Iperf3Run {
             writer,
@@ -208,7 +208,7 @@ impl PrintedRuns {
 impl PrintedRun {
     fn row(&mut self, row: &PrintedRow<'_>) {
         self.after_dashes = false;
-        let writes = |way: usize| (way == 0) == (self.run.writer == RunWriter::Client);
+        let writes = |way: usize| (way == 0) == (self.run.writer == IperfSide::Client);
         let way = match row.tag {
             Some("TX-C" | "RX-S") => 0,
             Some("RX-C" | "TX-S") => 1,
@@ -229,14 +229,8 @@ impl PrintedRun {
             self.run.omitted_s = self.run.omitted_s.max(row.to_s);
         } else if row.id != "SUM" {
             let series = self.flows.entry((row.id.to_owned(), way)).or_default();
-            if series.at_ns.is_empty() {
-                series.interval_ns = ((row.to_s - row.from_s).max(0.0) * 1e9) as u64;
-            }
-            let at_ns = (row.to_s.max(0.0) * 1e9) as u64;
-            if series.at_ns.last().is_none_or(|last| *last < at_ns) {
-                let bytes = row.sums.bytes.unwrap_or(0.0).max(0.0);
-                grow(series, at_ns, bytes as u64, writes(way));
-            }
+            let bytes = row.sums.bytes.unwrap_or(0.0).max(0.0);
+            grow(series, row.to_s, row.to_s - row.from_s, bytes, writes(way));
             let streams = self.flows.keys().filter(|(_, own)| *own == way).count();
             self.most_streams = self.most_streams.max(streams);
         }
@@ -294,7 +288,7 @@ impl PrintedRun {
             let bytes = |end: Option<EndSums>| end.and_then(|own| own.bytes).unwrap_or(0.0);
             bytes(way.sent) > 0.0 && bytes(way.received) == 0.0
         };
-        if self.run.writer == RunWriter::Server
+        if self.run.writer == IperfSide::Server
             && self.run.ways[1].is_none()
             && self.flows.keys().all(|(_, way)| *way == 0)
             && (self.sends || self.run.ways[0].is_some_and(own_alone))

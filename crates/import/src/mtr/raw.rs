@@ -83,7 +83,7 @@ pub(super) fn read(
         }
     }
     let received = requests[..counted].iter().filter(|(_, answer)| answer.is_some()).count();
-    run.counted(counted as u64, received as u64);
+    run.counted = Some((counted as u64, received as u64));
     let content = echo::content([(run, None)], means)?;
     Ok(FileContent { unit: "us".into(), trial: "a run of mtr".into(), ..content })
 }

@@ -6,38 +6,19 @@ use std::collections::BTreeMap;
 use super::super::ImportedTrial;
 use super::super::gather::MetricNaming;
 use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
-use super::super::text::MICROS;
+use super::super::text::{MICROS, is_among};
 use super::table::TestKind;
 use super::{account, nanos};
 use crate::measurements::{Distribution, Quantile, Role};
 use crate::stats::quantile::printable;
 
 /// Keys of values that are figures of a test.
-const FIGURES: &[&str] = &[
-    "THROUGHPUT",
-    "TRANSACTION_RATE",
-    "RT_LATENCY",
-    "MIN_LATENCY",
-    "MEAN_LATENCY",
-    "P50_LATENCY",
-    "P90_LATENCY",
-    "P99_LATENCY",
-    "MAX_LATENCY",
-];
+const FIGURES: &str = "THROUGHPUT TRANSACTION_RATE RT_LATENCY MIN_LATENCY MEAN_LATENCY P50_LATENCY P90_LATENCY P99_LATENCY \
+                       MAX_LATENCY";
 
 /// Keys of other values that are read.
-const OTHERS: &[&str] = &[
-    "THROUGHPUT_UNITS",
-    "ELAPSED_TIME",
-    "PROTOCOL",
-    "BURST_SIZE",
-    "LOCAL_TRANSPORT_RETRANS",
-    "REMOTE_TRANSPORT_RETRANS",
-    "LOCAL_SEND_CALLS",
-    "REMOTE_RECV_CALLS",
-    "LOCAL_SEND_THROUGHPUT",
-    "UUID",
-];
+const OTHERS: &str = "THROUGHPUT_UNITS ELAPSED_TIME PROTOCOL BURST_SIZE LOCAL_TRANSPORT_RETRANS REMOTE_TRANSPORT_RETRANS \
+                      LOCAL_SEND_CALLS REMOTE_RECV_CALLS LOCAL_SEND_THROUGHPUT UUID";
 
 /// Titles of tables that differ from their keys by more than capitals, units and spaces (`print_omni_init` of netperf's
 /// nettest_omni.c).
@@ -69,12 +50,12 @@ fn key(title: &str) -> String {
 }
 
 fn is_read(key: &str) -> bool {
-    FIGURES.contains(&key) || OTHERS.contains(&key)
+    is_among(key, FIGURES) || is_among(key, OTHERS)
 }
 
 /// Returns true for the key of a figure of a test.
 pub(super) fn is_figure(key: &str) -> bool {
-    FIGURES.contains(&key)
+    is_among(key, FIGURES)
 }
 
 /// Titles over the columns of a table, with the place at which each column begins.

@@ -1,21 +1,8 @@
-//! Columns of a table: what separates them, which of them count rows, and the command that leaves one.
+//! Columns of a table: their separator, columns that count rows, and the command that leaves one.
 
 /// Words in the names of columns that people measure, those looked for first.
-const MEASURED: &[&str] = &[
-    "goodput",
-    "throughput",
-    "bandwidth",
-    "bitrate",
-    "download",
-    "rate",
-    "speed",
-    "rtt",
-    "latency",
-    "ping",
-    "delay",
-    "time",
-    "duration",
-];
+const MEASURED: &str =
+    "goodput throughput bandwidth bitrate download rate speed rtt latency ping delay time duration";
 
 /// Number of rows by which a column is known that counts them.
 pub(super) const COUNTED: usize = 3;
@@ -54,8 +41,8 @@ impl ColumnSeparator {
 pub(super) fn several(values: &[usize], names: &[&str], by: ColumnSeparator) -> String {
     let named: Vec<&str> = values.iter().map(|at| names[*at]).collect();
     let has = |at: &usize, word: &str| names[*at].to_lowercase().contains(word);
-    let measured = |word: &&str| values.iter().copied().find(|at| has(at, word));
-    let at = MEASURED.iter().find_map(measured).unwrap_or(values[0]);
+    let measured = |word: &str| values.iter().copied().find(|at| has(at, word));
+    let at = MEASURED.split(' ').find_map(measured).unwrap_or(values[0]);
     format!(
         "several columns of numbers ({}); leave one of them, such as {} ({})",
         named.join(", "),

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::super::foreign::ForeignFile;
 use super::super::paired::RowColumns;
 use super::super::stamp;
+use super::super::text::is_among;
 use super::super::unit::{self, Scale};
 use super::column::{COUNTED, ColumnSeparator, counts_rows, several};
 use crate::measurements::Unit;
@@ -14,23 +15,10 @@ const LOST: &[&str] =
     &["*", "-", "--", "nan", "na", "n/a", "null", "none", "timeout", "timed out", "lost", "loss"];
 
 /// Names of columns that count rows.
-const COUNTERS: &[&str] =
-    &["#", "no", "nr", "n", "seq", "icmp_seq", "index", "id", "sample", "run", "trial", "packet"];
+const COUNTERS: &str = "# no nr n seq icmp_seq index id sample run trial packet";
 
 /// Names of columns with the time of a row.
-const CLOCKS: &[&str] = &[
-    "time",
-    "timestamp",
-    "date",
-    "datetime",
-    "clock",
-    "when",
-    "t",
-    "at",
-    "elapsed",
-    "seconds",
-    "ts",
-];
+const CLOCKS: &str = "time timestamp date datetime clock when t at elapsed seconds ts";
 
 /// Reason why a comma is not read where its meaning is not clear.
 const COMMA: &str = "a comma may separate two columns, or be that of decimals; write a point, or `;` between columns, or \
@@ -139,7 +127,7 @@ impl TableLayout {
         taken: &[usize],
     ) -> TableLayout {
         let plain: Vec<String> = names.iter().map(|name| name_of(name)).collect();
-        let is = |at: usize, list: &[&str]| list.contains(&plain[at].as_str());
+        let is = |at: usize, list: &str| is_among(&plain[at], list);
         let free = || (0..names.len()).filter(|at| !taken.contains(at));
         let clock = free().find(|at| is(*at, CLOCKS) && names.len() > 1);
         let is_number = |at: &usize| rows.first().is_some_and(|row| is_number(row[*at], separator));
@@ -158,7 +146,7 @@ impl TableLayout {
             _ => None,
         };
         let (value, clock) = match values[..] {
-            // A counter and a time: the time is what was measured.
+            // A counter and a time: the time was measured.
             [] => (clock.unwrap_or(0), None),
             [first, ..] => (first, clock),
         };
@@ -297,18 +285,24 @@ impl Numbers {
                 continue;
             }
             let wrong = |what: String| format!("line {number}: {what}");
-            let (value, scale) = layout.value(line, given).map_err(wrong)?;
-            if let Some(scale) = scale {
+            let cells = layout.cells(line);
+            let cell = cells.get(layout.value).copied().unwrap_or_default();
+            let mut value = None;
+            if !is_lost(cell) {
+                let given = layout.scale.or(given);
+                let (number, scale) = number_of(cell, given, layout.separator).map_err(wrong)?;
                 common_of(&mut common, scale).map_err(wrong)?;
+                value = Some(number);
             }
             if let Some(clock) = layout.clock {
-                at_s.push(layout.time(line, clock, at_s.last().copied()).map_err(wrong)?);
+                let cell = cells.get(clock).copied().unwrap_or_default();
+                at_s.push(layout.time(cell, at_s.last().copied()).map_err(wrong)?);
             }
             for (column, names) in
                 [(layout.block, &mut blocks), (layout.contender, &mut contenders)]
             {
                 if let Some(column) = column {
-                    names.push(layout.name(line, column).map_err(wrong)?);
+                    names.push(name_in(&cells, column).map_err(wrong)?);
                 }
             }
             values.push(value);
@@ -343,38 +337,22 @@ fn common_of(common: &mut Option<Scale>, scale: Scale) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns the name in a column of a row.
+fn name_in(cells: &[&str], column: usize) -> Result<String, String> {
+    let empty =
+        || format!("column {} is empty, and it names the row's block or contender", column + 1);
+    let cell = cells.get(column).filter(|cell| !cell.is_empty());
+    cell.map(|name| deadheat_base::foreign::short(name)).ok_or_else(empty)
+}
+
 impl TableLayout {
-    /// Parses the number of a line, and its unit. A missing one has none.
-    fn value(
-        &self,
-        line: &str,
-        given: Option<Scale>,
-    ) -> Result<(Option<u64>, Option<Scale>), String> {
-        let cells = self.separator.map_or_else(|| vec![line], |by| by.cells(line));
-        let cell = cells.get(self.value).copied().unwrap_or_default();
-        if is_lost(cell) {
-            return Ok((None, None));
-        }
-        let (value, scale) = number_of(cell, self.scale.or(given), self.separator)?;
-        Ok((Some(value), Some(scale)))
+    /// Returns the cells of a line.
+    fn cells<'a>(&self, line: &'a str) -> Vec<&'a str> {
+        self.separator.map_or_else(|| vec![line], |by| by.cells(line))
     }
 
-    /// Returns the name in a column of a line.
-    fn name(&self, line: &str, column: usize) -> Result<String, String> {
-        let cells = self.separator.map_or_else(|| vec![line], |by| by.cells(line));
-        match cells.get(column).filter(|cell| !cell.is_empty()) {
-            Some(name) => Ok(deadheat_base::foreign::short(name)),
-            None => Err(format!(
-                "column {} is empty, and it names the row's block or contender",
-                column + 1
-            )),
-        }
-    }
-
-    /// Parses the time of a line, which is no earlier than the one before unless a heading names it.
-    fn time(&self, line: &str, clock: usize, before: Option<f64>) -> Result<f64, String> {
-        let cells = self.separator.map_or_else(|| vec![line], |by| by.cells(line));
-        let cell = cells.get(clock).copied().unwrap_or_default();
+    /// Parses the time of a row, which is no earlier than the one before unless a heading names it.
+    fn time(&self, cell: &str, before: Option<f64>) -> Result<f64, String> {
         let number = plain_number(cell, self.separator)
             .map(|value| value * self.clock_scale.map_or(1.0, |scale| scale.factor / 1e9));
         let stamped = || stamp::split(cell).0.map(|stamp| stamp.seconds);

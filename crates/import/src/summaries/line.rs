@@ -1,6 +1,7 @@
 //! Lines of summaries, by patterns.
 //!
-//! A pattern is words: `*` stands for any word, `…` for any number of words, `finished…` for a word that begins so. In a word,
+//! A pattern is words: `*` stands for any word, `…` for any number of words, `finished…` for a word that begins so, `50%` for
+//! `50.00%`, too. In a word,
 //! `<name>` stands for a number with its unit, `<name:ms>` for a number in this unit, and `<name+>` for a number whose unit
 //! is the next word.
 
@@ -56,9 +57,18 @@ fn fit<'a>(pattern: &[&'static str], words: &[&'a str], found: &mut Vec<FoundNum
     }
     let fits = match first.strip_suffix('…') {
         Some(start) => word.starts_with(start),
-        None => *first == "*" || first == word,
+        None => {
+            *first == "*"
+                || first == word
+                || percent(first).is_some_and(|own| percent(word) == Some(own))
+        }
     };
     fits && fit(rest, after, found)
+}
+
+/// Returns the number of a percentage: `50%` is `50.000%`.
+fn percent(word: &str) -> Option<f64> {
+    word.strip_suffix('%')?.parse().ok()
 }
 
 /// Returns the text before a placeholder, its name, and the text behind it.
@@ -144,7 +154,7 @@ pub(in super::super) fn leading(text: &str) -> Option<(f64, &str)> {
     })
 }
 
-/// Returns what a letter behind a count or a rate multiplies it by.
+/// Returns the factor of a letter behind a count or a rate.
 fn multiple(letter: &str) -> Option<f64> {
     Some(match letter {
         "k" | "K" => 1e3,

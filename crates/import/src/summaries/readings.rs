@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use super::super::gather::{MessageCounts, MetricNaming, loss_metric};
 use super::super::loose_json::LooseValue;
 use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, metric, time};
+use super::super::text::is_among;
 use super::super::{FileContent, ImportedTrial, stamp};
 use super::line::{self, FoundNumber, NumberKind};
 use super::{FigureNames, number_at, text_at};
@@ -38,43 +39,37 @@ const TIMES: &[(&str, &str)] = &[
     ("login", "login"),
 ];
 
-/// Figures that are rates: name, name of the metric, label.
-const RATES: &[(&str, &str, &str)] = &[
-    ("goodput", GOODPUT, "goodput"),
-    ("download", "goodput_down_bps", "goodput down"),
-    ("upload", "goodput_up_bps", "goodput up"),
-    ("sent", SENT, "sent"),
+/// Figures that are rates and other numbers of which more is better: name, name of the metric, label, unit.
+const RATES: &[(&str, &str, &str, Unit)] = &[
+    ("goodput", GOODPUT, "goodput", Unit::BitRate),
+    ("download", "goodput_down_bps", "goodput down", Unit::BitRate),
+    ("upload", "goodput_up_bps", "goodput up", Unit::BitRate),
+    ("sent", SENT, "sent", Unit::BitRate),
     // Of one connection among several, of which a sum may be there, too.
-    ("sent_one", SENT, "sent"),
-    ("throughput", "throughput_bps", "throughput"),
-];
-
-/// Figures that are plain numbers and become metrics: name, name of the metric, label.
-const NUMBERS: &[(&str, &str, &str)] = &[
-    ("transactions", TRANSACTIONS, "transactions/s"),
-    ("rpm", "round_trips_per_min", "round trips/min"),
-    ("rpm_download", "round_trips_per_min_download", "round trips/min under download"),
-    ("rpm_upload", "round_trips_per_min_upload", "round trips/min under upload"),
+    ("sent_one", SENT, "sent", Unit::BitRate),
+    ("throughput", "throughput_bps", "throughput", Unit::BitRate),
+    ("transactions", TRANSACTIONS, "transactions/s", Unit::Count),
+    ("rpm", "round_trips_per_min", "round trips/min", Unit::Count),
+    ("rpm_download", "round_trips_per_min_download", "round trips/min under download", Unit::Count),
+    ("rpm_upload", "round_trips_per_min_upload", "round trips/min under upload", Unit::Count),
 ];
 
 /// Figures that are described, and not compared.
-const DESCRIBED: &[&str] =
-    &["connect", "first_byte", "lookup", "login", "rpm", "rpm_download", "rpm_upload"];
+const DESCRIBED: &str = "connect first_byte lookup login rpm rpm_download rpm_upload";
 
 /// Names of counts: requests made, answered, not answered, answered wrongly, shares that were lost and that were not,
 /// samples of which percentiles are, retransmissions, and 0 for a failure of all.
-const COUNTS: &[&str] =
-    &["asked", "answered", "failed", "wrong", "lost", "success", "samples", "retransmits", "ok"];
+const COUNTS: &str = "asked answered failed wrong lost success samples retransmits ok";
 
-/// Names of texts: contender, way of what follows, time of the start, words of a failure.
+/// Names of texts: contender, way of the next figures, time of the start, words of a failure.
 #[cfg(test)]
-const TEXTS: &[&str] = &["arm", "way", "started", "why"];
+const TEXTS: &str = "arm way started why";
 
 /// Percentiles: end of the name, share, label.
 const PERCENTILES: [(&str, f64, &str); 4] =
     [("_p50", 0.5, "p50"), ("_p90", 0.9, "p90"), ("_p99", 0.99, "p99"), ("_p999", 0.999, "p99.9")];
 
-/// Information that is missing where nothing tells the number of samples of a percentile.
+/// Information that is missing where the number of samples of a percentile is not known.
 const SIZES: &str = "of how many samples its percentiles are";
 
 /// End of the names of means.
@@ -82,15 +77,13 @@ const MEAN: &str = "_mean";
 
 /// Returns the label of the figure with this name; `None` for a figure that is no metric.
 pub(super) fn label(name: &str) -> Option<String> {
-    let named = |list: &[(&str, &str, &str)]| {
-        list.iter().find(|(own, ..)| *own == name).map(|(_, _, label)| (*label).to_owned())
-    };
+    let rate = RATES.iter().find(|own| own.0 == name).map(|own| own.2);
     let counted = || match name {
-        "failed" | "lost" | "success" => Some("lost".to_owned()),
-        "retransmits" => Some("retransmissions".to_owned()),
+        "failed" | "lost" | "success" => Some("lost"),
+        "retransmits" => Some("retransmissions"),
         _ => None,
     };
-    named(RATES).or_else(|| named(NUMBERS)).or_else(|| time_label(name)).or_else(counted)
+    time_label(name).or_else(|| rate.or_else(counted).map(str::to_owned))
 }
 
 fn time_label(name: &str) -> Option<String> {
@@ -102,22 +95,20 @@ fn time_label(name: &str) -> Option<String> {
     percentile.or_else(mean).or_else(|| of(name).map(str::to_owned))
 }
 
-/// Returns true for the name of a figure.
-#[cfg(test)]
-pub(super) fn is_known(name: &str) -> bool {
-    kind(name).is_some() || TEXTS.contains(&name)
+/// Returns the kind of the figure with this name.
+fn kind(name: &str) -> Option<NumberKind> {
+    let rate = RATES.iter().find(|own| own.0 == name);
+    match rate.map(|own| own.3) {
+        Some(Unit::BitRate) => Some(NumberKind::BitRate),
+        Some(_) => Some(NumberKind::Count),
+        None if name == "took" || time_label(name).is_some() => Some(NumberKind::Time),
+        None => is_among(name, COUNTS).then_some(NumberKind::Count),
+    }
 }
 
-fn kind(name: &str) -> Option<NumberKind> {
-    if name == "took" || time_label(name).is_some() {
-        Some(NumberKind::Time)
-    } else if RATES.iter().any(|(own, ..)| *own == name) {
-        Some(NumberKind::BitRate)
-    } else if COUNTS.contains(&name) || NUMBERS.iter().any(|(own, ..)| *own == name) {
-        Some(NumberKind::Count)
-    } else {
-        None
-    }
+#[cfg(test)]
+pub(super) fn is_known(name: &str) -> bool {
+    kind(name).is_some() || is_among(name, TEXTS)
 }
 
 /// Figures of one trial.
@@ -167,7 +158,7 @@ impl Readings {
             }
         }
         // A sum over no members is no figure.
-        let is_figure = |(name, value): &(&str, f64)| !COUNTS.contains(name) || *value > 0.0;
+        let is_figure = |(name, value): &(&str, f64)| !is_among(name, COUNTS) || *value > 0.0;
         if trial.why.is_some() || trial.values.iter().any(is_figure) {
             if is_cut {
                 trial
@@ -268,7 +259,7 @@ impl Readings {
 
 /// Returns the use of a figure.
 fn role(name: &str) -> Role {
-    if DESCRIBED.contains(&name) { Role::Descriptive } else { Role::Claim }
+    if is_among(name, DESCRIBED) { Role::Descriptive } else { Role::Claim }
 }
 
 /// Returns the name of a contender: `tcp` of `tcp_bw:`, `65536 bytes` of a size.
@@ -349,15 +340,12 @@ impl TrialReadings {
     fn rates(&self, trial: &mut ImportedTrial, repeats: Repeats) {
         let is_received = self.all("goodput").next().is_some();
         let has_sum = self.all("sent").next().is_some();
-        for (name, own, label) in RATES {
+        for (name, own, label, unit) in RATES {
             let is_part = *name == "sent_one" && has_sum;
             let Some(value) = self.one(name, repeats).filter(|_| !is_part) else { continue };
-            let role = if *own == SENT && is_received { Role::Descriptive } else { Role::Claim };
-            trial.add(metric(own, label, Unit::BitRate, role), value);
-        }
-        for (name, own, label) in NUMBERS {
-            let Some(value) = self.one(name, repeats) else { continue };
-            trial.add(metric(own, label, Unit::Count, role(name)), value);
+            let is_beside = *own == SENT && is_received;
+            let role = if is_beside { Role::Descriptive } else { role(name) };
+            trial.add(metric(own, label, *unit, role), value);
         }
     }
 

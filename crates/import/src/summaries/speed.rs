@@ -10,10 +10,8 @@ pub(super) static FORMATS: &[Format] = &[
         summary: "ndt7-client: the JSON of its end (-format json)",
         signs: &[&["\"ServerFQDN\""], &["\"Origin\":\"client\"", "\"AppInfo\""]],
         json: &[
-            ("Download/Throughput/Value", "download:Mbit/s"),
-            ("Download/Value", "download:Mbit/s"),
-            ("Upload/Throughput/Value", "upload:Mbit/s"),
-            ("Upload/Value", "upload:Mbit/s"),
+            ("Download/Throughput?/Value", "download:Mbit/s"),
+            ("Upload/Throughput?/Value", "upload:Mbit/s"),
             ("Download/Latency/Value", "rtt_min:ms"),
             ("MinRTT/Value", "rtt_min:ms"),
         ],
