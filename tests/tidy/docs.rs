@@ -43,8 +43,8 @@ pub(crate) fn imports(root: &Path) {
     let mut unread = String::new();
     for format in deadheat::import::unread::UNREAD {
         write!(unread, "- {}: {}.", format.name, format.why).unwrap();
-        if let Some(list) = &format.list {
-            write!(unread, " The command that is printed imports {}.", list.what).unwrap();
+        if !format.figures.is_empty() {
+            write!(unread, " The command that is printed imports {}.", format.figures).unwrap();
         }
         unread.push('\n');
     }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::assemble::{entrant, path, settle};
+use super::collection::{entrant, path, settle};
 use crate::analysis::claims::{alpha, fewest_for};
 use crate::analysis::verdicts::{DecisionStage, refresh};
 use crate::analysis::{claims, warnings};

@@ -1,7 +1,7 @@
 //! curl: the times of `-w`, as `name: value` or `name=value`, a line each or all in one, or as JSON (`%{json}`). Each
 //! transfer is a trial.
 
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::rates::{metric, time};
 use super::text::{SECONDS, decimal, number_at, time_unit};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};

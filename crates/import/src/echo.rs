@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
 use super::rates::time;
+use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::stamp::{LineStamp, StampBasis, ZONELESS};
 use super::{FileContent, ImportedTrial, ReaderContext};
 use crate::measurements::{Role, Unit};
@@ -190,13 +190,16 @@ impl RoundTripRun {
     ///
     /// # Errors
     /// If its numbers jump, or its samples cannot be stored.
-    pub(super) fn trial(mut self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
+    pub(super) fn trial(
+        mut self,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<ImportedTrial, String> {
         let mut doubts = Vec::new();
         let counts = self.counts(&mut doubts);
         let zeros = self.leave_out_zeros(&mut doubts);
         let has_times = self.answers.values().any(|answer| answer.time != EchoTime::Unknown);
         let mut trial = if has_times {
-            let mut trial = self.samples(&counts)?.trial(&MetricNaming::rtt(), means)?;
+            let mut trial = self.samples(&counts)?.trial(&MetricNaming::rtt(), context)?;
             // Few answers have no percentiles; their mean is the figure to compare.
             let is_claim = trial.record.metrics.is_empty();
             let role = if is_claim { Role::Claim } else { Role::Descriptive };
@@ -401,7 +404,7 @@ pub(super) fn sums_only(counts: &MessageCounts, sums: Option<EchoSums>) -> Impor
 /// See [`RoundTripRun::trial`].
 pub(super) fn content(
     runs: impl IntoIterator<Item = (RoundTripRun, Option<String>)>,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let mut content = FileContent::default();
     for (run, words) in runs {
@@ -412,7 +415,7 @@ pub(super) fn content(
             content.doubts.push(ZONELESS.to_owned());
         }
         let trial = match words {
-            _ if !run.is_empty() => run.trial(means)?,
+            _ if !run.is_empty() => run.trial(context)?,
             Some(words) => ImportedTrial::failed(&words),
             None => ImportedTrial::complete().unfinished("it has neither an answer nor a sum"),
         };

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use super::foreign::ForeignFile;
-use super::gather::{MetricNaming, SampleBuffer, SortedSamples};
+use super::foreign_file::ForeignFile;
 use super::rates::metric;
+use super::samples::{MetricNaming, SampleBuffer, SortedSamples};
 use super::text::{MILLIS, SECONDS};
 use super::unit::Scale;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
@@ -79,7 +79,7 @@ fn is_own(head: &str) -> bool {
         && (has_series || marks.iter().any(|mark| head.contains(mark)))
 }
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     let runs = file.json::<FlentFile>()?;
     let first = runs.first().ok_or("there is no result in it")?;
     let mut content = FileContent { began: first.began(), ..FileContent::default() };
@@ -89,7 +89,7 @@ fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileCon
     let test = first.metadata.name.as_ref();
     content.arm("").implementation = test.map_or_else(String::new, |test| format!("flent {test}"));
     for run in &runs {
-        let trial = run.trial(means, &mut content.doubts)?;
+        let trial = run.trial(context, &mut content.doubts)?;
         content.add("", trial);
     }
     content.unknown.sort_unstable();
@@ -113,7 +113,7 @@ impl FlentFile {
 
     fn trial(
         &self,
-        means: &mut ReaderContext<'_>,
+        context: &mut ReaderContext<'_>,
         doubts: &mut Vec<String>,
     ) -> Result<ImportedTrial, String> {
         if self.version() > VERSION {
@@ -131,7 +131,7 @@ impl FlentFile {
                 continue;
             };
             if series.scale.unit == Unit::Nanos && trial.samples_file.is_none() {
-                trial.samples_file = series.store(means)?;
+                trial.samples_file = series.store(context)?;
             }
             let role = if has_sum && name.contains("::") { Role::Descriptive } else { Role::Claim };
             series.enter(role, &mut trial)?;
@@ -268,7 +268,7 @@ impl FlentSeries<'_> {
     }
 
     /// Stores the samples of a series of round trips, with their times.
-    fn store(&self, means: &mut ReaderContext<'_>) -> Result<Option<std::path::PathBuf>, String> {
+    fn store(&self, context: &mut ReaderContext<'_>) -> Result<Option<std::path::PathBuf>, String> {
         if !self.is_measured {
             return Ok(None);
         }
@@ -278,7 +278,7 @@ impl FlentSeries<'_> {
             let at = (value.at.unwrap_or(first) - first).max(0.0) * 1e9;
             values.put(Some(self.whole(value)?), Some(at as u64))?;
         }
-        Ok(values.trial(&MetricNaming::rtt(), means)?.samples_file)
+        Ok(values.trial(&MetricNaming::rtt(), context)?.samples_file)
     }
 
     /// Returns the rate over the whole run: as netperf gave it at its end, or the mean weighted by the lengths of the

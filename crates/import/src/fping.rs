@@ -2,7 +2,7 @@
 //! front (`-D`); the same as an object a line (`--json`). Several hosts in a file are contenders.
 
 use super::echo::{self, EchoSums, EchoTime, RoundTripRun};
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::loose_json::{LooseValue, documents};
 use super::text::{MILLIS, address, decimal};
 use super::{FileContent, Format, NONE, ReaderContext, stamp};
@@ -31,11 +31,11 @@ fn is_own(line: &str) -> bool {
     }
 }
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     let mut log = FpingLog::default();
     file.each_line(|line| log.line(line))?;
     log.runs.retain(|run| !run.is_empty());
-    echo::content(log.runs.into_iter().map(|run| (run, None)), means)
+    echo::content(log.runs.into_iter().map(|run| (run, None)), context)
 }
 
 /// Line about a host.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::rates::time;
 use super::text::SECONDS;
 use super::{Arm, FileContent, Format, ImportedTrial, NONE, ReaderContext};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use deadheat_base::ends::Direction;
 
-use super::foreign::ForeignFile;
-use super::gather::MessageCounts;
+use super::foreign_file::ForeignFile;
 use super::rates::{GOODPUT, IperfSide, SENT, bits_of, rate};
+use super::samples::MessageCounts;
 use super::stalls::{grow, stalls};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::series::Series;

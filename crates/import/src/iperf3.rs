@@ -4,7 +4,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::{FileContent, Format, NONE, ReaderContext, words_around};
 
 mod document;

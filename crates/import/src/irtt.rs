@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::echo::{DUE, many};
-use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::foreign_file::ForeignFile;
+use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::Role;
 use crate::result::date;
@@ -163,9 +163,9 @@ struct IrttStamp {
     monotonic: u64,
 }
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     if text::is_text(file.head()) {
-        return text::read(file, means);
+        return text::read(file, context);
     }
     let runs = file.json::<IrttFile>()?;
     let first = runs.first().ok_or("there is no result in it")?;
@@ -181,21 +181,21 @@ fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileCon
                 "JSON format {format} of irtt is newer than {FORMAT_NUMBER}, which is read"
             ));
         }
-        content.add("", run.trial(means)?);
+        content.add("", run.trial(context)?);
     }
     content.arm("").implementation = content.program.clone();
     Ok(content)
 }
 
 impl IrttFile {
-    fn trial(&self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
+    fn trial(&self, context: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
         let error = [&self.send_err, &self.receive_err].into_iter().flatten().next();
         if self.round_trips.is_empty() {
             let words = error.map_or_else(|| "no packet was sent".to_owned(), Value::to_string);
             return Ok(ImportedTrial::failed(&words));
         }
         let mut doubts = Vec::new();
-        let mut trial = self.samples(&mut doubts)?.trial(&MetricNaming::rtt(), means)?;
+        let mut trial = self.samples(&mut doubts)?.trial(&MetricNaming::rtt(), context)?;
         trial.doubts.extend(doubts);
         self.one_way(&mut trial)?;
         self.account(&mut trial);

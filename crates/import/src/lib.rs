@@ -5,19 +5,19 @@
 //! |---|---|
 //! | [`request`] | the request: files, labels, unit; and the steps from it to a result |
 //! | `sources` | files of folders, patterns, archives and standard input |
-//! | `foreign`, `unpack` | file of unknown content, read with checks: packings, encodings, lines, limits |
+//! | `foreign_file`, `packings` | file of unknown content, read with checks: packings, encodings, lines, limits |
 //! | `loose_json` | JSON with the faults that programs make |
 //! | [`mod@unit`] | units of numbers from other tools |
-//! | `gather` | samples of one trial, summarised and stored; five numbers |
+//! | `samples` | samples of one trial, summarised and stored; five numbers |
 //! | `text`, `stamp` | numbers with their keys and units in text of any language; times in front of lines |
 //! | `echo`, `rates` | runs of round trips, and metrics, that several formats share |
-//! | `assemble` | contenders, trials and verdicts from the files read |
+//! | `collection` | contenders, trials and verdicts from the files read |
 //! | [`browser`] | races that a page in a browser runs: their plan, and their result |
 //! | `stalls` | intervals of a transfer in which nothing moved |
 //! | `summaries` | programs whose figures stand behind names: which stands where is data |
 //! | [`unread`] | formats that are known and not read, with their remedies |
-//! | `twice`, `notes` | the same run twice; sentences about oddities and unknowns |
-//! | `paired` | blocks of runs, from their order or from a column |
+//! | `duplicates`, `notes` | the same run twice; sentences about oddities and unknowns |
+//! | `pairs` | blocks of runs, from their order or from a column |
 //! | the others | one format each, in [`ALL`] |
 
 use std::path::PathBuf;
@@ -46,14 +46,14 @@ mod trial {
     }
 }
 
-mod assemble;
 pub mod browser;
+mod collection;
 mod curl;
+mod duplicates;
 mod echo;
 mod flent;
-mod foreign;
+mod foreign_file;
 mod fping;
-mod gather;
 mod hyperfine;
 mod iperf2;
 mod iperf3;
@@ -63,27 +63,27 @@ mod mahimahi;
 mod mtr;
 mod netperf;
 mod notes;
-mod paired;
+mod packings;
+mod pairs;
 mod ping;
 mod plain;
 mod probes;
 mod rates;
 pub mod request;
 mod routers;
+mod samples;
 mod sockperf;
 mod sources;
 mod stalls;
 mod stamp;
 mod summaries;
 mod text;
-mod twice;
-pub use crate::measurements::scale as unit;
-mod unpack;
 pub mod unread;
 mod wget;
 
-use foreign::ForeignFile;
-pub use paired::RowColumns;
+pub use crate::measurements::scale as unit;
+use foreign_file::ForeignFile;
+pub use pairs::RowColumns;
 pub use request::{Import, NumberMeaning};
 use summaries::readings::Repeats;
 use unit::Scale;
@@ -210,10 +210,10 @@ impl Format {
     fn read(
         &self,
         file: &mut ForeignFile,
-        means: &mut ReaderContext<'_>,
+        context: &mut ReaderContext<'_>,
     ) -> Result<FileContent, String> {
         let mut content = match self.read {
-            Some(read) => read(file, means)?,
+            Some(read) => read(file, context)?,
             None => summaries::read(self, file)?,
         };
         if content.arms.is_empty() && !self.nothing.is_empty() {

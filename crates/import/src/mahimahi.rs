@@ -1,8 +1,8 @@
 //! mahimahi: the log of a link (`mm-link --uplink-log`, `--downlink-log`), with arrivals at its queue, departures, and drops.
 
-use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::foreign_file::ForeignFile;
 use super::rates::metric;
+use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::text::MILLIS;
 use super::{FileContent, Format, NONE, ReaderContext};
 use crate::measurements::{Role, Unit};
@@ -28,15 +28,15 @@ pub(super) static FORMAT: Format = Format {
 /// First words of a log.
 const FIRST: &str = "# mahimahi mm-link";
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     let (mut content, mut log) = (FileContent::default(), LinkLog::default());
     while let Some(line) = file.next_line()? {
         if line.starts_with(FIRST) {
-            std::mem::take(&mut log).end(&mut content, means)?;
+            std::mem::take(&mut log).end(&mut content, context)?;
         }
         log.line(line)?;
     }
-    log.end(&mut content, means)?;
+    log.end(&mut content, context)?;
     Ok(content)
 }
 
@@ -77,10 +77,10 @@ impl LinkLog {
     }
 
     /// Adds the trial of the log, if any packet left the link.
-    fn end(self, into: &mut FileContent, means: &mut ReaderContext<'_>) -> Result<(), String> {
+    fn end(self, into: &mut FileContent, context: &mut ReaderContext<'_>) -> Result<(), String> {
         let Some((first, last)) = self.span.filter(|_| self.departed > 0) else { return Ok(()) };
         let naming = MetricNaming::time("queue_delay", "queueing delay");
-        let mut trial = self.delays.trial(&naming, means)?;
+        let mut trial = self.delays.trial(&naming, context)?;
         if last > first {
             let throughput = metric("throughput_bps", "throughput", Unit::BitRate, Role::Claim);
             trial.add(throughput, self.bytes as f64 * 8e3 / (last - first) as f64);

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::echo::{DUE, ONLY_SUMS, sums_only};
-use super::foreign::ForeignFile;
-use super::gather::MessageCounts;
+use super::foreign_file::ForeignFile;
+use super::samples::MessageCounts;
 use super::stamp::{self, LineStamp};
 use super::text::MILLIS;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
@@ -41,9 +41,9 @@ const TITLES: [&str; 7] = ["Loss%", "Drop", "Rcv", "Snt", "Avg", "Best", "Wrst"]
 /// First column of the CSV.
 const CSV: &str = "Mtr_Version,";
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     if raw::is_raw(file.head()) {
-        return raw::read(file, means);
+        return raw::read(file, context);
     }
     let mut log = MtrLog::default();
     if file.head().trim_start().starts_with('{') {

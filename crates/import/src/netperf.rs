@@ -1,9 +1,9 @@
 //! netperf: its classic output with or without headings (`-P 0`), and that of its omni tests as keys and values (`-k`),
 //! as CSV (`-o`) or as a table (`-O`). Each test in a file is a trial.
 
-use super::foreign::ForeignFile;
-use super::gather::MessageCounts;
+use super::foreign_file::ForeignFile;
 use super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
+use super::samples::MessageCounts;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::Role;
 

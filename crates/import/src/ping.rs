@@ -2,7 +2,7 @@
 //! with a comma as decimal point, and with times in front of its lines. Several runs in a file are trials.
 
 use super::echo::{self, RoundTripRun};
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::stamp::{self, LineStamp, StampBasis};
 use super::{FileContent, Format, NONE, ReaderContext};
 
@@ -38,11 +38,11 @@ fn is_own(head: &str) -> bool {
 
 pub(super) fn read(
     file: &mut ForeignFile,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let mut log = PingLog::default();
     file.each_line(|line| log.line(line))?;
-    log.content(means)
+    log.content(context)
 }
 
 /// One run of ping.
@@ -174,7 +174,7 @@ impl PingLog {
         stamp
     }
 
-    fn content(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    fn content(mut self, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
         let is_windows = self.runs.iter().any(|run| run.dialect == Some(PingDialect::Ordered));
         // Words before the first run are no run.
         self.runs
@@ -183,7 +183,7 @@ impl PingLog {
             return Err("there is neither an answer nor a summary of ping in it".into());
         }
         let runs = self.runs.into_iter().map(|run| (run.echo, run.message));
-        let mut content = echo::content(runs, means)?;
+        let mut content = echo::content(runs, context)?;
         if is_windows {
             content.unknown.push("parts of a millisecond".into());
         }

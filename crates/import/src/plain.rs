@@ -1,9 +1,9 @@
 //! Plain numbers, one a line, or one column of a table: an option gives the unit, or the table's heading, or each
 //! number has its own.
 
-use super::foreign::ForeignFile;
-use super::gather::{MetricNaming, SampleBuffer, loss_metric};
+use super::foreign_file::ForeignFile;
 use super::rates::metric;
+use super::samples::{MetricNaming, SampleBuffer, loss_metric};
 use super::{FileContent, Format, ImportedTrial, NONE, NumberMeaning, ReaderContext};
 use crate::measurements::{Role, Unit};
 
@@ -24,26 +24,26 @@ pub(super) static FORMAT: Format = Format {
     ..NONE
 };
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
-    let layout = match means.columns.any() {
-        true => TableLayout::with_columns(file.head(), &means.columns)?,
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    let layout = match context.columns.any() {
+        true => TableLayout::with_columns(file.head(), &context.columns)?,
         false => TableLayout::of(file.head()).unwrap_or_default(),
     };
-    let numbers = Numbers::read(file, &layout, means.scale)?;
+    let numbers = Numbers::read(file, &layout, context.scale)?;
     let mut content = FileContent {
         began: numbers.began(),
         unit: numbers.scale.name.to_owned(),
         ..FileContent::default()
     };
     let lost = numbers.values.iter().filter(|value| value.is_none()).count();
-    let (trial, lacks) = match means.each {
+    let (trial, lacks) = match context.each {
         NumberMeaning::Sample => {
             if lost > 0 && numbers.scale.unit != Unit::Nanos {
                 content
                     .doubts
                     .push(format!("{lost} of its numbers are missing, and in no figure."));
             }
-            content.add("", samples(&numbers, lost, means)?);
+            content.add("", samples(&numbers, lost, context)?);
             (
                 "the file: each number is a sample of it (--each trial if each is one)",
                 "lost samples",
@@ -51,7 +51,7 @@ fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileCon
         }
         NumberMeaning::Trial => {
             trials(&numbers, &mut content)?;
-            (if means.columns.any() { "a row" } else { "a number" }, "trials that failed")
+            (if context.columns.any() { "a row" } else { "a number" }, "trials that failed")
         }
     };
     content.trial = trial.to_owned();
@@ -68,7 +68,7 @@ fn name(unit: Unit) -> &'static str {
 fn samples(
     numbers: &Numbers,
     lost: usize,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<ImportedTrial, String> {
     let unit = numbers.scale.unit;
     let name = name(unit);
@@ -82,7 +82,7 @@ fn samples(
         }
     }
     let mut trial =
-        values.trial(&MetricNaming { unit, ..MetricNaming::time(name, name) }, means)?;
+        values.trial(&MetricNaming { unit, ..MetricNaming::time(name, name) }, context)?;
     if lost > 0 && unit == Unit::Nanos {
         trial.add(loss_metric(), lost as f64 / numbers.values.len() as f64);
     }

@@ -1,7 +1,7 @@
 //! Pings from the probes of public platforms: RIPE Atlas, and Globalping. Each probe is a contender.
 
 use super::echo::{self, EchoTime, RoundTripRun};
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::loose_json::{LooseValue, documents};
 use super::stamp::{LineStamp, StampBasis};
 use super::text::MILLIS;
@@ -46,7 +46,7 @@ fn check(document: &LooseValue<'_>, usual: &str, whose: &str) -> Result<(), Stri
 
 fn read_atlas(
     file: &mut ForeignFile,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let text = file.whole()?;
     let mut runs = Vec::new();
@@ -54,7 +54,7 @@ fn read_atlas(
         check(&document.value, "", "a result is")?;
         runs.push((probed(&document.value), None));
     }
-    echo::content(runs, means)
+    echo::content(runs, context)
 }
 
 /// Reads a result of ping: `{"result": [{"rtt": 24.1}, {"x": "*"}], "sent": 2, "rcvd": 1, …}`, where -1 stands for sums that
@@ -86,7 +86,7 @@ fn probed(value: &LooseValue<'_>) -> RoundTripRun {
 
 fn read_globalping(
     file: &mut ForeignFile,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let text = file.whole()?;
     let mut content = FileContent::default();
@@ -98,7 +98,7 @@ fn read_globalping(
             let Some(printed) = printed.filter(|own| !own.trim().is_empty()) else { continue };
             let printed = Box::new(std::io::Cursor::new(printed.as_bytes().to_vec()));
             let mut printed = ForeignFile::of("rawOutput", printed).map_err(|e| e.to_string())?;
-            let read = ping::read(&mut printed, means)?;
+            let read = ping::read(&mut printed, context)?;
             for arm in read.arms {
                 add(&mut content.arms, Arm { name: place(result), ..arm });
             }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::assemble::{self, LeftOut, SourceFile};
+use super::collection::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
 use super::{Format, ReaderContext, RowColumns, find, ids, sniff};
 use crate::error::{Error, Result};
@@ -173,7 +173,7 @@ impl Import {
             return Err(error);
         }
         self.check_used(&read)?;
-        assemble::outcome(read, left_out, self, samples)
+        collection::outcome(read, left_out, self, samples)
     }
 
     /// Returns the label of each source.
@@ -239,9 +239,9 @@ impl Import {
         // A row with a block or a contender of its own is a run.
         let is_row = self.columns.any().then_some(NumberMeaning::Trial);
         let each = self.each.or(is_row).unwrap_or_default();
-        let mut means =
+        let mut context =
             ReaderContext { scale: self.scale, each, columns: self.columns.clone(), keep };
-        let reading = reader.read(&mut file, &mut means).map_err(|what| {
+        let reading = reader.read(&mut file, &mut context).map_err(|what| {
             let number = file.number();
             let is_placed = number == 0 || what.contains("line");
             let place = if is_placed { String::new() } else { format!(" (line {number})") };

@@ -2,7 +2,7 @@
 //! Junos print what `ping` reads.)
 
 use super::echo::{self, EchoTime, RoundTripRun};
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::text::{MILLIS, duration, whole_numbers};
 use super::{FileContent, Format, NONE, ReaderContext};
 
@@ -29,11 +29,11 @@ const SENDING: &str = "Sending ";
 /// Sums of IOS.
 const SUCCESS: &str = "Success rate is ";
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     let mut runs: Vec<RoundTripRun> = Vec::new();
     file.each_line(|line| take(line.trim(), &mut runs))?;
     runs.retain(|run| !run.is_empty());
-    echo::content(runs.into_iter().map(|run| (run, None)), means)
+    echo::content(runs.into_iter().map(|run| (run, None)), context)
 }
 
 /// Takes a line of either router.

@@ -4,9 +4,9 @@
 //! trips.
 
 use super::echo::ONLY_SUMS;
-use super::foreign::ForeignFile;
-use super::gather::{MessageCounts, MetricNaming, SampleBuffer};
+use super::foreign_file::ForeignFile;
 use super::rates::{MESSAGES, SENT, rate, time};
+use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::text::MICROS;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
 use crate::measurements::{Distribution, Quantile, Role, Unit};
@@ -26,12 +26,12 @@ pub(super) static FORMAT: Format = Format {
     ..NONE
 };
 
-fn read(file: &mut ForeignFile, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
     let mut log = SockperfLog::default();
     while let Some(line) = file.next_line()? {
         log.line(&without_colour(line)).map_err(|what| format!("{what}: {line:.80}"))?;
     }
-    log.content(means)
+    log.content(context)
 }
 
 /// Header of the columns of a full log.
@@ -159,7 +159,7 @@ impl SockperfLog {
         MICROS.whole(us * trips).map_err(|why| format!("a latency of {us} us: {why}"))
     }
 
-    fn content(mut self, means: &mut ReaderContext<'_>) -> Result<FileContent, String> {
+    fn content(mut self, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
         if self.servers > 1 {
             return Err(format!(
                 "it has the statistics of {} servers; run sockperf against one at a time",
@@ -170,7 +170,7 @@ impl SockperfLog {
         let mut content = FileContent::default();
         let trial = match self.sent_only().filter(|_| !has_trips) {
             Some(sent) => sent,
-            None => self.trips(means, &mut content.doubts)?,
+            None => self.trips(context, &mut content.doubts)?,
         };
         content.add("", trial);
         content.program = self.program.unwrap_or_default();
@@ -181,7 +181,7 @@ impl SockperfLog {
     /// Returns the trial of round trips.
     fn trips(
         &mut self,
-        means: &mut ReaderContext<'_>,
+        context: &mut ReaderContext<'_>,
         doubts: &mut Vec<String>,
     ) -> Result<ImportedTrial, String> {
         let half = "sockperf calls half of a round trip latency; whole round trips stand here.";
@@ -193,7 +193,7 @@ impl SockperfLog {
             for _ in counts.received..counts.sent {
                 rows.put(None, Some(0))?;
             }
-            rows.trial(&MetricNaming::rtt(), means)?
+            rows.trial(&MetricNaming::rtt(), context)?
         } else {
             unknown.push(ONLY_SUMS);
             doubts

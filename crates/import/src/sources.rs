@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::foreign::{self, ForeignFile, RawBytes};
+use super::foreign_file::{self, ForeignFile, RawBytes};
 use crate::error::{Error, Result};
 use crate::result::save;
 
@@ -282,11 +282,11 @@ fn archive(path: &Path, argument: usize) -> Result<Option<Vec<ForeignSource>>> {
     }
     let name = path.display().to_string();
     let raw = Box::new(deadheat_base::foreign::file::open(path)?);
-    let Some(content) = foreign::archive(&name, raw)? else { return Ok(None) };
+    let Some(content) = foreign_file::archive(&name, raw)? else { return Ok(None) };
     let wrong = |e: std::io::Error| {
         Error::data(
             name.clone(),
-            format!("this archive cannot be read: {}", foreign::unreadable(&e)),
+            format!("this archive cannot be read: {}", foreign_file::unreadable(&e)),
         )
     };
     let (mut sources, mut long_name) = (Vec::new(), None);

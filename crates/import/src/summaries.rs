@@ -1,7 +1,7 @@
 //! Summaries of programs whose figures stand behind names, in JSON or in printed lines: which figure stands where is data
 //! (`web`, `speed`, `hosts`), and one reader serves all.
 
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::loose_json::{DocumentEnd, LooseValue, documents};
 use super::{FigureNames, FileContent, Format, NONE};
 use readings::Readings;

@@ -1,7 +1,7 @@
 //! wget: its closing line, `2026-11-26 02:50:01 (1.23 GB/s) - ‘x’ saved [1048576/1048576]`, in any language. Each
 //! transfer is a trial.
 
-use super::foreign::ForeignFile;
+use super::foreign_file::ForeignFile;
 use super::rates::{GOODPUT, bits_of, rate};
 use super::stamp::{self, LineStamp};
 use super::text::{decimal, number_at};

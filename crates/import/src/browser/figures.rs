@@ -4,7 +4,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::super::ImportedTrial;
-use super::super::gather::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
+use super::super::samples::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::checks::TrialSpan;
 use super::{BrowserWork, PROTOCOL};
 use crate::measurements::{Account, ClockEstimate, Ledger, Role};

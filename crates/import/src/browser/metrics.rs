@@ -1,7 +1,7 @@
 //! Metrics of the works of a page.
 
-use super::super::gather::loss_metric;
 use super::super::rates::{GOODPUT, metric, rate};
+use super::super::samples::loss_metric;
 use super::{BrowserWork, figures};
 use crate::measurements::{ClockNeed, Metric, Role, Unit};
 

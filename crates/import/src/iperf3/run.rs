@@ -1,8 +1,8 @@
 //! A run of iperf3, and the trial that it becomes.
 
 use crate::import::ImportedTrial;
-use crate::import::gather::{MessageCounts, loss_metric};
 use crate::import::rates::{GOODPUT, IperfSide, SENT, metric, rate, time};
+use crate::import::samples::{MessageCounts, loss_metric};
 use crate::import::stalls::stalls;
 use crate::measurements::series::Series;
 use crate::measurements::{Account, Cost, Ledger, Metric, Role, Unit};

@@ -20,7 +20,7 @@ pub(super) fn is_text(head: &str) -> bool {
 /// Reads the runs of a text.
 pub(super) fn read(
     file: &mut ForeignFile,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let mut runs: Vec<TextRun> = Vec::new();
     file.each_line(|line| {
@@ -37,7 +37,7 @@ pub(super) fn read(
     let mut content = FileContent { unit: "ms".into(), ..FileContent::default() };
     content.lacks("when requests were sent");
     for run in runs {
-        content.add("", run.trial(means)?);
+        content.add("", run.trial(context)?);
     }
     Ok(content)
 }
@@ -80,12 +80,12 @@ impl TextRun {
         }
     }
 
-    fn trial(self, means: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
+    fn trial(self, context: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
         let is_whole = self.has_counts;
         let trial = if self.answers.is_empty() {
             self.of_sums()
         } else {
-            self.of_answers()?.trial(means)?
+            self.of_answers()?.trial(context)?
         };
         let why = "it has no sums: irtt's client did not end";
         Ok(if is_whole { trial } else { trial.unfinished(why) })

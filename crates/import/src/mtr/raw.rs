@@ -7,7 +7,7 @@
 //! ```
 
 use crate::import::echo::{self, EchoTime, RoundTripRun};
-use crate::import::foreign::ForeignFile;
+use crate::import::foreign_file::ForeignFile;
 use crate::import::text::MICROS;
 use crate::import::{FileContent, ReaderContext};
 
@@ -58,7 +58,7 @@ struct RawHop {
 /// Reads a file: the far end is the last hop, and a request that was open when mtr ended is none.
 pub(super) fn read(
     file: &mut ForeignFile,
-    means: &mut ReaderContext<'_>,
+    context: &mut ReaderContext<'_>,
 ) -> Result<FileContent, String> {
     let mut hops: Vec<RawHop> = Vec::new();
     while let Some(line) = file.next_line()? {
@@ -84,7 +84,7 @@ pub(super) fn read(
     }
     let received = requests[..counted].iter().filter(|(_, answer)| answer.is_some()).count();
     run.counted = Some((counted as u64, received as u64));
-    let content = echo::content([(run, None)], means)?;
+    let content = echo::content([(run, None)], context)?;
     Ok(FileContent { unit: "us".into(), trial: "a run of mtr".into(), ..content })
 }
 

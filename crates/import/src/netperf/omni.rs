@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::super::ImportedTrial;
-use super::super::gather::MetricNaming;
 use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
+use super::super::samples::MetricNaming;
 use super::super::text::{MICROS, is_among};
 use super::table::TestKind;
 use super::{account, nanos};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::super::foreign::ForeignFile;
-use super::super::paired::RowColumns;
+use super::super::foreign_file::ForeignFile;
+use super::super::pairs::RowColumns;
 use super::super::stamp;
 use super::super::text::is_among;
 use super::super::unit::{self, Scale};

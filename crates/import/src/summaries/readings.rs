@@ -2,9 +2,9 @@
 
 use std::time::SystemTime;
 
-use super::super::gather::{MessageCounts, MetricNaming, loss_metric};
 use super::super::loose_json::LooseValue;
 use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, metric, time};
+use super::super::samples::{MessageCounts, MetricNaming, loss_metric};
 use super::super::text::is_among;
 use super::super::{FileContent, ImportedTrial, stamp};
 use super::line::{self, FoundNumber, NumberKind};

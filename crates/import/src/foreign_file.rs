@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use serde::de::DeserializeOwned;
 
-pub(super) use super::unpack::RawBytes;
-use super::unpack::{HashedBytes, Unpacked, peeked, unpack};
+pub(super) use super::packings::RawBytes;
+use super::packings::{HashedBytes, Unpacked, peeked, unpack};
 use crate::error::{Error, Result};
 use crate::result::layout::ReadValue;
 use crate::result::save;

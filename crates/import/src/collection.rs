@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::foreign::FileDigests;
-use super::paired::{self, RunList, RunPlace};
+use super::foreign_file::FileDigests;
+use super::pairs::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
-use super::{Arm, FileContent, Import, ImportedTrial, notes, twice};
+use super::{Arm, FileContent, Import, ImportedTrial, duplicates, notes};
 use crate::analysis::spread::figures;
 use crate::analysis::{independent, verdicts};
 use crate::error::{Error, Result};
@@ -82,7 +82,7 @@ pub(super) fn outcome(
     if let Some(samples) = samples {
         remove_stale(samples)?;
     }
-    twice::once(&mut read);
+    duplicates::once(&mut read);
     let began = read.iter().filter_map(|read| read.reading.began).min();
     let mut gathered = ImportCollection::default();
     for read in read {
@@ -91,7 +91,7 @@ pub(super) fn outcome(
     let pairing = if import.is_paired { Some(gathered.pair()?) } else { None };
     if let Some(pairing) = &pairing {
         let names: Vec<String> = left_out.iter().map(|own| own.name.clone()).collect();
-        paired::check_gaps(pairing, &names)?;
+        pairs::check_gaps(pairing, &names)?;
     }
     let mut outcome = gathered.outcome(import, began.unwrap_or_else(SystemTime::now));
     if pairing.is_some() {
@@ -107,7 +107,7 @@ pub(super) fn outcome(
     let dated = if began.is_some() { DateSource::ByFiles } else { DateSource::ByImport };
     let labels: Vec<&str> = outcome.contenders.iter().map(|own| own.label.as_str()).collect();
     let basis = match &pairing {
-        Some(pairing) => paired::basis(pairing, &labels),
+        Some(pairing) => pairs::basis(pairing, &labels),
         None => notes::basis(&outcome),
     };
     let lacks = notes::lacks(&outcome, &gathered.files, pairing.as_ref());

@@ -67,18 +67,18 @@ impl SampleBuffer {
         self.values
     }
 
-    /// Summarises the samples as a trial with metrics of this naming; round trips are stored as `means` specifies.
+    /// Summarises the samples as a trial with metrics of this naming; round trips are stored as the context says.
     ///
     /// # Errors
     /// If they cannot be stored.
     pub(super) fn trial(
         self,
         what: &MetricNaming,
-        means: &mut ReaderContext<'_>,
+        context: &mut ReaderContext<'_>,
     ) -> Result<ImportedTrial, String> {
         // A sample that is an interval is no number to store.
         let is_stored = what.unit == Unit::Nanos && self.below.is_empty();
-        let samples_file = if is_stored { means.part() } else { None };
+        let samples_file = if is_stored { context.part() } else { None };
         if let Some(part) = &samples_file {
             self.keep(part).map_err(|e| e.to_string())?;
         }

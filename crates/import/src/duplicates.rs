@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::ImportedTrial;
-use super::assemble::SourceFile;
+use super::collection::SourceFile;
 
 /// Smallest content, in bytes, that two different runs do not have in common by chance: a file may hold one number.
 const TELLING: u64 = 64;
