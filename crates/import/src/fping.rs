@@ -3,7 +3,7 @@
 
 use super::echo::{self, EchoSums, EchoTime, RoundTripRun};
 use super::foreign_file::ForeignFile;
-use super::loose_json::{LooseValue, documents};
+use super::loose_json::documents;
 use super::text::{MILLIS, address, decimal};
 use super::{FileContent, Format, NONE, ReaderContext, stamp};
 use stamp::LineStamp;
@@ -77,7 +77,7 @@ impl FpingLine {
 fn event(line: &str) -> Option<(String, FpingLine, Option<f64>)> {
     let found = documents(line);
     let [(name, value)] = found.documents.first()?.value.members() else { return None };
-    let number = |key: &str| value.get(key).and_then(LooseValue::number);
+    let number = |key: &str| value.number_at(key);
     let count = |key: &str| Some(number(key).filter(|own| (0.0..9e15).contains(own))? as u64);
     let ns = |own: f64| MILLIS.whole(own).ok();
     let line = match name.as_ref() {
@@ -90,12 +90,12 @@ fn event(line: &str) -> Option<(String, FpingLine, Option<f64>)> {
             FpingLine::Counts(count("xmt")?, count("rcv")?, sums())
         }
         "vSum" => {
-            let times = value.get("values")?.elements().iter();
+            let times = value.at("values")?.elements().iter();
             FpingLine::Times(times.map(|own| own.number().and_then(ns)).collect())
         }
         _ => return None,
     };
-    Some((value.get("host")?.text()?.to_owned(), line, number("timestamp")))
+    Some((value.text_at("host")?.to_owned(), line, number("timestamp")))
 }
 
 /// Recognises `alive`, `alive (0.05 ms)` and `unreachable`.

@@ -261,7 +261,7 @@ impl ReaderContext<'_> {
     }
 }
 
-/// Content of a file. Texts that a reader leaves empty are those of its [`Format`].
+/// Content of a file. The [`Format`] fills in the texts that a reader leaves empty.
 #[derive(Default)]
 pub struct FileContent {
     /// Program that wrote the file, with its version; empty if it is not known.

@@ -88,6 +88,40 @@ impl<'a> LooseValue<'a> {
     pub(super) fn text(&self) -> Option<&str> {
         if let LooseValue::Text(text) = self { Some(text) } else { None }
     }
+
+    /// Returns the number at a path, `a/b`: the sum where several members are asked for, by `*`, or `!x` for all but `x`. `x?`
+    /// stands for `x` or, where there is none, for nothing.
+    pub(super) fn number_at(&self, path: &str) -> Option<f64> {
+        let Some((key, rest)) = path.split_once('/').or((!path.is_empty()).then_some((path, "")))
+        else {
+            return self.number();
+        };
+        if let Some(key) = key.strip_suffix('?') {
+            return self.get(key).unwrap_or(self).number_at(rest);
+        }
+        let but = key.strip_prefix('!');
+        if key == "*" || but.is_some() {
+            let members = self.members().iter().filter(|(own, _)| Some(own.as_ref()) != but);
+            // An object without members counts nothing.
+            return Some(members.filter_map(|(_, own)| own.number_at(rest)).sum());
+        }
+        self.get(key)?.number_at(rest)
+    }
+
+    /// Returns the value at a path of keys.
+    pub(super) fn at(&self, path: &str) -> Option<&LooseValue<'a>> {
+        path.split('/').try_fold(self, |value, key| value.get(key))
+    }
+
+    /// Returns the text at a path of keys.
+    pub(super) fn text_at(&self, path: &str) -> Option<&str> {
+        self.at(path)?.text()
+    }
+
+    /// Returns the elements of the list at a path of keys; none for other values.
+    pub(super) fn list_at(&self, path: &str) -> &[LooseValue<'a>] {
+        self.at(path).map_or(&[], LooseValue::elements)
+    }
 }
 
 /// Returns the documents in a text.

@@ -125,13 +125,9 @@ fn named(runs: &[usize], all: usize, alone: &str) -> String {
     if all == 1 {
         return alone.to_owned();
     }
-    let numbers: Vec<String> =
-        runs.iter().take(MOST_NAMED).map(|at| (at + 1).to_string()).collect();
+    let numbers = runs.iter().take(MOST_NAMED).map(|at| (at + 1).to_string());
     let more = if runs.len() > MOST_NAMED { ", …" } else { "" };
-    let verb = if alone.is_empty() { "" } else { " is" };
-    if runs.len() == 1 {
-        return format!("Run {} of {all}{verb}", numbers[0]);
-    }
-    let verb = if alone.is_empty() { "" } else { " are" };
-    format!("Runs {}{more} of {all}{verb}", numbers.join(", "))
+    let (noun, verb) = if runs.len() == 1 { ("Run", " is") } else { ("Runs", " are") };
+    let verb = if alone.is_empty() { "" } else { verb };
+    format!("{noun} {}{more} of {all}{verb}", numbers.collect::<Vec<_>>().join(", "))
 }

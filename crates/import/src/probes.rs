@@ -35,7 +35,7 @@ pub(super) static GLOBALPING: Format = Format {
 
 /// Refuses a document that is not of ping.
 fn check(document: &LooseValue<'_>, usual: &str, whose: &str) -> Result<(), String> {
-    match document.get("type").and_then(LooseValue::text).unwrap_or(usual) {
+    match document.text_at("type").unwrap_or(usual) {
         "ping" => Ok(()),
         kind => Err(format!(
             "{whose} of `{}`, and only ping is read",
@@ -60,18 +60,16 @@ fn read_atlas(
 /// Reads a result of ping: `{"result": [{"rtt": 24.1}, {"x": "*"}], "sent": 2, "rcvd": 1, …}`, where -1 stands for sums that
 /// do not exist.
 fn probed(value: &LooseValue<'_>) -> RoundTripRun {
-    let number = |key: &str| value.get(key).and_then(LooseValue::number).filter(|own| *own >= 0.0);
-    let text = |key: &str| value.get(key).and_then(LooseValue::text);
+    let number = |key: &str| value.number_at(key).filter(|own| *own >= 0.0);
     let probe = number("prb_id").unwrap_or(0.0);
-    let target = text("dst_name").or(text("dst_addr")).unwrap_or_default();
+    let target = value.text_at("dst_name").or(value.text_at("dst_addr")).unwrap_or_default();
     let mut run =
         RoundTripRun::to(&deadheat_base::foreign::short(&format!("{target} from probe {probe}")));
     run.started =
         number("timestamp").map(|seconds| LineStamp { seconds, basis: StampBasis::Absolute });
-    let results = value.get("result").map_or(&[][..], LooseValue::elements);
+    let results = value.list_at("result");
     for (result, at) in results.iter().zip(0..) {
-        let rtt = result.get("rtt").and_then(LooseValue::number);
-        match rtt.and_then(|ms| MILLIS.whole(ms).ok()) {
+        match result.number_at("rtt").and_then(|ms| MILLIS.whole(ms).ok()) {
             Some(ns) => run.answer(Some(at), EchoTime::Exact(ns), None),
             None if result.get("error").is_some() => run.error(Some(at)),
             None => run.unanswered(Some(at)),
@@ -92,10 +90,10 @@ fn read_globalping(
     let mut content = FileContent::default();
     for document in &documents(&text).documents {
         check(&document.value, "ping", "it is")?;
-        for result in document.value.get("results").map_or(&[][..], LooseValue::elements) {
+        for result in document.value.list_at("results") {
             // The probe's ping printed more than the numbers made of it.
-            let printed = result.get("result").and_then(|own| own.get("rawOutput")?.text());
-            let Some(printed) = printed.filter(|own| !own.trim().is_empty()) else { continue };
+            let printed = result.text_at("result/rawOutput").filter(|own| !own.trim().is_empty());
+            let Some(printed) = printed else { continue };
             let printed = Box::new(std::io::Cursor::new(printed.as_bytes().to_vec()));
             let mut printed = ForeignFile::of("rawOutput", printed).map_err(|e| e.to_string())?;
             let read = ping::read(&mut printed, context)?;
@@ -110,9 +108,8 @@ fn read_globalping(
 
 /// Returns the name of a result's probe: `Berlin AS64500`.
 fn place(result: &LooseValue<'_>) -> String {
-    let probe = |key: &str| result.get("probe").and_then(|probe| probe.get(key));
-    let city = probe("city").and_then(LooseValue::text).unwrap_or("probe");
-    let network = probe("asn").and_then(LooseValue::number).unwrap_or(0.0);
+    let city = result.text_at("probe/city").unwrap_or("probe");
+    let network = result.number_at("probe/asn").unwrap_or(0.0);
     deadheat_base::foreign::short(&format!("{city} AS{network}"))
 }
 

@@ -2,7 +2,7 @@
 //! (`web`, `speed`, `hosts`), and one reader serves all.
 
 use super::foreign_file::ForeignFile;
-use super::loose_json::{DocumentEnd, LooseValue, documents};
+use super::loose_json::{DocumentEnd, documents};
 use super::{FigureNames, FileContent, Format, NONE};
 use readings::Readings;
 
@@ -84,34 +84,6 @@ impl Format {
     }
 }
 
-/// Returns the number at a path of a document: the sum where several members are asked for.
-fn number_at(value: &LooseValue<'_>, path: &str) -> Option<f64> {
-    if path.is_empty() {
-        return value.number();
-    }
-    let (key, rest) = path.split_once('/').unwrap_or((path, ""));
-    if let Some(key) = key.strip_suffix('?') {
-        return number_at(value.get(key).unwrap_or(value), rest);
-    }
-    let but = key.strip_prefix('!');
-    if key == "*" || but.is_some() {
-        let members = value.members().iter().filter(|(own, _)| Some(own.as_ref()) != but);
-        let numbers: Vec<f64> = members.filter_map(|(_, own)| number_at(own, rest)).collect();
-        // An object without members counts nothing.
-        return Some(numbers.iter().sum());
-    }
-    number_at(value.get(key)?, rest)
-}
-
-/// Returns the text at a path of a document.
-fn text_at<'v>(value: &'v LooseValue<'_>, path: &str) -> Option<&'v str> {
-    let mut value = value;
-    for key in path.split('/') {
-        value = value.get(key)?;
-    }
-    value.text()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,10 +93,10 @@ mod tests {
         let text = "{\"a\": {\"p99.9\": 1.5, \"b\": {\"200\": 3, \"302\": 4, \"x\": 9}}, \"e\": {}, \"s\": \"w\"}";
         let found = documents(text);
         let value = &found.documents[0].value;
-        let at = |path| number_at(value, path);
+        let at = |path| value.number_at(path);
         assert_eq!((at("a/p99.9"), at("a/b/*"), at("a/b/!x")), (Some(1.5), Some(16.0), Some(7.0)));
         assert_eq!((at("e/*"), at("a/none"), at("none/*")), (Some(0.0), None, None));
-        assert_eq!((text_at(value, "s"), text_at(value, "a/s")), (Some("w"), None));
+        assert_eq!((value.text_at("s"), value.text_at("a/s")), (Some("w"), None));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn runs(text: &str) -> (Vec<Iperf3Run>, Vec<String>) {
     let mut events = RunParts::default();
     for document in &found.documents {
         let is_cut = document.end == DocumentEnd::Cut;
-        if let Some(event) = document.value.get("event").and_then(LooseValue::text) {
+        if let Some(event) = document.value.text_at("event") {
             if event == "start" {
                 runs.extend(events.take());
             }
@@ -109,37 +109,31 @@ impl<'a> RunParts<'a> {
 
     fn run(&self) -> Iperf3Run {
         let start = self.start.unwrap_or(&LooseValue::Null);
-        let test = start.get("test_start").unwrap_or(&LooseValue::Null);
         let end = self.end.unwrap_or(&LooseValue::Null);
-        let text = |value: &LooseValue<'_>, key| {
-            value.get(key).and_then(LooseValue::text).map(str::to_owned)
-        };
-        let number = |value: &LooseValue<'_>, key| value.get(key).and_then(LooseValue::number);
+        let text = |value: &LooseValue<'_>, path| value.text_at(path).map(str::to_owned);
         let writer = match start.get("accepted_connection") {
             Some(_) => IperfSide::Server,
             None => IperfSide::Client,
         };
-        let is_reverse = number(test, "reverse").is_some_and(|reverse| reverse != 0.0);
-        let stamp = start.get("timestamp");
-        let seconds = stamp.and_then(|stamp| number(stamp, "timesecs"));
-        let millis = stamp.and_then(|stamp| number(stamp, "timemillisecs"));
-        let started = millis.or(seconds.map(|seconds| seconds * 1e3));
-        let sends = is_reverse != (writer == IperfSide::Client);
-        let congestion =
-            text(end, "sender_tcp_congestion").or_else(|| text(start, "congestion_used"));
+        let is_reverse = start.number_at("test_start/reverse").is_some_and(|own| own != 0.0);
+        let seconds = start.number_at("timestamp/timesecs").map(|seconds| seconds * 1e3);
+        let started = start.number_at("timestamp/timemillisecs").or(seconds);
+        let congestion = text(end, "sender_tcp_congestion");
+        let streams = start.number_at("test_start/num_streams");
+        let asked_s = start.number_at("test_start/duration");
         Iperf3Run {
             version: text(start, "version"),
             cookie: text(start, "cookie").filter(|cookie| !cookie.trim().is_empty()),
             started_ms: started.filter(|ms| *ms > 0.0).map(|ms| ms as u64),
-            protocol: text(test, "protocol"),
-            streams: number(test, "num_streams").unwrap_or(1.0).max(0.0) as u64,
-            congestion,
+            protocol: text(start, "test_start/protocol"),
+            streams: streams.unwrap_or(1.0).max(0.0) as u64,
+            congestion: congestion.or_else(|| text(start, "congestion_used")),
             writer,
-            asked_s: number(test, "duration").filter(|seconds| *seconds > 0.0),
-            omitted_s: number(test, "omit").unwrap_or(0.0),
+            asked_s: asked_s.filter(|seconds| *seconds > 0.0),
+            omitted_s: start.number_at("test_start/omit").unwrap_or(0.0),
             ways: self.ways(end, is_reverse),
             cpu: cpu(end),
-            series: series(&self.intervals, sends),
+            series: series(&self.intervals, is_reverse != (writer == IperfSide::Client)),
             error: self.error.and_then(words),
             is_cut: self.is_cut,
         }
@@ -174,20 +168,19 @@ impl<'a> RunParts<'a> {
 
 /// Returns the words of an error, which may be a string or an object.
 fn words(error: &LooseValue<'_>) -> Option<String> {
-    let said = error.text().or_else(|| error.get("message")?.text());
+    let said = error.text().or_else(|| error.text_at("message"));
     said.map(str::to_owned).or_else(|| error.number().map(|number| format!("error {number}")))
 }
 
 fn end_sums(value: &LooseValue<'_>) -> Option<EndSums> {
-    let number = |key| value.get(key).and_then(LooseValue::number);
     let sums = EndSums {
-        seconds: number("seconds"),
-        bytes: number("bytes"),
-        bps: number("bits_per_second"),
-        retransmits: number("retransmits"),
-        packets: number("packets"),
-        lost: number("lost_packets"),
-        jitter_ms: number("jitter_ms"),
+        seconds: value.number_at("seconds"),
+        bytes: value.number_at("bytes"),
+        bps: value.number_at("bits_per_second"),
+        retransmits: value.number_at("retransmits"),
+        packets: value.number_at("packets"),
+        lost: value.number_at("lost_packets"),
+        jitter_ms: value.number_at("jitter_ms"),
     };
     // Sums beyond these are no counts of bytes.
     let is_sane = |value: Option<f64>| value.is_none_or(|value| value.abs() < 1e18);
@@ -197,7 +190,7 @@ fn end_sums(value: &LooseValue<'_>) -> Option<EndSums> {
 
 /// Returns the sums over the streams, where a document has none of its own.
 fn of_streams(end: &LooseValue<'_>) -> WaySums {
-    let streams = end.get("streams").map_or(&[][..], LooseValue::elements);
+    let streams = end.list_at("streams");
     let sum = |key| {
         let each = streams.iter().filter_map(|stream| stream.get(key).and_then(end_sums));
         let all = each.reduce(EndSums::and)?;
@@ -208,9 +201,8 @@ fn of_streams(end: &LooseValue<'_>) -> WaySums {
 
 /// Returns the CPU time of the writer's end, and of the other; without any CPU time an end is not known.
 fn cpu(end: &LooseValue<'_>) -> [Option<EndCpu>; 2] {
-    let Some(cpu) = end.get("cpu_utilization_percent") else { return [None, None] };
     ["host", "remote"].map(|side| {
-        let share = |part| cpu.get(&format!("{side}_{part}")).and_then(LooseValue::number);
+        let share = |part| end.number_at(&format!("cpu_utilization_percent/{side}_{part}"));
         let shares =
             EndCpu { total: share("total")?, user: share("user")?, system: share("system")? };
         [shares.total, shares.user, shares.system].iter().any(|own| *own > 0.0).then_some(shares)
@@ -222,8 +214,8 @@ fn cpu(end: &LooseValue<'_>) -> [Option<EndCpu>; 2] {
 fn series(intervals: &[&LooseValue<'_>], sends: bool) -> Vec<Series> {
     let mut flows: Vec<(f64, Series)> = Vec::new();
     for interval in intervals {
-        for stream in interval.get("streams").map_or(&[][..], LooseValue::elements) {
-            let number = |key| stream.get(key).and_then(LooseValue::number);
+        for stream in interval.list_at("streams") {
+            let number = |key| stream.number_at(key);
             if number("omitted").is_some_and(|omitted| omitted != 0.0) {
                 continue;
             }

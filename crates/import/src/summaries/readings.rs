@@ -7,8 +7,8 @@ use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, metric, time};
 use super::super::samples::{MessageCounts, MetricNaming, loss_metric};
 use super::super::text::is_among;
 use super::super::{FileContent, ImportedTrial, stamp};
+use super::FigureNames;
 use super::line::{self, FoundNumber, NumberKind};
-use super::{FigureNames, number_at, text_at};
 use crate::measurements::{Distribution, Ledger, Quantile, Role, Unit};
 use crate::stats::quantile::printable;
 use crate::time::epoch_ms;
@@ -143,13 +143,13 @@ impl Readings {
             let bare = line::bare(name);
             match bare {
                 "started" => {
-                    let at = text_at(value, path).and_then(|text| stamp::split(text).0);
+                    let at = value.text_at(path).and_then(|text| stamp::split(text).0);
                     trial.started = trial.started.or(at.and_then(|at| at.at()));
                 }
-                "why" => trial.why = trial.why.or(text_at(value, path).map(str::to_owned)),
+                "why" => trial.why = trial.why.or(value.text_at(path).map(str::to_owned)),
                 _ if trial.all(bare).next().is_none() => {
                     let text =
-                        number_at(value, path).map_or_else(String::new, |value| value.to_string());
+                        value.number_at(path).map_or_else(String::new, |value| value.to_string());
                     let found = FoundNumber { name, text: &text, unit: "" };
                     let value = kind(bare).and_then(|kind| line::number(found, kind));
                     trial.values.extend(value.map(|value| (bare, value)));
