@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use time::{Date, Month};
 
-use super::text::is_among;
+use super::text::{is_among, placed_words};
 
 /// Time in front of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +47,7 @@ const MOST_NAMES: usize = 2;
 pub(super) fn split(line: &str) -> (Option<LineStamp>, &str) {
     let mut parts = StampParts::default();
     let mut end = None;
-    for (start, word) in words(line).take(MOST_WORDS) {
+    for (start, word) in placed_words(line).take(MOST_WORDS) {
         let step = if parts.seconds.is_none() { parts.before(word) } else { parts.after(word) };
         match step {
             StampStep::Part => {}
@@ -73,11 +73,6 @@ fn behind(rest: &str) -> &str {
     let rest = rest.trim_start_matches([':', ',', ';', '|', ']', ')', '>', ' ', '\t']);
     let dash = ["- ", "– ", "— "].iter().find_map(|dash| rest.strip_prefix(dash));
     dash.unwrap_or(rest).trim_start()
-}
-
-fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let start = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
-    line.split_whitespace().map(move |word| (start(word), word))
 }
 
 /// Outcome of a word.

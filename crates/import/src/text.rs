@@ -60,15 +60,24 @@ pub(super) const MICROS: Scale = Scale { name: "us", unit: Unit::Nanos, factor: 
 /// Seconds.
 pub(super) const SECONDS: Scale = Scale { name: "s", unit: Unit::Nanos, factor: 1e9 };
 
-/// Names of the millisecond in translations of ping: Ukrainian and Russian, Chinese, Japanese, Korean, Georgian.
-const MILLIS_ELSEWHERE: &[&str] = &["мс", "мсек", "毫秒", "ミリ秒", "밀리초", "მწმ"];
+/// Names of units of time beside the names of a [`Scale`]: in translations of ping the millisecond in Ukrainian and Russian, Chinese,
+/// Japanese, Korean and Georgian, and English words.
+const TIMES: [(&str, Scale); 3] = [
+    ("мс мсек 毫秒 ミリ秒 밀리초 მწმ millisecond milliseconds", MILLIS),
+    ("microsecond microseconds", MICROS),
+    ("secs second", SECONDS),
+];
 
 /// Returns the unit of time with this name, in some languages.
 pub(super) fn time_unit(name: &str) -> Option<Scale> {
-    if MILLIS_ELSEWHERE.contains(&name) {
-        return Some(MILLIS);
-    }
-    Scale::named(name).filter(|scale| scale.unit == Unit::Nanos)
+    let own = TIMES.iter().find(|(names, _)| is_among(name, names)).map(|(_, scale)| *scale);
+    own.or_else(|| Scale::named(name)).filter(|scale| scale.unit == Unit::Nanos)
+}
+
+/// Returns the words of a line with their places, in bytes.
+pub(super) fn placed_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    let place = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
+    line.split_whitespace().map(move |word| (place(word), word))
 }
 
 /// Returns true if a word is among others, which have spaces between them.

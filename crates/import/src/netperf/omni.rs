@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::ImportedTrial;
 use super::super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
 use super::super::samples::MetricNaming;
-use super::super::text::{MICROS, is_among};
+use super::super::text::{MICROS, is_among, placed_words};
 use super::table::TestKind;
 use super::{account, nanos};
 use crate::measurements::{Distribution, Quantile, Role};
@@ -85,9 +85,9 @@ impl OmniTitles {
             at == 0 || line.as_bytes().get(at - 1).is_none_or(|byte| *byte == b' ')
         };
         let first = lines.iter().find(|line| !line.trim().is_empty());
-        let words = first.map_or_else(Vec::new, |line| words(line));
-        let starts: Vec<usize> = words
+        let starts: Vec<usize> = first
             .into_iter()
+            .flat_map(|line| placed_words(line))
             .map(|(at, _)| at)
             .filter(|at| lines.iter().all(|line| is_free(line, *at)))
             .collect();
@@ -143,7 +143,7 @@ impl OmniTitles {
             return (cells.len() == self.names.len()).then(|| keys.zip(cells).collect());
         }
         let mut cells: Vec<String> = vec![String::new(); self.names.len()];
-        for (at, word) in words(line) {
+        for (at, word) in placed_words(line) {
             let column = self.starts.iter().rposition(|start| *start <= at)?;
             let cell = &mut cells[column];
             // Values stand left in their columns.
@@ -157,12 +157,6 @@ impl OmniTitles {
         }
         Some(keys.zip(cells).collect())
     }
-}
-
-/// Returns the words of a line with their places.
-fn words(line: &str) -> Vec<(usize, &str)> {
-    let place = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
-    line.split_whitespace().map(|word| (place(word), word)).collect()
 }
 
 /// Returns the cells of a line of CSV, in which a comma between quotes separates nothing.

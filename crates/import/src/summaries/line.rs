@@ -133,11 +133,11 @@ pub(super) fn number(found: FoundNumber<'_>, kind: NumberKind) -> Option<f64> {
             Some(value * bits(fixed)? * multiple(printed).unwrap_or(1.0))
         }
         NumberKind::BitRate => Some(value * bits(printed)?),
-        NumberKind::Time if !fixed.is_empty() => Some(value * time(fixed)?),
+        NumberKind::Time if !fixed.is_empty() => Some(value * time_unit(fixed)?.factor),
         NumberKind::Time if found.unit.is_empty() => {
             duration(&found.text[..found.text.len() - behind.len() + printed.len()])
         }
-        NumberKind::Time => Some(value * time(printed)?),
+        NumberKind::Time => Some(value * time_unit(printed)?.factor),
     }
 }
 
@@ -163,17 +163,6 @@ fn multiple(letter: &str) -> Option<f64> {
         "T" => 1e12,
         _ => return None,
     })
-}
-
-/// Returns the nanoseconds in a unit of time.
-fn time(unit: &str) -> Option<f64> {
-    let name = match unit {
-        "secs" | "second" => "s",
-        "millisecond" | "milliseconds" => "ms",
-        "microsecond" | "microseconds" => "us",
-        _ => unit,
-    };
-    time_unit(name).map(|scale| scale.factor)
 }
 
 /// Returns the bits in a second of a unit whose prefixes are decimal unless they are `Ki`, `Mi` and `Gi`.
