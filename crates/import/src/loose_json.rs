@@ -39,17 +39,8 @@ pub(super) struct LooseDocuments<'a> {
 pub(super) struct LooseDocument<'a> {
     /// The object, as far as it is there.
     pub value: LooseValue<'a>,
-    /// State of its end.
-    pub end: DocumentEnd,
-}
-
-/// End of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DocumentEnd {
-    /// It is there.
-    Whole,
-    /// The text ends, or goes on with another document, in the middle of this one.
-    Cut,
+    /// True if the text ends, or goes on with another document, in the middle of this one.
+    pub is_cut: bool,
 }
 
 impl<'a> LooseValue<'a> {
@@ -138,10 +129,10 @@ pub(super) fn documents(text: &str) -> LooseDocuments<'_> {
         let value = parser.looks_like_object().then(|| parser.object());
         at = match value {
             Some(value) if !value.members().is_empty() || !parser.cut => {
-                let end = if parser.cut { DocumentEnd::Cut } else { DocumentEnd::Whole };
+                let is_cut = parser.cut;
                 let next =
-                    if parser.cut { after_cut(text, begin, parser.at, &value) } else { parser.at };
-                found.documents.push(LooseDocument { value, end });
+                    if is_cut { after_cut(text, begin, parser.at, &value) } else { parser.at };
+                found.documents.push(LooseDocument { value, is_cut });
                 next
             }
             _ => {
@@ -344,7 +335,7 @@ mod tests {
     fn one(text: &str) -> LooseValue<'_> {
         let found = documents(text);
         assert_eq!((found.documents.len(), found.words.len()), (1, 0), "{found:?}");
-        assert_eq!(found.documents[0].end, DocumentEnd::Whole, "{text}");
+        assert!(!found.documents[0].is_cut, "{text}");
         found.documents.into_iter().next().unwrap().value
     }
 
@@ -383,7 +374,7 @@ mod tests {
     fn what_is_there_of_a_document_that_was_cut_is_read() {
         let text = "{\"a\": 1, \"b\": [{\"c\": 2}, {\"c\": 31";
         let found = documents(text);
-        assert_eq!(found.documents[0].end, DocumentEnd::Cut);
+        assert!(found.documents[0].is_cut);
         let value = &found.documents[0].value;
         assert_eq!(value.get("a").and_then(LooseValue::number), Some(1.0));
         let list = value.get("b").unwrap().elements();

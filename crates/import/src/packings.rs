@@ -165,7 +165,7 @@ impl Packing {
         match self {
             Packing::Gzip => Box::new(UnpackedFile::Packed(Some(GzDecoder::new(packed)))),
             Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
-            Packing::Zstandard => Box::new(ZstdFrames { state: ZstdState::Between(packed) }),
+            Packing::Zstandard => Box::new(ZstdFrames::Between(packed)),
         }
     }
 
@@ -208,11 +208,7 @@ impl Read for LimitedBytes {
 }
 
 /// Frames of a Zstandard file, one after another, some of which are skippable (RFC 8878, 3.1).
-struct ZstdFrames {
-    state: ZstdState,
-}
-
-enum ZstdState {
+enum ZstdFrames {
     Between(Box<dyn BufRead>),
     Within(Box<StreamingDecoder<Box<dyn BufRead>, FrameDecoder>>),
     Ended,
@@ -224,17 +220,17 @@ impl Read for ZstdFrames {
             return Ok(0);
         }
         loop {
-            match std::mem::replace(&mut self.state, ZstdState::Ended) {
-                ZstdState::Ended => return Ok(0),
-                ZstdState::Between(mut packed) => {
+            match std::mem::replace(self, ZstdFrames::Ended) {
+                ZstdFrames::Ended => return Ok(0),
+                ZstdFrames::Between(mut packed) => {
                     if !packed.fill_buf()?.is_empty() {
-                        self.state = next_frame(packed)?;
+                        *self = next_frame(packed)?;
                     }
                 }
-                ZstdState::Within(mut frame) => {
+                ZstdFrames::Within(mut frame) => {
                     let got = frame.read(into).map_err(root)?;
                     if got > 0 {
-                        self.state = ZstdState::Within(frame);
+                        *self = ZstdFrames::Within(frame);
                         return Ok(got);
                     }
                     let decoder = &frame.decoder;
@@ -245,7 +241,7 @@ impl Read for ZstdFrames {
                     {
                         return Err(io::Error::other("its checksum is another one"));
                     }
-                    self.state = ZstdState::Between(frame.into_inner());
+                    *self = ZstdFrames::Between(frame.into_inner());
                 }
             }
         }
@@ -253,7 +249,7 @@ impl Read for ZstdFrames {
 }
 
 /// Opens the next frame, or skips a skippable one.
-fn next_frame(packed: Box<dyn BufRead>) -> io::Result<ZstdState> {
+fn next_frame(packed: Box<dyn BufRead>) -> io::Result<ZstdFrames> {
     let (head, mut whole) = peeked(packed, 8)?;
     if let [0x50..=0x5f, 0x2a, 0x4d, 0x18, size @ ..] = &head[..] {
         let size = <[u8; 4]>::try_from(size).map_err(|_| io::ErrorKind::UnexpectedEof)?;
@@ -261,10 +257,10 @@ fn next_frame(packed: Box<dyn BufRead>) -> io::Result<ZstdState> {
         if io::copy(&mut (&mut whole).take(size), &mut io::sink())? < size {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        return Ok(ZstdState::Between(whole));
+        return Ok(ZstdFrames::Between(whole));
     }
     let frame = StreamingDecoder::new(whole).map_err(|e| root(io::Error::other(e)))?;
-    Ok(ZstdState::Within(Box::new(frame)))
+    Ok(ZstdFrames::Within(Box::new(frame)))
 }
 
 /// Returns the error of the file below a decoder's error, or the end of it, if that is the cause.

@@ -2,7 +2,7 @@
 //! (`web`, `speed`, `hosts`), and one reader serves all.
 
 use super::foreign_file::ForeignFile;
-use super::loose_json::{DocumentEnd, documents};
+use super::loose_json::documents;
 use super::{FigureNames, FileContent, Format, NONE};
 use readings::Readings;
 
@@ -28,8 +28,7 @@ pub(super) fn read(format: &Format, file: &mut ForeignFile) -> Result<FileConten
     let mut readings = Readings::new(format.repeats);
     if !format.json.is_empty() && file.head().trim_start().starts_with(['{', '[']) {
         for document in documents(&file.whole()?).documents {
-            let is_cut = document.end == DocumentEnd::Cut;
-            readings.document(&document.value, format.json, is_cut);
+            readings.document(&document.value, format.json, document.is_cut);
         }
     } else {
         format.printed(file, &mut readings)?;

@@ -4,7 +4,7 @@
 //! back; later ones add `_bidir_reverse` to the second.
 
 use super::run::{EndCpu, EndSums, Iperf3Run, WaySums};
-use crate::import::loose_json::{DocumentEnd, LooseValue, documents};
+use crate::import::loose_json::{LooseValue, documents};
 use crate::import::rates::IperfSide;
 use crate::import::stalls::grow;
 use crate::measurements::series::Series;
@@ -31,14 +31,13 @@ pub(super) fn runs(text: &str) -> (Vec<Iperf3Run>, Vec<String>) {
     let mut runs = Vec::new();
     let mut events = RunParts::default();
     for document in &found.documents {
-        let is_cut = document.end == DocumentEnd::Cut;
         if let Some(event) = document.value.text_at("event") {
             if event == "start" {
                 runs.extend(events.take());
             }
             events.add(event, document.value.get("data"));
         } else {
-            search(&document.value, is_cut, DEEPEST, &mut runs);
+            search(&document.value, document.is_cut, DEEPEST, &mut runs);
         }
     }
     runs.extend(events.take());
@@ -73,7 +72,7 @@ fn search(value: &LooseValue<'_>, is_cut: bool, depth: usize, runs: &mut Vec<Ipe
         && begins(text)
     {
         for document in &documents(text).documents {
-            search(&document.value, document.end == DocumentEnd::Cut, depth - 1, runs);
+            search(&document.value, document.is_cut, depth - 1, runs);
         }
     }
 }
