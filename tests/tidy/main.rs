@@ -20,6 +20,7 @@ mod seeds;
 mod sizes;
 mod source;
 mod types;
+mod walks;
 mod words;
 
 use std::path::Path;
@@ -155,6 +156,11 @@ fn the_answer_to_the_articles_is_what_the_kept_runs_say() {
     let count = ("count", format!("{}\n", answer::count(&kept)));
     docs::generated(root(), "studies/runs/README.md", &[count]);
     hold("pictures are drawn from the runs", answer::pictures(root()));
+}
+
+#[test]
+fn files_and_functions_in_the_documentation_are_there() {
+    hold("files and functions that documents name", walks::check(root()));
 }
 
 #[test]
