@@ -21,7 +21,7 @@ use crate::units;
 use super::allow::Allow;
 use super::live::LiveForm;
 use super::staging::{Choice, Intervals, Staging, with_stage};
-use super::{Verdict, print, stdout_style};
+use super::{Verdict, next_step, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -101,9 +101,14 @@ pub(super) fn run(args: &AdviseArgs) -> Result<Verdict> {
     if !args.quiet {
         tell!("takes {}", beforehand(&task)?);
     }
-    let advice = run_races(&task, &Monotonic, &mut |job| race(args, &name, job))?;
+    let mut unsaved = 0;
+    let advice = run_races(&task, &Monotonic, &mut |job| {
+        let outcome = race(args, &name, job)?;
+        unsaved += usize::from(!next_step::is_saved(&outcome));
+        Ok(outcome)
+    })?;
     print(&render(&advice, form, &stdout_style())?)?;
-    tell!("saved: {}", dir.display());
+    next_step::tell_folder(&dir, unsaved);
     Ok(verdict(&advice))
 }
 

@@ -12,10 +12,23 @@ use crate::time::Nanos;
 
 use super::race::RaceArgs;
 
+/// Returns true if the last state of a race could be saved.
+pub(super) fn is_saved(outcome: &Outcome) -> bool {
+    outcome.warnings.iter().all(|warning| warning.code != "save_failed")
+}
+
+/// Says where the races of a folder are saved, and how many could not be.
+pub(super) fn tell_folder(folder: &Path, unsaved: usize) {
+    match unsaved {
+        0 => tell!("saved: {}", folder.display()),
+        1 => tell!("saved in part: {}, without the end of one race", folder.display()),
+        of => tell!("saved in part: {}, without the ends of {of} races", folder.display()),
+    }
+}
+
 /// Says where a race is saved; if its last state could not be saved, whether an earlier one is there.
 pub(super) fn tell_saved(outcome: &Outcome, file: &Path) {
-    let is_saved = outcome.warnings.iter().all(|warning| warning.code != "save_failed");
-    match (is_saved, derived::load(file)) {
+    match (is_saved(outcome), derived::load(file)) {
         (true, _) => tell!("saved: {}", file.display()),
         (false, Ok(there)) if there.started == outcome.started => {
             tell!("saved in part: {}, without what came last", file.display());

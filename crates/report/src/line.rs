@@ -336,21 +336,43 @@ fn busy(survey: &Survey, load: &str) -> Table {
     }
 }
 
+/// Returns the words of a figure: `round trip, 8 up` for `rtt_up_8_ns`.
+fn label(name: &str) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("rtt_", "round trip, "),
+        ("added_", "added delay, "),
+        ("goodput_", "goodput, "),
+        ("pdv_", "delay variation, "),
+        ("loss_", "lost "),
+        ("reordered_", "out of order "),
+        ("one_way_", "one way "),
+    ];
+    let stem = ["_ns", "_bps", "_share"].iter().find_map(|unit| name.strip_suffix(unit));
+    let stem = stem.unwrap_or(name);
+    let known = WORDS.iter().find_map(|(first, words)| Some((words, stem.strip_prefix(first)?)));
+    let Some((words, part)) = known else { return stem.replace('_', " ") };
+    match part.split_once('_') {
+        Some(("both", flows)) => format!("{words}{flows} both ways"),
+        Some((way, flows)) => format!("{words}{flows} {way}"),
+        None => format!("{words}{part}"),
+    }
+}
+
 /// Returns the hours of the day, the best and the worst survey; nothing for a single survey.
 fn over_time(line: &LineOutcome) -> Vec<Block> {
     let names = [
-        ("round trip, idle", figures::rtt(LinePart::Idle)),
-        ("round trip, 8 both ways", figures::rtt(LinePart::Both8)),
-        ("goodput, 8 up", figures::goodput(LinePart::Up8)),
-        ("goodput, 8 down", figures::goodput(LinePart::Down8)),
-        ("lost up", figures::lost(Direction::Up)),
-        ("lost down", figures::lost(Direction::Down)),
+        figures::rtt(LinePart::Idle),
+        figures::rtt(LinePart::Both8),
+        figures::goodput(LinePart::Up8),
+        figures::goodput(LinePart::Down8),
+        figures::lost(Direction::Up),
+        figures::lost(Direction::Down),
     ];
-    let found: Vec<(&str, LineFigure, FigureCourse)> = names
+    let found: Vec<(String, LineFigure, FigureCourse)> = names
         .iter()
-        .filter_map(|(label, name)| {
+        .filter_map(|name| {
             let figure = line.surveys.iter().find_map(|survey| survey.figure(name))?;
-            Some((*label, figure.clone(), course(line, name)?))
+            Some((label(name), figure.clone(), course(line, name)?))
         })
         .collect();
     let mut blocks = vec![Block::Facts(
@@ -384,7 +406,7 @@ fn over_time(line: &LineOutcome) -> Vec<Block> {
     blocks
 }
 
-fn by_hour(hours: &[u64], found: &[(&str, LineFigure, FigureCourse)]) -> Table {
+fn by_hour(hours: &[u64], found: &[(String, LineFigure, FigureCourse)]) -> Table {
     let heads = hours.iter().map(|hour| Cell::text(format!("{hour:02}:00")));
     let mut columns = vec![Column::new("hour, UTC", heads.collect())];
     for (label, figure, course) in found {
@@ -394,7 +416,7 @@ fn by_hour(hours: &[u64], found: &[(&str, LineFigure, FigureCourse)]) -> Table {
                 Cell::text(words::figure(one.median, figure.unit))
             })
         };
-        columns.push(Column::new(*label, hours.iter().map(cell).collect()));
+        columns.push(Column::new(label.clone(), hours.iter().map(cell).collect()));
     }
     Table { columns, legend: "Medians of the surveys that began in each hour.".into() }
 }

@@ -35,7 +35,7 @@ impl Entrant {
         }
     }
 
-    /// Creates the entrant of a contender, as [`Entrant::new`] does, with what is known of its transport beforehand.
+    /// Creates the entrant of a contender, as [`Entrant::new`] does, with the facts of its transport.
     pub fn of(id: usize, label: impl Into<String>, contender: &Contender) -> Entrant {
         let info = contender.transport.info();
         Entrant {

@@ -19,7 +19,7 @@ use super::super::deciding::DecisionOptions;
 use super::super::live::LiveForm;
 use super::super::report::samples_of;
 use super::super::staging::{Choice, Intervals, Staging, with_stage};
-use super::super::{Verdict, pages, print, stdout_style};
+use super::super::{Verdict, next_step, pages, print, stdout_style};
 use super::{NamedStudy, StudyForm};
 
 #[derive(Debug, clap::Args)]
@@ -105,7 +105,8 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
         };
         let ran = run_study(&task, &mut |job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
-        tell!("saved: {}", dir.display());
+        let unsaved = ran.results.values().filter(|race| !next_step::is_saved(race)).count();
+        next_step::tell_folder(&dir, unsaved);
         if let Some(file) = args.html.as_ref().filter(|_| studies.len() == 1) {
             pages::write(file, &pages::of_study(&ran.run, &ran.results, &dir))?;
             tell!("page: {}", file.display());

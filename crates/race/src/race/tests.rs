@@ -92,6 +92,18 @@ fn a_clear_lead_is_decided_early() {
 }
 
 #[test]
+fn a_race_to_its_first_sentence_ends_where_a_sharper_one_knew_it() {
+    let noise = || noisy(3, 0.08, |spec| if spec == "udp" { 80.0 } else { 100.0 });
+    let request = ask(&["tcp", "udp"]).blocks(120);
+    let [first, sharp] =
+        [request.clone().first(), request].map(|request| run(&request, noise()).unwrap());
+    assert_eq!([first.status, sharp.status], [Status::Decided; 2]);
+    assert_eq!([&first, &sharp].map(|race| race.verdicts[0].ahead), [Some(1); 2]);
+    assert_eq!(sharp.verdicts[0].known_since, Some(blocks(&first)));
+    assert!(blocks(&first) < blocks(&sharp), "{} {}", blocks(&first), blocks(&sharp));
+}
+
+#[test]
 fn a_tie_is_a_dead_heat() {
     let outcome = run(&ask(&["tcp", "udp"]), tie()).unwrap();
     assert_eq!(outcome.verdicts[0].outcome, stats::Outcome::DeadHeat);

@@ -1,6 +1,6 @@
 //! Surveys of a line before and after, as a table with a verdict on each figure.
 
-use super::with_interval;
+use super::{label, with_interval};
 use crate::compare::FORMATS;
 use crate::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
 use crate::error::{Error, Result, unknown};
@@ -43,12 +43,12 @@ fn document(comparison: &LineComparison) -> Document {
 fn answer(comparison: &LineComparison) -> Vec<Line> {
     let of = |change: FigureChange| {
         let figures = comparison.figures.iter().filter(move |pair| pair.change == change);
-        figures.map(|pair| pair.after.name.replace('_', " ")).collect::<Vec<String>>()
+        figures.map(|pair| label(&pair.after.name)).collect::<Vec<String>>()
     };
     let (changed, unknown) = (of(FigureChange::Changed), of(FigureChange::Unknown));
     let mut lines = vec![match changed.is_empty() {
         true => Line::new("No figure is shown to have changed.", Tone::Plain),
-        false => Line::new(format!("Changed: {}.", words::list(&changed)), Tone::Plain),
+        false => Line::new(format!("Changed: {}.", changed.join("; ")), Tone::Plain),
     }];
     if !unknown.is_empty() {
         let text = format!(
@@ -70,7 +70,7 @@ fn table(figures: &[SurveyedPair]) -> Table {
     let cells = |of: fn(&SurveyedPair) -> Cell| figures.iter().map(of).collect::<Vec<Cell>>();
     Table {
         columns: vec![
-            Column::new("figure", cells(|pair| Cell::text(pair.after.name.clone()))),
+            Column::new("figure", cells(|pair| Cell::text(label(&pair.after.name)))),
             Column::new("before", cells(|pair| with_interval(&pair.before))),
             Column::new("after", cells(|pair| with_interval(&pair.after))),
             Column::new("", cells(|pair| Cell::text(verdict(pair)))),
@@ -105,7 +105,7 @@ mod tests {
         let found = compare(&[line(vec![survey(0)])], &[line(vec![slower])]).unwrap();
         let text = render(&found, "terminal", &Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("Changed: rtt idle ns."), "{text}");
+        assert!(text.contains("Changed: round trip, idle."), "{text}");
         assert!(text.contains("41.0 ms") && text.contains("may be the time of day"), "{text}");
         assert!(text.contains("2.00 times") || text.contains("100 % higher"), "{text}");
         let json = render(&found, "json", &Style::default()).unwrap();
