@@ -255,7 +255,8 @@ fn character(rest: &[u8]) -> Option<usize> {
 fn mark_test_files(mut sources: Vec<Source>) -> Vec<Source> {
     let mut files = Vec::new();
     for source in &sources {
-        let folder = source.path.trim_end_matches("/mod.rs").trim_end_matches(".rs");
+        let path = source.path.trim_end_matches("/mod.rs").trim_end_matches("/lib.rs");
+        let folder = path.trim_end_matches(".rs");
         for range in test_items(&source.all_code) {
             let item = source.all_code[range].trim_start_matches("#[cfg(test)]").trim();
             let name = item.trim_start_matches("pub(crate) ").trim_start_matches("pub ");

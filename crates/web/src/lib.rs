@@ -2,11 +2,11 @@
 //! races the transports that a browser has against this server.
 //!
 //! ```text
-//! page ── /plan ──▶ server: the plan of a race, as the engine draws it
+//! page ── /plan ──▶ server: the plan of a race, as deadheat-import draws it
 //!      ── /begin ─▶ the turn of a trial, and its ticket
 //!      ── WebSocket, fetch, …: the ticket, then the work ──▶ work.rs, one for each connection
 //!      ── /trial ─▶ raw figures; the turn is over
-//!      ◀── verdict, control, and a result as of every race ── deadheat-engine
+//!      ◀── verdict, control, and a result as of every race ── deadheat-result
 //! ```
 //!
 //! | file | content |
