@@ -152,7 +152,9 @@ fn a_tunnel_carries_tcp_on_loopback_and_over_an_emulated_path() {
     }
     std::fs::remove_file(folder.path().join("kcptun.toml")).unwrap();
     let report = deadheat(folder.path(), &["report", "saved.json"]).output().unwrap();
-    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    // 3 where this host was too busy to trust the race.
+    let said = String::from_utf8_lossy(&report.stderr);
+    assert!(matches!(report.status.code(), Some(0 | 3)), "{:?}: {said}", report.status);
 }
 
 /// Variable that makes a relay of a process of this program: the milliseconds for which it holds what it has stored.

@@ -373,7 +373,7 @@ fn a_killed_race_loses_at_most_its_running_block_and_goes_on() {
     let before = blocks();
     assert!((2..=5).contains(&before), "{before}");
     let output = deadheat(&["report", "k.json"], dir.path());
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
 
     let output = deadheat(&["race", "--resume", "k.json", "-q"], dir.path());
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
@@ -593,7 +593,7 @@ fn a_disk_that_fills_up_ends_the_race_and_keeps_the_blocks_done() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("free space"), "{said}");
     let output = deadheat(&["report", "r.json"], disk.0.path());
-    assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", words(&output.stderr));
     let saved = std::fs::read_to_string(disk.0.path().join("r.json")).unwrap();
     assert!(saved.contains("\"block\": 0"), "no whole block was kept: {said}");
 }
