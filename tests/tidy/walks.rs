@@ -49,10 +49,10 @@ fn missing(root: &Path, text: &str) -> Vec<String> {
                 file = found.ok().map(|content| (name, content));
             } else if !is_in_parentheses {
                 file = None;
-            } else if let Some((path, content)) = &file {
-                if !defines(content, name) {
-                    findings.push(format!("{number}: no {name} in {path}"));
-                }
+            } else if let Some((path, content)) = &file
+                && !defines(content, name)
+            {
+                findings.push(format!("{number}: no {name} in {path}"));
             }
         }
     }
