@@ -5,7 +5,7 @@
 mod handed_in;
 
 use deadheat::error::Error;
-use deadheat::host::placement::Placement;
+use deadheat::records::placement::Placement;
 use deadheat::path::{PathSpec, grammar};
 use deadheat::path::trace::{Mode, Trace};
 use deadheat::spec::Spec;
