@@ -154,7 +154,7 @@ impl SettlingHost for HostProbe {
         self.measure().map(|point| point.p50_ns)
     }
 
-    /// Sleeps for [`WINDOW`] and returns the larger of two shares: of all CPUs, and of the ends' CPUs, because one
+    /// Sleeps for `WINDOW` and returns the larger of two shares: of all CPUs, and of the ends' CPUs, because one
     /// program on one of many CPUs disturbs if it is an end's.
     fn sit_still(&mut self) -> Shares {
         let read = |cpus: &[usize]| CpuTimes::read_of(cpus);

@@ -8,7 +8,7 @@
 //! | [`idle`] | idle CPUs stay awake, other programs run last |
 //! | [`usage`], [`allocations`], [`process_tree`], [`counters`], [`cgroup`] | costs, kernel counters and throttling over a time |
 //! | [`probe`], [`timing`], [`noise`] | round trips, timers and differences between identical runs, on this machine |
-//! | [`block_probe`], [`quiet`] | the echo between blocks, and the state of the host that follows |
+//! | [`block_probe`] | the echo between blocks |
 //! | [`doctor`], [`findings`] | how far this machine can be trusted, and the obstacles |
 //! | `folder_lock` | locks on folders that end with their process |
 

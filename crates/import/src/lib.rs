@@ -129,7 +129,7 @@ type ReadFile = fn(&mut ForeignFile, &mut ReaderContext<'_>) -> Result<FileConte
 type FigureNames = &'static [(&'static str, &'static str)];
 
 /// Format of files that another tool writes: its signs, the facts that its files share, and either its reader or the
-/// places of its figures (see [`summaries`]).
+/// places of its figures (see `summaries`).
 pub struct Format {
     id: &'static str,
     summary: &'static str,

@@ -27,7 +27,7 @@ pub enum AttemptEnd {
     Connected,
     /// It was cancelled, as another one had connected.
     Cancelled,
-    /// Nothing came back within [`PATIENCE`].
+    /// Nothing came back within 5 s, after which an attempt is given up.
     Silent,
     /// It failed, with the system's error.
     Failed(String),

@@ -13,7 +13,7 @@ use deadheat_stats::{Regime, regimes};
 pub const LONGEST_SETTLING: Nanos = Nanos::from_secs(10);
 
 /// Share of CPU time that others, the hypervisor among them, may take of a calm host. It is above the error of counting
-/// in steps of 10 ms over [`WINDOW`](deadheat_host::block_probe::WINDOW).
+/// in steps of 10 ms over `WINDOW` of the crate host (`block_probe.rs`).
 pub const CALM_SHARE: f64 = 0.1;
 
 /// Largest ratio between the medians of two echoes in a row on a calm host. Forty echoes on a calm host give medians

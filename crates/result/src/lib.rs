@@ -11,6 +11,7 @@
 //! | [`lock`] | one race per file |
 //! | [`command`] | the command line that repeats a race |
 //! | [`date`] | the time of day in names and results |
+//! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 
 #[cfg(test)]
 use deadheat_everything as _;

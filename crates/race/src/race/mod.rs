@@ -8,7 +8,6 @@
 //! | `names` | names of contenders: their labels, or their specs |
 //! | [`plan`] | the plan, fixed before the first block: placement, blocks, looks, margin |
 //! | `cost` | duration of blocks, expected and measured |
-//! | [`schedule`] | the order of each block and its seed, from the race's seed alone |
 //! | `pilot` | the trials before the first block |
 //! | [`enough`] | the blocks and the time that a race needs, and the check for them |
 //! | `race_path` | the path to the far end, parsed once, with its consequences |

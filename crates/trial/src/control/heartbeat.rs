@@ -1,7 +1,7 @@
 //! Heartbeat of a control connection: TCP's keepalive (RFC 9293, section 3.8.4; tcp(7)). The kernel of the peer
 //! answers it, so that a peer of any version has one, and a peer whose program is busy does not count as gone.
 //!
-//! Outside of measured phases a peer that does not answer is gone after [`SILENCE`]. Within one, control is silent,
+//! Outside of measured phases a peer that does not answer is gone after `SILENCE`. Within one, control is silent,
 //! so that it disturbs nothing: the length of the trial bounds it then, and the wait for an acknowledgement of its end.
 
 use std::io;
@@ -20,7 +20,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// delays control as well.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(15);
 
-/// Asks the peer every second whether it is there; reads and writes fail once it has not answered for [`SILENCE`].
+/// Asks the peer every second whether it is there; reads and writes fail once it has not answered for `SILENCE`.
 ///
 /// # Errors
 /// Fails if the kernel refuses the options.
