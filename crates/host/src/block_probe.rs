@@ -10,13 +10,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::placement::{CpuAssignment, Ends, assign};
 use super::probe::{EchoRun, EchoSockets, Rhythm};
 use super::process_tree::{TreeTimes, ticks_per_second};
+use super::settling::{SettlingHost, Shares};
 use super::topology::Topology;
 use super::usage::{CpuTimes, ProcessCost};
 use crate::probe::EchoPlan;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::WaitMode;
 use deadheat_records::placement::Placement;
-use deadheat_records::quiet::{ProbePoint, SettlingHost, Shares};
+use deadheat_records::quiet::ProbePoint;
 use deadheat_stats::quantile::quantile_sorted;
 
 /// Time for which CPU use is measured in one piece while the host settles.

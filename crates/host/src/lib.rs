@@ -8,7 +8,7 @@
 //! | [`idle`] | idle CPUs stay awake, other programs run last |
 //! | [`usage`], [`allocations`], [`process_tree`], [`counters`], [`cgroup`] | costs, kernel counters and throttling over a time |
 //! | [`probe`], [`timing`], [`noise`] | round trips, timers and differences between identical runs, on this machine |
-//! | [`block_probe`] | the echo between blocks |
+//! | [`block_probe`], [`settling`] | the echo between blocks; the wait for a calm host before the first |
 //! | [`doctor`], [`findings`] | how far this machine can be trusted, and the obstacles |
 //! | `folder_lock` | locks on folders that end with their process |
 
@@ -25,6 +25,7 @@ pub mod noise;
 pub mod placement;
 pub mod probe;
 pub mod process_tree;
+pub mod settling;
 pub mod timing;
 pub mod topology;
 pub mod usage;

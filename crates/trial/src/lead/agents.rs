@@ -33,11 +33,12 @@ use crate::{Observations, Order, Reconnection, Runner, TrialOutcome, floods};
 use deadheat_host::block_probe::HostProbe;
 use deadheat_host::idle::{Awake, ClaimKind, Idle};
 use deadheat_host::placement::{Ends, Load, assign, choose};
+use deadheat_host::settling;
 use deadheat_host::topology::Topology;
 use deadheat_records::commands::ProgramFile;
 use deadheat_records::host::HostFacts;
 use deadheat_records::placement::Placement;
-use deadheat_records::quiet::{self, Disturbance, ProbePoint, SettlingOutcome};
+use deadheat_records::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use deadheat_records::trial::{PathFacts, Record};
 
 mod opening;
@@ -437,7 +438,7 @@ impl Runner for Agents {
     }
 
     fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
-        Some(quiet::settle(self.probe.as_mut()?, on_wait))
+        Some(settling::settle(self.probe.as_mut()?, on_wait))
     }
 
     fn probe(&mut self) -> Option<ProbePoint> {
