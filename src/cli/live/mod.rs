@@ -150,7 +150,7 @@ fn open(subject: LiveSubject, steering: &Arc<Steering>) -> Result<LivePlace, Str
     #[cfg(not(feature = "live"))]
     {
         let _ = (subject, steering);
-        Err("since this build leaves it out; packages have it, and builds with `--features live`"
-            .into())
+        let there = crate::transport::optional::in_packages("live");
+        Err(format!("since this build leaves it out; {there}"))
     }
 }

@@ -44,12 +44,10 @@ impl Optional {
         if let Presence::Nowhere(why) = self.presence {
             return Error::unsupported(*id, why());
         }
-        let build = format!("`cargo install --locked --path . --features {id}`");
         let lacks = match self.takes {
-            None => {
-                format!("this build leaves it out; each package of a release has it, and {build}")
-            }
+            None => format!("this build leaves it out; {}", in_packages(id)),
             Some(tools) => {
+                let build = build_with(id);
                 format!(
                     "this build leaves it out, as all packages do; {build} has it, and takes {tools}"
                 )
@@ -57,6 +55,15 @@ impl Optional {
         };
         Error::unsupported(*id, lacks)
     }
+}
+
+/// Says where a feature is that this build leaves out and packages have.
+pub fn in_packages(feature: &str) -> String {
+    format!("each package of a release has it, and {}", build_with(feature))
+}
+
+fn build_with(feature: &str) -> String {
+    format!("`cargo install --locked --path . --features {feature}`")
 }
 
 /// Every contender that a build may leave out and that the program knows, in the order of lists.

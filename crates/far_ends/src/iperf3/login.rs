@@ -110,9 +110,8 @@ fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, Strin
 
 #[cfg(not(feature = "iperf3-login"))]
 fn encrypted(_: &str, _: &str, _: RsaPadding) -> Result<String, String> {
-    let lacks = "this build leaves out the encryption with it; each package of a release has it, and `cargo install \
-                 --locked --path . --features iperf3-login`";
-    Err(lacks.into())
+    let there = deadheat_datapath::transport::optional::in_packages("iperf3-login");
+    Err(format!("this build leaves out the encryption with it; {there}"))
 }
 
 /// Returns the error of a server at `to` that did not let `user` in.
