@@ -209,7 +209,7 @@ pub(crate) fn check(folder: &Folder, sources: &[Source]) -> Vec<String> {
     findings
 }
 
-/// Returns the types that implement a trait, or one that it goes `through`, and the values of a type.
+/// Returns the types that implement a trait, directly or `through` another, and the values of a type.
 fn implementors(code: &str, name: &str, through: &[&str]) -> Vec<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let names = [name].into_iter().chain(through.iter().copied());

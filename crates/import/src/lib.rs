@@ -420,7 +420,7 @@ fn ids() -> Vec<&'static str> {
 /// # Errors
 /// The format that is known and not read, or none.
 fn sniff(head: &str) -> Result<&'static Format, Option<&'static UnreadFormat>> {
-    // The signs of summaries are the strictest, and those of plain numbers the least strict.
+    // Summaries have the strictest signs, and plain numbers the least strict.
     let found = all().find(|format| format.is_of(head));
     match unread::recognised(head) {
         Some(known) if found.is_none_or(|own| own.read.is_some()) => Err(Some(known)),

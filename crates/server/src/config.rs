@@ -11,9 +11,8 @@ use super::responders::ResponderSetup;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
-use deadheat_trial::control::Limits;
-use deadheat_trial::control::Secret;
 use deadheat_trial::control::key::ServerKey;
+use deadheat_trial::control::{Limits, Secret};
 
 pub use deadheat_trial::control::remote::DEFAULT_PORT;
 

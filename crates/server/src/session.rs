@@ -25,9 +25,10 @@ use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::HandOver;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_records::host::HostFacts;
-use deadheat_trial::control::heartbeat;
 use deadheat_trial::control::stream::ControlStream;
-use deadheat_trial::control::{self, AgentPlan, FromAgent, FromServer, LARGEST, Share, ToAgent};
+use deadheat_trial::control::{
+    self, AgentPlan, FromAgent, FromServer, LARGEST, Share, ToAgent, heartbeat,
+};
 
 mod commands;
 mod ending;

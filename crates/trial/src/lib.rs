@@ -3,8 +3,7 @@
 //!
 //! [`Runner`] is the seam to `race`: the real one is [`lead::agents::Agents`], the fake is [`sim::fake::Fake`].
 
-use deadheat_records::trial::PathFacts;
-use deadheat_records::trial::Record;
+use deadheat_records::trial::{PathFacts, Record};
 use std::path::PathBuf;
 use std::sync::Arc;
 

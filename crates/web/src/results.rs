@@ -11,8 +11,7 @@ use deadheat_import::browser::MOST_BLOCKS;
 use deadheat_report::html::{self, Page, Part};
 use deadheat_report::words;
 use deadheat_result::outcome::{Outcome, Status, Verdict};
-use deadheat_result::save;
-use deadheat_result::{date, layout};
+use deadheat_result::{date, layout, save};
 use deadheat_stats::Outcome as Ruled;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@
 //! result is saved whole, and whenever the number of blocks has grown by a share; so the total time is in
 //! proportion to the blocks, and not to their square.
 
-use deadheat_result::analysis::claims;
+use deadheat_result::analysis::{claims, derived, shares, sweep, warnings};
 use std::{fs, io};
 
 use super::absence;
@@ -20,12 +20,10 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_datapath::transport::Contender;
 use deadheat_path::network::Network;
-use deadheat_result::analysis::derived;
 use deadheat_result::analysis::far_end::FarEndNotice;
 use deadheat_result::analysis::notice::Notice;
 use deadheat_result::analysis::pauses::Pauses;
 use deadheat_result::analysis::verdicts::{self, DecisionStage};
-use deadheat_result::analysis::{shares, sweep, warnings};
 use deadheat_result::journal::Journal;
 use deadheat_result::outcome::{Entrant, Outcome, Status, blocks_done};
 use deadheat_result::save;

@@ -13,8 +13,7 @@ use super::request::{
     RaceLength, Request,
 };
 use deadheat_base::error::{Error, Result};
-use deadheat_base::figures::percent;
-use deadheat_base::figures::wait;
+use deadheat_base::figures::{percent, wait};
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::{Metric, Metrics};
 use deadheat_contract::workload::SharedTask;

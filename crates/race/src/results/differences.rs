@@ -2,11 +2,9 @@
 
 use crate::race::Request;
 use deadheat_contract::contract::Side;
-use deadheat_records::commands::ProgramCopy;
-use deadheat_records::commands::ProgramFile;
+use deadheat_records::commands::{ProgramCopy, ProgramFile};
 use deadheat_result::analysis::differences::*;
-use deadheat_result::outcome::EntrantCommands;
-use deadheat_result::outcome::{Difference, Entrant};
+use deadheat_result::outcome::{Difference, Entrant, EntrantCommands};
 
 fn between(specs: &[&str], change: impl FnOnce(&mut [Entrant])) -> Vec<Difference> {
     let mut checked = Request::new(specs.to_vec()).check().unwrap();

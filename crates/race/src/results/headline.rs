@@ -1,9 +1,7 @@
 //! Tests of `analysis/headline.rs` of deadheat-result, on results of whole races.
 
 use deadheat_result::analysis::headline::*;
-use deadheat_result::outcome::Outcome;
-
-use deadheat_result::outcome::Cell;
+use deadheat_result::outcome::{Cell, Outcome};
 
 #[test]
 fn the_work_is_named_as_its_task_names_it() {

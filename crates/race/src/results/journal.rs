@@ -2,13 +2,10 @@
 
 use crate::race::testing::{self, WORKLOAD, ran};
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
-use deadheat_base::time::Nanos;
-use deadheat_base::time::{Clock, Manual};
+use deadheat_base::time::{Clock, Manual, Nanos};
 use deadheat_result::analysis::derived::load;
 use deadheat_result::journal::*;
-use deadheat_result::outcome::Outcome;
-use deadheat_result::outcome::Status;
-use deadheat_result::outcome::blocks_done;
+use deadheat_result::outcome::{Outcome, Status, blocks_done};
 use deadheat_trial::Order;
 use deadheat_trial::sim::fake::Fake;
 use std::fs::{self};

@@ -3,8 +3,7 @@
 //!
 //! This file decides the order and the times of attempts, and knows neither sockets nor clocks ([`DialNet`]).
 
-use deadheat_records::connect::AttemptEnd;
-use deadheat_records::connect::ConnectAttempt;
+use deadheat_records::connect::{AttemptEnd, ConnectAttempt};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;

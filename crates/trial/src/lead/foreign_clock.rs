@@ -6,9 +6,8 @@ use deadheat_base::clocks::HostClock;
 use super::both_reports::BothReports;
 use super::far_clock::{ClockReading, bound, contradiction, within_kernels};
 use deadheat_base::time::Nanos;
-use deadheat_contract::measurements::ClockEstimate;
-use deadheat_contract::measurements::FarView;
 use deadheat_contract::measurements::clock::{ClockLine, ClockTrack, Echo};
+use deadheat_contract::measurements::{ClockEstimate, FarView};
 use deadheat_contract::workload::Clocks;
 
 /// Lead of TAI over UTC since 2017, in nanoseconds (IERS, Bulletin C): times of PTP may be of either.
