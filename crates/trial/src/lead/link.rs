@@ -194,6 +194,11 @@ impl Link {
         drop(set);
     }
 
+    /// Returns true if the agent is reached through a server that does not answer any more.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(&self.line, LinkChannel::Server { stream, .. } if stream.is_lost())
+    }
+
     /// Records that a server does not answer any more.
     pub(super) fn lose(&self) {
         if let LinkChannel::Server { stream, .. } = &self.line {

@@ -365,8 +365,9 @@ impl Nodes {
                         break;
                     }
                     Ok(Some(_)) => {}
-                    // If one node's process died, the other errors follow from it; report that one.
+                    // If one node's process died, or its server, the other errors follow from it; report that one.
                     Err(error @ (Error::Broken { .. } | Error::Stopped { .. })) => return error,
+                    Err(error) if self.node(other).link.is_lost() => return error,
                     _ => break,
                 }
             }
