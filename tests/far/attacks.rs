@@ -161,6 +161,27 @@ fn a_race_whose_server_is_stopped_says_so_and_keeps_its_blocks() {
     }
 }
 
+/// The near end's connection breaks with its server. Where the race sees both at once, as on a busy host, the server is
+/// the cause that it tells.
+#[test]
+fn a_server_that_vanishes_is_told_before_what_follows_from_it() {
+    let said = isolated(&format!(
+        r#"{SERVE}
+        serve
+        "$DEADHEAT" race tcp -w ping:count=30000,interval=1ms --to 127.0.0.1 --blocks 1 --patience 0s -o race.json > said 2>&1 & race=$!
+        until [ "$(awk '$1 == "lo:" {{ print $2 }}' /proc/net/dev)" -gt 200000 ]; do sleep 0.02; done # Messages pass.
+        kill -STOP $race
+        kill -KILL $server; wait $server || true
+        until ps -o stat= --ppid $race | grep Z > ended; do sleep 0.02; done # The near end has reported, and ended.
+        kill -CONT $race
+        wait $race && echo "ended well" || true
+        cat said
+        "#
+    ));
+    assert!(said.contains("vanished"), "{said}");
+    assert!(!said.contains("ended well") && !said.contains("connection reset"), "{said}");
+}
+
 /// A server that is killed and started again costs a race the block that it was in.
 #[test]
 fn a_race_goes_on_with_a_server_that_restarts() {
