@@ -16,8 +16,8 @@ use deadheat::path::impair::{Channel, EcnCapability, Packet, Place};
 use deadheat::path::network::{
     Discipline, GilbertElliott, Impairments, Jitter, Loss, Order, Queue, Rate, Shape,
 };
+use deadheat::records::samples::Samples;
 use deadheat::time::Nanos;
-use deadheat::trial::agent::samples::Samples;
 use deadheat::units::BitRate;
 use deadheat::workload::{self, Endpoint, Part, Task};
 

@@ -19,10 +19,10 @@ use deadheat::contract::{
     WaitMode,
 };
 use deadheat::measurements::Tally;
+use deadheat::records::samples::Samples;
 use deadheat::time::Nanos;
 use deadheat::trial::agent::driver::{Flow, Signal, Watch};
 use deadheat::trial::agent::intervals::Sampler;
-use deadheat::trial::agent::samples::Samples;
 use deadheat::workload::{self, Endpoint, Part, Task};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

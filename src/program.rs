@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use deadheat_race::race::written::BundledFile;
 use deadheat_race::registry::Registry;
 
-use crate::error::Result;
-use crate::report::{self, Report};
-use crate::transport::Transport;
-use crate::transport::far_end::FarEnd;
-use crate::transport::responder::Responder;
-use crate::workload::Workload;
-use crate::{cli, trial};
+use crate::cli;
+use deadheat_base::error::Result;
+use deadheat_contract::workload::Workload;
+use deadheat_datapath::transport::Transport;
+use deadheat_datapath::transport::far_end::FarEnd;
+use deadheat_datapath::transport::responder::Responder;
+use deadheat_report::{self as report, Report};
+use deadheat_trial as trial;
 
 static STUDIES: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 static APPS: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
@@ -123,8 +124,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::advise::plan::Plan;
-    use crate::{advise, study};
+    use deadheat_race::advise;
+    use deadheat_race::advise::plan::Plan;
+    use deadheat_race::study;
 
     /// Returns the names of the `.toml` files of a folder, sorted.
     fn files(folder: &str) -> Vec<String> {

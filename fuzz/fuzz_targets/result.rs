@@ -8,7 +8,7 @@ mod handed_in;
 use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::outcome::Outcome;
 use deadheat::result::save;
-use deadheat::trial::agent::samples::{Chunks, MAGIC};
+use deadheat::records::samples::{Chunks, MAGIC};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

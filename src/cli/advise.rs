@@ -3,20 +3,20 @@
 use std::path::{Path as File, PathBuf};
 use std::time::SystemTime;
 
-use crate::advise::app::{self, App, Need};
-use crate::advise::bundled;
-use crate::advise::outcome::Advice;
-use crate::advise::run::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::outside::Outside;
+use deadheat_base::time::Monotonic;
+use deadheat_base::units;
+use deadheat_path::PathSpec;
+use deadheat_race::advise::app::{self, App, Need};
+use deadheat_race::advise::bundled;
+use deadheat_race::advise::outcome::Advice;
+use deadheat_race::advise::run::{
     AdviceJob, AdviceTask, DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races,
 };
-use crate::error::{Error, Result};
-use crate::path::PathSpec;
-use crate::report::advise::render;
-use crate::report::study::Form;
-use crate::result::outcome::Outcome;
-use crate::spec::outside::Outside;
-use crate::time::Monotonic;
-use crate::units;
+use deadheat_report::advise::render;
+use deadheat_report::study::Form;
+use deadheat_result::outcome::Outcome;
 
 use super::allow::Allow;
 use super::live::LiveForm;
@@ -121,7 +121,7 @@ fn named(typed: &str, allowed: &[Outside]) -> Result<(String, App)> {
         return Ok((typed.to_owned(), bundled::app(typed)?));
     }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((crate::foreign::visible(&stem), app::load(file, allowed)?))
+    Ok((deadheat_base::foreign::visible(&stem), app::load(file, allowed)?))
 }
 
 fn path(args: &AdviseArgs, app: &App) -> Result<String> {

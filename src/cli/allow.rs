@@ -1,7 +1,7 @@
 //! The option that permits the content of a file to act: its commands run, and the files that it names are opened.
 
-use crate::error::{Error, Result};
-use crate::spec::outside::Outside;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::outside::Outside;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Allow {

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::analysis::compare::{check, compare};
-use crate::error::{Error, Result};
-use crate::line;
-use crate::line::outcome::{LineOutcome, is_line};
-use crate::race::gate::{Judgement, check_baseline};
-use crate::report::compare::{FORMATS, judged, render};
-use crate::report::{self, Detail, Style, words};
-use crate::stats::runs::Promise;
+use deadheat_base::error::{Error, Result};
+use deadheat_race::line;
+use deadheat_race::line::outcome::{LineOutcome, is_line};
+use deadheat_race::race::gate::{Judgement, check_baseline};
+use deadheat_report::compare::{FORMATS, judged, render};
+use deadheat_report::{self as report, Detail, Style, words};
+use deadheat_result::analysis::compare::{check, compare};
+use deadheat_stats::runs::Promise;
 
 use super::gate::Runs;
 use super::{Verdict, deliver, stdout_style};

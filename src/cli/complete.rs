@@ -4,7 +4,7 @@
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use crate::error::Result;
+use deadheat_base::error::Result;
 
 use super::{Cli, emit, print};
 

@@ -1,12 +1,12 @@
 //! Options for the decisions that a race must reach, and the exit code if it does not.
 
-use crate::error::{Error, Result};
-use crate::host::idle::Idle;
-use crate::race::request::CheckedRequest;
-use crate::race::{Claims, Request};
-use crate::result::outcome::Outcome;
-use crate::stats::Outcome as VerdictOutcome;
-use crate::units::parse_share;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::parse_share;
+use deadheat_host::idle::Idle;
+use deadheat_race::race::request::CheckedRequest;
+use deadheat_race::race::{Claims, Request};
+use deadheat_result::outcome::Outcome;
+use deadheat_stats::Outcome as VerdictOutcome;
 
 use super::Verdict;
 
@@ -107,7 +107,7 @@ pub(super) fn share(what: &str, typed: &str, example: &str) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::testing;
+    use deadheat_race::race::testing;
 
     const DECIDED: DecisionOptions = DecisionOptions {
         resolve: None,

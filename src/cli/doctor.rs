@@ -1,12 +1,12 @@
 //! `deadheat doctor`: how far this machine can be trusted.
 use std::fmt::Write;
 
-use crate::error::{Error, Result};
-use crate::figures::percent;
-use crate::host::doctor::Doctor;
-use crate::host::timing::Lateness;
-use crate::result::layout;
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::figures::percent;
+use deadheat_base::time::Nanos;
+use deadheat_host::doctor::Doctor;
+use deadheat_host::timing::Lateness;
+use deadheat_result::layout;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArgs {
@@ -214,8 +214,8 @@ fn sentence_case(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::doctor::healthy;
-    use crate::host::findings;
+    use deadheat_host::doctor::healthy;
+    use deadheat_host::findings;
 
     #[test]
     fn the_table_fits_80_columns_and_has_what_was_found() {

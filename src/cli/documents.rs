@@ -9,23 +9,23 @@ use std::path::Path;
 use clap::Parser;
 
 use super::race::{RaceArgs, request};
-use crate::analysis::claims;
-use crate::error::Error;
-use crate::path::PathSpec;
-use crate::race::{RaceContext, Request, SilentObserver, testing};
-use crate::report::{self, ReportInput, Style};
-use crate::result::outcome::{Outcome, blocks_done};
-use crate::rng::SplitMix64;
-use crate::stats::Outcome as VerdictOutcome;
-use crate::study::outcome::Setting as StudySetting;
-use crate::study::run::StudyTask;
-use crate::study::{self, bundled};
-use crate::time::{Clock, Manual, Nanos};
-use crate::trial::path::model_time;
-use crate::trial::sim::fake::Fake;
-use crate::trial::{Order, TrialOutcome};
-use crate::units;
-use crate::workload::Setting;
+use deadheat_base::error::Error;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::{Clock, Manual, Nanos};
+use deadheat_base::units;
+use deadheat_contract::workload::Setting;
+use deadheat_path::PathSpec;
+use deadheat_race::race::{RaceContext, Request, SilentObserver, testing};
+use deadheat_race::study::outcome::Setting as StudySetting;
+use deadheat_race::study::run::StudyTask;
+use deadheat_race::study::{self, bundled};
+use deadheat_report::{self as report, ReportInput, Style};
+use deadheat_result::analysis::claims;
+use deadheat_result::outcome::{Outcome, blocks_done};
+use deadheat_stats::Outcome as VerdictOutcome;
+use deadheat_trial::path::model_time;
+use deadheat_trial::sim::fake::Fake;
+use deadheat_trial::{Order, TrialOutcome};
 
 #[path = "../../tests/common/documents.rs"]
 mod extracted;
@@ -93,7 +93,7 @@ fn run(request: &Request, setting: Setting) -> (crate::Result<Outcome>, Nanos) {
         let figure = level * (0.003 * rng.normal()).exp();
         let metrics =
             task.info().metrics.iter().map(|metric| (metric.name.clone(), figure)).collect();
-        let mut record = crate::result::testing::record(metrics);
+        let mut record = deadheat_result::testing::record(metrics);
         record.took_ns = took.0;
         TrialOutcome::Ran(Box::new(record))
     });

@@ -20,7 +20,7 @@ pub(super) const WORSE: u8 = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use deadheat_base::error::Error;
 
     #[test]
     fn errors_end_with_the_codes_of_the_list() {

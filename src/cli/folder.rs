@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Maximum number of files and folders that are visited.
 const MOST_LOOKED_AT: usize = 100_000;

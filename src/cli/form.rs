@@ -2,8 +2,8 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::error::{Error, Result};
-use crate::report::{self, Detail, Report, Style, words};
+use deadheat_base::error::{Error, Result};
+use deadheat_report::{self as report, Detail, Report, Style, words};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Form {

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::folder;
-use crate::analysis::derived;
-use crate::error::{Error, Result};
-use crate::race::Request;
-use crate::race::gate::first::{self, FirstJudgement};
-use crate::race::gate::{Judgement, check, check_baseline};
-use crate::report::{against, comment, compare, markdown};
-use crate::result::outcome::Outcome;
+use deadheat_base::error::{Error, Result};
+use deadheat_race::race::Request;
+use deadheat_race::race::gate::first::{self, FirstJudgement};
+use deadheat_race::race::gate::{Judgement, check, check_baseline};
+use deadheat_report::{against, comment, compare, markdown};
+use deadheat_result::analysis::derived;
+use deadheat_result::outcome::Outcome;
 
 /// Runs of the same race, read from files.
 pub(super) struct Runs {

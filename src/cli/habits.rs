@@ -8,10 +8,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use line::LINE;
 use table::{Habit, RACE, SERVE, Words};
 
-use crate::foreign::visible;
-use crate::path::grammar;
-use crate::transport;
-use crate::workload;
+use deadheat_base::foreign::visible;
+use deadheat_contract::workload;
+use deadheat_datapath::transport;
+use deadheat_path::grammar;
 
 mod line;
 mod table;
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::cli::race::request;
     use crate::cli::{Cli, Command};
-    use crate::error::Error;
+    use deadheat_base::error::Error;
 
     fn say(line: &str) -> Vec<String> {
         let line: Vec<String> = line.split(' ').map(str::to_owned).collect();

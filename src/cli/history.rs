@@ -1,14 +1,14 @@
 //! `deadheat history`: the races of a folder over time, or its surveys of a line, and where their level changed.
 
-use crate::analysis::derived;
+use deadheat_result::analysis::derived;
 use std::path::PathBuf;
 
-use crate::analysis::history::{FALSE_ALARM_IN, HistoryEntry, SkippedFile, history};
-use crate::error::{Result, unknown};
-use crate::foreign::visible;
-use crate::line;
-use crate::line::outcome::{LineOutcome, is_line};
-use crate::report;
+use deadheat_base::error::{Result, unknown};
+use deadheat_base::foreign::visible;
+use deadheat_race::line;
+use deadheat_race::line::outcome::{LineOutcome, is_line};
+use deadheat_report as report;
+use deadheat_result::analysis::history::{FALSE_ALARM_IN, HistoryEntry, SkippedFile, history};
 
 use super::{deliver, folder, stdout_style};
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
-use crate::import::Import;
-use crate::report::{ReportInput, Samples};
-use crate::result::save;
+use deadheat_base::error::{Error, Result};
+use deadheat_import::Import;
+use deadheat_report::{ReportInput, Samples};
+use deadheat_result::save;
 
 use super::deciding::share;
 use super::form::Form;
@@ -93,7 +93,7 @@ pub(super) struct ImportArgs {
 pub(super) fn run(args: ImportArgs) -> Result<()> {
     // A format that does not exist is refused before anything is read.
     let report = args.form.find()?;
-    let page = args.html.as_ref().map(|_| crate::report::find("html")).transpose()?;
+    let page = args.html.as_ref().map(|_| deadheat_report::find("html")).transpose()?;
     let import = request(&args)?;
     let target = super::Target::of(args.output.as_ref(), "deadheat")?;
     let file = target.file();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 

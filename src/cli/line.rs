@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::error::{Error, Result};
-use crate::line::outcome::LineOutcome;
-use crate::line::part::LineWorks;
-use crate::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
-use crate::race::Request;
-use crate::report;
-use crate::result::lock::lock;
-use crate::rng::fresh_seed;
-use crate::time::{Monotonic, Nanos};
-use crate::transport;
-use crate::units;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::rng::fresh_seed;
+use deadheat_base::time::{Monotonic, Nanos};
+use deadheat_base::units;
+use deadheat_datapath::transport;
+use deadheat_race::line::outcome::LineOutcome;
+use deadheat_race::line::part::LineWorks;
+use deadheat_race::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
+use deadheat_race::race::Request;
+use deadheat_report as report;
+use deadheat_result::lock::lock;
 
 use super::live::{LiveOptions, LiveStage, LiveSubject};
 use super::screen::Screen;
@@ -253,7 +253,7 @@ fn progress(event: &LineEvent<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::optional;
+    use deadheat_datapath::transport::optional;
 
     #[test]
     fn every_mark_is_one_that_a_contender_can_carry() {

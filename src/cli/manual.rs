@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
 
-use crate::error::{Error, Result, unknown};
-use crate::report::words;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_report::words;
 
 use super::{Cli, emit, exit};
 

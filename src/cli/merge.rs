@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::error::Result;
-use crate::map::file::load;
-use crate::map::merge::merge;
-use crate::result::save;
+use deadheat_base::error::Result;
+use deadheat_race::map::file::load;
+use deadheat_race::map::merge::merge;
+use deadheat_result::save;
 
 use super::map::Shape;
 

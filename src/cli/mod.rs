@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::{Error, Result};
-use crate::foreign;
-use crate::report::{Colour, Style};
-use crate::result::save::{FreshDirectory, FreshFile};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign;
+use deadheat_report::{Colour, Style};
+use deadheat_result::save::{FreshDirectory, FreshFile};
 
 /// Writes a line to stderr. A reader that has gone, as behind a pipe into head(1), is no error.
 macro_rules! tell {

@@ -3,12 +3,12 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use crate::analysis::derived;
-use crate::figures::wait;
-use crate::path::PathKind;
-use crate::result::outcome::{Outcome, Status, Verdict};
-use crate::stats::Outcome as VerdictOutcome;
-use crate::time::Nanos;
+use deadheat_base::figures::wait;
+use deadheat_base::time::Nanos;
+use deadheat_path::PathKind;
+use deadheat_result::analysis::derived;
+use deadheat_result::outcome::{Outcome, Status, Verdict};
+use deadheat_stats::Outcome as VerdictOutcome;
 
 use super::race::RaceArgs;
 
@@ -151,7 +151,7 @@ fn typed(time: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::{Request, testing};
+    use deadheat_race::race::{Request, testing};
 
     /// Returns a race of two contenders whose figures differ by a factor.
     fn raced(factor: f64) -> Outcome {

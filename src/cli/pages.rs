@@ -1,17 +1,17 @@
 //! Pages of one result, of several, of a study, and of a folder.
 
-use crate::analysis::derived;
+use deadheat_result::analysis::derived;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::report::ReportInput;
-use crate::report::html::{EntryContent, IndexEntry, Page, Part, index, page};
-use crate::result::outcome::Outcome;
-use crate::result::save;
-use crate::study::outcome::StudyRun;
-use crate::study::save as studies;
+use deadheat_base::error::{Error, Result};
+use deadheat_race::study::outcome::StudyRun;
+use deadheat_race::study::save as studies;
+use deadheat_report::ReportInput;
+use deadheat_report::html::{EntryContent, IndexEntry, Page, Part, index, page};
+use deadheat_result::outcome::Outcome;
+use deadheat_result::save;
 
 use super::folder::{FolderContents, reason, search};
 use super::report::samples_of;
@@ -47,7 +47,7 @@ pub(super) fn of_several(files: &[PathBuf]) -> Result<(String, bool)> {
         name,
         shown: ReportInput { outcome, samples: samples.as_deref() },
     });
-    let title = crate::report::words::count(files.len() as u64, "race");
+    let title = deadheat_report::words::count(files.len() as u64, "race");
     let page = page(&Page { title, parts: parts.collect(), study: None });
     Ok((page, results.iter().all(Outcome::trusted)))
 }

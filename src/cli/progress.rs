@@ -3,17 +3,17 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::figures;
-use crate::foreign::visible;
-use crate::measurements::series::RoundTrips;
-use crate::measurements::{Metric, Unit};
-use crate::race::context::{Observer, RaceEvent};
-use crate::report::columns;
-use crate::report::words::{self, Scale};
-use crate::result::outcome::{Entrant, Outcome, Ratio, Verdict};
-use crate::time::Nanos;
-use crate::trial::lead::live::{LiveRate, LiveRow, LiveWay};
-use crate::units::Bytes;
+use deadheat_base::figures;
+use deadheat_base::foreign::visible;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::measurements::series::RoundTrips;
+use deadheat_contract::measurements::{Metric, Unit};
+use deadheat_race::race::context::{Observer, RaceEvent};
+use deadheat_report::columns;
+use deadheat_report::words::{self, Scale};
+use deadheat_result::outcome::{Entrant, Outcome, Ratio, Verdict};
+use deadheat_trial::lead::live::{LiveRate, LiveRow, LiveWay};
 
 use super::screen::Screen;
 
@@ -335,9 +335,9 @@ fn data(name: &str, way: &LiveWay) -> Option<String> {
 mod tests {
     use super::*;
     use crate::cli::screen::fake::{Terminal, WIDTH};
-    use crate::measurements::series::{Missing, RoundTrips};
-    use crate::race::context::RaceContext;
-    use crate::race::{Request, testing};
+    use deadheat_contract::measurements::series::{Missing, RoundTrips};
+    use deadheat_race::race::context::RaceContext;
+    use deadheat_race::race::{Request, testing};
 
     /// Screens of a terminal, one for each trial that starts.
     struct Watched {
@@ -358,8 +358,8 @@ mod tests {
         let progress = Progress::new(terminal.screen()).within("study 1 of 2");
         let mut watched = Watched { progress, terminal, seen: Vec::new() };
         let mut trial = testing::noisy(1, 0.02, |name| if name == "udp" { 90e3 } else { 100e3 });
-        let mut runner = crate::trial::sim::fake::Fake(&mut trial);
-        let clock = crate::time::Manual::default();
+        let mut runner = deadheat_trial::sim::fake::Fake(&mut trial);
+        let clock = deadheat_base::time::Manual::default();
         let request = Request::new(contenders.iter().copied()).blocks(8).margin(0.05).seed(1);
         let stage = RaceContext::new(&mut runner, &mut watched).at(&clock, testing::day());
         request.run_with(stage).unwrap();
@@ -498,8 +498,8 @@ mod tests {
         let progress = Progress::new(Screen::none()).noting(&running);
         let mut names = Names(progress, running, Vec::new());
         let mut trial = testing::noisy(1, 0.02, |_| 90e3);
-        let mut runner = crate::trial::sim::fake::Fake(&mut trial);
-        let clock = crate::time::Manual::default();
+        let mut runner = deadheat_trial::sim::fake::Fake(&mut trial);
+        let clock = deadheat_base::time::Manual::default();
         let request = Request::new(["tcp", "udp"]).blocks(2).seed(1);
         let stage = RaceContext::new(&mut runner, &mut names).at(&clock, testing::day());
         request.run_with(stage).unwrap();

@@ -1,18 +1,18 @@
 //! `deadheat race`: from the arguments to a race, its file, and the answer.
 
-use crate::analysis::derived;
+use deadheat_result::analysis::derived;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::foreign::visible;
-use crate::race::request::DEFAULT_CONFIDENCE;
-use crate::race::{DEFAULT_BLAST, Request, resume};
-use crate::report::{Report, ReportInput, Samples};
-use crate::result::outcome::{Outcome, RACE_FAILED};
-use crate::result::save;
-use crate::time::Nanos;
-use crate::units::{self, Bare};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign::visible;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{self, Bare};
+use deadheat_race::race::request::DEFAULT_CONFIDENCE;
+use deadheat_race::race::{DEFAULT_BLAST, Request, resume};
+use deadheat_report::{Report, ReportInput, Samples};
+use deadheat_result::outcome::{Outcome, RACE_FAILED};
+use deadheat_result::save;
 
 use super::allow::Allow;
 use super::deciding::{DecisionOptions, share};
@@ -331,7 +331,7 @@ fn again(args: &RaceArgs, earlier: &Outcome, file: &Path) -> Result<Request> {
     if let Some(hosts) = &earlier.asked.to {
         tell!("note: this race goes to {}, as {name} says", visible(&hosts.to_string()));
     }
-    let request = crate::race::replay(earlier)?.written_in(name, &args.allow.all()?);
+    let request = deadheat_race::race::replay(earlier)?.written_in(name, &args.allow.all()?);
     Ok(forced(args, blasting(args, request)?))
 }
 
@@ -520,8 +520,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::race::{Claims, Request};
-    use crate::result::command;
+    use deadheat_race::race::{Claims, Request};
+    use deadheat_result::command;
 
     #[derive(Parser)]
     struct Line {
@@ -564,13 +564,13 @@ mod tests {
                 .path("delay=25ms,loss=1%,rate=20mbit + delay=1ms")
                 .blocks(12)
                 .all_blocks()
-                .budget(crate::time::Nanos(90_000_000_001))
+                .budget(deadheat_base::time::Nanos(90_000_000_001))
                 .margin(0.07)
                 .resolve(0.02)
                 .claims(Claims::All)
                 .confidence(0.999)
                 .placement("0,1")
-                .interval(crate::time::Nanos::from_millis(250))
+                .interval(deadheat_base::time::Nanos::from_millis(250))
                 .as_deployed()
                 .explain(),
             Request::new(["udp"]).to("far.example:5210").family(4).vary("size", ["64", "1kB"]),

@@ -1,19 +1,19 @@
 //! `deadheat report`: a saved race again, in any format.
 
-use crate::analysis::derived;
+use deadheat_result::analysis::derived;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, unknown};
-use crate::foreign::visible;
-use crate::line;
-use crate::map;
-use crate::race::gate::first::{self, FirstJudgement};
-use crate::report::comment;
-use crate::report::figure::Figure;
-use crate::report::{self, Report, ReportInput, html, over_time, plot, words};
-use crate::result::save;
-use crate::trial::agent::samples;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::foreign::visible;
+use deadheat_race::line;
+use deadheat_race::map;
+use deadheat_race::race::gate::first::{self, FirstJudgement};
+use deadheat_records::samples;
+use deadheat_report::comment;
+use deadheat_report::figure::Figure;
+use deadheat_report::{self as report, Report, ReportInput, html, over_time, plot, words};
+use deadheat_result::save;
 
 use super::form::Form;
 use super::gate::{GateJudgement, Runs, is_first};

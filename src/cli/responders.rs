@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use super::secret;
-use crate::error::{Error, Result};
-use crate::server::{ResponderSetup, Secret};
-use crate::transport::responder::{ALL, Responder};
+use deadheat_base::error::{Error, Result};
+use deadheat_datapath::transport::responder::{ALL, Responder};
+use deadheat_server::{ResponderSetup, Secret};
 
 /// Responders as typed.
 #[derive(Debug, Clone, Default)]

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::foreign::visible;
-use crate::report::columns;
+use deadheat_base::foreign::visible;
+use deadheat_report::columns;
 
 /// Columns and rows of a terminal.
 pub(super) type Size = fn() -> (usize, usize);

@@ -4,11 +4,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::error::{Error, Result};
-use crate::trial::control::Secret;
-use crate::trial::control::key::Pin;
-use crate::trial::control::private_file;
-use crate::trial::control::remote::Credentials;
+use deadheat_base::error::{Error, Result};
+use deadheat_trial::control::Secret;
+use deadheat_trial::control::key::Pin;
+use deadheat_trial::control::private_file;
+use deadheat_trial::control::remote::Credentials;
 
 /// Returns the secret in `file` and the pin as typed; if either is absent, its value from the environment.
 ///

@@ -11,17 +11,17 @@ use deadheat_web::WebOptions;
 
 use super::responders::ResponderArgs;
 use super::secret;
-use crate::error::{Error, Result};
-use crate::result::date;
-use crate::server::processes::Processes;
-use crate::server::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::{Bare, parse_bytes, parse_rate, parse_span};
+use deadheat_result::date;
+use deadheat_server::processes::Processes;
+use deadheat_server::{
     Allowance, AllowedPairs, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption,
     Log as _, RelayTo, Secret, ServedClients, Server, ServerKey, Stop, parse_also,
 };
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::trial::control::private_file;
-use crate::trial::control::{Limits, SECRET_VARIABLE};
-use crate::units::{Bare, parse_bytes, parse_rate, parse_span};
+use deadheat_trial::control::private_file;
+use deadheat_trial::control::{Limits, SECRET_VARIABLE};
 
 /// Environment variable with a clock for the far ends in test builds: its lead over this host's in seconds, and its gain
 /// in parts per million: `18000,100`.
@@ -141,7 +141,7 @@ fn lets_nothing_run(option: &str) -> Error {
 /// [`Error::Usage`] for options that make no sense; [`Error::Setup`] if the port cannot be bound.
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
     // Without it every trial would fail, and its client would get the error.
-    crate::trial::process::program()?;
+    deadheat_trial::process::program()?;
     let starter = Box::new(Processes);
     let variable = std::env::var(SECRET_VARIABLE).ok();
     let config = args.resolve(variable.as_deref())?;
@@ -160,7 +160,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     }))?;
     let log = |line: &str| backlog.line(line);
     let server =
-        Server::bind(config, crate::host::facts::gather(), starter, Box::new(backlog.clone()))?;
+        Server::bind(config, deadheat_host::facts::gather(), starter, Box::new(backlog.clone()))?;
     let stop = stop_on_signals()?;
     log(&format!(
         "deadheat {} listens at {}, TCP and UDP",
@@ -183,7 +183,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     log(&format!(
         "each trial may last {} and carry {} at {} per direction; trials at once: {}",
         limits.duration_ns,
-        crate::units::Bytes(limits.bytes),
+        deadheat_base::units::Bytes(limits.bytes),
         limits.rate_bps,
         limits.concurrent
     ));

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use crate::error::Result;
-use crate::race::Request;
-use crate::race::context::RaceContext;
-use crate::race::samples_file::SamplesFile;
-use crate::result::lock::lock;
-use crate::result::outcome::Outcome;
-use crate::time::Nanos;
-use crate::trial::control::remote::{Credentials, ServerWait};
-use crate::trial::lead::agents::Agents;
-use crate::trial::lead::live::LiveRow;
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
+use deadheat_race::race::Request;
+use deadheat_race::race::context::RaceContext;
+use deadheat_race::race::samples_file::SamplesFile;
+use deadheat_result::lock::lock;
+use deadheat_result::outcome::Outcome;
+use deadheat_trial::control::remote::{Credentials, ServerWait};
+use deadheat_trial::lead::agents::Agents;
+use deadheat_trial::lead::live::LiveRow;
 
 use super::live::{LiveForm, LiveStage, LiveSubject};
 use super::progress::{Progress, RunningTrial};

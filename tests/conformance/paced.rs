@@ -5,13 +5,13 @@ use std::thread;
 
 use deadheat::contract::{Delivery, Direction, LaneSet, PeerKind, Side, WaitMode};
 use deadheat::measurements::{ConnStats, Tally};
+use deadheat::records::samples::Samples;
 use deadheat::spec::{Settings, Spec};
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::mem::{LossyMem, Mem};
 use deadheat::transport::{Address, Carrier, Conn, Contender, Transport};
 use deadheat::trial::agent::driver::{Flow, Signal, Watch};
 use deadheat::trial::agent::intervals::{self, Sampler};
-use deadheat::trial::agent::samples::Samples;
 use deadheat::trial::suited;
 use deadheat::workload::{Clocks, EndpointReport, Measurements, Part, Reports, Task, parse};
 

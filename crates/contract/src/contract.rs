@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::time::Nanos;
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
 
 pub use deadheat_base::ends::{Direction, Side};
 pub use deadheat_base::waiting::{GUARD, WaitMode};
@@ -323,12 +323,12 @@ pub trait Store: Send {
     /// Fills `into` from `offset` on.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] with the file and the offset, also if the file ends too early.
+    /// [`deadheat_base::error::Error::Data`] with the file and the offset, also if the file ends too early.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()>;
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] with the file and the offset, for example if the disk is full.
+    /// [`deadheat_base::error::Error::Data`] with the file and the offset, for example if the disk is full.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 

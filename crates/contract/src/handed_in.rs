@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::error::{Error, Result, unknown};
+use deadheat_base::error::{Error, Result, unknown};
 
 /// Registry of the implementations of `T` in this process; empty until the program fills it.
 pub struct HandedIn<T: ?Sized + 'static>(OnceLock<Vec<&'static T>>);

@@ -13,7 +13,3 @@ pub mod contract;
 pub mod handed_in;
 pub mod measurements;
 pub mod workload;
-
-use deadheat_base::{error, spec, time, units};
-use deadheat_path as path;
-use deadheat_stats as stats;

@@ -9,9 +9,9 @@ use serde_with::skip_serializing_none;
 use crate::contract::Direction;
 use deadheat_base::unset::is_unset;
 
-pub use crate::path::measurements as path;
 pub use deadheat_base::distribution::{Distribution, Quantile};
 pub use deadheat_base::moments;
+pub use deadheat_path::measurements as path;
 pub use deadheat_stats::Better;
 
 mod amounts;

@@ -7,6 +7,3 @@
 
 pub mod datapath;
 pub mod transport;
-
-use deadheat_base::{error, figures, foreign, rng, spec, time, units};
-use deadheat_contract::{contract, handed_in, measurements, workload};

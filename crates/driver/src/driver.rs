@@ -3,17 +3,17 @@
 
 use std::io;
 
-use crate::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
-use crate::datapath::policer::{self, Overrun};
-use crate::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
-use crate::error::{Error, Result};
 use crate::intervals::Sampler;
-use crate::measurements::series::Point;
-use crate::measurements::{ConnStats, Tally};
 use crate::notes::probed::Probe;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Conn, ConnInfo, Progress, Readiness};
-use crate::workload::{Endpoint, FlowEvent};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
+use deadheat_contract::measurements::series::Point;
+use deadheat_contract::measurements::{ConnStats, Tally};
+use deadheat_contract::workload::{Endpoint, FlowEvent};
+use deadheat_datapath::datapath::policer::{self, Overrun};
+use deadheat_datapath::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
+use deadheat_datapath::transport::{Conn, ConnInfo, Progress, Readiness};
 
 pub use further::Further;
 pub use signal::Signal;
@@ -489,9 +489,9 @@ fn no_reason() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Manual;
-    use crate::transport::mem;
-    use crate::workload::{EndpointReport, RecentTimes, Standing};
+    use deadheat_base::time::Manual;
+    use deadheat_contract::workload::{EndpointReport, RecentTimes, Standing};
+    use deadheat_datapath::transport::mem;
 
     const MS: u64 = 1_000_000;
 

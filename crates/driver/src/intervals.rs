@@ -2,8 +2,8 @@
 //! Neighbouring points of a long trial are merged, so that a day takes no more memory than twelve seconds. Where points
 //! are also shown while the trial runs, they go on to be taken at the interval that was asked for.
 
-use crate::measurements::series::{Point, Series};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::series::{Point, Series};
 
 /// Interval if none is given.
 pub const DEFAULT: Nanos = Nanos::from_millis(100);
@@ -150,8 +150,8 @@ impl Sampler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::TcpView;
-    use crate::measurements::series::RoundTrips;
+    use deadheat_contract::measurements::TcpView;
+    use deadheat_contract::measurements::series::RoundTrips;
 
     /// Flow in virtual time that is sampled `late` after each due time; it moves a byte each microsecond and has one
     /// round trip per interval, with the interval's number as its length.

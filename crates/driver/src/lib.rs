@@ -11,8 +11,3 @@
 pub mod driver;
 pub mod intervals;
 pub mod notes;
-pub use deadheat_records::samples;
-
-use deadheat_base::{error, time};
-use deadheat_contract::{contract, measurements, workload};
-use deadheat_datapath::{datapath, transport};

@@ -4,9 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measurements::TcpView;
-use crate::time::Realtime;
-use crate::transport::spent::ProtocolTime;
+use deadheat_base::time::Realtime;
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::spent::ProtocolTime;
 
 pub mod probed;
 

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::blocks::{Blocks, CuttingSink};
-use crate::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::stamps::Stamps;
-use crate::time::Nanos;
-use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
 
 /// Translation between the messages of the work and the datagrams of a far end. Nothing is allocated once it exists.
 pub(crate) trait Codec: Send {

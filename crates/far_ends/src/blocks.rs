@@ -1,8 +1,8 @@
 //! Messages of a far end that sends blocks of one length, with nothing of ours in them: they are numbered by counting.
 
 use crate::around::Codec;
-use crate::contract::{Inbox, Lane, Sink};
-use crate::workload::header::{self, Header, NO_DUE, write_due};
+use deadheat_contract::contract::{Inbox, Lane, Sink};
+use deadheat_contract::workload::header::{self, Header, NO_DUE, write_due};
 
 /// Blocks of a stream, each of which is a message.
 pub(crate) struct Blocks {
@@ -93,7 +93,7 @@ impl Codec for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::header::read_due;
+    use deadheat_contract::workload::header::read_due;
 
     struct Numbers(Vec<(u64, usize)>);
 

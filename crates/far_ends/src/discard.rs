@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use crate::contract::PeerKind;
-use crate::error::Result;
-use crate::time::Nanos;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 
 /// Discard port.
 pub(super) struct Discard;

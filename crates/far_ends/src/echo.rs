@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use crate::contract::PeerKind;
-use crate::error::{Error, Result};
 use crate::exchange::{Question, say};
-use crate::time::Nanos;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
-use crate::transport::handover::fill;
-use crate::transport::hello::{Hello, LEN};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::handover::fill;
+use deadheat_datapath::transport::hello::{Hello, LEN};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 
 /// Echo port.
 pub(super) struct Echo;
@@ -63,7 +63,7 @@ struct EchoedHello(Hello);
 /// Returns a hello, for tests.
 #[cfg(test)]
 pub(crate) fn greeting() -> Box<dyn Greeting> {
-    let token = crate::transport::hello::Token::from_bytes([7; 16]);
+    let token = deadheat_datapath::transport::hello::Token::from_bytes([7; 16]);
     Box::new(EchoedHello(Hello { token, flow: 0 }))
 }
 

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use crate::datapath::ip_header;
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::udp_handshake::{HelloFailure, send_hello};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::ip_header;
+use deadheat_datapath::transport::udp_handshake::{HelloFailure, send_hello};
 
 /// Sends `bytes` on a connected byte stream whose send buffer is empty, without waiting.
 pub(crate) fn say(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
@@ -88,7 +88,7 @@ pub(crate) mod tests {
     use std::net::UdpSocket;
 
     use super::*;
-    use crate::transport::plain::Greeting;
+    use deadheat_datapath::transport::plain::Greeting;
 
     /// Greets a peer that has sent these datagrams already and answers nothing more; `None` for a peer that is gone.
     pub(crate) fn greeted(greeting: &dyn Greeting, said: Option<&[Vec<u8>]>) -> Result<()> {

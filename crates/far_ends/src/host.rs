@@ -1,15 +1,15 @@
 //! Any host: nothing runs there for us, and its kernel answers what kernels answer: ICMP echo, and attempts to connect over
 //! TCP, which it accepts or refuses.
 
-use crate::contract::PeerKind;
-use crate::error::{Error, Result};
-use crate::time::Nanos;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::{Address, Conn, Dial};
-use crate::workload::TaskInfo;
-use crate::workload::header::REFLECTED_LEN;
 use attempts::AttemptConn;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_contract::workload::header::REFLECTED_LEN;
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Address, Conn, Dial};
 
 mod attempts;
 

@@ -14,13 +14,15 @@ use conn::VisitConn;
 use exchange::{Exchange, Use};
 use request::Request;
 
-use crate::contract::{Direction, PeerKind};
-use crate::error::Result;
-use crate::transport::application::ApplicationTerms;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
+use deadheat_base::error::Result;
+use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::application::ApplicationTerms;
+use deadheat_datapath::transport::far_end::{
+    Carried, FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial,
+};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 
 mod conn;
 mod document;

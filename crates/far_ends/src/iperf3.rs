@@ -25,16 +25,18 @@ use socket2::Socket;
 
 use crate::around::Around;
 use crate::blocks::Blocks;
-use crate::contract::{Direction, PeerKind};
-use crate::error::{Error, Result};
 use crate::exchange::{Question, say};
-use crate::time::Nanos;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, FarOpening, SessionOrder};
-use crate::transport::hello::Token;
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
 use datagrams::{Datagrams, LEAST_LEN};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::far_end::{
+    Carried, FarEnd, FarEndInfo, FarOpening, SessionOrder,
+};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 
 mod control;
 mod datagrams;
@@ -167,7 +169,8 @@ impl Greeting for Iperf3Greeting {
     }
 
     fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
-        let deadline = deadline.min(crate::time::Clock::now(&crate::time::Monotonic) + UDP_REPLY);
+        let deadline = deadline
+            .min(deadheat_base::time::Clock::now(&deadheat_base::time::Monotonic) + UDP_REPLY);
         let what = "datagram that opens a stream of iperf3 (sent once, by its protocol)";
         let question = Question { what, bytes: &UDP_CONNECT, most: 1 };
         question.ask(socket, to, deadline, |got| UDP_REPLIES.iter().any(|reply| got == reply))

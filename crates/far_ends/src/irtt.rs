@@ -18,16 +18,16 @@ use std::sync::Mutex;
 use socket2::Socket;
 
 use crate::around::{Around, Codec, HEADERS};
-use crate::contract::PeerKind;
-use crate::error::{Error, Result};
 use crate::exchange::Question;
 use crate::reflected::SentMessages;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
-use crate::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 use parameters::{Parameters, RECEIVED_COUNT};
 use wire::{CLOSE, IrttSeal, OPEN, REPLY};
 
@@ -344,10 +344,10 @@ pub(crate) fn greeting() -> Box<dyn Greeting> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Patience;
     use crate::exchange::tests::{garbage, greeted};
-    use crate::transport::mem;
-    use crate::workload::header::Header;
+    use deadheat_contract::contract::Patience;
+    use deadheat_contract::workload::header::Header;
+    use deadheat_datapath::transport::mem;
 
     fn packets(key: Option<&str>) -> IrttPackets {
         let seal = IrttSeal::new(key.map(str::as_bytes));
@@ -360,12 +360,12 @@ mod tests {
     #[test]
     fn a_connection_is_closed_at_the_server_when_it_is_dropped() {
         struct Got(Vec<Vec<u8>>);
-        impl crate::contract::Inbox for Got {
-            fn message(&mut self, _: crate::contract::Lane, bytes: &[u8]) {
+        impl deadheat_contract::contract::Inbox for Got {
+            fn message(&mut self, _: deadheat_contract::contract::Lane, bytes: &[u8]) {
                 self.0.push(bytes.to_vec());
             }
         }
-        let clock = crate::time::Manual::default();
+        let clock = deadheat_base::time::Manual::default();
         let (inside, mut server) = mem::pair(&clock, mem::losing(0, 1), mem::losing(0, 1));
         drop(Around::datagrams(Box::new(inside), Box::new(packets(None)), 64));
         let mut got = Got(Vec::new());

@@ -22,14 +22,10 @@ mod stamp;
 #[cfg(test)]
 mod steps;
 
-use deadheat_base::{error, foreign, spec, time, units};
-use deadheat_contract::{contract, measurements, workload};
-use deadheat_datapath::{datapath, transport};
-
 pub use https::http2_frames as http2;
 pub use https::wire as http3;
 
-use transport::far_end::FarEnd;
+use deadheat_datapath::transport::far_end::FarEnd;
 
 /// Every far end, in the order in which lists show them.
 pub const ALL: &[&dyn FarEnd] = &[

@@ -12,15 +12,15 @@
 
 use serde::Deserialize;
 
-use crate::contract::{Direction, PeerKind};
-use crate::error::{Error, Result};
-use crate::time::Nanos;
-use crate::transport::application::{DataWay, MessageApplication, MessageTerms};
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial, Effective};
-use crate::units::Bytes;
-use crate::workload::TaskInfo;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::application::{DataWay, MessageApplication, MessageTerms};
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial, Effective};
 
 pub(crate) mod reading;
 #[cfg(test)]

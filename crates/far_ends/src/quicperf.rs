@@ -9,15 +9,15 @@
 //! all, so the end of the answer confirms an upload. A wish of 2^64-1 bytes has no end: the near end stops it
 //! (STOP_SENDING).
 
-use crate::contract::{Direction, PeerKind};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::application::{Application, ApplicationTerms};
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
 use bulk::{Download, Upload, Wish};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::application::{Application, ApplicationTerms};
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 use requests::Requests;
 
 mod bulk;

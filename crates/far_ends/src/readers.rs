@@ -4,8 +4,8 @@
 
 pub(crate) mod streams;
 
-use crate::transport::application::{DataWay, MessageApplication};
 use crate::{https, iperf3, irtt, ndt7, quicperf, stamp};
+use deadheat_datapath::transport::application::{DataWay, MessageApplication};
 
 /// Reader of the bytes of a far end.
 #[derive(Debug, Clone, Copy)]

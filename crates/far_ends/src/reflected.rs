@@ -1,6 +1,6 @@
 //! Messages that a reflector of datagrams sends back without their content: they are made anew from what was sent.
 
-use crate::workload::header::{FarStamps, Header};
+use deadheat_contract::workload::header::{FarStamps, Header};
 
 /// Messages under way, by the number of their datagrams. All messages of the work have one length and one fill.
 pub(crate) struct SentMessages {
@@ -55,7 +55,7 @@ impl SentMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::header::{Reflected, ReflectorClock};
+    use deadheat_contract::workload::header::{Reflected, ReflectorClock};
 
     #[test]
     fn an_answer_is_the_message_of_its_datagram_with_the_far_times() {

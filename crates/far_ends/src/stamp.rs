@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use socket2::Socket;
 
 use crate::around::{Around, Codec, HEADERS};
-use crate::contract::PeerKind;
-use crate::error::Result;
 use crate::exchange::Question;
 use crate::reflected::SentMessages;
-use crate::time::Nanos;
-use crate::transport::far_end::{Carried, FarEnd, FarEndInfo};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial};
-use crate::workload::TaskInfo;
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial};
 use packets::StampForm;
 
 pub(crate) mod layout;
@@ -196,7 +196,7 @@ mod tests {
     use super::packets::tests::reflect;
     use super::*;
     use crate::exchange::tests::greeted;
-    use crate::workload::header::{FarStamps, Header, Reflected, ReflectorClock};
+    use deadheat_contract::workload::header::{FarStamps, Header, Reflected, ReflectorClock};
 
     #[test]
     fn a_reply_is_the_message_of_its_number_with_what_the_reflector_says() {

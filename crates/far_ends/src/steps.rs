@@ -8,11 +8,11 @@ use std::thread;
 use socket2::{Domain, Socket, Type};
 
 use crate::exchange::tests::{garbage, greeted};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::application::{Application, Streams};
-use crate::transport::plain::Greeting;
-use crate::transport::step::{STEP, STEP_BYTES};
 use crate::{echo, https, iperf3, irtt, ndt7, quicperf, stamp};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::plain::Greeting;
+use deadheat_datapath::transport::step::{STEP, STEP_BYTES};
 
 /// Peer from a step on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,19 +10,19 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::collection::{entrant, path, settle};
-use crate::analysis::claims::{alpha, fewest_for};
-use crate::analysis::verdicts::{DecisionStage, refresh};
-use crate::analysis::{claims, warnings};
-use crate::result::date;
-use crate::result::imported::{
+use deadheat_base::units::hex::hex;
+use deadheat_result::analysis::claims::{alpha, fewest_for};
+use deadheat_result::analysis::verdicts::{DecisionStage, refresh};
+use deadheat_result::analysis::{claims, warnings};
+use deadheat_result::date;
+use deadheat_result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, PairedBy,
 };
-use crate::result::outcome::{
+use deadheat_result::outcome::{
     DEFAULT_MARGIN, Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial,
 };
-use crate::result::schedule::{self, SlotRole};
-use crate::stats::quantile;
-use crate::units::hex::hex;
+use deadheat_result::schedule::{self, SlotRole};
+use deadheat_stats::quantile;
 
 mod checks;
 pub mod figures;

@@ -8,22 +8,22 @@ use super::foreign_file::FileDigests;
 use super::pairs::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
 use super::{Arm, FileContent, Import, ImportedTrial, duplicates, notes};
-use crate::analysis::spread::figures;
-use crate::analysis::{independent, verdicts};
-use crate::error::{Error, Result};
-use crate::measurements::{Metric, Role};
-use crate::path::PathKind;
-use crate::result::date;
-use crate::result::imported::{
+use deadheat_base::error::{Error, Result};
+use deadheat_contract::measurements::{Metric, Role};
+use deadheat_path::PathKind;
+use deadheat_records::samples::{self, Place};
+use deadheat_records::trial::PathFacts;
+use deadheat_result::analysis::spread::figures;
+use deadheat_result::analysis::{independent, verdicts};
+use deadheat_result::date;
+use deadheat_result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, Spread, SpreadOver,
 };
-use crate::result::outcome::{
+use deadheat_result::outcome::{
     DEFAULT_MARGIN, Entrant, Outcome, RecordedPlan, RecordedRequest, Status, Trial, Verdict,
     Warning,
 };
-use crate::stats::{self, quantile};
-use crate::trial::PathFacts;
-use crate::trial::agent::samples::{self, Place};
+use deadheat_stats::{self as stats, quantile};
 
 /// Colours of contenders, in turn, from Okabe & Ito (2008), distinguishable with colour blindness.
 const COLOURS: [&str; 8] =

@@ -5,7 +5,7 @@ use super::foreign_file::ForeignFile;
 use super::rates::{metric, time};
 use super::text::{SECONDS, decimal, number_at, time_unit};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::{Role, Unit};
+use deadheat_contract::measurements::{Role, Unit};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {

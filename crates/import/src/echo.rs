@@ -7,9 +7,9 @@ use super::rates::time;
 use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::stamp::{LineStamp, StampBasis, ZONELESS};
 use super::{FileContent, ImportedTrial, ReaderContext};
-use crate::measurements::{Role, Unit};
-use crate::result::imported::{Spread, SpreadOver};
-use crate::time::epoch_ms;
+use deadheat_base::time::epoch_ms;
+use deadheat_contract::measurements::{Role, Unit};
+use deadheat_result::imported::{Spread, SpreadOver};
 
 /// Maximum gap between sequence numbers that is filled with lost samples.
 const LONGEST_GAP: u64 = 1 << 20;

@@ -12,8 +12,8 @@ use super::samples::{MetricNaming, SampleBuffer, SortedSamples};
 use super::text::{MILLIS, SECONDS};
 use super::unit::Scale;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::{Role, Unit};
-use crate::result::date;
+use deadheat_contract::measurements::{Role, Unit};
+use deadheat_result::date;
 
 /// Newest supported version of the file format.
 const VERSION: u64 = 4;

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 
 pub(super) use super::packings::RawBytes;
 use super::packings::{HashedBytes, Unpacked, peeked, unpack};
-use crate::error::{Error, Result};
-use crate::result::layout::ReadValue;
-use crate::result::save;
+use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign;
+use deadheat_result::layout::ReadValue;
+use deadheat_result::save;
 
 /// Number of bytes that are read to detect the format of a file.
 const HEAD: u64 = 64 << 10;

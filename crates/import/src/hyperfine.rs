@@ -6,7 +6,7 @@ use super::foreign_file::ForeignFile;
 use super::rates::time;
 use super::text::SECONDS;
 use super::{Arm, FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::Role;
+use deadheat_contract::measurements::Role;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {

@@ -10,8 +10,8 @@ use super::rates::{GOODPUT, IperfSide, SENT, bits_of, rate};
 use super::samples::MessageCounts;
 use super::stalls::{grow, stalls};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::series::Series;
-use crate::measurements::{Metric, Role};
+use deadheat_contract::measurements::series::Series;
+use deadheat_contract::measurements::{Metric, Role};
 
 mod csv;
 

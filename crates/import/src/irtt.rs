@@ -11,9 +11,9 @@ use super::echo::{DUE, many};
 use super::foreign_file::ForeignFile;
 use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::Role;
-use crate::result::date;
-use crate::time::epoch_ms;
+use deadheat_base::time::epoch_ms;
+use deadheat_contract::measurements::Role;
+use deadheat_result::date;
 
 mod text;
 
@@ -290,7 +290,7 @@ fn account_by_way(trial: &mut ImportedTrial, sent: u64, there: u64, received: u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Account;
+    use deadheat_contract::measurements::Account;
 
     fn read(json: &str) -> IrttFile {
         serde_json::from_str(json).unwrap()

@@ -1,5 +1,5 @@
 //! Import of measurements by other tools, with the same statistics and reports: their files become an
-//! [`Outcome`](crate::result::outcome::Outcome), which lists the information that they lack.
+//! [`Outcome`](deadheat_result::outcome::Outcome), which lists the information that they lack.
 //!
 //! | file | content |
 //! |---|---|
@@ -23,28 +23,13 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crate::error::{Result, unknown};
-use crate::measurements::{Metric, Role, Unit};
-use crate::result::imported::Spread;
-use crate::trial::Record;
-
-use crate as import;
-use deadheat_base::{error, time, units};
-use deadheat_contract::measurements;
-use deadheat_path as path;
-use deadheat_result::{self as result, analysis};
-use deadheat_stats as stats;
+use deadheat_base::error::{Result, unknown};
+use deadheat_contract::measurements::{Metric, Role, Unit};
+use deadheat_records::trial::Record;
+use deadheat_result::imported::Spread;
 
 #[cfg(test)]
 use deadheat_everything as _;
-
-/// Records that a reader fills.
-mod trial {
-    pub(crate) use deadheat_records::trial::{PathFacts, Record};
-    pub(crate) mod agent {
-        pub(crate) use deadheat_records::samples;
-    }
-}
 
 pub mod browser;
 mod collection;
@@ -81,7 +66,7 @@ mod text;
 pub mod unread;
 mod wget;
 
-pub use crate::measurements::scale as unit;
+pub use deadheat_contract::measurements::scale as unit;
 use foreign_file::ForeignFile;
 pub use pairs::RowColumns;
 pub use request::{Import, NumberMeaning};
@@ -405,7 +390,7 @@ pub(crate) fn words_around(words: &str) -> String {
 /// Returns the format with this name.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for an unknown name, with the list of all.
+/// [`deadheat_base::error::Error::Usage`] for an unknown name, with the list of all.
 pub fn find(name: &str) -> Result<&'static Format> {
     let named = all().find(|format| format.id == name);
     named.ok_or_else(|| unknown("format to import", name, &ids()))

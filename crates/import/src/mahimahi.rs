@@ -5,7 +5,7 @@ use super::rates::metric;
 use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::text::MILLIS;
 use super::{FileContent, Format, NONE, ReaderContext};
-use crate::measurements::{Role, Unit};
+use deadheat_contract::measurements::{Role, Unit};
 
 /// The format.
 pub(super) static FORMAT: Format = Format {

@@ -12,7 +12,7 @@ use super::samples::MessageCounts;
 use super::stamp::{self, LineStamp};
 use super::text::MILLIS;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::time::epoch_ms;
+use deadheat_base::time::epoch_ms;
 
 mod raw;
 

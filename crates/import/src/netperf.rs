@@ -5,7 +5,7 @@ use super::foreign_file::ForeignFile;
 use super::rates::{GOODPUT, SENT, TRANSACTIONS, bits_of, rate, time};
 use super::samples::MessageCounts;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::Role;
+use deadheat_contract::measurements::Role;
 
 mod omni;
 mod table;

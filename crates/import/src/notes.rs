@@ -1,8 +1,8 @@
 //! Sentences about an import: the basis of its verdicts, the information that its files lack, and their oddities.
 
 use super::{FileContent, ImportedTrial};
-use crate::result::imported::{ImportPairing, ImportedFile};
-use crate::result::outcome::Outcome;
+use deadheat_result::imported::{ImportPairing, ImportedFile};
+use deadheat_result::outcome::Outcome;
 
 /// Maximum number of runs that a sentence names.
 const MOST_NAMED: usize = 5;

@@ -8,8 +8,8 @@ use bzip2::bufread::MultiBzDecoder;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use sha2::{Digest, Sha256};
 
-use crate::result::packed::UnpackedFile;
-use crate::units::hex::hex;
+use deadheat_base::units::hex::hex;
+use deadheat_result::packed::UnpackedFile;
 use flate2::bufread::GzDecoder;
 
 /// Maximum number of packings in one another.

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::{Error, Result};
-use crate::result::imported::{ImportPairing, PairedBy};
-use crate::result::outcome::Trial;
+use deadheat_base::error::{Error, Result};
+use deadheat_result::imported::{ImportPairing, PairedBy};
+use deadheat_result::outcome::Trial;
 
 /// Columns of a table that name the block and the contender of each row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -295,7 +295,7 @@ pub(super) fn basis(pairing: &ImportPairing, labels: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::Record;
+    use deadheat_records::trial::Record;
 
     /// Returns the pairing of runs by contender, each in a file of its own, with the blocks.
     fn paired(

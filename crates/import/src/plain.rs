@@ -5,7 +5,7 @@ use super::foreign_file::ForeignFile;
 use super::rates::metric;
 use super::samples::{MetricNaming, SampleBuffer, loss_metric};
 use super::{FileContent, Format, ImportedTrial, NONE, NumberMeaning, ReaderContext};
-use crate::measurements::{Role, Unit};
+use deadheat_contract::measurements::{Role, Unit};
 
 mod column;
 mod table;

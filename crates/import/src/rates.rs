@@ -1,6 +1,6 @@
 //! Metrics that several formats share: rates as delivered and as sent, transactions, times with a name; units of rates.
 
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 /// Rate at which the receiver had the data, as in this program's `bulk`.
 pub(super) const GOODPUT: &str = "goodput_bps";

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::collection::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
 use super::{Format, ReaderContext, RowColumns, find, ids, sniff};
-use crate::error::{Error, Result};
-use crate::result::outcome::Outcome;
+use deadheat_base::error::{Error, Result};
+use deadheat_result::outcome::Outcome;
 
 use super::unit::Scale;
 
@@ -97,7 +97,7 @@ impl Import {
         self.each = Some(match typed {
             "sample" => NumberMeaning::Sample,
             "trial" => NumberMeaning::Trial,
-            _ => return Err(crate::error::unknown("--each", typed, &["sample", "trial"])),
+            _ => return Err(deadheat_base::error::unknown("--each", typed, &["sample", "trial"])),
         });
         Ok(self)
     }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::{ImportedTrial, ReaderContext, rates};
-use crate::error::Error;
-use crate::measurements::{
+use deadheat_base::error::Error;
+use deadheat_contract::measurements::{
     Account, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
 };
-use crate::result::imported::{Spread, SpreadOver};
-use crate::stats::quantile;
-use crate::trial::agent::samples::Samples;
+use deadheat_records::samples::Samples;
+use deadheat_result::imported::{Spread, SpreadOver};
+use deadheat_stats::quantile;
 
 /// Maximum number of samples in one file: they are sorted in memory, where each takes 8 bytes.
 const MOST: usize = 32 << 20;

@@ -9,9 +9,9 @@ use super::rates::{MESSAGES, SENT, rate, time};
 use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::text::MICROS;
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::{Distribution, Quantile, Role, Unit};
-use crate::result::imported::{Spread, SpreadOver};
-use crate::stats::quantile::printable;
+use deadheat_contract::measurements::{Distribution, Quantile, Role, Unit};
+use deadheat_result::imported::{Spread, SpreadOver};
+use deadheat_stats::quantile::printable;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {

@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::foreign_file::{self, ForeignFile, RawBytes};
-use crate::error::{Error, Result};
-use crate::result::save;
+use deadheat_base::error::{Error, Result};
+use deadheat_result::save;
 
 /// Name of standard input, as typed.
 const STDIN: &str = "-";

@@ -1,7 +1,7 @@
 //! Amounts of a transfer over time, and its stalls: intervals in which its program moved nothing. They are outages, as a race has them.
 
-use crate::measurements::series::Series;
-use crate::measurements::{Outage, SHORTEST_OUTAGE};
+use deadheat_contract::measurements::series::Series;
+use deadheat_contract::measurements::{Outage, SHORTEST_OUTAGE};
 
 /// Bytes of a call of a program that writes a stream: iperf's and netperf's default. So much at a time moves or does not.
 const STREAM_CALL: f64 = 131_072.0;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::unit::Scale;
-use crate::measurements::Unit;
+use deadheat_contract::measurements::Unit;
 
 /// Number with the key before it and the unit behind it: `time=0.045 ms`, `Zeit<1ms`.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,8 +6,8 @@ use super::rates::{GOODPUT, bits_of, rate};
 use super::stamp::{self, LineStamp};
 use super::text::{decimal, number_at};
 use super::{FileContent, Format, ImportedTrial, NONE, ReaderContext};
-use crate::measurements::Role;
-use crate::time::epoch_ms;
+use deadheat_base::time::epoch_ms;
+use deadheat_contract::measurements::Role;
 
 /// The format.
 pub(super) static FORMAT: Format = Format {

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use super::impair::Packet;
-use crate::error::{Error, Result, unknown};
-use crate::time::Nanos;
-use crate::units::{parse_span, span_text};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{parse_span, span_text};
 
 /// Latest time from which a protocol may be blocked.
 const LATEST: Nanos = Nanos::from_secs(3_600);
@@ -131,9 +131,9 @@ pub fn text(rules: &[Block]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ends::Direction;
     use crate::impair::{Cause, Channel, End, Place};
     use crate::network::{Impairments, Loss};
+    use deadheat_base::ends::Direction;
 
     fn of(protocol: u8) -> Packet {
         Packet { protocol, ..Packet::of_bytes(100) }

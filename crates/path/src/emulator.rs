@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 use crate::Family;
 use crate::emulated::hosts::Namespaces;
 use crate::emulated::namespace;
-use crate::ends::Side;
-use crate::error::{Error, Fault, FaultKind, Result};
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::{Backend, Grouping};
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::ends::Side;
+use deadheat_base::error::{Error, Fault, FaultKind, Result};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 mod before_main;
 mod child;

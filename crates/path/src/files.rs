@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::trace::{Format, Mode, Trace};
-use crate::error::{Error, Result};
-use crate::foreign;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign;
 
 /// Size of the largest file that is read, in bytes.
 const LARGEST: u64 = 64 << 20;

@@ -6,13 +6,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ends::Direction;
 use crate::impair::expected::{self, least_offset};
 use crate::measurements::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::network::{Impairments, Link, Network, Rate};
-use crate::time::Nanos;
 use crate::trace::{Content, Trace};
-use crate::units::BitRate;
+use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 /// Limit of the median lateness on any path: the lateness of a thread that sleeps and then reads the clock, on a
 /// virtual machine with two CPUs.
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::measurements::{Distribution, LinkFigures, Quantile};
     use crate::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
-    use crate::waiting::WaitMode;
+    use deadheat_base::waiting::WaitMode;
 
     fn network(way: Impairments) -> Network {
         Network {

@@ -23,10 +23,10 @@ use self::rate::{Server, Steps};
 use super::block::Block;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
-use crate::ends::Direction;
 use crate::impair::delay_stage::DelayStage;
 use crate::measurements::PacketOutcomes;
-use crate::time::Nanos;
+use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
 
 mod alone;
 mod codel;

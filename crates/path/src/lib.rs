@@ -34,14 +34,13 @@ pub mod run;
 pub mod segment;
 pub mod trace;
 
-pub use deadheat_base::{ends, error, foreign, rng, spec, time, units, waiting};
+pub use deadheat_base::ends::{Direction, Side};
+pub use deadheat_base::error::{Error, Result};
+pub use deadheat_base::time::Nanos;
 pub use emulator::{Emulator, Host, SenderCpus};
-pub use ends::{Direction, Side};
-pub use error::{Error, Result};
 pub use impair::{Channel, Departure, End, Packet};
 pub use kind::PathKind;
 pub use network::Network;
-pub use time::Nanos;
 
 /// Beginning of a path in virtual time, as typed.
 const SIMULATED: &str = "sim:";

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use deadheat_path::error::{Error, Result, unknown};
-use deadheat_path::foreign;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::foreign;
+use deadheat_base::spec::Key;
 use deadheat_path::run::{self, Request, Talk};
-use deadheat_path::spec::Key;
 use deadheat_path::{grammar, profile};
 
 const HELP: &str = "\

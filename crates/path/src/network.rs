@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::block::Block;
 use super::trace::{Content, Trace};
-use crate::ends::Direction;
-use crate::time::Nanos;
-use crate::units::BitRate;
-use crate::waiting::WaitMode;
+use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_base::waiting::WaitMode;
 
 /// Network between the near and the far host.
 #[derive(Debug, Clone, PartialEq)]

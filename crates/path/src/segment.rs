@@ -9,8 +9,8 @@
 use std::ops::Range;
 
 use super::impair::{Changes, EcnCapability};
-use crate::rng::first;
 use deadheat_base::checksum::{fold, sum};
+use deadheat_base::rng::first;
 
 /// Bytes of the header in front of each IP packet.
 pub const VNET: usize = 10;
@@ -410,7 +410,7 @@ fn put_native(bytes: &mut [u8], at: usize, value: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SplitMix64;
+    use deadheat_base::rng::SplitMix64;
 
     const NONE: Changes = Changes { marked: false, flipped: None };
     const MARKED: Changes = Changes { marked: true, flipped: None };

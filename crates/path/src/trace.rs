@@ -9,10 +9,10 @@
 use sha2::{Digest, Sha256};
 
 use super::files::content;
-use crate::error::{Error, Result};
-use crate::time::Nanos;
-use crate::units::hex::hex;
-use crate::units::{BitRate, parse_rate, parse_share, parse_span};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::hex::hex;
+use deadheat_base::units::{BitRate, parse_rate, parse_share, parse_span};
 
 /// Recording of a link's capacity, which repeats after its end.
 #[derive(Debug, Clone, PartialEq)]
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn both_modes_carry_what_the_file_says() {
-        let mut rng = crate::rng::SplitMix64::new(3);
+        let mut rng = deadheat_base::rng::SplitMix64::new(3);
         for _ in 0..500 {
             let mut at: Vec<u64> = (0..=rng.below(40)).map(|_| rng.below(60)).collect();
             at.push(rng.below(60) + 1);

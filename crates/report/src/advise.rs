@@ -4,8 +4,8 @@
 use super::document::{Block, Document, Line, Section, Tone};
 use super::study::Form;
 use super::{Style, markdown, terminal, text, words};
-use crate::error::{Error, Result};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
 use deadheat_race::advise::outcome::{
     Advice, ContenderFigure, Crossover, ExcludedContender, RankedContender, VerdictEvidence,
 };

@@ -6,12 +6,12 @@
 use super::content::{blocks_done, entrant, label};
 use super::document::{Block, Line, Section, Tone};
 use super::{absence, factors, imported, libraries, resolution, sweeps, words};
-use crate::figures;
-use crate::measurements::{Better, Metric, Role};
-use crate::stats;
-use crate::time::Nanos;
+use deadheat_base::figures;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{Better, Metric, Role};
 use deadheat_result::analysis::{claims, host_use, lost_shares, no_figures};
 use deadheat_result::outcome::{Outcome, Status, Verdict};
+use deadheat_stats as stats;
 
 /// Maximum number of verdicts that get their own sentence each; beyond, contenders are grouped.
 const ONE_BY_ONE: usize = 3;

@@ -2,8 +2,8 @@
 
 use super::document::{Block, Section};
 use super::words;
-use crate::measurements::{ContentState, Verified};
-use crate::units::Bytes;
+use deadheat_base::units::Bytes;
+use deadheat_contract::measurements::{ContentState, Verified};
 use deadheat_result::outcome::{Outcome, Trial};
 
 /// Returns a line for each contender, and a line on the file that the last trial left on disk.

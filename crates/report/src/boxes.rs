@@ -4,7 +4,7 @@ use super::content::label;
 use super::document::{Block, Section};
 use super::results;
 use super::words::{self, Scale};
-use crate::measurements::{Metric, Role};
+use deadheat_contract::measurements::{Metric, Role};
 use deadheat_result::analysis::spread::{self, FiveNumbers, valid_trials};
 use deadheat_result::outcome::Outcome;
 

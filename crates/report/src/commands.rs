@@ -2,8 +2,8 @@
 
 use super::document::{Block, Line, Section, Tone};
 use super::words;
-use crate::contract::Side;
-use crate::measurements::Unit;
+use deadheat_contract::contract::Side;
+use deadheat_contract::measurements::Unit;
 use deadheat_path::PathKind;
 use deadheat_records::commands::ProgramCopy;
 use deadheat_result::outcome::{Entrant, EntrantCommands, Outcome};

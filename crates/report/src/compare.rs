@@ -3,10 +3,10 @@
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
-use crate::error::{Error, Result, unknown};
-use crate::figures;
-use crate::foreign::visible;
-use crate::measurements::Role;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::figures;
+use deadheat_base::foreign::visible;
+use deadheat_contract::measurements::Role;
 use deadheat_race::race::gate::Judgement;
 use deadheat_result::analysis::compare::{Change, Comparison, ComparisonRow, RatioBasis};
 use deadheat_result::analysis::conditions::is_other_question;

@@ -5,7 +5,7 @@ use super::{
     answer, arrived, boxes, brief, commands, evidence, explain, factors, far_end, highs, imported,
     needs, outages, over_time, path, results, sweeps, theory, way, words,
 };
-use crate::workload::load;
+use deadheat_contract::workload::load;
 use deadheat_result::analysis::translated::translated;
 use deadheat_result::outcome::{Entrant, Outcome};
 

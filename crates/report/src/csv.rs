@@ -9,8 +9,8 @@ use std::fmt::Write;
 use super::content::label;
 use super::text::field;
 use super::{Report, ReportInput, Style};
-use crate::error::Result;
-use crate::measurements::{ClockNeed, Metric, Unit};
+use deadheat_base::error::Result;
+use deadheat_contract::measurements::{ClockNeed, Metric, Unit};
 use deadheat_result::outcome::{Outcome, Trial};
 
 const COLUMNS: &str = "block,order,contender,control,valid,metric,value,unit,censored,clock_bound_ns,trusted,why_not_trusted";

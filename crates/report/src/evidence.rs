@@ -10,14 +10,14 @@ use super::path::least_rtt;
 use super::totals::{Total, TrialSet};
 use super::words::{self, Scale};
 use super::{factors, imported, libraries};
-use crate::figures;
-use crate::measurements::Metric;
-use crate::stats;
-use crate::time::Nanos;
+use deadheat_base::figures;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Metric;
 use deadheat_records::host::HostFacts;
 use deadheat_records::quiet::HostQuiet;
 use deadheat_result::analysis::exclusions::by_reason;
 use deadheat_result::outcome::{Effect, Outcome, Ratio, Status, TimeDifference, Trial, Verdict};
+use deadheat_stats as stats;
 
 /// Returns the verdicts, a line for each claim.
 pub(super) fn verdicts(outcome: &Outcome) -> Option<Section> {

@@ -6,12 +6,12 @@ use super::content::entrant;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::results::{Bound, figure};
 use super::words::{self, Scale};
-use crate::figures::{in_percent, percent};
-use crate::measurements::{Metric, Role};
-use crate::stats;
+use deadheat_base::figures::{in_percent, percent};
+use deadheat_contract::measurements::{Metric, Role};
 use deadheat_result::outcome::{
     Entrant, LevelRatio, Outcome, Ratio, ShareKind, Summary, VarianceShare, Verdict,
 };
+use deadheat_stats as stats;
 
 /// Minimum share of the interactions at which no factor has a notable effect of its own.
 const TOGETHER: f64 = 0.1;

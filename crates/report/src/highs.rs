@@ -3,8 +3,8 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
-use crate::measurements::Unit;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::highs::{Extremes, Gap, Highs, Spell, TimedFigure, highs};
 use deadheat_result::date;
 use deadheat_result::outcome::Outcome;

@@ -3,8 +3,8 @@
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
 use super::{Style, markdown, spark, terminal};
-use crate::error::{Error, Result, unknown};
-use crate::figures;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::figures;
 use deadheat_result::analysis::history::{
     ChangeDirection, DetectionDelay, History, HistoryRun, LevelShift, MetricSeries, RaceGroup,
     SkippedFile,
@@ -215,7 +215,9 @@ fn delays(series: &MetricSeries) -> String {
 }
 
 fn scale(series: &[&MetricSeries]) -> Scale {
-    let unit = series.first().map_or(crate::measurements::Unit::Share, |series| series.metric.unit);
+    let unit = series
+        .first()
+        .map_or(deadheat_contract::measurements::Unit::Share, |series| series.metric.unit);
     let points = series.iter().flat_map(|series| &series.points);
     Scale::of(points.map(|point| point.estimate), unit)
 }

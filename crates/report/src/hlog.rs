@@ -15,9 +15,9 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWr
 
 use super::content::{label, title};
 use super::{Report, ReportInput, Samples, Style, words};
-use crate::error::{Error, Result};
-use crate::foreign::visible;
-use crate::measurements::Unit;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign::visible;
+use deadheat_contract::measurements::Unit;
 use deadheat_records::samples::{self, Chunk, Place};
 use deadheat_result::outcome::{Outcome, Trial};
 

@@ -1,7 +1,7 @@
 //! The result file itself, format 1; `docs/result.schema.json` describes it.
 
 use super::{Report, ReportInput, Style};
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 use deadheat_result::layout;
 
 /// Format of the result file.

@@ -41,12 +41,9 @@
 
 use std::path::Path;
 
-use deadheat_base::{error, figures, foreign, time, units};
+use deadheat_base::error::{Result, unknown};
 use deadheat_contract::handed_in::{HandedIn, unique};
-use deadheat_contract::{contract, measurements, workload};
 use deadheat_result::outcome::Outcome;
-use deadheat_stats as stats;
-use error::{Result, unknown};
 
 #[cfg(test)]
 use deadheat_everything as _;
@@ -118,7 +115,7 @@ static ADDED: HandedIn<dyn Report> = HandedIn::new();
 /// Adds formats of the program.
 ///
 /// # Errors
-/// [`error::Error::Usage`] if there is a format of that name already, or on a second call in this process.
+/// [`deadheat_base::error::Error::Usage`] if there is a format of that name already, or on a second call in this process.
 pub fn add(formats: Vec<&'static dyn Report>) -> Result<()> {
     unique("format", ids().chain(formats.iter().map(|format| format.id())))?;
     ADDED.fill(formats)
@@ -148,7 +145,7 @@ pub trait Report: Sync {
     /// Renders the result in this form; text has a newline at its end.
     ///
     /// # Errors
-    /// [`crate::error::Error::Data`] if the result cannot be written in this form.
+    /// [`deadheat_base::error::Error::Data`] if the result cannot be written in this form.
     fn render(&self, shown: &ReportInput<'_>, style: &Style) -> Result<Vec<u8>>;
 }
 
@@ -218,7 +215,7 @@ pub enum Colour {
 /// Returns the format called `name`.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] for any other name, with a list of all names.
+/// [`deadheat_base::error::Error::Usage`] for any other name, with a list of all names.
 pub fn find(name: &str) -> Result<&'static dyn Report> {
     let name = format_name(name);
     if let Some(report) = all().find(|report| report.id() == name) {

@@ -3,10 +3,10 @@
 
 use super::document::{Line, Tone};
 use super::{factors, words};
-use crate::measurements::Metric;
-use crate::stats;
+use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::claims;
 use deadheat_result::outcome::{Entrant, Outcome};
+use deadheat_stats as stats;
 
 /// Least number of implementations that have to agree for a sentence about their protocol.
 const ENOUGH: usize = 3;

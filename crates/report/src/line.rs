@@ -7,8 +7,8 @@ use super::opening::{Opening, OpeningFigure};
 use super::plot::line::LineRow;
 use super::words::{self, Scale};
 use super::{Style, html, markdown, plot, terminal};
-use crate::contract::Direction;
-use crate::error::{Error, Result, unknown};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_contract::contract::Direction;
 use deadheat_race::line::figures::{self, per_minute};
 use deadheat_race::line::hours::{FigureCourse, SurveyFigure, course};
 use deadheat_race::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
@@ -425,7 +425,7 @@ fn by_hour(hours: &[u64], found: &[(String, LineFigure, FigureCourse)]) -> Table
 pub(super) mod tests {
     use super::*;
     use crate::Colour;
-    use crate::measurements::{Account, Ledger};
+    use deadheat_contract::measurements::{Account, Ledger};
     use deadheat_race::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
     use deadheat_race::line::part::LineWorks;
     use deadheat_records::host::HostFacts;

@@ -2,8 +2,8 @@
 
 use super::document::{Block, Cell, Column, Document, Point, Section, Table};
 use super::{Report, ReportInput, Style, content};
-use crate::error::Result;
-use crate::foreign::visible;
+use deadheat_base::error::Result;
+use deadheat_base::foreign::visible;
 
 /// Name of the format.
 pub const ID: &str = "markdown";

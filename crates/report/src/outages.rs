@@ -4,7 +4,7 @@
 use super::content::label;
 use super::document::{Block, Line, Section, Tone};
 use super::words;
-use crate::measurements::Unit;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::date;
 use deadheat_result::outcome::{Absence, Outcome, Trial};
 
@@ -117,7 +117,7 @@ fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
         return vec![Stretch { trial, from_ms, to_ms, length_ns, kind: StretchKind::Failure }];
     }
     let at = |ns: u64| record.started_ms.saturating_add(ns / 1_000_000);
-    let stretch = |outage: &crate::measurements::Outage| Stretch {
+    let stretch = |outage: &deadheat_contract::measurements::Outage| Stretch {
         trial: Some(trial),
         from_ms: at(outage.from_ns),
         to_ms: at(outage.end_ns()),
@@ -244,7 +244,7 @@ fn ordinal(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{self, Metrics};
+    use deadheat_contract::measurements::{self, Metrics};
     use deadheat_path::PathKind;
     use deadheat_race::race::testing;
     use deadheat_records::trial::Record;

@@ -7,8 +7,8 @@ use super::document::{Block, Line, Section, Tone};
 use super::spark::BARS;
 use super::text::field;
 use super::words;
-use crate::measurements::Unit;
-use crate::measurements::series::{Interval, Series, TcpColumns, goodput_bps};
+use deadheat_contract::measurements::Unit;
+use deadheat_contract::measurements::series::{Interval, Series, TcpColumns, goodput_bps};
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::{Outcome, Trial};
 

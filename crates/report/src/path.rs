@@ -2,10 +2,10 @@
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words;
-use crate::contract::Direction;
-use crate::measurements::Unit;
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::Unit;
 use deadheat_records::path::{BuiltLink, BuiltPath, BuiltWay};
 use deadheat_result::outcome::Outcome;
 use deadheat_result::path_way::PathWay;

@@ -3,9 +3,9 @@
 
 use super::document::{Line, Tone};
 use super::words;
-use crate::figures;
-use crate::measurements::{Metric, Role, Unit};
-use crate::time::Nanos;
+use deadheat_base::figures;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{Metric, Role, Unit};
 use deadheat_result::analysis::time_differences;
 use deadheat_result::outcome::{Outcome, Verdict};
 

@@ -6,7 +6,7 @@ use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
 use super::{factors, spark};
-use crate::measurements::{Metric, Role, Unit};
+use deadheat_contract::measurements::{Metric, Role, Unit};
 use deadheat_result::analysis::no_figures;
 use deadheat_result::analysis::spread::{self, valid_trials};
 use deadheat_result::imported::ImportOrigin;

@@ -8,7 +8,7 @@ use super::study::{
     Form, RULINGS, claims, claims_table, history, how_many, is_doubtful, ruling_word, tally,
 };
 use super::{Style, markdown, terminal, words};
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 use deadheat_race::study::outcome::{ClaimRuling, StudyRun};
 
 /// Renders the results of studies in `form`, in their order; text has a newline at its end.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::document::{Block, Cell, Column, Document, Line, Point, Section, Table, Tone};
 use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
-use crate::error::{Error, Result, unknown};
-use crate::measurements::{Metric, MetricName, Unit};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_contract::measurements::{Metric, MetricName, Unit};
 use deadheat_race::study::check;
 use deadheat_race::study::model::{Claim, Source, Variant};
 use deadheat_race::study::outcome::{

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::words::{self, Scale};
-use crate::measurements::Unit;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::outcome::{KneeAt, KneePlace, Outcome, Sweep};
 
 /// Returns lines such as

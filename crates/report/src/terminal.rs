@@ -5,8 +5,8 @@ use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, wrap};
 use super::{Colour, Detail, Report, ReportInput, Style, brief, content};
-use crate::error::Result;
-use crate::foreign::visible;
+use deadheat_base::error::Result;
+use deadheat_base::foreign::visible;
 
 /// Minimum width of the layout; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;

@@ -1,7 +1,7 @@
 //! Text for a screen of limited width: text from files is made visible, sentences are
 //! wrapped, columns are aligned.
 
-use crate::foreign::visible;
+use deadheat_base::foreign::visible;
 
 /// Columns that `text` takes on a terminal: two for East Asian wide characters and emoji (the
 /// large blocks of Unicode's EastAsianWidth.txt), none for combining marks, one for all others.

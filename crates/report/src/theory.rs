@@ -3,8 +3,8 @@
 use super::content::label;
 use super::document::{Block, Cell, Column, Section, Table, Tone};
 use super::words;
-use crate::figures;
-use crate::measurements::Unit;
+use deadheat_base::figures;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::theory::{PredictedFigure, beside};
 use deadheat_result::outcome::Outcome;
 

@@ -1,8 +1,8 @@
 //! Sums over trials: messages or bytes by their fate, of every trial, and CPU time of valid trials.
 
 use super::words;
-use crate::measurements::{self, Unit};
-use crate::units::Bytes;
+use deadheat_base::units::Bytes;
+use deadheat_contract::measurements::{self, Unit};
 use deadheat_records::trial::Record;
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::{Outcome, Trial};

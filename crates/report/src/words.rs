@@ -1,9 +1,9 @@
 //! Numbers as people read them: three significant digits, the unit beside them.
 
-use crate::figures;
-pub use crate::figures::list;
-use crate::measurements::Unit;
-use crate::time::Nanos;
+use deadheat_base::figures;
+pub use deadheat_base::figures::list;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::outcome::{Ratio, Verdict};
 
 /// Placeholder for a missing figure.

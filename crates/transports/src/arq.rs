@@ -6,16 +6,16 @@
 
 use std::io;
 
-use crate::contract::{Guarantees, Lane};
-use crate::error::Result;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::frame::PREFIX;
-use crate::transport::userspace::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Guarantees, Lane};
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units::Bytes;
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 use receiver::ArqReceiver;
 use segment::{ArqSegment, HEADER, SegmentFlag, write_header};
 use sender::{ArqControl, ArqSender, ArqTerms};
@@ -174,14 +174,14 @@ impl Protocol for ArqEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Patience, Service, Side};
-    use crate::spec::{Settings, Spec};
     use crate::testing::Kept;
-    use crate::time::{Clock, Manual};
-    use crate::transport::hello::Token;
-    use crate::transport::userspace::OverPath;
-    use crate::transport::{Conn, Progress};
     use deadheat_base::rng::SplitMix64;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_base::time::{Clock, Manual};
+    use deadheat_contract::contract::{Patience, Service, Side};
+    use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::userspace::OverPath;
+    use deadheat_datapath::transport::{Conn, Progress};
 
     fn end(side: Side, clock: &Manual) -> OverPath {
         let knobs = Settings::check(&Spec::parse("arq:min-rto=50ms").unwrap(), INFO.keys);
@@ -194,7 +194,7 @@ mod tests {
             largest_message: 3_000,
             mtu: 1_500,
             ip_header: 20,
-            tickets: &crate::transport::Tickets::default(),
+            tickets: &deadheat_datapath::transport::Tickets::default(),
         };
         OverPath::open(&Arq, &opening, clock).unwrap()
     }

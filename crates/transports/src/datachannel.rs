@@ -18,20 +18,20 @@ use str0m::config::Fingerprint;
 use str0m::net::{Protocol as Carrier, Receive};
 use str0m::{Candidate, Event, IceCreds, Input, Output, Rtc, RtcConfig, RtcError};
 
-use crate::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
-use crate::error::Result;
 use crate::sctp::CC;
 use crate::sctp_udp::{LARGEST, PROMISED};
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::equal::OwnDefault;
-use crate::transport::hello::Token;
-use crate::transport::userspace::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Delivery, Guarantees, Lane, Ordering, Service, Side};
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
     nowhere,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units::Bytes;
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 /// The transport.
 #[derive(Clone, Copy)]

@@ -11,27 +11,29 @@ use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
 
-use crate::contract::{Congestion, GUARD, Guarantees, Lane, Patience, Reach};
-use crate::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, MessageConn, Messenger, Reception};
-use crate::spec::Settings;
-use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::equal::OwnDefault;
-use crate::transport::header::HeaderTerms;
-use crate::transport::hello::{self, Hello};
-use crate::transport::options::{self, TXQLEN};
-use crate::transport::own_port::OwnPort;
-use crate::transport::udp_handshake::{self, HelloFailure, LateDatagram, send_hello, settle};
-use crate::transport::{
+use crate::udp::{RCVBUF, SNDBUF};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Congestion, GUARD, Guarantees, Lane, Patience, Reach};
+use deadheat_contract::measurements::{ConnStats, Headers};
+use deadheat_datapath::datapath::option::{Buffer, get, ip_header_bytes, path_mtu, set_words};
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::hello::{self, Hello};
+use deadheat_datapath::transport::options::{self, TXQLEN};
+use deadheat_datapath::transport::own_port::OwnPort;
+use deadheat_datapath::transport::udp_handshake::{
+    self, HelloFailure, LateDatagram, send_hello, settle,
+};
+use deadheat_datapath::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, lane_0_only,
 };
-use crate::udp::{RCVBUF, SNDBUF};
-use crate::units::Bytes;
 
 /// DCCP of the kernel.
 pub(super) struct Dccp;

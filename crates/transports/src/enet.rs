@@ -20,19 +20,19 @@ use rusty_enet::consts::{
 };
 use rusty_enet::{Event, Host, HostSettings, MTU_MAX, Packet, PeerID};
 
-use crate::contract::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
-use crate::error::{Error, Result};
-use crate::measurements::TcpView;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::equal::OwnDefault;
-use crate::transport::userspace::{
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::userspace::{
     LimitTimes, MTU, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State, Transmit,
     Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 mod wire;
 
@@ -380,9 +380,9 @@ impl Protocol for EnetEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Settings, Spec};
-    use crate::transport::hello::Token;
     use deadheat_base::rng::SplitMix64;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_datapath::transport::hello::Token;
 
     fn open(side: Side, mtu: u32) -> Result<Box<dyn Protocol>> {
         let knobs = Settings::check(&Spec::parse("enet").unwrap(), INFO.keys).unwrap();
@@ -394,7 +394,7 @@ mod tests {
             largest_message: LARGEST as usize,
             mtu,
             ip_header: 20,
-            tickets: &crate::transport::Tickets::default(),
+            tickets: &deadheat_datapath::transport::Tickets::default(),
         })
     }
 

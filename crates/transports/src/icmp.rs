@@ -9,12 +9,12 @@
 //! `0-1,3-127`, errors only (Documentation/networking/ip-sysctl.rst). Other systems, firewalls and routers may limit
 //! them.
 
-use crate::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Sink, Source};
-use crate::datapath::stamps::Stamps;
-use crate::measurements::ConnStats;
-use crate::spec::Key;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
+use deadheat_base::spec::Key;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_datapath::datapath::stamps::Stamps;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,17 +23,19 @@ use socket2::{Domain, Socket};
 
 use echo::{Access, Echo, Family, HEADER};
 
-use crate::datapath::datagram::{DatagramSocket, is_full, is_network_error, past_network_errors};
-use crate::datapath::option::{self, Buffer};
-use crate::datapath::origin;
-use crate::error::{Error, Result};
-use crate::transport::header::HeaderTerms;
-use crate::transport::hello::{self, Hello};
-use crate::transport::options;
-use crate::transport::udp_handshake::{self, HelloFailure, send_hello};
-use crate::transport::*;
 use crate::udp::RCVBUF;
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::Bytes;
+use deadheat_datapath::datapath::datagram::{
+    DatagramSocket, is_full, is_network_error, past_network_errors,
+};
+use deadheat_datapath::datapath::option::{self, Buffer};
+use deadheat_datapath::datapath::origin;
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::hello::{self, Hello};
+use deadheat_datapath::transport::options;
+use deadheat_datapath::transport::udp_handshake::{self, HelloFailure, send_hello};
+use deadheat_datapath::transport::*;
 
 mod echo;
 
@@ -376,8 +378,8 @@ fn no_bulk() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::Settings;
-    use crate::transport::handover::ConnectionSource;
+    use deadheat_base::spec::Settings;
+    use deadheat_datapath::transport::handover::ConnectionSource;
     use std::os::fd::AsRawFd;
 
     use super::*;

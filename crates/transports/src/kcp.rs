@@ -10,17 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kcp::Kcp as Machine;
 
-use crate::contract::{Congestion, Ending, Framing, Guarantees, Lane};
-use crate::error::{Error, Result};
-use crate::measurements::TcpView;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::equal::OwnDefault;
-use crate::transport::userspace::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Congestion, Ending, Framing, Guarantees, Lane};
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State, Transmit,
     Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 mod fec;
 mod segments;

@@ -21,17 +21,17 @@ use std::time::Instant;
 
 use laminar::{Config, Connection, ConnectionMessenger, Packet, SocketEvent, VirtualConnection};
 
-use crate::contract::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::options::Meaning;
-use crate::transport::userspace::{
+use deadheat_datapath::transport::options::Meaning;
+use deadheat_datapath::transport::userspace::{
     Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 #[cfg(test)]
 mod alone;

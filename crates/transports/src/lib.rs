@@ -52,11 +52,7 @@ mod ws;
 pub use optional::ALL as OPTIONAL;
 pub use ws::read_frames;
 
-use deadheat_base::{error, spec, time, units};
-use deadheat_contract::{contract, measurements};
-use deadheat_datapath::{datapath, transport};
-
-use transport::Transport;
+use deadheat_datapath::transport::Transport;
 
 /// Every transport, in the order in which lists show them.
 pub const ALL: &[&dyn Transport] = &[

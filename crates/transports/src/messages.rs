@@ -7,21 +7,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::buffer::prefaulted;
-use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::ConnStats;
 use crate::pending::{Entrance, PendingAccepts};
 use crate::tcp::{self, Variant};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
-use crate::transport::bulk_message::BulkMessage;
-use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::{Hello, Token};
-use crate::transport::own_port::OwnPort;
-use crate::transport::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_datapath::datapath::buffer::prefaulted;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::bulk_message::BulkMessage;
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::hello::{Hello, Token};
+use deadheat_datapath::transport::own_port::OwnPort;
+use deadheat_datapath::transport::{
     Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, unstamped,
 };
 
@@ -68,7 +68,7 @@ pub(super) struct MessageListener<W> {
 /// connection, or returns `None` if the peer is gone.
 ///
 /// # Errors
-/// As [`crate::transport::Transport::listen`].
+/// As [`deadheat_datapath::transport::Transport::listen`].
 pub(super) fn listen<W>(
     variant: Variant,
     listen: Listen<'_>,
@@ -92,7 +92,7 @@ where
 /// Opens the port of `variant` for a server, with its socket prepared by `apply`.
 ///
 /// # Errors
-/// As [`crate::transport::Transport::own_port`].
+/// As [`deadheat_datapath::transport::Transport::own_port`].
 pub(super) fn own_port(
     variant: Variant,
     at: SocketAddr,
@@ -143,7 +143,7 @@ impl<M: Messenger> MessageConn<M> {
     /// Takes over an open connection, for messages of at most `largest` bytes.
     pub(super) fn new(messenger: M, largest: usize, connect_ns: u64) -> MessageConn<M> {
         // One byte more than any message, so that the length shows a longer one; and enough for the hello.
-        let room = largest.max(crate::transport::hello::LEN) + 1;
+        let room = largest.max(deadheat_datapath::transport::hello::LEN) + 1;
         let (incoming, bulk) = (prefaulted(room), BulkMessage::of(room));
         MessageConn { messenger, incoming, bulk, connect_ns }
     }

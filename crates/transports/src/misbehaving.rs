@@ -2,15 +2,15 @@
 //! the effects of a defect in a library.
 
 use crate::arq::Arq;
-use crate::contract::{Guarantees, Side};
-use crate::error::Result;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::options::Meaning;
-use crate::transport::userspace::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Guarantees, Side};
+use deadheat_datapath::transport::options::Meaning;
+use deadheat_datapath::transport::userspace::{
     LayeredProtocol, MTU, Opening, Protocol, ProtocolLayer, Userspace,
 };
-use crate::transport::{Contender, Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Contender, Effective, Info, effective_options, options};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ static INFO: Info = Info {
     colour: "#6b6b6b",
     summary: "arq that fails on purpose, to show what a race does then",
     guarantees: Guarantees::BYTE_STREAM,
-    framing_bytes: crate::transport::frame::PREFIX,
+    framing_bytes: deadheat_datapath::transport::frame::PREFIX,
     options: &[HOW, AT, AFTER, options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[HOW_KEY.key(), AT_KEY.key(), AFTER_KEY.key(), MTU.key()],
     ..Info::IN_USER_SPACE

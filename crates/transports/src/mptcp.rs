@@ -6,18 +6,20 @@ use std::io;
 
 use socket2::{Protocol, Socket};
 
-use crate::contract::{Guarantees, Side};
-use crate::datapath::option;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::Headers;
-use crate::spec::{Key, Kind};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
-use crate::transport::Address;
-use crate::transport::options::{self, SUBFLOWS};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Key, Kind};
+use deadheat_contract::contract::{Guarantees, Side};
+use deadheat_contract::measurements::Headers;
+use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::options::{self, SUBFLOWS};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame,
+};
 
 mod info;
 

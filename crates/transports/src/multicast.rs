@@ -17,31 +17,33 @@
 //!
 //! [`wire`] has the formats.
 
-use crate::contract::{Guarantees, Reach};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Guarantees, Reach};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol as IpProtocol, SockAddr, Socket, Type};
 
-use crate::contract::{PeerKind, Side};
-use crate::datapath::datagram::{Binding, is_full, is_network_error};
-use crate::datapath::destination;
-use crate::datapath::ip_header::ArrivedHeader;
-use crate::time::{Clock, Monotonic};
-use crate::transport::frame::PREFIX;
-use crate::transport::handover::readable;
-use crate::transport::hello::{Hello, Token};
-use crate::transport::udp_handshake::UDP;
-use crate::transport::udp_handshake::{self, DatagramListener, FlowTerms};
-use crate::transport::userspace::MTU;
-use crate::transport::userspace::over_udp;
-use crate::transport::userspace::parameters::{ConnParameters, Ends, ListenParameters, Sockets};
-use crate::transport::*;
-use crate::units::Bytes;
+use deadheat_base::time::{Clock, Monotonic};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{PeerKind, Side};
+use deadheat_datapath::datapath::datagram::{Binding, is_full, is_network_error};
+use deadheat_datapath::datapath::destination;
+use deadheat_datapath::datapath::ip_header::ArrivedHeader;
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::handover::readable;
+use deadheat_datapath::transport::hello::{Hello, Token};
+use deadheat_datapath::transport::udp_handshake::UDP;
+use deadheat_datapath::transport::udp_handshake::{self, DatagramListener, FlowTerms};
+use deadheat_datapath::transport::userspace::MTU;
+use deadheat_datapath::transport::userspace::over_udp;
+use deadheat_datapath::transport::userspace::parameters::{
+    ConnParameters, Ends, ListenParameters, Sockets,
+};
+use deadheat_datapath::transport::*;
 use ends::{ReceivingEnd, SendingEnd};
 use terms::{GroupTerms, MulticastControl, RepairRule};
 use wire::{Call, MulticastDatagram, Tag};

@@ -1,7 +1,7 @@
 //! Transports behind a Cargo feature of their own, off by default. A new one needs its file, its line in
 //! [`ALL`](super::ALL) under `#[cfg(feature = …)]`, and a line in the list here.
 
-use crate::transport::optional::{Optional, Presence};
+use deadheat_datapath::transport::optional::{Optional, Presence};
 
 /// Contenders that a build may leave out, in the order in which lists show them.
 pub const ALL: &[&Optional] = &[

@@ -6,16 +6,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
-use crate::contract::Side;
-use crate::datapath::destination::canonical;
-use crate::error::{Error, Result};
 use crate::stream::Flavour;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
-use crate::transport::handover::{HandOver, HandedConnection, fill};
-use crate::transport::hello::{Hello, LEN, Token};
-use crate::transport::own_port::{OwnPort, PresentedConnection, wait_for};
-use crate::transport::{Conn, Listener};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Side;
+use deadheat_datapath::datapath::destination::canonical;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::handover::{HandOver, HandedConnection, fill};
+use deadheat_datapath::transport::hello::{Hello, LEN, Token};
+use deadheat_datapath::transport::own_port::{OwnPort, PresentedConnection, wait_for};
+use deadheat_datapath::transport::{Conn, Listener};
 
 /// Least time that a connection has for its hello.
 const PATIENCE: Nanos = Nanos::from_secs(2);
@@ -436,10 +436,10 @@ mod tests {
     use socket2::{Domain, SockAddr, Type};
 
     use super::*;
-    use crate::datapath::stream::CountedSocket;
-    use crate::spec::Settings;
     use crate::stream::{FlavourFacts, StreamEngines};
-    use crate::transport::Effective;
+    use deadheat_base::spec::Settings;
+    use deadheat_datapath::datapath::stream::CountedSocket;
+    use deadheat_datapath::transport::Effective;
 
     const RIGHT: Hello = Hello { token: Token::from_bytes([1; 16]), flow: 5 };
     const WRONG: Hello = Hello { token: Token::from_bytes([2; 16]), flow: 5 };

@@ -8,17 +8,19 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use socket2::{Socket, Type};
 
-use crate::contract::{Congestion, Guarantees, Reach, Side};
-use crate::datapath::pipe::{self, Pipe};
-use crate::error::{Error, Result};
-use crate::spec::typed::Optional;
-use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines, check_engine};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::handover::HandOver;
-use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::units::Bytes;
 use crate::unix::{check, dial_stream, listen_stream, refuse_handed};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::Optional;
+use deadheat_base::spec::{Key, Kind, Settings};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
+use deadheat_datapath::datapath::pipe::{self, Pipe};
+use deadheat_datapath::transport::handover::HandOver;
+use deadheat_datapath::transport::{
+    Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options,
+};
 
 /// Pairs of pipes.
 pub(super) struct Pipes;
@@ -174,9 +176,9 @@ impl Flavour for PipeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Inbox, Lane, Patience};
     use crate::testing::{ConnRig, knobs};
-    use crate::transport::{Address, Progress};
+    use deadheat_contract::contract::{Inbox, Lane, Patience};
+    use deadheat_datapath::transport::{Address, Progress};
 
     const LARGEST: usize = 200_000;
 

@@ -6,19 +6,21 @@
 //! same at both ends and printed. Path MTU discovery is off: packets have the size `mtu` from the start. There is no
 //! idle timeout; a trial has a deadline of its own.
 
-use crate::contract::{Congestion, Delivery, Framing, Guarantees, Offer, Offers, Service};
-use crate::error::{Error, Result};
-use crate::spec::Key;
-use crate::spec::typed::{Optional, Preset, Text};
-use crate::transport::application::ApplicationTerms;
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::frame::PREFIX;
-use crate::transport::identity::TrustedName;
-use crate::transport::options::Meaning;
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
-use crate::transport::{Conn, Dial, Info, identity, options};
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Key;
+use deadheat_base::spec::typed::{Optional, Preset, Text};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{
+    Congestion, Delivery, Framing, Guarantees, Offer, Offers, Service,
+};
+use deadheat_datapath::transport::application::ApplicationTerms;
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::identity::TrustedName;
+use deadheat_datapath::transport::options::Meaning;
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
+use deadheat_datapath::transport::{Conn, Dial, Info, identity, options};
 use end::QuicEnd;
 use layer::Layer;
 use machine::QuicMachine;

@@ -8,17 +8,17 @@
 //! buffer"; quinn joins such pieces since 0.11.18). A larger window would end connections on a path that loses nothing
 //! but one packet, so the window is bounded to what 2048 of the smallest full packets hold.
 
-use crate::error::Result;
 use crate::quic::application;
 use crate::quic::layer::Layer;
 use crate::quic::{self, OWN_ECN, PACKET, QLOG, STREAM};
-use crate::spec::typed::{Optional, Preset};
-use crate::transport::application::ApplicationTerms;
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
-use crate::transport::{Conn, Dial, Info, identity};
-use crate::units::Bytes;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::units::Bytes;
+use deadheat_datapath::transport::application::ApplicationTerms;
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
+use deadheat_datapath::transport::{Conn, Dial, Info, identity};
 use machine::NoqMachine;
 
 mod machine;

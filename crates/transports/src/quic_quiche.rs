@@ -7,13 +7,13 @@
 //!
 //! Its BBR says when the next packet may leave, and this end waits until then. Its CUBIC and NewReno do not pace.
 
-use crate::error::Result;
 use crate::quic::layer::Layer;
 use crate::quic::{self, PACKET, QLOG, STREAM, WINDOW};
-use crate::spec::typed::{Optional, Preset};
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::userspace::{Opening, Protocol, Userspace};
-use crate::transport::{Info, identity};
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::userspace::{Opening, Protocol, Userspace};
+use deadheat_datapath::transport::{Info, identity};
 use machine::QuicheMachine;
 
 mod connection;

@@ -19,14 +19,14 @@ use s2n_quic::provider::limits::Limits;
 use s2n_quic::provider::tls::rustls::{Client, Server};
 use s2n_quic_core::path::mtu;
 
-use crate::contract::Guarantees;
-use crate::error::{Error, Result};
 use crate::quic::{LEAST_PAYLOAD, MOST_LANES, PACKET, STREAM, WINDOW};
-use crate::spec::typed::{Optional, Preset};
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::identity::{self, Failure, HandshakeTerms, NAME, Resume};
-use crate::transport::userspace::{Opening, Protocol, Userspace};
-use crate::transport::{Info, options};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_contract::contract::Guarantees;
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::identity::{self, Failure, HandshakeTerms, NAME, Resume};
+use deadheat_datapath::transport::userspace::{Opening, Protocol, Userspace};
+use deadheat_datapath::transport::{Info, options};
 use end::S2nEnd;
 
 mod end;

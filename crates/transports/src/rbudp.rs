@@ -20,17 +20,17 @@
 
 use std::io;
 
-use crate::contract::{Congestion, Guarantees, Lane};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Kind, plain};
-use crate::time::Nanos;
-use crate::transport::frame::PREFIX;
-use crate::transport::userspace::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Kind, plain};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, Bytes, parse_rate, rate_text};
+use deadheat_contract::contract::{Congestion, Guarantees, Lane};
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units::{BitRate, Bytes, parse_rate, rate_text};
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 use pace::RateSource;
 use receiver::RbudpReceiver;
 use sender::{RbudpSender, RbudpTerms};

@@ -16,19 +16,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use renet::{ChannelConfig, ConnectionConfig, RenetClient, SendType};
 
-use crate::contract::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_base::units;
+use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
-use crate::error::Result;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::equal::OwnDefault;
-use crate::transport::options::Meaning;
-use crate::transport::userspace::{
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::options::Meaning;
+use deadheat_datapath::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units;
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 mod guard;
 

@@ -8,31 +8,31 @@ use std::os::fd::AsFd;
 
 use socket2::{Protocol, Socket, Type};
 
-use crate::contract::{Delivery, Lane, Ordering, Patience, Reach, Service};
-use crate::datapath::control::Control;
-use crate::datapath::option::{
-    Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
-};
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::{ConnStats, Headers};
 use crate::messages::{self, MessageConn, Messenger, Reception};
 use crate::pending::present;
 use crate::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
-use crate::spec::Settings;
-use crate::spec::typed::{Optional, Preset};
 use crate::tcp::{self, Variant};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::header::HeaderTerms;
-use crate::transport::hello::{Hello, LEN};
-use crate::transport::own_port::OwnPort;
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{
+use crate::udp::{RCVBUF, SNDBUF};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Delivery, Lane, Ordering, Patience, Reach, Service};
+use deadheat_contract::measurements::{ConnStats, Headers};
+use deadheat_datapath::datapath::control::Control;
+use deadheat_datapath::datapath::option::{
+    Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
+};
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::hello::{Hello, LEN};
+use deadheat_datapath::transport::own_port::OwnPort;
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, options,
 };
-use crate::udp::{RCVBUF, SNDBUF};
-use crate::units::Bytes;
 
 /// SCTP of the kernel.
 pub(super) struct Sctp;

@@ -15,21 +15,21 @@ use sctp_proto::{
     TransportConfig,
 };
 
-use crate::contract::{
+use crate::sctp::CC;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_base::units;
+use deadheat_contract::contract::{
     Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
 };
-use crate::error::Result;
-use crate::measurements::TcpView;
-use crate::sctp::CC;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::equal::OwnDefault;
-use crate::transport::userspace::{
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
     Transmit, Userspace, nowhere,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units;
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 
 /// The transport.
 #[derive(Clone, Copy)]

@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::contract::Reach;
-use crate::contract::{Guarantees, Lane};
-use crate::error::Result;
-use crate::time::Nanos;
-use crate::transport::userspace::{
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Reach;
+use deadheat_contract::contract::{Guarantees, Lane};
+use deadheat_datapath::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, Progress};
+use deadheat_datapath::transport::{Effective, Info, Progress};
 
 /// The model.
 #[derive(Clone, Copy)]
@@ -145,13 +145,13 @@ impl Protocol for SimDatagramEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{Patience, Service, Side};
-    use crate::spec::Settings;
     use crate::testing::Kept;
-    use crate::time::Manual;
-    use crate::transport::Conn;
-    use crate::transport::hello::Token;
-    use crate::transport::userspace::OverPath;
+    use deadheat_base::spec::Settings;
+    use deadheat_base::time::Manual;
+    use deadheat_contract::contract::{Patience, Service, Side};
+    use deadheat_datapath::transport::Conn;
+    use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::userspace::OverPath;
 
     fn end() -> OverPath {
         let knobs = Settings::default();
@@ -163,7 +163,7 @@ mod tests {
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,
-            tickets: &crate::transport::Tickets::default(),
+            tickets: &deadheat_datapath::transport::Tickets::default(),
         };
         OverPath::open(&SimDatagram, &opening, &Manual::default()).unwrap()
     }

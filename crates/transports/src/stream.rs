@@ -6,20 +6,20 @@ use std::os::fd::BorrowedFd;
 
 use socket2::Socket;
 
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::channel::{Channel, ChannelKind};
-use crate::datapath::drain::{Drain, ReceiveBy};
-use crate::datapath::ip_header::ArrivedHeader;
-use crate::datapath::pump::{Pump, SendBy, Step};
-use crate::datapath::stamps::Stamps;
-use crate::error::{Error, Result};
-use crate::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
-use crate::spec::Settings;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::frame::{Decoder, Encoder};
-use crate::transport::header::{self, HeaderTerms};
-use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_contract::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
+use deadheat_datapath::datapath::channel::{Channel, ChannelKind};
+use deadheat_datapath::datapath::drain::{Drain, ReceiveBy};
+use deadheat_datapath::datapath::ip_header::ArrivedHeader;
+use deadheat_datapath::datapath::pump::{Pump, SendBy, Step};
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::frame::{Decoder, Encoder};
+use deadheat_datapath::transport::header::{self, HeaderTerms};
+use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 
 /// Time until a backlog is tried again, if no descriptor shows room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
@@ -425,7 +425,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     /// Sends a backlog first; it is an error if there is no room for it within
-    /// [`crate::contract::GUARD`].
+    /// [`deadheat_contract::contract::GUARD`].
     fn finish(&mut self) -> io::Result<()> {
         while !self.outgoing.pending().is_empty() {
             let Some(sent) = self.channel.send(self.outgoing.pending(), Patience::Block)? else {

@@ -5,18 +5,18 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::contract::{Guarantees, Side};
-use crate::datapath::origin;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
 use crate::pending::{StreamListener, await_welcome, present};
 use crate::stream::{Flavour, check_engine};
-use crate::time::{Clock, Monotonic};
-use crate::transport::Address;
-use crate::transport::handover::ConnectionSource;
-use crate::transport::options::{self, Meaning};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic};
+use deadheat_contract::contract::{Guarantees, Side};
+use deadheat_datapath::datapath::origin;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::options::{self, Meaning};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
 use ecn::AskedEcn;
 use knobs::KEYS;
 pub(super) use knobs::{
@@ -316,13 +316,13 @@ mod tests {
 
     use super::knobs::CongestionChoice;
     use super::*;
-    use crate::contract::Source;
-    use crate::spec::{Settings, Spec};
     use crate::testing::{ConnRig, HELLO, LONG};
-    use crate::time::Nanos;
-    use crate::transport::Effective;
-    use crate::transport::handover::HandOver;
-    use crate::transport::hello::{Hello, LEN, Token};
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::Source;
+    use deadheat_datapath::transport::Effective;
+    use deadheat_datapath::transport::handover::HandOver;
+    use deadheat_datapath::transport::hello::{Hello, LEN, Token};
 
     const SHORT: Nanos = Nanos::from_millis(50);
 
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!((before.ip_bytes, before.framing_bytes), (20, 4));
         assert!([20, 32].contains(&before.transport_bytes));
         for _ in 0..10 {
-            near.send(crate::contract::Lane(0), &[7; 100]).unwrap();
+            near.send(deadheat_contract::contract::Lane(0), &[7; 100]).unwrap();
         }
         let sent = near.info().stats.headers.unwrap().packets.unwrap() - before.packets.unwrap();
         assert!((1..=10).contains(&sent), "{sent} segments for 10 messages");

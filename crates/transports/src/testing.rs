@@ -3,13 +3,13 @@
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use crate::contract::{Inbox, Lane, Service};
-use crate::error::Result;
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::{Hello, Token};
-use crate::transport::{Address, Conn, Dial, Listen, Listener, Tickets, Transport};
+use deadheat_base::error::Result;
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Inbox, Lane, Service};
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::hello::{Hello, Token};
+use deadheat_datapath::transport::{Address, Conn, Dial, Listen, Listener, Tickets, Transport};
 
 /// Token and flow of a connection.
 pub(crate) const HELLO: Hello = Hello { token: Token::from_bytes([3; 16]), flow: 7 };

@@ -11,27 +11,27 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{ClientConnection, Connection, ServerConnection};
 use socket2::Socket;
 
-use crate::contract::{Guarantees, Side};
-use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
-use crate::transport::application::ApplicationTerms;
-use crate::transport::equal::OwnDefault;
-use crate::transport::hello::Token;
-use crate::transport::identity::{
+use channel::TlsChannel;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Kind, Settings};
+use deadheat_contract::contract::{Guarantees, Side};
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::application::ApplicationTerms;
+use deadheat_datapath::transport::equal::OwnDefault;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
-use crate::transport::options::{self, Meaning};
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::step::StepBudget;
-use crate::transport::{
+use deadheat_datapath::transport::options::{self, Meaning};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::step::StepBudget;
+use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
-use channel::TlsChannel;
 use kernel::KernelTls;
 use process::ProcessTls;
 use unbuffered::Unbuffered;
@@ -369,11 +369,11 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::contract::{Lane, Patience, Service};
     use crate::testing::{HELLO, Kept, LONG, knobs};
-    use crate::time::{Clock, Monotonic};
-    use crate::transport::handover::ConnectionSource;
-    use crate::transport::{Address, Progress};
+    use deadheat_base::time::{Clock, Monotonic};
+    use deadheat_contract::contract::{Lane, Patience, Service};
+    use deadheat_datapath::transport::handover::ConnectionSource;
+    use deadheat_datapath::transport::{Address, Progress};
 
     const LANES: &[Service] = &[Service::ORDERED];
 

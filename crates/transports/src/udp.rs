@@ -4,33 +4,33 @@
 //! Each message takes a send(2) and a recv(2). Bulk data uses the engines of the knobs `io` and `rx`: a datagram per
 //! call, many per call, and either with segmentation and coalescing by the kernel.
 
-use crate::contract::{Guarantees, Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::stamps::Stamps;
-use crate::measurements::ConnStats;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::udp_handshake::UDP;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::udp_handshake::UDP;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Protocol;
 
-use crate::contract::Side;
-use crate::datapath::datagram::{
+use deadheat_base::error::{Error, Result};
+use deadheat_contract::contract::Side;
+use deadheat_contract::measurements::Headers;
+use deadheat_datapath::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
 };
-use crate::datapath::ip_header::ArrivedHeader;
-use crate::datapath::option::{self, Buffer, Fragmenting};
-use crate::error::{Error, Result};
-use crate::measurements::Headers;
-use crate::transport::hello::{self, Hello};
-use crate::transport::options::{self, Meaning};
-use crate::transport::plain::{Greeting, PlainProtocol, PlainTransport};
-use crate::transport::udp_handshake::{
+use deadheat_datapath::datapath::ip_header::ArrivedHeader;
+use deadheat_datapath::datapath::option::{self, Buffer, Fragmenting};
+use deadheat_datapath::transport::hello::{self, Hello};
+use deadheat_datapath::transport::options::{self, Meaning};
+use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::udp_handshake::{
     self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, Variant,
 };
-use crate::transport::*;
+use deadheat_datapath::transport::*;
 
 mod bulk;
 mod knobs;
@@ -454,7 +454,7 @@ impl UdpConn {
         };
         let rx = self.engines.rx.engine;
         let into = if rx.batches() { self.knobs.receive_batch(rx) } else { 1 };
-        let into = if rx.is_ring() { crate::datapath::uring::BUFFERS } else { into };
+        let into = if rx.is_ring() { deadheat_datapath::datapath::uring::BUFFERS } else { into };
         format!("{out} out, {into} in")
     }
 

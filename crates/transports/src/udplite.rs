@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::contract::{Guarantees, Reach};
-use crate::error::{Error, Result};
-use crate::spec::{Key, Kind};
-use crate::transport::own_port::{DatagramPort, OwnPort};
-use crate::transport::udp_handshake::Variant;
-use crate::transport::{Conn, Dial, Info, Listen, Listener, Transport, options};
 use crate::udp::{self, BATCH, CONNECTED, COVERAGE, DF, IO, LARGEST, RCVBUF, RX, SNDBUF};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Key, Kind};
+use deadheat_contract::contract::{Guarantees, Reach};
+use deadheat_datapath::transport::own_port::{DatagramPort, OwnPort};
+use deadheat_datapath::transport::udp_handshake::Variant;
+use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Transport, options};
 
 /// UDP-Lite of the kernel.
 pub(super) struct UdpLite;
@@ -88,11 +88,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::contract::{Lane, Patience};
-    use crate::datapath::option;
     use crate::testing::{ConnRig, Kept, knobs};
-    use crate::transport::Address;
-    use crate::units::Bytes;
+    use deadheat_base::units::Bytes;
+    use deadheat_contract::contract::{Lane, Patience};
+    use deadheat_datapath::datapath::option;
+    use deadheat_datapath::transport::Address;
 
     #[test]
     fn the_coverage_is_what_was_asked_for_at_both_ends() {

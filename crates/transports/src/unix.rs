@@ -4,19 +4,21 @@ use std::io;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::contract::{Congestion, Guarantees, Reach, Side};
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
 use crate::pending::{StreamListener, present};
-use crate::spec::typed::Optional;
-use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamConn, StreamEngines, check_engine};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
-use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::Token;
-use crate::transport::{Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options};
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::Optional;
+use deadheat_base::spec::{Key, Kind, Settings};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::{
+    Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options,
+};
 
 /// Unix stream sockets.
 pub(super) struct UnixStream;
@@ -276,7 +278,7 @@ mod tests {
         for (key, value) in [("io", "sendfile"), ("io", "splice"), ("rx", "splice")] {
             UnixStream.check_knob(key, value).unwrap();
         }
-        let typed = crate::spec::Spec::parse("unix:io=zerocopy").unwrap();
+        let typed = deadheat_base::spec::Spec::parse("unix:io=zerocopy").unwrap();
         let text = Settings::check(&typed, INFO.keys).unwrap_err().to_string();
         assert!(text.contains("valid: write, writev, sendfile, splice"), "{text}");
     }

@@ -9,26 +9,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{SockAddr, Socket, Type};
 
-use crate::contract::{
-    Congestion, Framing, Guarantees, Inbox, Lane, Patience, Reach, Sink, Source,
-};
-use crate::datapath::buffer::prefaulted;
-use crate::datapath::stamps::Stamps;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::ConnStats;
-use crate::spec::Key;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
-use crate::transport::bulk_message::BulkMessage;
-use crate::transport::handover::readable;
-use crate::transport::hello::{Hello, LEN, Token};
-use crate::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Transport,
-    lane_0_only, options, unstamped,
-};
 use crate::unix::{
     Buffers, RCVBUF, SNDBUF, address, bind, check, named, open, refuse_handed, unreached,
+};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Key;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{
+    Congestion, Framing, Guarantees, Inbox, Lane, Patience, Reach, Sink, Source,
+};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_datapath::datapath::buffer::prefaulted;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::bulk_message::BulkMessage;
+use deadheat_datapath::transport::handover::readable;
+use deadheat_datapath::transport::hello::{Hello, LEN, Token};
+use deadheat_datapath::transport::{
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Transport,
+    lane_0_only, options, unstamped,
 };
 
 /// Unix datagram sockets.
@@ -381,7 +381,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{ConnRig, HELLO, LONG, knobs};
-    use crate::transport::handover::ConnectionSource;
+    use deadheat_datapath::transport::handover::ConnectionSource;
 
     fn anywhere() -> Address {
         Address::Unix(String::new())

@@ -18,16 +18,16 @@
 
 use std::io;
 
-use crate::contract::{Guarantees, Lane, Side};
-use crate::error::Result;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
-use crate::transport::frame::PREFIX;
-use crate::transport::userspace::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Guarantees, Lane, Side};
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use crate::transport::{Effective, Info, effective_options, options};
-use crate::units::Bytes;
+use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 use receiver::UtpReceiver;
 use sender::{UtpSender, UtpTerms};
 use wire::{HEADER, Header, UtpPacket};

@@ -7,11 +7,11 @@
 //! number, 3 bytes, and each datagram with a quarter of that number (RFC 9297), 1 byte. web-transport-proto writes and
 //! reads SETTINGS and requests in buffers; its asynchronous part is unused.
 
-use crate::error::Result;
 use crate::quic::layer::{Heads, Layer};
 use crate::quic::{self, CONTROL, OWN_ECN, OWN_PACKET, OWN_WINDOW, PACKET, QLOG, WINDOW};
-use crate::transport::userspace::{ECN, Opening, Protocol, Userspace};
-use crate::transport::{Info, identity};
+use deadheat_base::error::Result;
+use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
+use deadheat_datapath::transport::{Info, identity};
 use session::Http3;
 
 mod session;
@@ -65,12 +65,12 @@ impl Userspace for WebTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Side;
     use crate::quic::Quic;
-    use crate::spec::{Settings, Spec};
-    use crate::time::Nanos;
-    use crate::transport::hello::Token;
-    use crate::transport::userspace::{Received, State};
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::Side;
+    use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::userspace::{Received, State};
 
     fn open(transport: &dyn Userspace, side: Side) -> Box<dyn Protocol> {
         let info = transport.info();
@@ -83,7 +83,7 @@ mod tests {
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,
-            tickets: &crate::transport::Tickets::default(),
+            tickets: &deadheat_datapath::transport::Tickets::default(),
         };
         transport.open(&opening).unwrap()
     }

@@ -8,15 +8,15 @@ use std::io;
 
 use socket2::Socket;
 
-use crate::contract::{Framing, Guarantees, Side};
-use crate::error::Result;
-use crate::spec::{Key, Kind};
 use crate::stream::{self, Flavour, FlavourFacts};
 use crate::tcp::{self, Variant};
 use crate::tls::{self, OFFLOAD, RECORD, TlsFlavour};
-use crate::transport::application::MessageTerms;
-use crate::transport::plain::{PlainProtocol, PlainTransport};
-use crate::transport::{
+use deadheat_base::error::Result;
+use deadheat_base::spec::{Key, Kind};
+use deadheat_contract::contract::{Framing, Guarantees, Side};
+use deadheat_datapath::transport::application::MessageTerms;
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
 };
 
@@ -249,10 +249,10 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::contract::{Lane, Patience};
     use crate::testing::{ConnRig, Kept, knobs};
-    use crate::time::Nanos;
-    use crate::transport::{Address, Progress};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::{Lane, Patience};
+    use deadheat_datapath::transport::{Address, Progress};
 
     /// Returns the near and the far end.
     fn ends(transport: &dyn Transport) -> [Box<dyn Conn>; 2] {

@@ -11,9 +11,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::carrier::PemPair;
-use crate::datapath::destination::canonical;
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::destination::canonical;
 
 /// Time for which a browser may take the last bytes and close, and the bytes that it may still send.
 const PARTING: Nanos = Nanos::from_secs(2);
@@ -78,7 +78,7 @@ impl Security {
     /// As [`Security::of`].
     pub(crate) fn within(pair: Arc<PemPair>, protocol: &[u8]) -> Result<Security> {
         let (chain, key) = pair.parsed()?;
-        let (_, provider) = crate::transport::identity::provider(None);
+        let (_, provider) = deadheat_datapath::transport::identity::provider(None);
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| wrong("TLS 1.3", &e))?

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
-use crate::datapath::answering::AnswerSocket;
 use crate::places::Places;
 use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
+use deadheat_datapath::datapath::answering::AnswerSocket;
 use session::RtcSession;
 
 mod offer;

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::channel::WaitFor;
 use crate::http::{Answer, PATIENCE, RequestHead, Requests};
 use crate::server::WebServer;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::work::{CHUNK, LONGEST, Work};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Bytes of the longest setup.
 const LONGEST_SETUP: usize = 1_000;

@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::channel::Channel;
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Bytes of the longest head of a request, and its number of fields.
 const LONGEST_HEAD: usize = 16 << 10;

@@ -23,13 +23,13 @@ use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
 use crate::channel::{Channel, Security, WaitFor};
-use crate::datapath::answering;
-use crate::datapath::destination::canonical;
-use crate::error::Error;
 use crate::http::PATIENCE;
 use crate::places::Places;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::work::Tickets;
+use deadheat_base::error::Error;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering;
+use deadheat_datapath::datapath::destination::canonical;
 use request::Terms;
 use session::Http2Session;
 

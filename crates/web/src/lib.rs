@@ -30,19 +30,16 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use deadheat_base::{error, rng, time};
-use deadheat_datapath::{datapath, transport};
-
 use carrier::PemPair;
 use channel::Security;
-use datapath::answering;
-use error::{Error, Result};
+use deadheat_base::error::{Error, Result};
+use deadheat_datapath::datapath::answering;
+use deadheat_datapath::transport::responder::{
+    Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
+};
 use names::HostNames;
 use results::ResultStore;
 use server::PageGround;
-use transport::responder::{
-    Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
-};
 
 #[cfg(test)]
 use deadheat_everything as _;

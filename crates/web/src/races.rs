@@ -14,9 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::carrier::MessagePromise;
+use crate::carriers;
 use crate::tickets::fresh_name;
-use crate::time::{Clock, Monotonic, Nanos, epoch_ms};
-use crate::{carriers, rng};
+use deadheat_base::rng;
+use deadheat_base::time::{Clock, Monotonic, Nanos, epoch_ms};
 
 /// Largest number of races at once. Beyond it a new race replaces a race that is over or was silent for [`SILENT`], or a
 /// race of the origin with most.

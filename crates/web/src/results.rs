@@ -15,7 +15,7 @@ use deadheat_result::{date, layout, save};
 use deadheat_stats::Outcome as Ruled;
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Results that stay in memory; the oldest makes room.
 const MOST_RESULTS: usize = 16;

@@ -6,8 +6,8 @@ use crate::carrier::PageSignal;
 use crate::exchange::Exchanges;
 use crate::http::{Answer, BadRequest, RequestHead, Requests};
 use crate::server::WebServer;
-use crate::transport::responder::NoGrant;
 use crate::{carriers, names, page, results, websocket};
+use deadheat_datapath::transport::responder::NoGrant;
 
 /// Bytes of the longest bodies: a race that is asked for, a message to a carrier, the figures of a trial.
 const LONGEST_RACE: usize = 4 << 10;

@@ -13,7 +13,6 @@ use deadheat_datapath::datapath::destination::canonical;
 use crate::carrier::CarrierGround;
 use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
-use crate::error::{Error, Result};
 use crate::http::Requests;
 use crate::names::HostNames;
 use crate::places::Places;
@@ -21,9 +20,10 @@ use crate::races::RaceTable;
 use crate::results::ResultStore;
 use crate::routes;
 use crate::tickets::{TicketAccount, TicketBook};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
 use crate::work::TrialAccount as _;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::transport::responder::{NoGrant, ResponderHost, TestGrant};
 
 /// Connections at once, of all browsers and of one address. Each costs a thread.
 const MOST_CONNECTIONS: usize = 128;

@@ -20,8 +20,10 @@ use crate::channel::Security;
 use crate::names::HostNames;
 use crate::results::ResultStore;
 use crate::server::{PageGround, WebServer};
-use crate::time::Nanos;
-use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, TestLimits};
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::responder::{
+    Charged, NoGrant, ResponderHost, TestGrant, TestLimits,
+};
 
 /// Host of responders that has one turn.
 #[derive(Default)]
@@ -152,7 +154,7 @@ pub(crate) fn pair() -> (PemPair, ClientConfig) {
     let own = params.self_signed(&key).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(own.der().clone()).unwrap();
-    let (_, provider) = crate::transport::identity::provider(None);
+    let (_, provider) = deadheat_datapath::transport::identity::provider(None);
     let client = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deadheat_base::units::hex::hex;
 use deadheat_datapath::datapath::policer::time_at;
 
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{Charged, TestLimits};
 use crate::work::{Tickets, TrialAccount};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::transport::responder::{Charged, TestLimits};
 
 /// Connections of one trial: a browser opens six to a server at most, and `connect` some more one after the other.
 const MOST_CONNECTIONS: u32 = 64;

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
 
 /// Room for datagrams that arrive while others are answered, in bytes.
 const ROOM: usize = 4 << 20;
@@ -145,8 +145,8 @@ pub(crate) mod testing {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::transport::responder::Charged;
     use crate::work::{Tickets, TrialAccount};
+    use deadheat_datapath::transport::responder::Charged;
 
     /// Address of the browser in tests without a socket.
     pub(crate) fn browser(port: u16) -> SocketAddr {

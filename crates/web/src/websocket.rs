@@ -11,8 +11,8 @@ use tungstenite::{Error, Message, WebSocket};
 use crate::channel::{Channel, WaitFor};
 use crate::http::{Answer, PATIENCE, RequestHead, Requests};
 use crate::server::WebServer;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::work::{LONGEST, Work};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Messages that are taken before others are sent.
 const MOST_AT_ONCE: usize = 64;

@@ -24,10 +24,10 @@ use serde_json::{Value, json};
 use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
-use crate::datapath::answering::Arrived;
 use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
 use browsers::Browsers;
+use deadheat_datapath::datapath::answering::Arrived;
 use own_certificate::OwnCertificates;
 
 mod browsers;

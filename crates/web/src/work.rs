@@ -23,9 +23,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::rng::SplitMix64;
-use crate::time::Nanos;
-use crate::transport::responder::Charged;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::responder::Charged;
 
 /// First byte of a ping, of an update, and of bulk data.
 pub(crate) const PING: u8 = 1;

@@ -8,25 +8,25 @@
 //! The bytes are a pattern, or the content of a file; the receiver counts them, and writes them to a file or checks
 //! them if the settings ask for it. The engine opens the files: here they are a [`Store`].
 //!
-//! [`Store`]: crate::contract::Store
+//! [`Store`]: deadheat_contract::contract::Store
 
-use crate::contract::{Direction, Framing, Guarantees, PeerKind, Service, Side};
-use crate::error::Result;
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use crate::spec::{Settings, Spec};
-use crate::time::Nanos;
-use crate::units::Bytes;
+use deadheat_base::error::Result;
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Direction, Framing, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
-use crate::workload::load::Flows;
-use crate::workload::load::Observed;
-use crate::workload::setting::{filled, spoken, typed, ways};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{
+use deadheat_contract::workload::load::Flows;
+use deadheat_contract::workload::load::Observed;
+use deadheat_contract::workload::setting::{filled, spoken, typed, ways};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{
     Content, ContentReport, Ends, Info, Lengths, Origin, Part, Piece, Reports, Setting, Task,
     TaskInfo, Traffic, Workload, header,
 };
-use crate::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
 use settings::{BYTES, CONNECT, Check, Extent, KEYS, Memory, SetUp, TIMED, Terms};
@@ -107,7 +107,7 @@ struct BulkTask {
 /// Creates a bulk transfer with this number of streams, and these other options.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] if the options contradict each other.
+/// [`deadheat_base::error::Error::Usage`] if the options contradict each other.
 pub(super) fn task(
     streams: u64,
     options: Vec<(String, String)>,
@@ -477,13 +477,13 @@ impl Task for BulkTask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{ConnStats, Tally};
-    use crate::workload::EndMemory;
-    use crate::workload::EndpointReport;
-    use crate::workload::{Clocks, Purpose, ReceiveSpan};
+    use deadheat_contract::measurements::{ConnStats, Tally};
+    use deadheat_contract::workload::EndMemory;
+    use deadheat_contract::workload::EndpointReport;
+    use deadheat_contract::workload::{Clocks, Purpose, ReceiveSpan};
 
     fn task(typed: &str) -> Box<dyn Task> {
-        crate::workload::parse(typed).unwrap()
+        deadheat_contract::workload::parse(typed).unwrap()
     }
 
     fn sender(messages: u64, bytes: u64, span_ns: u64) -> EndpointReport {
@@ -593,7 +593,7 @@ mod tests {
              verify=off,warmup=50ms"
         );
         let setting = Setting { rtt: Some(Nanos::from_millis(50)), ..Setting::REMOTE };
-        let on_path = crate::workload::parse_on("bulk:size=9000", &setting).unwrap();
+        let on_path = deadheat_contract::workload::parse_on("bulk:size=9000", &setting).unwrap();
         let spec = on_path.info().spec.to_string();
         assert!(spec.ends_with("time=1000ms,verify=off,warmup=1000ms"), "{spec}");
         assert_eq!(on_path.info().planned, Some(Nanos::from_secs(2)));
@@ -724,10 +724,10 @@ mod tests {
         let spec = |side, length| task.info().spec_for(side, length).to_string();
         assert!(spec(Side::Near, Some(1000)).contains("bytes=500"));
         assert!(spec(Side::Near, Some(1000)).contains("file=-,sink=b"), "the near end receives");
-        let far = crate::workload::parse(&spec(Side::Far, Some(300))).unwrap();
+        let far = deadheat_contract::workload::parse(&spec(Side::Far, Some(300))).unwrap();
         assert_eq!(far.info().most_bytes, Some(300));
         let paths: Vec<&str> = far.info().files.iter().map(|file| file.path.as_str()).collect();
-        assert_eq!(paths, ["a", crate::workload::ELSEWHERE]);
+        assert_eq!(paths, ["a", deadheat_contract::workload::ELSEWHERE]);
         let own = |side| {
             let files = task.info().files.iter();
             files.filter(|f| f.side == side).map(|f| f.purpose).collect::<Vec<_>>()
@@ -737,7 +737,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_the_reason() {
-        let say = |typed: &str| crate::workload::parse(typed).err().unwrap().to_string();
+        let say =
+            |typed: &str| deadheat_contract::workload::parse(typed).err().unwrap().to_string();
         for (typed, wanted) in [
             ("bulk:file=x,direction=both", "a file goes one way"),
             ("bulk:sink=x,bytes=64,direction=both", "a file goes one way"),

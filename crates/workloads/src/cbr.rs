@@ -4,20 +4,24 @@
 //!
 //! `rate=max` has no grid: it sends as `bulk` does, as much as the transport takes.
 
-use crate::contract::{Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::{BitRate, OfferedRate};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, OfferedRate};
+use deadheat_contract::contract::{
+    Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side,
+};
+use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 use crate::bulk::{self, Begin, Rate, gather};
 use crate::paced::{DRAIN, DUE_LEN, Period, Receiver, Schedule, Sender};
-use crate::workload::setting::{filled, typed, ways};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{Endpoint, Measurements};
-use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header};
+use deadheat_contract::workload::setting::{filled, typed, ways};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{
+    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header,
+};
 
 mod conclude;
 mod receiver;

@@ -5,17 +5,17 @@
 //! in with `figures`, so that a result is read without that file. Every pair has the figure `time`: from the start of the
 //! near command to its end; and `cpu`, the CPU time of both commands.
 
-use crate::contract::{Action, Guarantees, Lane, PeerKind, Service};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, Role};
-use crate::spec::typed::{Optional, Text};
-use crate::spec::{Key, Kind, Settings, Spec, plain};
-use crate::time::Nanos;
-use crate::units::Bytes;
-use crate::workload::programs::{FIGURE, FIGURES, FiguresAsked, TIME_TAKEN};
-use crate::workload::setting::{filled, spoken};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Text};
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Action, Guarantees, Lane, PeerKind, Service};
+use deadheat_contract::measurements::{Better, Role};
+use deadheat_contract::workload::programs::{FIGURE, FIGURES, FiguresAsked, TIME_TAKEN};
+use deadheat_contract::workload::setting::{filled, spoken};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{
     Endpoint, EndpointReport, FlowEvent, Info, Measurements, Part, ProgramFigure, ProgramWork,
     Reports, Setting, Standing, Task, TaskInfo, Workload,
 };
@@ -69,7 +69,7 @@ impl Workload for Command {
         for claim in settings.text_of(&CLAIM).into_iter().flat_map(|typed| typed.split('+')) {
             let at = figures.iter().position(|figure| figure.name == claim).ok_or_else(|| {
                 let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
-                crate::error::unknown("figure", claim, &names)
+                deadheat_base::error::unknown("figure", claim, &names)
             })?;
             if at < claims {
                 return Err(Error::usage(format!("{FIGURE} names `{claim}` twice")));
@@ -194,8 +194,8 @@ impl Endpoint for NoEnd {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::contract::Guarantees;
-    use crate::workload::Clocks;
+    use deadheat_contract::contract::Guarantees;
+    use deadheat_contract::workload::Clocks;
 
     use super::*;
 

@@ -10,22 +10,22 @@
 //! Set-up is the transport's own handshake. The trial's token, by which a far end recognizes its peer, travels in an
 //! exchange of its own that is in no time.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
-use crate::error::Result;
-use crate::measurements::{Better, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::measurements::{Better, Unit};
 
 use crate::paced::Claim;
-use crate::workload::header::{self, account_of};
-use crate::workload::setting::{claiming, filled};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{
+use deadheat_contract::workload::header::{self, account_of};
+use deadheat_contract::workload::setting::{claiming, filled};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{
     AnswerSource, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
 };
-use crate::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod answerer;
 mod sender;

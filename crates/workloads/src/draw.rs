@@ -1,9 +1,9 @@
 //! Random times and sizes. Both ends draw the same ones, from the seed of the trial, which all contenders of a block
 //! share.
 
-use crate::rng::SplitMix64;
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
 
 use crate::paced::Period;
 

@@ -9,22 +9,22 @@
 //!                        due ──► could be here ┄┄held back┄┄► arrives, if all share one order
 //! ```
 
-use crate::contract::{Direction, Guarantees, Lane, LaneSet, Service};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::OfferedRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::OfferedRate;
+use deadheat_contract::contract::{Direction, Guarantees, Lane, LaneSet, Service};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::draw::{Arrivals, Spread, arrivals_key};
 use crate::paced::{
     BoxedPlan, Claim, DUE_LEN, NamedLane, Otherwise, Pace, PaceSettings, Paced, Period, Plan,
     RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, ways};
-use crate::workload::traffic;
-use crate::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::setting::{fits_rate, ways};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
 
 pub(crate) mod deliveries;
 

@@ -5,18 +5,18 @@
 //! Every receiver is a process of its own. The sender is one process with a thread for each connection, all on the
 //! CPU of its end.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service};
+use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS, Unit};
 
 use crate::bulk::{self, Begin, gather};
-use crate::workload::setting::{filled, spoken};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{Endpoint, Measurements};
-use crate::workload::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
+use deadheat_contract::workload::setting::{filled, spoken};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
 
 /// The workload.
 pub(super) struct Fanout;
@@ -211,11 +211,11 @@ fn slowest_by_part(reports: &Reports<'_>, flows: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{ConnStats, Tally};
-    use crate::time::Nanos;
-    use crate::workload::theory::Way;
-    use crate::workload::{Clocks, ReceiveSpan, parse, parse_on};
-    use crate::workload::{EndpointReport, PathKind};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::measurements::{ConnStats, Tally};
+    use deadheat_contract::workload::theory::Way;
+    use deadheat_contract::workload::{Clocks, ReceiveSpan, parse, parse_on};
+    use deadheat_contract::workload::{EndpointReport, PathKind};
 
     fn halves(received: &[u64]) -> [Vec<EndpointReport>; 2] {
         let tally = |bytes| Tally { messages: 0, bytes, ..Tally::default() };

@@ -9,23 +9,23 @@
 //! played           |◄─ playout ─►| 0 | 1 | 2 | …      a missing input stops the game
 //! ```
 
-use crate::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::paced::{DRAIN, Period, conclude_both};
-use crate::workload::header::account_of;
-use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled, fits_rate, needing};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{
+use deadheat_contract::workload::header::account_of;
+use deadheat_contract::workload::load::{Items, Observed};
+use deadheat_contract::workload::setting::{claiming, filled, fits_rate, needing};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{
     EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
 };
-use crate::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod peer;
 mod playing;

@@ -23,11 +23,7 @@ mod tests;
 mod video;
 mod voice;
 
-use deadheat_base::{error, rng, spec, time, units};
-use deadheat_contract::{buffer, contract, measurements, workload};
-use deadheat_stats as stats;
-
-use workload::Workload;
+use deadheat_contract::workload::Workload;
 
 /// Every workload, in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Workload] = &[

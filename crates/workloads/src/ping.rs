@@ -4,19 +4,21 @@
 //! Answers are matched by sequence number. An answer that is not back within the timeout counts as lost (censored at
 //! the timeout); if it arrives after all, it also counts as late.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
-use crate::error::{Error, Result};
-use crate::measurements::Percentile;
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::measurements::Percentile;
 
-use crate::workload::header;
-use crate::workload::load::Observed;
-use crate::workload::setting::{filled, fits_rate, spoken, typed};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{Endpoint, Measurements};
-use crate::workload::{Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload};
+use deadheat_contract::workload::header;
+use deadheat_contract::workload::load::Observed;
+use deadheat_contract::workload::setting::{filled, fits_rate, spoken, typed};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{
+    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload,
+};
 
 mod defaults;
 mod far_counts;
@@ -437,13 +439,13 @@ fn fill_from(size: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Role;
-    use crate::workload::Clocks;
-    use crate::workload::EndpointReport;
-    use crate::workload::PathKind;
+    use deadheat_contract::measurements::Role;
+    use deadheat_contract::workload::Clocks;
+    use deadheat_contract::workload::EndpointReport;
+    use deadheat_contract::workload::PathKind;
 
     fn task(typed: &str) -> Result<Box<dyn Task>> {
-        crate::workload::parse(typed)
+        deadheat_contract::workload::parse(typed)
     }
 
     #[test]
@@ -460,12 +462,14 @@ mod tests {
 
     #[test]
     fn more_than_the_path_carries_is_refused_and_the_default_never_is() {
-        let narrow = crate::workload::Bounds {
-            rate: Some(crate::units::BitRate(100_000)),
-            ..crate::workload::Bounds::UNKNOWN
+        let narrow = deadheat_contract::workload::Bounds {
+            rate: Some(deadheat_base::units::BitRate(100_000)),
+            ..deadheat_contract::workload::Bounds::UNKNOWN
         };
         let path = Setting { down: narrow, rate: narrow.rate, ..Setting::LOOPBACK };
-        let on = |typed: &str| crate::workload::parse_on(typed, &path).err().map(|e| e.to_string());
+        let on = |typed: &str| {
+            deadheat_contract::workload::parse_on(typed, &path).err().map(|e| e.to_string())
+        };
         // 64 bytes each millisecond are 512 kbit/s.
         assert!(on("ping:interval=1ms").unwrap().contains("512 kbit/s of data down"));
         assert_eq!((on("ping"), on("ping:interval=6ms"), on("ping:window=4")), (None, None, None));
@@ -474,7 +478,7 @@ mod tests {
     fn on(typed: &str, rtt_ms: Option<u64>) -> Box<dyn Task> {
         let rtt = rtt_ms.map(Nanos::from_millis);
         let setting = Setting { rtt, ..Setting::REMOTE };
-        crate::workload::parse_on(typed, &setting).unwrap()
+        deadheat_contract::workload::parse_on(typed, &setting).unwrap()
     }
 
     #[test]
@@ -490,7 +494,11 @@ mod tests {
             rtt: Some(Nanos::from_millis(50)),
             ..Setting::REMOTE
         };
-        let spec = crate::workload::parse_on("ping", &emulated).unwrap().info().spec.to_string();
+        let spec = deadheat_contract::workload::parse_on("ping", &emulated)
+            .unwrap()
+            .info()
+            .spec
+            .to_string();
         assert!(spec.contains("interval=20ms,size=64,think=0,timeout=1000ms"), "{spec}");
         assert!(on_path("ping", Some(10)).contains("interval=4ms"));
         assert!(on_path("ping", Some(1)).contains("interval=1ms"));
@@ -509,9 +517,13 @@ mod tests {
             assert_eq!(task(&there).unwrap().info().spec.to_string(), there);
         }
         // 1400 bytes take 112 ms at 100 kbit/s.
-        let rate = Some(crate::units::BitRate(100_000));
+        let rate = Some(deadheat_base::units::BitRate(100_000));
         let slow = Setting { rate, ..Setting::REMOTE };
-        let spec = crate::workload::parse_on("ping:size=1400", &slow).unwrap().info().spec.clone();
+        let spec = deadheat_contract::workload::parse_on("ping:size=1400", &slow)
+            .unwrap()
+            .info()
+            .spec
+            .clone();
         assert!(spec.to_string().contains("interval=234ms"), "{spec}");
     }
 
@@ -567,8 +579,8 @@ mod tests {
             let (per_mille, enough) = (percentile.per_mille(), enough(percentile));
             let share = per_mille as f64 / 1000.0;
             assert!(enough >= fewest);
-            assert!(crate::stats::quantile::printable(fewest, share), "{name}");
-            assert!(!crate::stats::quantile::printable(fewest - 1, share), "{name}");
+            assert!(deadheat_stats::quantile::printable(fewest, share), "{name}");
+            assert!(!deadheat_stats::quantile::printable(fewest - 1, share), "{name}");
             task(&format!("ping:claim={name},count={fewest}")).unwrap();
         }
         task("ping:claim=p99,window=1,time=10ms").unwrap();
@@ -594,7 +606,7 @@ mod tests {
                 far: &[],
                 near_conns: &[],
                 far_conns: &[],
-                guarantees: &crate::contract::Guarantees::DATAGRAMS,
+                guarantees: &deadheat_contract::contract::Guarantees::DATAGRAMS,
                 clocks: Clocks::Shared,
             };
             let findings = task("ping").unwrap().conclude(&reports);

@@ -9,26 +9,26 @@
 //! response   |◄─────────────────────── response time ──►|
 //! ```
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Kind, Settings, Spec, plain};
-use crate::time::Nanos;
-use crate::units::{Bare, OfferedRate, parse_bytes, parse_offered};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{Bare, OfferedRate, parse_bytes, parse_offered};
+use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::measurements::{Better, Unit};
 
 use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
 use crate::paced::{Claim, DRAIN, DUE_LEN, Period, conclude_one};
-use crate::workload::header::account_of;
-use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled, fits_rate, numbered, set_apart};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{
+use deadheat_contract::workload::header::account_of;
+use deadheat_contract::workload::load::{Items, Observed};
+use deadheat_contract::workload::setting::{claiming, filled, fits_rate, numbered, set_apart};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{
     AnswerSource, EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic,
     Workload,
 };
-use crate::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod answers;
 mod asked;

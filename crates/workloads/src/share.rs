@@ -11,19 +11,19 @@
 //!
 //! Live messages go before the rest of a picture, as in an application that shares a connection.
 
-use crate::contract::{Direction, Guarantees, LaneSet, Service};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Direction, Guarantees, LaneSet, Service};
 
 use crate::paced::{
     Claim, MOST_MESSAGES, NamedLane, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key,
     direction_key,
 };
-use crate::workload::setting::{fits_rate, ways};
-use crate::workload::{Endpoint, Info, Part, Setting, Task, Workload};
+use deadheat_contract::workload::setting::{fits_rate, ways};
+use deadheat_contract::workload::{Endpoint, Info, Part, Setting, Task, Workload};
 
 mod parts;
 mod presenter;

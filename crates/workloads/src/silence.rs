@@ -1,7 +1,7 @@
 //! Times without an arrival at one end of a flow; long ones are outages.
 
-use crate::measurements::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
 
 /// Monitor of the time without an arrival while messages are on their way.
 #[derive(Debug)]

@@ -8,23 +8,23 @@
 //! age        /|/|/|  /  /  / |/|/|
 //! ```
 
-use crate::contract::{Direction, Guarantees, Lane, LaneSet, Service};
-use crate::error::{Error, Result};
-use crate::measurements::series::RoundTrips;
-use crate::measurements::{Better, ClockNeed, Tally, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{Direction, Guarantees, Lane, LaneSet, Service};
+use deadheat_contract::measurements::series::RoundTrips;
+use deadheat_contract::measurements::{Better, ClockNeed, Tally, Unit};
 
 use crate::paced::{
     BoxedPlan, DUE_LEN, LOST, Measure, Otherwise, Pace, PaceSettings, Paced, Period, Plan,
     RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, set_apart, ways};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::setting::{fits_rate, set_apart, ways};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
 
 pub(crate) mod ages;
 pub(crate) mod motion;

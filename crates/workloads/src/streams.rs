@@ -10,20 +10,20 @@
 //! stream 0         due ──► could be here ┄┄held back┄┄┄┄┄┄► arrives, if they share an order
 //! ```
 
-use crate::contract::{Direction, Guarantees, LaneSet, Ordering, Service};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::units::OfferedRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::units::OfferedRate;
+use deadheat_contract::contract::{Direction, Guarantees, LaneSet, Ordering, Service};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::paced::{
     Claim, Pace, PaceSettings, Paced, Period, Work, WorkFacts, count_key, direction_key, size_key,
 };
-use crate::workload::setting::{fits_rate, numbered, ways};
-use crate::workload::theory::{Conditions, Prediction, held_back, overlap};
-use crate::workload::traffic;
-use crate::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::setting::{fits_rate, numbered, ways};
+use deadheat_contract::workload::theory::{Conditions, Prediction, held_back, overlap};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
 
 mod delays;
 

@@ -7,23 +7,25 @@
 //! shown       I      P   .   .   .   I      P       one message is lost: a still until the next I
 //! ```
 
-use crate::contract::{Delivery, Direction, Guarantees, Lane, LaneSet, Ordering, Service};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::{BitRate, parse_rate, span_text};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, parse_rate, span_text};
+use deadheat_contract::contract::{
+    Delivery, Direction, Guarantees, Lane, LaneSet, Ordering, Service,
+};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::draw::{MOST_OVER_MEAN, Sizes};
 use crate::paced::{
     BoxedPlan, DUE_LEN, Otherwise, Pace, PaceSettings, Paced, Period, Plan, Slot, Work, WorkFacts,
     direction_key,
 };
-use crate::workload::setting::{fits_rate, ways};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::traffic;
-use crate::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::setting::{fits_rate, ways};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
 
 pub(crate) mod pictures;
 

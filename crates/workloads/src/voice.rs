@@ -8,21 +8,21 @@
 //! played             |◄── playout delay ──►|
 //! ```
 
-use crate::contract::{Direction, LaneSet};
-use crate::error::Result;
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::span_text;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::span_text;
+use deadheat_contract::contract::{Direction, LaneSet};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::paced::{
     Pace, PaceSettings, Paced, Period, RECEIVERS, Work, WorkFacts, count_key, direction_key,
     size_key,
 };
-use crate::workload::setting::{fits_rate, ways};
-use crate::workload::traffic;
-use crate::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::setting::{fits_rate, ways};
+use deadheat_contract::workload::traffic;
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
 
 pub(crate) mod emodel;
 pub(crate) mod frames;

@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-use crate::advise::bundled as apps;
-use crate::path::{grammar, profile};
-use crate::report;
-use crate::spec::{Key, Kind};
-use crate::study::bundled;
-use crate::transport::{self, equal, far_end, header, label, prefers, via};
-use crate::workload::{self, load};
+use deadheat_base::spec::{Key, Kind};
+use deadheat_contract::workload::{self, load};
+use deadheat_datapath::transport::{self, equal, far_end, header, label, prefers, via};
+use deadheat_path::{grammar, profile};
+use deadheat_race::advise::bundled as apps;
+use deadheat_race::study::bundled;
+use deadheat_report as report;
 
 /// Word with its meaning.
 type Word = (String, String);

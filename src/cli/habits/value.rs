@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::line::run::SHORTEST;
-use crate::units;
+use deadheat_base::units;
+use deadheat_race::line::run::SHORTEST;
 
 /// Kind of a value that other tools take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

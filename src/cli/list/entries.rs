@@ -1,13 +1,13 @@
 //! Things that exist, in one line each.
 
-use crate::advise::bundled as apps;
-use crate::contract::Reach;
-use crate::foreign::visible;
-use crate::path::{grammar, profile};
-use crate::spec::Key;
-use crate::study::bundled;
-use crate::transport::{self, Transport, far_end, header, optional, several, via};
-use crate::workload::{self, load};
+use deadheat_base::foreign::visible;
+use deadheat_base::spec::Key;
+use deadheat_contract::contract::Reach;
+use deadheat_contract::workload::{self, load};
+use deadheat_datapath::transport::{self, Transport, far_end, header, optional, several, via};
+use deadheat_path::{grammar, profile};
+use deadheat_race::advise::bundled as apps;
+use deadheat_race::study::bundled;
 
 /// A thing that exists.
 pub(super) struct ListEntry {

@@ -2,21 +2,23 @@
 
 use std::fmt::Write;
 
-use crate::advise::bundled as apps;
-use crate::contract::Reach;
-use crate::figures::list;
-use crate::foreign::visible;
-use crate::path::{grammar, profile};
-use crate::report::wrap;
-use crate::spec::{self, Key};
-use crate::study::bundled;
-use crate::study::model::Study;
-use crate::study::outcome::Setting;
-use crate::time::Nanos;
-use crate::transport::far_end;
-use crate::transport::via;
-use crate::transport::{self, Place, Transport, equal, header, label, optional, prefers, several};
-use crate::workload::{self, load};
+use deadheat_base::figures::list;
+use deadheat_base::foreign::visible;
+use deadheat_base::spec::{self, Key};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Reach;
+use deadheat_contract::workload::{self, load};
+use deadheat_datapath::transport::far_end;
+use deadheat_datapath::transport::via;
+use deadheat_datapath::transport::{
+    self, Place, Transport, equal, header, label, optional, prefers, several,
+};
+use deadheat_path::{grammar, profile};
+use deadheat_race::advise::bundled as apps;
+use deadheat_race::study::bundled;
+use deadheat_race::study::model::Study;
+use deadheat_race::study::outcome::Setting;
+use deadheat_report::wrap;
 
 /// Entries to list.
 #[derive(Debug, Clone, Copy)]

@@ -1,12 +1,12 @@
 //! `deadheat list`: what exists, whether it works on this host, and if not, the reason. The names fit on one screen; a
 //! kind has a line for each, and a name has everything.
 
-use crate::advise::bundled as apps;
-use crate::error::{Error, Result, nearest};
-use crate::path::profile;
-use crate::study::bundled;
-use crate::transport::{self, far_end, optional};
-use crate::workload;
+use deadheat_base::error::{Error, Result, nearest};
+use deadheat_contract::workload;
+use deadheat_datapath::transport::{self, far_end, optional};
+use deadheat_path::profile;
+use deadheat_race::advise::bundled as apps;
+use deadheat_race::study::bundled;
 
 use super::{print, stdout_style};
 use entries::ListEntry;

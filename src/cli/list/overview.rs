@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::entries::{EntryGroup, ListEntry};
 use super::{KINDS, ListKind, ScreenForm};
-use crate::report::{columns, wrap};
+use deadheat_report::{columns, wrap};
 
 /// Columns of the screen at most: long lines of names are hard to read.
 const WIDTH: usize = 80;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use self::plain::PlainLines;
 use super::progress::Progress;
 use super::screen::Screen;
-use crate::race::context::Observer;
-use crate::race::steering::Steering;
+use deadheat_race::race::context::Observer;
+use deadheat_race::race::steering::Steering;
 
 mod plain;
 mod standing;
@@ -113,7 +113,7 @@ impl LiveStage {
             LivePlace::Lines => tell!("{sentence}"),
             #[cfg(feature = "live")]
             LivePlace::View(view) => {
-                let visible = |text: &str| crate::foreign::visible(text);
+                let visible = |text: &str| deadheat_base::foreign::visible(text);
                 view.text(visible(title), lines.iter().map(|line| visible(line)).collect());
             }
         }
@@ -150,7 +150,7 @@ fn open(subject: LiveSubject, steering: &Arc<Steering>) -> Result<LivePlace, Str
     #[cfg(not(feature = "live"))]
     {
         let _ = (subject, steering);
-        let there = crate::transport::optional::in_packages("live");
+        let there = deadheat_datapath::transport::optional::in_packages("live");
         Err(format!("since this build leaves it out; {there}"))
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::super::progress::Progress;
 use super::standing::{MetricStanding, Standing};
-use crate::race::context::{Observer, RaceEvent};
-use crate::report::words;
+use deadheat_race::race::context::{Observer, RaceEvent};
+use deadheat_report::words;
 
 /// Least time between two lines of figures: a reader has to be able to follow.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ impl PlainLines {
                 "Block {block}: {label} is not valid, for a reason given above ({n} times so far)."
             ),
         };
-        (self.write)(&crate::foreign::visible(&text));
+        (self.write)(&deadheat_base::foreign::visible(&text));
     }
 
     fn standing(&mut self, standing: &Standing, is_look: bool) {
@@ -62,7 +62,7 @@ impl Observer for PlainLines {
                 (self.write)("Measuring how much trials vary, before the first block.");
             }
             RaceEvent::Expected { takes } => {
-                let takes = crate::report::words::span(*takes);
+                let takes = deadheat_report::words::span(*takes);
                 (self.write)(&format!("A verdict takes about {takes} over this line."));
             }
             RaceEvent::Planned { outcome, takes } => {
@@ -142,8 +142,8 @@ mod tests {
 
     use super::*;
     use crate::cli::screen::Screen;
-    use crate::race::context::RaceContext;
-    use crate::race::{Request, testing};
+    use deadheat_race::race::context::RaceContext;
+    use deadheat_race::race::{Request, testing};
 
     /// Returns the lines of a race; at least `pause` is between two lines of figures.
     fn lines(pause: Duration) -> Vec<String> {
@@ -152,8 +152,8 @@ mod tests {
         let write = Box::new(move |line: &str| write.borrow_mut().push(line.to_owned()));
         let mut observer = PlainLines::to(Progress::new(Screen::none()), pause, write);
         let mut trial = testing::noisy(1, 0.02, |name| if name == "udp" { 75e3 } else { 90e3 });
-        let mut runner = crate::trial::sim::fake::Fake(&mut trial);
-        let clock = crate::time::Manual::default();
+        let mut runner = deadheat_trial::sim::fake::Fake(&mut trial);
+        let clock = deadheat_base::time::Manual::default();
         let request = Request::new(["tcp", "udp"]).workload(testing::WORKLOAD).blocks(40).seed(1);
         let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
         request.run_with(stage).unwrap();

@@ -3,15 +3,15 @@
 //! Nothing is computed here. Between planned looks there are estimates and intervals and no verdict; a claim that has its
 //! verdict brings its sentence.
 
-use crate::analysis::headline::headline;
-use crate::analysis::verdicts;
-use crate::figures::percent;
-use crate::foreign::visible;
-use crate::measurements::Metric;
-use crate::report::words::{self, Scale};
-use crate::result::outcome::{Entrant, Outcome, Verdict, blocks_done};
-use crate::stats;
-use crate::time::Nanos;
+use deadheat_base::figures::percent;
+use deadheat_base::foreign::visible;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Metric;
+use deadheat_report::words::{self, Scale};
+use deadheat_result::analysis::headline::headline;
+use deadheat_result::analysis::verdicts;
+use deadheat_result::outcome::{Entrant, Outcome, Verdict, blocks_done};
+use deadheat_stats as stats;
 
 /// Standing of a race.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,7 +124,7 @@ fn goes_on(outcome: &Outcome) -> Option<(u64, f64)> {
 fn question(outcome: &Outcome) -> String {
     let racing = outcome.contenders.iter().map(|entrant| entrant.label.as_str());
     let who = outcome.title.clone().unwrap_or_else(|| racing.collect::<Vec<_>>().join(", "));
-    let place = crate::report::place(outcome);
+    let place = deadheat_report::place(outcome);
     visible(&format!("{who} · {} · {place}", headline(outcome)))
 }
 
@@ -164,7 +164,7 @@ fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> FigureRow {
 
 fn pair(verdict: &Verdict, name: String, is_control: bool) -> PairRow {
     let in_time = verdict.difference.map(|one| {
-        let scale = Scale::of([one.margin], crate::measurements::Unit::Nanos);
+        let scale = Scale::of([one.margin], deadheat_contract::measurements::Unit::Nanos);
         let [low, high] = [one.low, one.high].map(|end| scale.number(end));
         let ends = [one.low, one.point, one.high].map(|end| end / one.margin);
         (scale.with_unit(one.point), words::interval(&low, &high), ends)

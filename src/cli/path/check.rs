@@ -6,16 +6,16 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::{Verdict, print};
-use crate::error::{Error, Result};
-use crate::figures::percent;
-use crate::path::PathSpec;
-use crate::path::emulator::{Emulator, SenderCpus};
-use crate::result::layout;
-use crate::time::Nanos;
-use crate::trial::path::check::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::figures::percent;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, PacketRate};
+use deadheat_path::PathSpec;
+use deadheat_path::emulator::{Emulator, SenderCpus};
+use deadheat_result::layout;
+use deadheat_trial::path::check::{
     Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,
 };
-use crate::units::{BitRate, PacketRate};
 
 /// Paths that are checked by default: without impairment, then with one impairment each.
 const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
@@ -231,8 +231,8 @@ fn conclusion(checks: &[PathCheck]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Direction;
-    use crate::path::network::Backend;
+    use deadheat_contract::contract::Direction;
+    use deadheat_path::network::Backend;
 
     fn found() -> PathCheck {
         PathCheck {

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 
 use super::Verdict;
-use crate::error::Result;
+use deadheat_base::error::Result;
 
 mod check;
 mod run;
 
-pub(super) use crate::path::run::enter;
+pub(super) use deadheat_path::run::enter;
 
 /// Options as typed.
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::super::Verdict;
-use crate::error::Result;
-use crate::path::run::{Request, Talk, run as run_on};
+use deadheat_base::error::Result;
+use deadheat_path::run::{Request, Talk, run as run_on};
 
 /// Options as typed.
 #[derive(Debug, Args)]

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::error::{Error, Result, unknown};
-use crate::foreign::visible;
-use crate::race::written;
-use crate::report::study::{Form, render};
-use crate::report::{html, plot, studies, words};
-use crate::spec::outside::Outside;
-use crate::study::check::CheckedStudy;
-use crate::study::model::Study;
-use crate::study::{bundled, read, save};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::foreign::visible;
+use deadheat_base::spec::outside::Outside;
+use deadheat_race::race::written;
+use deadheat_race::study::check::CheckedStudy;
+use deadheat_race::study::model::Study;
+use deadheat_race::study::{bundled, read, save};
+use deadheat_report::study::{Form, render};
+use deadheat_report::{html, plot, studies, words};
 
 use super::allow::Allow;
 use super::report::one_of;

@@ -5,14 +5,14 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::error::{Error, Result};
-use crate::foreign::visible;
-use crate::report::html;
-use crate::report::study::{Form, render, ruling_word, tally};
-use crate::result::outcome::Outcome;
-use crate::study::bundled;
-use crate::study::outcome::{Setting, StudyRun};
-use crate::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign::visible;
+use deadheat_race::study::bundled;
+use deadheat_race::study::outcome::{Setting, StudyRun};
+use deadheat_race::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
+use deadheat_report::html;
+use deadheat_report::study::{Form, render, ruling_word, tally};
+use deadheat_result::outcome::Outcome;
 
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
             labels: labels.clone(),
             dir: &dir,
             started: SystemTime::now(),
-            host: crate::host::facts::gather().hostname,
+            host: deadheat_host::facts::gather().hostname,
         };
         let ran = run_study(&task, &mut |job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;

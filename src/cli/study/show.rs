@@ -1,11 +1,11 @@
 //! A study for people, before it is run.
 
-use crate::foreign::visible;
-use crate::report::study::variant_word;
-use crate::report::wrap;
-use crate::study::check::CheckedStudy;
-use crate::study::model::{Claim, PublishedFigure, RacePlan, Source};
-use crate::study::outcome::Setting;
+use deadheat_base::foreign::visible;
+use deadheat_race::study::check::CheckedStudy;
+use deadheat_race::study::model::{Claim, PublishedFigure, RacePlan, Source};
+use deadheat_race::study::outcome::Setting;
+use deadheat_report::study::variant_word;
+use deadheat_report::wrap;
 
 use super::super::list::at_most;
 

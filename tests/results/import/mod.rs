@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use deadheat::analysis::compare::compare;
 use deadheat::import::Import;
+use deadheat::records::samples;
 use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::imported::Spread;
 use deadheat::result::outcome::{Outcome, Trial};
 use deadheat::result::save;
 use deadheat::stats::Outcome as Ruled;
 use deadheat::stats::runs::Promise;
-use deadheat::trial::agent::samples;
 
 mod bad;
 mod faults;

@@ -13,8 +13,8 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::time::Nanos;
 use deadheat_base::clocks::ClockMap;
+use deadheat_base::time::Nanos;
 use deadheat_base::unset::is_unset;
 
 /// Clock that a figure needs.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Shortest time without an arrival that is an outage.
 pub const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);

@@ -1,7 +1,7 @@
 //! Units of numbers that programs print: times become nanoseconds, rates bits per second.
 
 use super::{Better, Unit};
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Scale that converts a number to nanoseconds or bits per second.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::TcpView;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Times that ended in an interval: round trips, or delays one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

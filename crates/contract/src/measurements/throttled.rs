@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Throttling of a control group by a quota of CPU time (cpu.max, cpu.cfs_quota_us).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

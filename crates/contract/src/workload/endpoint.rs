@@ -1,10 +1,10 @@
 //! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
 use crate::contract::{Action, Guarantees, Lane, LaneSet, PeerKind, Side, Sink, Source, Store};
-use crate::error::Error;
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Tally};
-use crate::time::Nanos;
+use deadheat_base::error::Error;
+use deadheat_base::time::Nanos;
 
 use super::EndpointReport;
 use super::load::Item;

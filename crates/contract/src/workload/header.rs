@@ -14,8 +14,8 @@
 
 use crate::measurements::{Account, ConnStats, Tally};
 
-use crate::time::Nanos;
 use crate::workload::EndpointReport;
+use deadheat_base::time::Nanos;
 
 /// Minimum bytes of a message.
 pub const LEN: usize = 12;

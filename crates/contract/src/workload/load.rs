@@ -10,11 +10,11 @@
 //! ```
 
 use crate::contract::{Guarantees, PeerKind, Service};
-use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Metric, Phase, Role, Unit};
-use crate::spec::typed::{Optional, Preset, Text};
-use crate::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset, Text};
+use deadheat_base::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
+use deadheat_base::time::Nanos;
 
 use super::setting::typed;
 use super::theory::{Conditions, Prediction};

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::contract::{Direction, Guarantees, PeerKind};
-use crate::error::Result;
 use crate::handed_in::HandedIn;
 use crate::measurements::{
     ClockEstimate, ConnStats, Distribution, FarView, Ledger, Metrics, Outage, PacedFlow, Pacing,
     Tally, WarmUp,
 };
-use crate::spec::{Key, Spec};
+use deadheat_base::error::Result;
+use deadheat_base::spec::{Key, Spec};
 use deadheat_base::unset::is_unset;
 
 mod apart;
@@ -30,8 +30,8 @@ mod task;
 pub mod theory;
 pub mod traffic;
 
-pub use crate::path::PathKind;
 pub use apart::LanesApart;
+pub use deadheat_path::PathKind;
 pub use endpoint::{BulkPart, Endpoint, FlowEvent, Part, RecentTimes, Standing};
 pub use load::Load;
 pub use programs::{ProgramFigure, ProgramWork};
@@ -64,14 +64,14 @@ pub trait Workload: Sync {
     /// Creates the work with its settings; defaults follow from `setting`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] with the mistake and a correction.
+    /// [`deadheat_base::error::Error::Usage`] with the mistake and a correction.
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>>;
 
     /// Returns the work that models traffic of an application, beside `others` of the same application; `None` if
     /// another workload models it. The first workload of [`ALL`] with an answer is used.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] with the mistake and a correction.
+    /// [`deadheat_base::error::Error::Usage`] with the mistake and a correction.
     fn stands_for(&self, _traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
         None
     }
@@ -284,7 +284,7 @@ pub fn parse(typed: &str) -> Result<Box<dyn Task>> {
 /// in any setting.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] with the mistake and a correction.
+/// [`deadheat_base::error::Error::Usage`] with the mistake and a correction.
 pub fn parse_on(typed: &str, setting: &Setting) -> Result<Box<dyn Task>> {
     of_spec(Spec::parse(typed)?, setting)
 }
@@ -321,7 +321,7 @@ pub fn saved(typed: &str) -> String {
 /// Returns the keys of the workload with this name: its own, then the common ones.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] if there is none.
+/// [`deadheat_base::error::Error::Usage`] if there is none.
 pub fn keys(name: &str) -> Result<Vec<&'static Key>> {
     Ok(find(name)?.info().keys.iter().chain(load::KEYS).collect())
 }
@@ -337,7 +337,7 @@ fn find(name: &str) -> Result<&'static dyn Workload> {
         if let Some((name, keys)) =
             name.split_once([',', ' ']).filter(|(_, keys)| keys.contains('='))
         {
-            return crate::error::Error::usage(format!(
+            return deadheat_base::error::Error::usage(format!(
                 "workload `{name},{keys}`: a colon stands in front of the keys; write {name}:{keys}"
             ));
         }

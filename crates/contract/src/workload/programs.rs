@@ -3,11 +3,11 @@
 use std::fmt;
 
 use crate::contract::{Direction, PeerKind};
-use crate::error::{Error, Result, unknown};
 use crate::measurements::name::{MetricName, Suffix};
 use crate::measurements::scale::{self, Scale};
 use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::time::Nanos;
 
 /// Key of a workload that takes the figures of the contenders, as [`ProgramFigure`]s joined by `+`.
 pub const FIGURES: &str = "figures";

@@ -1,12 +1,12 @@
 //! Setting of a race, on which defaults depend: its path, and the shortest length of a trial on it.
 
 use crate::contract::Direction;
-use crate::error::{Error, Result};
 use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use crate::path::PathKind;
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_path::PathKind;
 
 /// Path between the two ends, as far as a workload's defaults depend on it. It is the same for every
 /// contender of a race.

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{LanesApart, Setting, Task, of_spec, parse, parse_on};
-use crate::error::Result;
-use crate::spec::Spec;
+use deadheat_base::error::Result;
+use deadheat_base::spec::Spec;
 
 /// Task that is cheap to clone. Two are equal if their settings are.
 #[derive(Clone)]

@@ -2,9 +2,9 @@
 
 use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
 use crate::measurements::{Metric, Role};
-use crate::spec::Spec;
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::spec::Spec;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 use super::load::{Load, Observed};
 use super::programs::ProgramWork;

@@ -2,8 +2,8 @@
 //! workload chooses its form ([`super::Task::theory`]); `analysis/theory.rs` compares it with the measurement.
 
 use crate::contract::{Direction, Guarantees};
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 /// Properties of the path and the contender that closed forms use.
 #[derive(Debug, Clone, Copy)]

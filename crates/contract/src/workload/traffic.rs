@@ -8,10 +8,10 @@ use serde_with::skip_serializing_none;
 
 use super::{ALL, Setting};
 use crate::contract::Direction;
-use crate::error::{Error, Result, nearest};
-use crate::spec::Spec;
-use crate::time::Nanos;
-use crate::units::{Bare, parse_bytes, parse_span};
+use deadheat_base::error::{Error, Result, nearest};
+use deadheat_base::spec::Spec;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{Bare, parse_bytes, parse_span};
 
 /// A part of an application's traffic.
 #[skip_serializing_none]

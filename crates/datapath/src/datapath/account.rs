@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Counters in the shared memory.
 #[derive(Debug)]

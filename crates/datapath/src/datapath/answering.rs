@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::destination::{Destination, announce_destination, canonical, receive_with};
 use super::option::set_int;
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Number of connections that the kernel completes while the service is busy.
 const BACKLOG: i32 = 128;
@@ -271,8 +271,8 @@ fn explain(what: &str, at: SocketAddr, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{Clock, Nanos, Realtime};
     use deadheat_base::descriptor::readable;
+    use deadheat_base::time::{Clock, Nanos, Realtime};
 
     #[test]
     fn an_answer_leaves_from_the_address_that_was_asked_and_knows_the_packet() {

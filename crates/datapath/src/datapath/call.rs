@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use socket2::SockAddr;
 
-use crate::contract::FileAt;
+use deadheat_contract::contract::FileAt;
 
 /// Flag `RWF_NOWAIT` of preadv2(2), which not every C library names.
 const RWF_NOWAIT: libc::c_int = 8;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::contract::Patience;
+use deadheat_contract::contract::Patience;
 
 /// Kind of a channel for splice(2), one side of which must be a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Calls {
     pub receive: u64,
 }
 
-/// Ordered byte stream of the kernel, in both directions. No call sleeps longer than [`crate::contract::GUARD`],
+/// Ordered byte stream of the kernel, in both directions. No call sleeps longer than [`deadheat_contract::contract::GUARD`],
 /// save with [`Patience::UntilNudged`].
 pub trait Channel: Send {
     /// Kind for splice(2).

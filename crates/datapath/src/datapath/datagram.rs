@@ -21,7 +21,7 @@ use super::option::{drops, ip_header_bytes, set_int};
 use super::patience::{ReceiveGuard, flag};
 use super::policer;
 use super::stamps::{KeyUnit, Stamps};
-use crate::contract::{GUARD, Patience};
+use deadheat_contract::contract::{GUARD, Patience};
 
 mod outgoing;
 mod receive;

@@ -9,7 +9,7 @@ use super::call::{self, End};
 use super::channel::{Channel, ChannelKind, no_sigpipe};
 use super::pipe::Pipe;
 use super::uring::{Parts, ReceiveOutcome, RingReceiver};
-use crate::contract::{FileAt, Patience, Sink};
+use deadheat_contract::contract::{FileAt, Patience, Sink};
 
 /// Buffer size of one reading call, in bytes. On loopback 512 KiB moved 15 % more than 128 KiB, and larger buffers
 /// no more: fewer calls, while the copied bytes still fit a core's second-level cache.
@@ -203,8 +203,8 @@ fn pass_on(pipe: &Pipe, to: End<'_>, len: usize) -> io::Result<usize> {
 mod tests {
     use super::super::testing::{Basin, content, file, made_up, pipes, tcp, unix};
     use super::*;
-    use crate::contract::GUARD;
-    use crate::time::{Clock, Monotonic, Nanos};
+    use deadheat_base::time::{Clock, Monotonic, Nanos};
+    use deadheat_contract::contract::GUARD;
 
     /// Returns the bytes that arrived of `sent` with one method of receiving.
     fn received<C: Channel>(pair: (C, C), by: ReceiveBy, mut basin: Basin, sent: &[u8]) -> Basin {

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::contract::{GUARD, Patience};
 use crate::datapath::wait::Interest;
+use deadheat_contract::contract::{GUARD, Patience};
 
 /// Largest number of descriptors that one wait reports; the next wait reports the others.
 const AT_ONCE: usize = 16;
@@ -118,9 +118,9 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::contract::WaitMode;
     use crate::datapath::wait::{Waiter, WakeReason};
-    use crate::time::{Clock, Monotonic, Nanos};
+    use deadheat_base::time::{Clock, Monotonic, Nanos};
+    use deadheat_contract::contract::WaitMode;
 
     fn ready(epoll: &Epoll, patience: Patience) -> Vec<usize> {
         let mut marks = Vec::new();

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use super::call;
-use crate::contract::FileAt;
+use deadheat_contract::contract::FileAt;
 
 /// Reads into `room`; returns the number of bytes read, fewer than asked for only at the end of the file.
 ///

@@ -9,7 +9,7 @@ use deadheat_base::cmsg::{self, Room};
 use socket2::{SockRef, Socket};
 
 use super::option::{get, set_int};
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 const _: () = assert!(size_of::<libc::c_int>() == 4, "control messages of IP are 32-bit integers");
 

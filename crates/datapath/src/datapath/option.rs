@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::{SockAddr, Socket, Type};
 
-use crate::error::{Error, Result};
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::Bytes;
 
 /// Connections with data in their SYN that may wait for the end of their handshake at a listening socket
 /// (`TCP_FASTOPEN`).

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use socket2::{Socket, Type};
 
 use super::option::set_int;
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Longest name of an interface, with the NUL at its end (`IFNAMSIZ` of linux/if.h).
 const LONGEST_NAME: usize = 16;

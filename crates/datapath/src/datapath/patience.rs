@@ -4,7 +4,7 @@ use std::io;
 
 use socket2::Socket;
 
-use crate::contract::{GUARD, Patience};
+use deadheat_contract::contract::{GUARD, Patience};
 
 /// Returns the flag for one call with this patience.
 #[inline]

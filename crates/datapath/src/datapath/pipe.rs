@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::call;
 use super::channel::{Calls, Channel, ChannelKind, done, interrupted, no_sigpipe};
-use crate::contract::{GUARD, Patience};
+use deadheat_contract::contract::{GUARD, Patience};
 
 /// Timeout of [`GUARD`] as poll(2) takes it.
 pub(super) const GUARD_MS: libc::c_int = (GUARD.0 / 1_000_000) as libc::c_int;
@@ -263,7 +263,7 @@ impl Channel for Pipes {
 mod tests {
     use super::super::testing::pipes;
     use super::*;
-    use crate::time::{Clock, Monotonic, Nanos};
+    use deadheat_base::time::{Clock, Monotonic, Nanos};
 
     #[test]
     fn bytes_cross_both_ways_and_calls_are_counted() {

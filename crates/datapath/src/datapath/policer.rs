@@ -22,8 +22,8 @@ use socket2::{Protocol, Socket};
 
 use super::account::Account;
 use super::option;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::units::{BitRate, Bytes};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::{BitRate, Bytes};
 
 /// Time by which a direction may be ahead of its rate: as many bytes as take this time at the rate may pass at
 /// once.

@@ -14,8 +14,8 @@ use super::memory::{PatternFile, Region, patterned};
 use super::pipe::Pipe;
 use super::uring::{self, RingStream};
 use super::zerocopy::Completions;
-use crate::contract::{FileAt, Patience, Source};
-use crate::measurements::ZeroCopy;
+use deadheat_contract::contract::{FileAt, Patience, Source};
+use deadheat_contract::measurements::ZeroCopy;
 
 /// Number of pieces that [`SendBy::Writev`] hands over per call.
 pub const PIECES: usize = 16;
@@ -391,7 +391,7 @@ mod tests {
 
     use super::super::testing::{Feed, all, made_up, pipes, some, tcp, unix};
     use super::*;
-    use crate::time::{Clock, Monotonic, Nanos};
+    use deadheat_base::time::{Clock, Monotonic, Nanos};
 
     const TCP: &[SendBy] = &[
         SendBy::Write,

@@ -293,7 +293,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     use super::*;
-    use crate::time::{Clock, Realtime};
+    use deadheat_base::time::{Clock, Realtime};
 
     fn fetched(stamps: &mut Stamps) -> Vec<(u32, StampPoint)> {
         let mut all = Vec::new();

@@ -12,7 +12,7 @@ use super::control::{self, Control, MessagePiece};
 use super::patience::{ReceiveGuard, flag};
 use super::policer::{StreamMeter, Way};
 use super::stamps::{KeyUnit, Stamps};
-use crate::contract::{GUARD, Patience};
+use deadheat_contract::contract::{GUARD, Patience};
 
 /// Connected socket that counts its system calls. It is in blocking mode, with [`GUARD`] as the longest time that a
 /// call may sleep; [`Patience::None`] makes single calls return at once.

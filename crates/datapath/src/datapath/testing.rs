@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::drain::{Drain, ReceiveBy};
 use super::pipe::{Pipe, Pipes};
 use super::stream::CountedSocket;
-use crate::contract::{FileAt, Patience, Sink, Source};
+use deadheat_contract::contract::{FileAt, Patience, Sink, Source};
 
 pub(super) fn tcp() -> (CountedSocket, CountedSocket) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -17,9 +17,9 @@ use io_uring::types::{BufRingEntry, CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffer::prefaulted;
-use crate::contract::{GUARD, Patience};
-use crate::measurements::ZeroCopy;
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{GUARD, Patience};
+use deadheat_contract::measurements::ZeroCopy;
 
 mod outgoing;
 

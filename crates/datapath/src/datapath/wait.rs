@@ -7,8 +7,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::contract::WaitMode;
-use crate::time::{Clock, Nanos};
+use deadheat_base::time::{Clock, Nanos};
+use deadheat_contract::contract::WaitMode;
 
 pub use deadheat_base::waiting::{
     CLOCK_ONLY, LONG_SLEEP, NAP, Plan, SPIN_WINDOW, plan, set_timer_slack,
@@ -32,7 +32,7 @@ pub enum WakeReason {
     /// Writable: there is room to send and nothing to receive.
     Writable,
     /// Near: the state of the socket is unknown, and it is time to poll it without blocking, then wait again. The
-    /// due time is near, the mode is to spin, or [`GUARD`](crate::contract::GUARD) has passed.
+    /// due time is near, the mode is to spin, or [`GUARD`](deadheat_contract::contract::GUARD) has passed.
     Near,
     /// Due: the due time has passed.
     Due,
@@ -147,7 +147,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-    use crate::time::Monotonic;
+    use deadheat_base::time::Monotonic;
 
     #[test]
     fn a_wait_ends_at_the_due_time_and_not_before() {

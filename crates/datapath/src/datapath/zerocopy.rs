@@ -13,8 +13,8 @@ use super::channel::{Channel, interrupted};
 use super::control::extended_error;
 use super::pipe::GUARD_MS;
 use super::{call, option};
-use crate::measurements::ZeroCopy;
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::measurements::ZeroCopy;
 
 /// Largest number of calls under way.
 const MOST_CALLS: usize = 16 * 1024;
@@ -138,7 +138,7 @@ impl Completions {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Waits for completions at most [`GUARD`](crate::contract::GUARD); returns true if any arrived.
+    /// Waits for completions at most [`GUARD`](deadheat_contract::contract::GUARD); returns true if any arrived.
     fn await_some<C: Channel>(&mut self, channel: &mut C) -> io::Result<bool> {
         let before = self.outcome.completed;
         self.look(channel)?;

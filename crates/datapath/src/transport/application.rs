@@ -8,7 +8,7 @@
 //! ```
 
 use super::Effective;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Application protocol of a far end of others, at the end that asks.
 ///

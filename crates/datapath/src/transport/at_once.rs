@@ -6,7 +6,7 @@ use std::thread::{self, Builder};
 
 use deadheat_base::panics::contained;
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Number of attempts that are not over.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Progress;
-use crate::contract::Source;
+use deadheat_contract::contract::Source;
 
 /// Buffer for one message of bulk data, which stays in it if there is no room to send.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Piece of a word.
 pub(super) enum Piece<'a> {

@@ -15,10 +15,10 @@ use super::options::Meaning;
 use super::prefers;
 use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
-use crate::contract::{Guarantees, Service, Side};
-use crate::error::{Error, Result};
-use crate::spec::outside::Named;
-use crate::spec::{Kind, Reference, Settings, Spec};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::outside::Named;
+use deadheat_base::spec::{Kind, Reference, Settings, Spec};
+use deadheat_contract::contract::{Guarantees, Service, Side};
 
 /// Transport of a contender: from the list, or made for this contender alone.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Contender {
     /// Reads a contender such as `tcp:cc=bbr`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] naming the mistake and a correct form; [`crate::error::Error::Unsupported`]
+    /// [`deadheat_base::error::Error::Usage`] naming the mistake and a correct form; [`deadheat_base::error::Error::Unsupported`]
     /// for a contender that this build leaves out ([`super::optional`]), with the way to get it.
     pub fn parse(typed: &str) -> Result<Contender> {
         if let Some(made) = several::parse(typed)? {
@@ -109,7 +109,7 @@ impl Contender {
     /// runs none. Text that is no contender names nothing; reading it fails later.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the text does not have the form of a contender.
+    /// [`deadheat_base::error::Error::Usage`] where the text does not have the form of a contender.
     pub fn outside(typed: &str) -> Result<Vec<Named>> {
         let parts = RefCell::new(Vec::new());
         let note = |part: &str| {

@@ -5,10 +5,10 @@
 //! defaults ([`OwnDefault`]), as in a deployment without tuning. `race --as-deployed` requests that for all
 //! contenders.
 
-use crate::error::Result;
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Kind, Settings, Spec};
-use crate::units::Bytes;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Kind, Settings, Spec};
+use deadheat_base::units::Bytes;
 
 use super::{Contender, Transport, several, userspace};
 
@@ -202,7 +202,7 @@ impl Terms {
     /// Removes the key from the options that were typed for a contender.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the value is invalid.
+    /// [`deadheat_base::error::Error::Usage`] where the value is invalid.
     pub fn take(spec: &mut Spec) -> Result<Terms> {
         Ok(Settings::check(&spec.split_off(KEYS), KEYS)?.get(&TERMS))
     }
@@ -222,7 +222,7 @@ pub struct OwnDefault {
 /// Sets the knobs that were not typed to the defaults of a transport's implementation.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] where a value is invalid for its knob.
+/// [`deadheat_base::error::Error::Usage`] where a value is invalid for its knob.
 pub fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
     let keys = transport.info().keys;
     transport.info().deployed.iter().try_for_each(|own| {
@@ -237,7 +237,7 @@ pub fn leave(knobs: &mut Settings, transport: &dyn Transport) -> Result<()> {
 /// path.
 ///
 /// # Errors
-/// [`crate::error::Error::Usage`] naming the mistake and a correct form.
+/// [`deadheat_base::error::Error::Usage`] naming the mistake and a correct form.
 pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String> {
     if let Some(whole) = several::each(typed_as, |part| on(part, terms, product)) {
         return whole;

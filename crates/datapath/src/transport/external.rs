@@ -17,12 +17,12 @@ use super::command_line::{Piece, check_program, pieces, words};
 use super::commands;
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
-use crate::contract::{Delivery, Guarantees, PeerKind, Reach};
-use crate::error::{Error, Result, unknown};
-use crate::foreign;
-use crate::spec::outside::Named;
-use crate::spec::typed::Text;
-use crate::spec::{Key, Kind, Settings, Spec, contender};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::foreign;
+use deadheat_base::spec::outside::Named;
+use deadheat_base::spec::typed::Text;
+use deadheat_base::spec::{Key, Kind, Settings, Spec, contender};
+use deadheat_contract::contract::{Delivery, Guarantees, PeerKind, Reach};
 
 const ID: &str = "external";
 

@@ -26,14 +26,14 @@ use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
 use super::{commands, external};
-use crate::contract::{Framing, Guarantees, PeerKind};
-use crate::error::{Error, Result};
-use crate::figures::list;
-use crate::handed_in::HandedIn;
-use crate::measurements::Tally;
-use crate::spec::Settings;
-use crate::time::Nanos;
-use crate::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::figures::list;
+use deadheat_base::spec::Settings;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Framing, Guarantees, PeerKind};
+use deadheat_contract::handed_in::HandedIn;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
 
 /// Every far end that the program has handed in, in the order in which lists show them.
 pub static ALL: HandedIn<dyn FarEnd> = HandedIn::new();

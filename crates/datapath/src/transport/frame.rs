@@ -10,8 +10,8 @@
 
 use std::io;
 
-use crate::contract::{Inbox, Lane};
 use crate::datapath::buffer::prefaulted;
+use deadheat_contract::contract::{Inbox, Lane};
 
 /// Bytes in front of each message.
 pub const PREFIX: usize = 4;

@@ -12,7 +12,7 @@ use deadheat_base::descriptor;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 pub use deadheat_base::descriptor::{fill, readable};
 

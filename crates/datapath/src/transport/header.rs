@@ -12,13 +12,13 @@ use socket2::{SockRef, Socket, Type};
 
 use super::options::Meaning;
 use super::{Effective, Info};
-use crate::contract::{PeerKind, Reach};
 use crate::datapath::ip_header::{self, ArrivedHeader, Dscp, set_field, set_hops};
 use crate::datapath::option::{get, set_words};
-use crate::error::{Error, Result};
-use crate::spec::typed::Optional;
-use crate::spec::{Key, Kind, Settings, Spec, plain};
-use crate::units::BitRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::Optional;
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{PeerKind, Reach};
 
 /// DSCP (RFC 2474): six bits of the IP header by which routers may treat packets differently.
 pub const DSCP: Optional<Dscp> = Optional::form(

@@ -12,8 +12,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::units::hex::{hex, unhex};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::hex::{hex, unhex};
 
 /// Length of a hello in bytes. The welcome that answers it is exactly as long.
 pub const LEN: usize = 24;

@@ -24,9 +24,9 @@ use sha2::{Digest, Sha256};
 use super::Place;
 use super::equal::{self, OwnDefault};
 use super::hello::Token;
-use crate::error::{Error, Result as Checked};
-use crate::foreign;
-use crate::spec::typed::{Optional, Preset, Text};
+use deadheat_base::error::{Error, Result as Checked};
+use deadheat_base::foreign;
+use deadheat_base::spec::typed::{Optional, Preset, Text};
 
 mod others;
 mod timed;

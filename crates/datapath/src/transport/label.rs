@@ -2,9 +2,9 @@
 //! which differ by their settings only are told apart on every screen. It changes nothing that runs: it is taken off
 //! before the contender is read, and results are compared by what ran.
 
-use crate::error::{Error, Result};
-use crate::foreign;
-use crate::spec::{Key, Kind, plain};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign;
+use deadheat_base::spec::{Key, Kind, plain};
 
 /// Largest number of characters of a label.
 pub const LONGEST: usize = 32;

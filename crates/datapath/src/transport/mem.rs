@@ -13,11 +13,11 @@ use conn::{Full, Time, connect};
 use super::hello::{Hello, Token};
 use super::options;
 use super::*;
-use crate::contract::{Congestion, Delivery, Framing, Ordering, Service};
-use crate::error::Error;
-use crate::rng::{STEP, first};
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Manual;
+use deadheat_base::error::Error;
+use deadheat_base::rng::{STEP, first};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Manual;
+use deadheat_contract::contract::{Congestion, Delivery, Framing, Ordering, Service};
 
 mod conn;
 
@@ -237,8 +237,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Spec;
-    use crate::time::Clock;
+    use deadheat_base::spec::Spec;
+    use deadheat_base::time::Clock;
 
     const HELLO: Hello = Hello { token: Token::from_bytes([8; 16]), flow: 4 };
     const SECOND: Nanos = Nanos::from_secs(1);

@@ -11,17 +11,17 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{
-    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
-};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::error::{Error, Result};
-use crate::figures::list;
-use crate::handed_in::HandedIn;
-use crate::measurements::{ConnStats, TcpView};
-use crate::spec::{Key, Settings};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::figures::list;
+use deadheat_base::spec::{Key, Settings};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
+    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
+};
+use deadheat_contract::handed_in::HandedIn;
+use deadheat_contract::measurements::{ConnStats, TcpView};
 
 pub mod application;
 pub mod at_once;
@@ -153,25 +153,25 @@ pub trait Transport: Send + Sync {
     /// Checks that this host supports the transport.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming the missing part and an alternative.
+    /// [`deadheat_base::error::Error::Unsupported`] naming the missing part and an alternative.
     fn check(&self) -> Result<()> {
         self.parts().iter().try_for_each(|part| part.contender.transport.check())
     }
 
-    /// Checks that one value of one of its [`crate::spec::Kind::Choice`] knobs works on this host; lists check each
+    /// Checks that one value of one of its [`deadheat_base::spec::Kind::Choice`] knobs works on this host; lists check each
     /// of them. Values that always work are not checked.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming the missing part and an alternative.
+    /// [`deadheat_base::error::Error::Unsupported`] naming the missing part and an alternative.
     fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
         Ok(())
     }
 
     /// Checks that the settings of the hosts of a race (sysctls) allow one value of one of its
-    /// [`crate::spec::Kind::Choice`] knobs.
+    /// [`deadheat_base::spec::Kind::Choice`] knobs.
     ///
     /// # Errors
-    /// [`crate::error::Error::Unsupported`] naming the setting and a value that would do.
+    /// [`deadheat_base::error::Error::Unsupported`] naming the setting and a value that would do.
     fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
         Ok(())
     }
@@ -196,7 +196,7 @@ pub trait Transport: Send + Sync {
     /// Returns a version of itself for work that needs these lanes; `None` if it is the same for all.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where it cannot carry them, with an alternative.
+    /// [`deadheat_base::error::Error::Usage`] where it cannot carry them, with an alternative.
     fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
         Ok(None)
     }
@@ -213,7 +213,7 @@ pub trait Transport: Send + Sync {
     /// Opens a connection to a listener and proves the address with its token.
     ///
     /// # Errors
-    /// [`crate::error::Error::Blocked`] where control works but these packets do not get through, with the
+    /// [`deadheat_base::error::Error::Blocked`] where control works but these packets do not get through, with the
     /// evidence; otherwise the failed operation with its address.
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>>;
 
@@ -283,7 +283,7 @@ pub trait Listener: Send {
     /// Waits for the next flow, at most `timeout`. It refuses strangers without an answer.
     ///
     /// # Errors
-    /// [`crate::error::Error::Blocked`] with the evidence if nothing valid arrived in time.
+    /// [`deadheat_base::error::Error::Blocked`] with the evidence if nothing valid arrived in time.
     fn accept(&mut self, timeout: Nanos) -> Result<(u16, Box<dyn Conn>)>;
 
     /// Returns true if the listener must stay open as long as its connections, since further subflows of these
@@ -375,7 +375,7 @@ pub trait Conn: Send {
     fn flush(&mut self) -> io::Result<Progress>;
 
     /// Sends from `source` until its budget is used, or there is no room after waiting at most
-    /// [`crate::contract::GUARD`] for it.
+    /// [`deadheat_contract::contract::GUARD`] for it.
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress>;
 
     /// Makes at most one receiving system call and hands over the bytes that it returned.

@@ -3,8 +3,8 @@
 //! to be built than Rust and a C compiler; packages of a release are built with it. A build without one says so in its
 //! messages, and where it is.
 
-use crate::error::Error;
-use crate::handed_in::HandedIn;
+use deadheat_base::error::Error;
+use deadheat_contract::handed_in::HandedIn;
 
 /// Contender that a build may leave out.
 #[derive(Debug, Clone, Copy)]

@@ -11,8 +11,8 @@ use socket2::{Domain, Socket, Type};
 use super::hello::{self, Hello};
 use super::udp_handshake::Variant;
 use crate::datapath::destination::{announce_destination, at_port, canonical, receive_from};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Port of a protocol, open at a server.
 pub trait OwnPort: Send {

@@ -8,8 +8,8 @@ use socket2::Socket;
 
 use super::application::{ApplicationTerms, MessageTerms};
 use super::{Conn, Dial};
-use crate::error::{Error, Result};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
 
 /// Protocol whose payload is the application's bytes alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub trait Greeting: Sync {
     /// Greets over a connected byte stream, until `deadline`.
     ///
     /// # Errors
-    /// [`crate::error::Error::Blocked`] if no answer came in time; [`crate::error::Error::Peer`] if it was a wrong one.
+    /// [`deadheat_base::error::Error::Blocked`] if no answer came in time; [`deadheat_base::error::Error::Peer`] if it was a wrong one.
     fn stream(&self, _socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
         Err(Error::usage(format!("the far end at {to} takes datagrams only")))
     }

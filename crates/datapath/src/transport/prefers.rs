@@ -2,12 +2,12 @@
 //! Every contender of the list takes the key, with the services that its transport offers, so that two services of
 //! one transport can race each other.
 
-use crate::contract::{Delivery, Guarantees, Ordering, Service};
-use crate::error::{Error, Result, unknown};
-use crate::spec::typed::Preset;
-use crate::spec::{Key, Kind, Settings, Spec, plain};
-use crate::time::Nanos;
-use crate::units::{parse_span, span_text};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::spec::typed::Preset;
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{parse_span, span_text};
+use deadheat_contract::contract::{Delivery, Guarantees, Ordering, Service};
 
 /// Form of a preference.
 const FORM: &str = "usual|SERVICE[/SERVICE…]";

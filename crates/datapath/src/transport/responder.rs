@@ -15,10 +15,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use crate::error::{Error, Result};
-use crate::handed_in::HandedIn;
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_contract::handed_in::HandedIn;
 
 /// Every responder that the program has handed in, in the order in which lists show them.
 pub static ALL: HandedIn<dyn Responder> = HandedIn::new();

@@ -4,8 +4,8 @@
 //! A thread that waits for a step has its deadline ([`StepBudget::deadline`]). A protocol without a clock looks at its steps
 //! now and then ([`StepLooks`]), and a step that has not gone on for too many looks is too old.
 
-use crate::time::Nanos;
-use crate::units::Bytes;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
 
 /// Longest time of one step, unless the path is known to be slower.
 pub const STEP: Nanos = Nanos::from_secs(10);

@@ -30,10 +30,10 @@ use crate::datapath::destination::{announce_destination, at_port, canonical, rec
 use crate::datapath::ip_header::{self, ArrivedHeader};
 use crate::datapath::option;
 use crate::datapath::origin;
-use crate::error::{Error, Result};
-use crate::measurements::Headers;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection, readable};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::measurements::Headers;
 pub use settle::settle;
 pub use silence::{HelloFailure, Silence, send_hello};
 

@@ -1,10 +1,10 @@
 //! Relay between a contender and the far end, or none. Every transport over IP with a process at the far end takes
 //! the key, so that relayed and direct race each other: `race udp udp:via=relay`.
 
-use crate::contract::{PeerKind, Reach};
-use crate::error::{Error, Result, unknown};
-use crate::spec::typed::Preset;
-use crate::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::spec::typed::Preset;
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_contract::contract::{PeerKind, Reach};
 
 use super::Info;
 

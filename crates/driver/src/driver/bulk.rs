@@ -2,12 +2,12 @@
 
 use std::io;
 
-use crate::contract::{GUARD, Patience, WaitMode};
-use crate::datapath::wait::{Interest, Waiter};
-use crate::error::{Error, Result};
-use crate::time::Clock;
-use crate::transport::{Conn, Progress};
-use crate::workload::{BulkPart, FlowEvent};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Clock;
+use deadheat_contract::contract::{GUARD, Patience, WaitMode};
+use deadheat_contract::workload::{BulkPart, FlowEvent};
+use deadheat_datapath::datapath::wait::{Interest, Waiter};
+use deadheat_datapath::transport::{Conn, Progress};
 
 use super::{Flow, failed};
 

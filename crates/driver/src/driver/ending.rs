@@ -1,11 +1,11 @@
 //! End of a flow after its endpoint is done: the peer acknowledges the rest.
 
-use crate::contract::Patience;
-use crate::datapath::option;
-use crate::datapath::wait::{Interest, SPIN_WINDOW, Waiter};
-use crate::error::Result;
-use crate::time::{Clock, Nanos};
-use crate::transport::{Conn, Progress};
+use deadheat_base::error::Result;
+use deadheat_base::time::{Clock, Nanos};
+use deadheat_contract::contract::Patience;
+use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::wait::{Interest, SPIN_WINDOW, Waiter};
+use deadheat_datapath::transport::{Conn, Progress};
 
 use super::{Flow, Turns, failed};
 

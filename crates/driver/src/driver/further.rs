@@ -3,12 +3,12 @@
 use std::io;
 use std::sync::mpsc::Receiver;
 
-use crate::contract::Patience;
-use crate::error::{Error, Result};
-use crate::measurements::ConnStats;
-use crate::time::{Clock, Nanos};
-use crate::transport::{Conn, ConnInfo};
-use crate::workload::FlowEvent;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Nanos};
+use deadheat_contract::contract::Patience;
+use deadheat_contract::measurements::ConnStats;
+use deadheat_contract::workload::FlowEvent;
+use deadheat_datapath::transport::{Conn, ConnInfo};
 
 use super::Flow;
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::measurements::Tally;
+use deadheat_contract::measurements::Tally;
 
 /// News for a flow's thread, which reads them in each turn.
 #[derive(Debug, Default)]

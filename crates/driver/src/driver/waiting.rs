@@ -3,8 +3,8 @@
 //! This time belongs to the instrument, so it is reported apart from the cost of messages. The driver reads the clock
 //! after each turn anyway, and nothing else is read here.
 
-use crate::time::Nanos;
-use crate::transport::Progress;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::Progress;
 
 /// Most CPU time that a look at socket and clock can take: a receiving call, sched_yield(2) and two readings of the
 /// clock take about 1 µs together, and watching the clock takes 2 at the end. If one took longer, another program had

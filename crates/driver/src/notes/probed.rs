@@ -6,11 +6,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
-use crate::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
-use crate::datapath::stamps::{Stamp, StampPoint, Stamps};
-use crate::time::{self, Clock, Monotonic, Nanos, Realtime};
-use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
-use crate::workload::Numbering;
+use deadheat_base::time::{self, Clock, Monotonic, Nanos, Realtime};
+use deadheat_contract::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
+use deadheat_contract::workload::Numbering;
+use deadheat_datapath::datapath::stamps::{Stamp, StampPoint, Stamps};
+use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
 
 /// Most sends that wait for their stamps, newest last; older ones are given up.
 const AWAITED: usize = 256;

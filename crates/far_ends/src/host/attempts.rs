@@ -11,20 +11,20 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::SHORTEST_INTERVAL;
-use crate::contract::{Inbox, Lane, Patience, Sink, Source, WaitMode};
-use crate::datapath::epoll::Epoll;
-use crate::datapath::origin;
-use crate::datapath::stamps::Stamps;
-use crate::datapath::wait::{Interest, Waiter};
-use crate::error::{Error, Result};
-use crate::measurements::ConnStats;
 use crate::reflected::SentMessages;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::header::HeaderTerms;
-use crate::transport::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source, WaitMode};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_contract::workload::header::{FarStamps, Reflected, ReflectorClock};
+use deadheat_datapath::datapath::epoll::Epoll;
+use deadheat_datapath::datapath::origin;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::datapath::wait::{Interest, Waiter};
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Progress, Readiness, effective_options, unstamped,
 };
-use crate::workload::header::{FarStamps, Reflected, ReflectorClock};
 
 /// Attempts that may be open at once.
 const MOST_OPEN: usize = 512;
@@ -337,7 +337,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::workload::header::Header;
+    use deadheat_contract::workload::header::Header;
 
     /// Inbox that keeps the numbers of messages.
     #[derive(Default)]

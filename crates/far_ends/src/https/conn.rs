@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
-use crate::datapath::stamps::Stamps;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
-use crate::workload::header::LEN;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::workload::header::LEN;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
 
 /// Connection around one with an application protocol on it.
 pub(super) struct VisitConn {

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::head::Head;
-use crate::transport::Effective;
+use deadheat_datapath::transport::Effective;
 
 /// Bytes of a digest that are shown.
 const SHOWN: usize = 8;

@@ -6,12 +6,12 @@ use super::http2::Http2;
 use super::http3::Http3;
 use super::request::Request;
 use super::version::{AnswerPart, Version};
-use crate::time::Nanos;
-use crate::transport::Effective;
-use crate::transport::application::{Application, Streams};
-use crate::transport::plain::PlainProtocol;
-use crate::transport::step::{StepBudget, StepLooks};
-use crate::workload::header::{DUE_LEN, DocumentPart, Header};
+use deadheat_base::time::Nanos;
+use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
+use deadheat_datapath::transport::Effective;
+use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::plain::PlainProtocol;
+use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
 /// Largest document that is asked for again and again, in bytes.
 pub(super) const MOST_EACH: u64 = 4 << 20;

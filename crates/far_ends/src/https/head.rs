@@ -1,6 +1,6 @@
 //! Header of an answer, as far as a race needs it.
 
-use crate::foreign;
+use deadheat_base::foreign;
 
 /// Longest value that is stored, in bytes.
 const LONGEST: usize = 1_024;

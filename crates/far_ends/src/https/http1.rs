@@ -5,7 +5,7 @@ use httparse::{Status, parse_chunk_size};
 use super::head::Head;
 use super::request::Request;
 use super::version::{AnswerPart, MOST_HEADER, Take, Version, feed_arrived};
-use crate::transport::application::Streams;
+use deadheat_datapath::transport::application::Streams;
 
 /// The byte stream.
 const STREAM: u64 = 0;

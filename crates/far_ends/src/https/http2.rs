@@ -9,7 +9,7 @@ use super::http2_frames::{
 };
 use super::request::Request;
 use super::version::{AnswerPart, MOST_HEADER, Take, Version, feed_arrived};
-use crate::transport::application::Streams;
+use deadheat_datapath::transport::application::Streams;
 
 /// The byte stream.
 const STREAM: u64 = 0;

@@ -4,7 +4,7 @@ use super::frames::{Frame, FrameEvent, Frames, put_varint, varint};
 use super::qpack;
 use super::request::Request;
 use super::version::{AnswerPart, Take, Version, feed_arrived};
-use crate::transport::application::Streams;
+use deadheat_datapath::transport::application::Streams;
 
 /// Types of frames (RFC 9114, 7.2).
 const DATA: u64 = 0x0;

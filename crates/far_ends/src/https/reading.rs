@@ -4,10 +4,10 @@ use super::exchange::{Exchange, Use};
 use super::remarks;
 use super::request::Request;
 use crate::readers::streams::{FedStreams, look, pieces};
-use crate::transport::application::Application;
-use crate::transport::far_end::SeenTrial;
-use crate::transport::plain::PlainProtocol;
-use crate::workload::header::{DUE_LEN, DocumentPart, Header};
+use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
+use deadheat_datapath::transport::application::Application;
+use deadheat_datapath::transport::far_end::SeenTrial;
+use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Bytes of bulk data that are wanted.
 const WANTED: u64 = 300;

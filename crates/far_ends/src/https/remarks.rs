@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::document::{ALT_SVC, DOCUMENT, HTTP};
-use crate::transport::far_end::{FarEndRemark, SeenTrial};
-use crate::transport::identity;
+use deadheat_datapath::transport::far_end::{FarEndRemark, SeenTrial};
+use deadheat_datapath::transport::identity;
 
 /// Most documents that are named.
 const MOST_NAMED: usize = 3;
@@ -90,7 +90,7 @@ fn announcement(seen: &[SeenTrial<'_>]) -> Option<FarEndRemark> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Effective;
+    use deadheat_datapath::transport::Effective;
 
     fn effective(http: &str, document: &str, alt_svc: &str) -> Effective {
         let all = [(HTTP, http), (DOCUMENT, document), (ALT_SVC, alt_svc)];

@@ -1,6 +1,6 @@
 //! Request for a document, the same in every version of HTTP.
 
-use crate::transport::far_end::Locator;
+use deadheat_datapath::transport::far_end::Locator;
 
 /// Request for a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

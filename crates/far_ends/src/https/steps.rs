@@ -7,9 +7,9 @@ use super::http2_frames::{
 };
 use super::testing::{FakeStreams, request};
 use crate::steps::{PeerFault, StepRow, run_out};
-use crate::transport::application::Application;
-use crate::transport::plain::PlainProtocol;
-use crate::workload::header::{DUE_LEN, Header};
+use deadheat_contract::workload::header::{DUE_LEN, Header};
+use deadheat_datapath::transport::application::Application;
+use deadheat_datapath::transport::plain::PlainProtocol;
 
 use PeerFault::{Endless, Garbage, LyingLength, Silent};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::request::Request;
 use super::version::AnswerPart;
-use crate::transport::application::Streams;
+use deadheat_datapath::transport::application::Streams;
 
 pub(super) fn request() -> Request {
     Request {

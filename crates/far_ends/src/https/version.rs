@@ -1,7 +1,7 @@
 //! Versions of HTTP: requests and answers as bytes on the streams of a connection.
 
 use super::head::Head;
-use crate::transport::application::Streams;
+use deadheat_datapath::transport::application::Streams;
 
 /// Part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::states::State;
 use super::{Iperf3, login};
-use crate::datapath::{option, origin};
-use crate::error::{Error, Result};
 #[cfg(test)]
 use crate::steps::{PeerFault, StepEnd, StepRow, byte_stream, drip, nowhere};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::far_end::FarEnd;
-use crate::transport::handover::fill;
-use crate::transport::step::{STEP_BYTES, StepBudget};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::{option, origin};
+use deadheat_datapath::transport::far_end::FarEnd;
+use deadheat_datapath::transport::handover::fill;
+use deadheat_datapath::transport::step::{STEP_BYTES, StepBudget};
 
 /// iperf3's number of the error that a user name or password was wrong, or missing (`IEAUTHTEST`).
 const NOT_LET_IN: u32 = 142;

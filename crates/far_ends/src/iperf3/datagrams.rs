@@ -1,8 +1,8 @@
 //! Datagrams of iperf3: seconds, microseconds and a number from 1, each 32 bits, big-endian, and then any bytes.
 
 use crate::around::Codec;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::workload::header::{Header, LEN, write_due};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::workload::header::{Header, LEN, write_due};
 
 /// Bytes of iperf3's header.
 const OWN_LEN: usize = 12;
@@ -81,7 +81,7 @@ impl Codec for Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::header::read_due;
+    use deadheat_contract::workload::header::read_due;
 
     #[test]
     fn messages_become_numbered_datagrams_and_back() {

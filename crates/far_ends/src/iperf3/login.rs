@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Environment variables with the name, the password or a file that has it, the server's public key as a PEM file, and the
 /// padding. A command line would show a password to every user of the host.
@@ -69,7 +69,9 @@ impl Login {
         let padding = match variable(PADDING).as_deref() {
             None | Some("oaep") => RsaPadding::Oaep,
             Some("pkcs1") => RsaPadding::Pkcs1,
-            Some(other) => return Err(crate::error::unknown(PADDING, other, &["oaep", "pkcs1"])),
+            Some(other) => {
+                return Err(deadheat_base::error::unknown(PADDING, other, &["oaep", "pkcs1"]));
+            }
         };
         let text = format!("user: {user}\npwd:  {password}\nts:   {now_s}");
         let token = encrypted(&text, &read(&key)?, padding)
@@ -125,7 +127,7 @@ pub(super) fn refused(to: SocketAddr, user: Option<&str>) -> Error {
             "iperf3 at {to} does not let {} in: a wrong name, password or key; or its clock and this one's differ by more \
              than its --time-skew-threshold, 10 s; or it is older than 3.17 or runs with --use-pkcs1-padding: then set \
              {PADDING}=pkcs1",
-            crate::foreign::short(user)
+            deadheat_base::foreign::short(user)
         ),
     })
 }

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::login::Login;
 use super::stream_counts::StreamCounts;
-use crate::transport::far_end::SessionOrder;
-use crate::transport::options;
-use crate::transport::plain::PlainProtocol;
+use deadheat_datapath::transport::far_end::SessionOrder;
+use deadheat_datapath::transport::options;
+use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Version of the client, which servers look at since 3.17.
 const CLIENT_VERSION: &str = "3.12";

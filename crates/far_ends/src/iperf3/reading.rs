@@ -11,15 +11,15 @@ use super::datagrams::Datagrams;
 use super::results::TestResults;
 use super::session;
 use crate::blocks::{Blocks, CuttingSink};
-use crate::contract::{Direction, Inbox, Lane, Sink};
 use crate::readers::{MESSAGE, decode};
-use crate::spec::{Settings, Spec};
-use crate::time::Nanos;
-use crate::transport::Info;
-use crate::transport::far_end::{FarSession, SessionOrder};
-use crate::transport::hello::Token;
-use crate::transport::plain::PlainProtocol;
-use crate::workload::TaskInfo;
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Direction, Inbox, Lane, Sink};
+use deadheat_contract::workload::TaskInfo;
+use deadheat_datapath::transport::Info;
+use deadheat_datapath::transport::far_end::{FarSession, SessionOrder};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Reads what a server says in a test up.
 pub(crate) fn control_up(bytes: &[u8]) {

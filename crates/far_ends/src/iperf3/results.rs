@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::stream_counts::StreamCounts;
-use crate::contract::Direction;
-use crate::foreign;
-use crate::measurements::Tally;
+use deadheat_base::foreign;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::Tally;
 
 /// Largest count that is believed: 100 Gbit/s take a day to carry as many bytes.
 const MOST: f64 = (1_u64 << 50) as f64;

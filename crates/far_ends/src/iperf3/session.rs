@@ -9,14 +9,14 @@ use super::parameters::{call_len, parameters};
 use super::results::{self, StreamResult, TestResults};
 use super::states::State;
 use super::stream_counts::StreamCounts;
-use crate::contract::Direction;
-use crate::error::Result;
-use crate::measurements::Tally;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::far_end::{FarCounts, FarOpening, FarSession, SessionOrder};
-use crate::transport::options;
-use crate::transport::plain::PlainProtocol;
-use crate::workload::EndpointReport;
+use deadheat_base::error::Result;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::workload::EndpointReport;
+use deadheat_datapath::transport::far_end::{FarCounts, FarOpening, FarSession, SessionOrder};
+use deadheat_datapath::transport::options;
+use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Time beside a round trip after the last datagram was sent, before those under way count as lost.
 const QUIET: Nanos = Nanos::from_millis(200);
@@ -35,7 +35,7 @@ const PAUSE: Nanos = Nanos::from_millis(50);
 /// Opens a test, up to where the server takes the streams.
 ///
 /// # Errors
-/// As of [`crate::transport::far_end::FarEnd::session`].
+/// As of [`deadheat_datapath::transport::far_end::FarEnd::session`].
 pub(super) fn open(order: &SessionOrder<'_>) -> Result<FarOpening> {
     let login = Login::of_environment()?;
     match admitted(order)? {
@@ -184,11 +184,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::error::Error;
-    use crate::spec::{Settings, Spec};
-    use crate::transport::Info;
-    use crate::transport::hello::Token;
-    use crate::workload::TaskInfo;
+    use deadheat_base::error::Error;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_contract::workload::TaskInfo;
+    use deadheat_datapath::transport::Info;
+    use deadheat_datapath::transport::hello::Token;
 
     /// Step of a server.
     #[derive(Debug, Clone, Copy, PartialEq)]

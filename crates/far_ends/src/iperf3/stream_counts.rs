@@ -1,7 +1,7 @@
 //! Streams of a test, by direction.
 
-use crate::contract::Direction;
-use crate::workload::TaskInfo;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::workload::TaskInfo;
 
 /// Numbers of the streams of a test. Where both directions run at once, those up come first, as iperf3 has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers.
 
 use super::wire::{put_signed, read_parameters};
-use crate::time::Nanos;
-use crate::workload::TaskInfo;
+use deadheat_base::time::Nanos;
+use deadheat_contract::workload::TaskInfo;
 
 /// Version of the protocol.
 const VERSION: i64 = 1;

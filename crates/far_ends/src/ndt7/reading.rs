@@ -1,7 +1,7 @@
 //! Readers for fuzz targets.
 
 use super::{LARGEST, MESSAGE, Measurements};
-use crate::transport::application::{DataWay, MessageApplication};
+use deadheat_datapath::transport::application::{DataWay, MessageApplication};
 
 /// Reads measurements of a server, one a line, amid a test in each direction.
 pub(crate) fn measurements(bytes: &[u8]) {

@@ -1,9 +1,9 @@
 //! Bulk data: a stream that carries it one way.
 
 use super::{ENDLESS, STOPPED, WISH_LEN};
-use crate::time::Nanos;
-use crate::transport::application::{Application, Streams};
-use crate::transport::step::{StepBudget, StepLooks};
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
 /// Wish of a flow that receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use super::bulk::{Download, Upload, Wish};
 use super::requests::Requests;
 use crate::readers::MESSAGE;
 use crate::readers::streams::{FedStreams, look, pieces};
-use crate::time::Nanos;
-use crate::transport::application::Application;
-use crate::workload::header::{DUE_LEN, Header, write_due};
+use deadheat_base::time::Nanos;
+use deadheat_contract::workload::header::{DUE_LEN, Header, write_due};
+use deadheat_datapath::transport::application::Application;
 
 /// Bytes that are wanted of an answer.
 const WANTED: u64 = 100;

@@ -4,10 +4,10 @@
 //! messages with the number of the request, as from a far end of ours.
 
 use super::bulk::send_wish;
-use crate::time::Nanos;
-use crate::transport::application::{Application, Streams};
-use crate::transport::step::{StepBudget, StepLooks};
-use crate::workload::header::{DUE_LEN, Header, read_due, write_due};
+use deadheat_base::time::Nanos;
+use deadheat_contract::workload::header::{DUE_LEN, Header, read_due, write_due};
+use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
 /// Requests under way.
 pub(super) struct Requests {

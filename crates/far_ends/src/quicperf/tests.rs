@@ -3,12 +3,12 @@
 use super::bulk::{Download, Upload, Wish};
 use super::requests::Requests;
 use super::{WISH_LEN, wish};
-use crate::contract::Direction;
 use crate::steps::{PeerFault, StepRow, run_out};
-use crate::time::Nanos;
-use crate::transport::application::{Application, Streams};
-use crate::workload::TaskInfo;
-use crate::workload::header::{DUE_LEN, Header, read_due, write_due};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::workload::TaskInfo;
+use deadheat_contract::workload::header::{DUE_LEN, Header, read_due, write_due};
+use deadheat_datapath::transport::application::{Application, Streams};
 
 /// Streams by index: what this end wrote, what the far end has sent, and the end of either direction.
 #[derive(Default)]

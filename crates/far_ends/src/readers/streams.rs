@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::transport::application::{Application, Streams};
+use deadheat_datapath::transport::application::{Application, Streams};
 
 /// Streams of each kind that there may be.
 const MOST: u64 = 4;

@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use deadheat_base::descriptor::ready;
 
 use super::loops::LoopGuard;
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic};
-use crate::transport::responder::{OpenResponder, ResponderHost};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic};
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
+use deadheat_datapath::transport::responder::{OpenResponder, ResponderHost};
 
 /// Number of datagrams that are taken at once.
 const AT_ONCE: usize = 64;

@@ -10,11 +10,11 @@ use deadheat_base::descriptor::ready;
 use deadheat_base::origins::{Admission, Shares};
 
 use super::loops::{LoopGuard, SourceStanding};
-use crate::datapath::answering::{self, AnswerSocket, Arrived};
-use crate::datapath::destination::canonical;
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering::{self, AnswerSocket, Arrived};
+use deadheat_datapath::datapath::destination::canonical;
+use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
 

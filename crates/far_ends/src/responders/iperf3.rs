@@ -30,15 +30,15 @@ use std::thread::Scope;
 use deadheat_base::descriptor::ready;
 use deadheat_base::origins::{Admission, Shares};
 
-use crate::datapath::answering::{self, AnswerSocket};
-use crate::datapath::destination::canonical;
-use crate::error::{Error, Result};
 use crate::iperf3::states::State;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{
+use control::ControlLine;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering::{self, AnswerSocket};
+use deadheat_datapath::datapath::destination::canonical;
+use deadheat_datapath::transport::responder::{
     Answered, NoGrant, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
-use control::ControlLine;
 use run::{StreamArrival, TestRun};
 
 mod asked;

@@ -11,16 +11,16 @@ use deadheat_base::rng::SplitMix64;
 
 use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::Result;
 use crate::irtt::KEY_VARIABLE;
 use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
-use crate::time::{Clock, Monotonic, Nanos, Realtime};
-use crate::transport::hello::Token;
-use crate::transport::responder::{
+use connection::{IrttConnection, IrttStamps};
+use deadheat_base::error::Result;
+use deadheat_base::time::{Clock, Monotonic, Nanos, Realtime};
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderKey, ResponderLoad,
 };
-use connection::{IrttConnection, IrttStamps};
 use parameters::{IrttLimits, IrttParameters, ServerFill};
 
 mod connection;

@@ -10,9 +10,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-use crate::datapath::answering::Arrived;
-use crate::time::Nanos;
-use crate::transport::responder::ResponderHost;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::datapath::answering::Arrived;
+use deadheat_datapath::transport::responder::ResponderHost;
 
 /// Least source port that is answered: services that answer stand below.
 const LEAST_PORT: u16 = 1024;

@@ -15,7 +15,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 
-use crate::transport::responder::Responder;
+use deadheat_datapath::transport::responder::Responder;
 
 /// Every responder, in the order in which lists show them.
 pub const ALL: &[&dyn Responder] = &[

@@ -15,15 +15,15 @@ use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{EndpointConfig, ServerConfig, TransportConfig};
 use sha2::{Digest, Sha256};
 
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic};
-use crate::transport::hello::Token;
-use crate::transport::identity::{self, Failure, Identity};
-use crate::transport::responder::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic};
+use deadheat_base::units::hex::hex;
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::identity::{self, Failure, Identity};
+use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
-use crate::units::hex::hex;
 use server::PerfServer;
 
 mod answer;

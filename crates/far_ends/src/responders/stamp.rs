@@ -11,12 +11,12 @@ use deadheat_base::clocks::HostClock;
 
 use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::error::Result;
 use crate::stamp::KEY_VARIABLE;
 use crate::stamp::layout::{Layout, StampKey, read_bytes};
-use crate::time::{Clock, Monotonic, Nanos, Realtime};
-use crate::transport::responder::{
+use deadheat_base::error::Result;
+use deadheat_base::time::{Clock, Monotonic, Nanos, Realtime};
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
+use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderKey, ResponderLoad,
 };
 use packet::ClockError;

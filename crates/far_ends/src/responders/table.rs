@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use deadheat_base::origins::origin;
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Limits of a table.
 #[derive(Debug, Clone, Copy)]

@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::time::Nanos;
-use crate::transport::responder::{Charged, NoGrant, ResponderHost, TestGrant, TestLimits};
-use crate::units::BitRate;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_datapath::transport::responder::{
+    Charged, NoGrant, ResponderHost, TestGrant, TestLimits,
+};
 
 /// Limits that nothing in a test reaches unless it sets others.
 pub(super) const WIDE: TestLimits = TestLimits {

@@ -1,7 +1,7 @@
 //! Packets of a session, as a sender of STAMP has them.
 
-use crate::time::{Clock, Realtime};
-use crate::workload::header::{FarStamps, Reflected, ReflectorClock};
+use deadheat_base::time::{Clock, Realtime};
+use deadheat_contract::workload::header::{FarStamps, Reflected, ReflectorClock};
 
 use super::layout::{
     EXTENSION_HEAD, EXTRA_PADDING, IS_PTP, IS_SYNCHRONISED, Layout, StampKey, nanos, read_bytes,

@@ -7,9 +7,9 @@ use super::super::ImportedTrial;
 use super::super::samples::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::checks::TrialSpan;
 use super::{BrowserWork, PROTOCOL};
-use crate::measurements::{Account, ClockEstimate, Ledger, Role};
-use crate::stats::quantile::printable_rank;
-use crate::trial::Record;
+use deadheat_contract::measurements::{Account, ClockEstimate, Ledger, Role};
+use deadheat_records::trial::Record;
+use deadheat_stats::quantile::printable_rank;
 
 /// Metrics of the page itself, in each trial.
 pub(super) const PAGE_LAG: &str = "page_lag_max_ns";

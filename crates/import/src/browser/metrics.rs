@@ -3,7 +3,7 @@
 use super::super::rates::{GOODPUT, metric, rate};
 use super::super::samples::loss_metric;
 use super::{BrowserWork, figures};
-use crate::measurements::{ClockNeed, Metric, Role, Unit};
+use deadheat_contract::measurements::{ClockNeed, Metric, Role, Unit};
 
 impl BrowserWork {
     /// Returns the metrics: claims first, the figures of the page itself last.

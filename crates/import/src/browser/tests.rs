@@ -1,5 +1,5 @@
 use super::*;
-use crate::stats;
+use deadheat_stats as stats;
 
 fn contender(id: &str) -> BrowserContender {
     BrowserContender { id: id.to_owned(), label: id.to_uppercase() }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::SystemTime;
 
 use super::{DatagramCount, Direction, FlowFigures, IperfRun, IperfSide};
-use crate::import::stamp;
+use crate::stamp;
 
 /// Port of a server by default.
 const PORT: i64 = 5001;

@@ -4,10 +4,10 @@
 //! back; later ones add `_bidir_reverse` to the second.
 
 use super::run::{EndCpu, EndSums, Iperf3Run, WaySums};
-use crate::import::loose_json::{LooseValue, documents};
-use crate::import::rates::IperfSide;
-use crate::import::stalls::grow;
-use crate::measurements::series::Series;
+use crate::loose_json::{LooseValue, documents};
+use crate::rates::IperfSide;
+use crate::stalls::grow;
+use deadheat_contract::measurements::series::Series;
 
 /// Maximum depth of objects of other programs around a document.
 const DEEPEST: usize = 6;

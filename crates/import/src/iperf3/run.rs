@@ -1,12 +1,12 @@
 //! A run of iperf3, and the trial that it becomes.
 
-use crate::import::ImportedTrial;
-use crate::import::rates::{GOODPUT, IperfSide, SENT, metric, rate, time};
-use crate::import::samples::{MessageCounts, loss_metric};
-use crate::import::stalls::stalls;
-use crate::measurements::series::Series;
-use crate::measurements::{Account, Cost, Ledger, Metric, Role, Unit};
-use crate::trial::Record;
+use crate::ImportedTrial;
+use crate::rates::{GOODPUT, IperfSide, SENT, metric, rate, time};
+use crate::samples::{MessageCounts, loss_metric};
+use crate::stalls::stalls;
+use deadheat_contract::measurements::series::Series;
+use deadheat_contract::measurements::{Account, Cost, Ledger, Metric, Role, Unit};
+use deadheat_records::trial::Record;
 
 /// A run, as far as its text has it: an absent figure is not known.
 #[derive(Debug, Default)]

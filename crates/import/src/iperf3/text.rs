@@ -6,8 +6,8 @@ use super::super::rates::{IperfSide, bits_in, bits_of};
 use super::super::stalls::grow;
 use super::run::{EndSums, Iperf3Run, WaySums};
 use super::writers;
-use crate::measurements::series::Series;
-use crate::result::date;
+use deadheat_contract::measurements::series::Series;
+use deadheat_result::date;
 
 /// Lines that iperf3 alone writes.
 const MARKS: [&str; 5] = [

@@ -1,6 +1,6 @@
 //! Lines of several hosts in one log, each line behind the name of its host, as tools for clusters collect them.
 
-use crate::import::stamp;
+use crate::stamp;
 
 /// First lines of a run.
 const FIRST: [&str; 2] = ["Connecting to host ", "Accepted connection from "];

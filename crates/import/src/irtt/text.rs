@@ -5,8 +5,8 @@ use super::{
     FileContent, ForeignFile, ImportedTrial, IrttDelay, IrttFile, IrttRoundTrip, IrttStats,
     LostWay, ReaderContext, account_by_way,
 };
-use crate::import::echo::{EchoSums, ONLY_SUMS, sums_only};
-use crate::import::text::{duration, pairs};
+use crate::echo::{EchoSums, ONLY_SUMS, sums_only};
+use crate::text::{duration, pairs};
 
 /// Line with which a run begins.
 const BEGIN: &str = "[Connecting] ";

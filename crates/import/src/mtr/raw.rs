@@ -6,10 +6,10 @@
 //! p HOP MICROSECONDS NUMBER   it answered
 //! ```
 
-use crate::import::echo::{self, EchoTime, RoundTripRun};
-use crate::import::foreign_file::ForeignFile;
-use crate::import::text::MICROS;
-use crate::import::{FileContent, ReaderContext};
+use crate::echo::{self, EchoTime, RoundTripRun};
+use crate::foreign_file::ForeignFile;
+use crate::text::MICROS;
+use crate::{FileContent, ReaderContext};
 
 /// Line of the format.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::super::samples::MetricNaming;
 use super::super::text::{MICROS, is_among, placed_words};
 use super::table::TestKind;
 use super::{account, nanos};
-use crate::measurements::{Distribution, Quantile, Role};
-use crate::stats::quantile::printable;
+use deadheat_contract::measurements::{Distribution, Quantile, Role};
+use deadheat_stats::quantile::printable;
 
 /// Keys of values that are figures of a test.
 const FIGURES: &str = "THROUGHPUT TRANSACTION_RATE RT_LATENCY MIN_LATENCY MEAN_LATENCY P50_LATENCY P90_LATENCY P99_LATENCY \

@@ -8,7 +8,7 @@ use super::super::stamp;
 use super::super::text::is_among;
 use super::super::unit::{self, Scale};
 use super::column::{COUNTED, ColumnSeparator, counts_rows, several};
-use crate::measurements::Unit;
+use deadheat_contract::measurements::Unit;
 
 /// Marks in place of a number that is missing.
 const LOST: &[&str] =

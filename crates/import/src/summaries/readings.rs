@@ -9,9 +9,9 @@ use super::super::text::is_among;
 use super::super::{FileContent, ImportedTrial, stamp};
 use super::FigureNames;
 use super::line::{self, FoundNumber, NumberKind};
-use crate::measurements::{Distribution, Ledger, Quantile, Role, Unit};
-use crate::stats::quantile::printable;
-use crate::time::epoch_ms;
+use deadheat_base::time::epoch_ms;
+use deadheat_contract::measurements::{Distribution, Ledger, Quantile, Role, Unit};
+use deadheat_stats::quantile::printable;
 
 /// Meaning of a figure that is there again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@
 use std::io;
 
 use super::netlink::{Device, Message, NLM_F_CREATE, NLM_F_EXCL, Netlink, nested, u32_at};
-use crate::error::{Error, Result};
 use crate::measurements::PathFigures;
 use crate::network::{Impairments, Nic};
-use crate::units::BitRate;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::BitRate;
 
 // linux/rtnetlink.h and linux/pkt_sched.h.
 const RTM_NEWQDISC: u16 = 36;

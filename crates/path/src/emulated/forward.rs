@@ -13,15 +13,15 @@ use super::slab::Slab;
 use super::wait::{Bell, Sleeper, WakeReason, go_first};
 use crate::emulated::pipeline::Pipeline;
 use crate::emulator::SenderCpus;
-use crate::ends::Direction;
-use crate::error::{Error, Result};
 use crate::impair::Place;
 use crate::measurements::{DirectionFigures, LinkFigures, PathFigures};
 use crate::network::{Grouping, Impairments, Network};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::units::BitRate;
-use crate::waiting::WaitMode;
 use deadheat_base::cpu::{allowed_cpus, pin};
+use deadheat_base::ends::Direction;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::BitRate;
+use deadheat_base::waiting::WaitMode;
 use deadheat_base::waiting::{Plan, plan};
 
 /// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be

@@ -19,10 +19,10 @@ use super::packet::Wire;
 use super::port::Port;
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
-use crate::ends::Side;
-use crate::error::{Error, Result};
 use crate::netem::{self, NetemLink, SeedSupport, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
+use deadheat_base::ends::Side;
+use deadheat_base::error::{Error, Result};
 
 /// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
 /// the model loses packets.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::wait::{Bell, Sleeper, go_first};
 use crate::emulator::SenderCpus;
-use crate::time::{Clock, Monotonic, Nanos};
 use deadheat_base::cpu::{allowed_cpus, pin};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Number of wake-ups that are measured.
 const ROUNDS: usize = 64;

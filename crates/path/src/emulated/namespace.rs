@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Network namespace.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ use std::io::{self, IoSlice};
 
 use super::port::{LONGEST_FRAME, Port};
 use super::slab::{Slab, Slot};
-use crate::error::Result;
 use crate::impair::{Changes, Channel, Departure, End, Packet, Place};
 use crate::measurements::DirectionFigures;
 use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
 use crate::segment::{GsoFrame, Head};
-use crate::time::{Clock, Nanos};
+use deadheat_base::error::Result;
 use deadheat_base::moments::Moments;
+use deadheat_base::time::{Clock, Nanos};
 
 /// Significant decimal digits of a release's lateness, and of the time in a queue.
 const DIGITS: u8 = 3;

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::port::Port;
 use crate::impair::Changes;
 use crate::segment::{GsoFrame, Head, VNET};
-use crate::time::{Clock, Manual, Nanos};
+use deadheat_base::time::{Clock, Manual, Nanos};
 
 /// Bytes of the headers of IPv4 and UDP.
 pub(super) const HEADERS: usize = 28;

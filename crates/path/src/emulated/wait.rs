@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 use deadheat_base::waiting::set_timer_slack;
 
 /// Bell that wakes a thread that sleeps in poll(2) (eventfd(2)).

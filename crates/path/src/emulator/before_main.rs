@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadheat_base::process::{Helper, itself};
 
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Environment variable that is set to [`WORD`] in the emulator.
 const VARIABLE: &CStr = c"DEADHEAT_EMULATOR";

@@ -10,11 +10,11 @@ use super::{BuiltNetwork, FromEmulator, Rights, SenderCpus, ToEmulator};
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
-use crate::error::{Error, Result};
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
 use crate::{PathSpec, netem};
+use deadheat_base::error::{Error, Result};
 
 /// Runs an emulator on its control channel until that ends; returns the process's exit code.
 pub(super) fn run(mut control: UnixStream) -> i32 {

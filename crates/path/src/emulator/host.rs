@@ -8,8 +8,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Emulator;
 use crate::emulated::socket::{self, SocketRequest};
-use crate::ends::Side;
-use crate::error::{Error, Result};
+use deadheat_base::ends::Side;
+use deadheat_base::error::{Error, Result};
 
 /// Number of connections that may wait to be accepted, as with the standard library.
 const BACKLOG: i32 = 128;

@@ -9,16 +9,16 @@ use super::keys::{
     REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
 };
 use crate::block::Block;
-use crate::error::{Error, Result, nearest, unknown};
 use crate::files::{Files, content};
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
     Queue, Rate, Reorder, Shape,
 };
-use crate::spec::Settings;
-use crate::time::Nanos;
 use crate::trace::{Content, Format, OPPORTUNITY_OVERHEAD};
-use crate::units::span_text;
+use deadheat_base::error::{Error, Result, nearest, unknown};
+use deadheat_base::spec::Settings;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::span_text;
 
 /// Longest mean time between two outages, for which a round trip through text is exact.
 const RAREST: f64 = 86_400e9;

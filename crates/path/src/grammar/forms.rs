@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::files::{Files, content};
 use crate::network::{Limit, Nic};
-use crate::spec::{Kind, Reference};
-use crate::time::Nanos;
-use crate::units::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Kind, Reference};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{
     Bare, Bytes, bytes_text, parse_bytes, parse_count, parse_rate, parse_share, parse_span,
     percent, span_text,
 };

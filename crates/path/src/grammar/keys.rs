@@ -2,12 +2,12 @@
 
 use super::forms::{self, HOUR};
 use crate::network::{Backend, Grouping, LossPer, Order};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Kind, plain};
-use crate::time::Nanos;
 use crate::trace::Mode;
-use crate::units::{BitRate, Bytes};
-use crate::waiting::WaitMode;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Kind, plain};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, Bytes};
+use deadheat_base::waiting::WaitMode;
 
 /// Keys of a link, each of which may begin with `up.` or `down.`.
 pub const LINK: &[Key] = &[

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::block::{Block, BlockedProtocol};
 use super::files::{self, Files, ReadFile};
 use super::network::{Link, Network};
-use crate::ends::Direction;
-use crate::error::{Error, Result};
-use crate::spec::outside::{Named, named};
-use crate::spec::{Settings, Spec};
-use crate::time::Nanos;
-use crate::units::{parse_share, parse_span};
+use deadheat_base::ends::Direction;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::outside::{Named, named};
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{parse_share, parse_span};
 
 mod build;
 mod forms;

@@ -5,12 +5,12 @@ use crate::network::{
     Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Limit, Loss, LossPer,
     Nic, Order, Outages, Queue, Rate, Reorder, Shape,
 };
-use crate::rng::SplitMix64;
-use crate::time::Nanos;
 use crate::trace::Content;
-use crate::units::BitRate;
-use crate::waiting::WaitMode;
 use crate::{PathSpec, profile};
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_base::waiting::WaitMode;
 
 const MS: u64 = 1_000_000;
 
@@ -492,7 +492,7 @@ fn a_chain_of_loss_and_burst_prints_so_that_it_reads_the_same() {
             0 => format!("{}", 1.0 + rng.below(10_000) as f64 / 100.0),
             _ => format!("{}us", 1_000 + rng.below(500_000)),
         };
-        let typed = format!("loss={},burst={burst}", crate::units::percent(share));
+        let typed = format!("loss={},burst={burst}", deadheat_base::units::percent(share));
         let Ok(network) = read(&typed) else { continue };
         assert_eq!(read(&network.to_string()).unwrap(), network, "{typed} prints as {network}");
     }

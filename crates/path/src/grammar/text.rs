@@ -9,10 +9,10 @@ use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic, Order,
     Outages, Queue, Rate, Shape,
 };
-use crate::time::Nanos;
 use crate::trace::Content;
-use crate::units::{Bytes, bytes_text, percent, rate_text, span_text};
-use crate::waiting::WaitMode;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{Bytes, bytes_text, percent, rate_text, span_text};
+use deadheat_base::waiting::WaitMode;
 
 impl fmt::Display for Network {
     /// Writes it as [`Network::parse`] reads it, to the same network. A list or table from a file is written in

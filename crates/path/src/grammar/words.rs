@@ -1,10 +1,10 @@
 //! Words of one link: a profile, and keys with their values.
 
 use super::{LINK, WHOLE};
-use crate::ends::Direction;
-use crate::error::{Error, Result, unknown};
 use crate::profile;
-use crate::spec::{Key, Kind};
+use deadheat_base::ends::Direction;
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::spec::{Key, Kind};
 
 /// Names of keys in other tools: (their name, our name).
 const ELSEWHERE: &[(&str, &str)] = &[

@@ -1,9 +1,9 @@
 //! Channel by itself, in virtual time: for tests of protocols without a kernel.
 
 use super::{Channel, Departure, EcnCapability, Packet, Place};
-use crate::ends::Direction;
 use crate::network::{Impairments, Network};
-use crate::time::Nanos;
+use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
 
 impl Packet {
     /// Creates a packet of this many bytes, IP header included, with unknown flow and protocol.

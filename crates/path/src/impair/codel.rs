@@ -4,7 +4,7 @@
 use super::EcnCapability;
 use super::queue::{Item, Mark};
 use crate::network::Ecn;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Number of intervals after which dropping starts afresh; before, it continues at the rate at which it ended (RFC
 /// 8289, section 5.6).

@@ -6,8 +6,8 @@
 //! that key. All sums wrap. None of it may ever change: a published seed stands for its losses.
 
 use super::Place;
-use crate::ends::Direction;
-use crate::rng::{STEP, first};
+use deadheat_base::ends::Direction;
+use deadheat_base::rng::{STEP, first};
 
 /// Bit that is set in the number when the copy of a duplicated packet draws.
 pub const COPY: u64 = 1 << 63;
@@ -97,7 +97,7 @@ pub(super) fn unit(draw: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SplitMix64;
+    use deadheat_base::rng::SplitMix64;
 
     const UP: Place = Place { seed: 42, link: 0, direction: Direction::Up };
 

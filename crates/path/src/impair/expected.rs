@@ -247,7 +247,7 @@ fn transform(values: &mut [Complex]) {
 mod tests {
     use super::*;
     use crate::network::Outages;
-    use crate::time::Nanos;
+    use deadheat_base::time::Nanos;
 
     fn interval(loss: Loss, packets: u64, confidence: f64) -> RangeInclusive<u64> {
         let model = Impairments { loss, ..Impairments::default() };

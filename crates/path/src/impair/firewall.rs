@@ -1,7 +1,7 @@
 //! Firewall in front of a channel: packets of blocked protocols go no further, and have no number.
 
 use super::{Cause, Channel, DroppedPacket, Packet};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 impl<H: Copy> Channel<H> {
     /// Returns the number, from 0, of the next packet that is not blocked.

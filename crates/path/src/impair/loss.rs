@@ -5,8 +5,8 @@ use super::draw::{Chance, Model, Stream, unit};
 use super::rate::Steps;
 use super::shape::exponential;
 use crate::network::{GilbertElliott, Impairments, Loss, Outages, Rate};
-use crate::time::Nanos;
 use crate::trace::Content;
+use deadheat_base::time::Nanos;
 
 /// Shortest good or bad time.
 const SHORTEST: u64 = 1_000;

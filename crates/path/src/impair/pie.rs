@@ -6,7 +6,7 @@ use super::draw::{Model, Stream, unit};
 use super::queue::Item;
 use super::{EcnCapability, Place};
 use crate::network::Ecn;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Time between two updates (RFC 8033, section 4.2).
 const PERIOD: u64 = 15_000_000;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::network::Rate;
-use crate::time::Nanos;
 use crate::trace::{Content, Step, Trace};
+use deadheat_base::time::Nanos;
 
 /// Unit of work: bits times the nanoseconds of a second, so that `rate * nanoseconds` is an amount of work.
 const PER_BIT: u64 = 1_000_000_000;

@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn wide_scales_do_not_overflow() {
         use crate::network::Order;
-        use crate::time::Nanos;
+        use deadheat_base::time::Nanos;
         for shape in [Shape::Uniform, Shape::Normal, Shape::Pareto, Shape::Table([].into())] {
             let jitter = Jitter { scale: Nanos(u64::MAX), shape, order: Order::Free };
             let low = offset(&jitter, 0).min(offset(&jitter, u64::MAX));

@@ -8,7 +8,7 @@ mod way;
 
 use super::*;
 use crate::network::{Loss, Outages, Rate};
-use crate::units::BitRate;
+use deadheat_base::units::BitRate;
 
 const PLACE: Place = Place { seed: 7, link: 0, direction: Direction::Up };
 const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: EcnCapability::No };

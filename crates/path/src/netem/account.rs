@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
 use crate::measurements::{DirectionFigures, PacketOutcomes};
 use crate::network::Impairments;
+use deadheat_base::error::{Error, Result};
 
 /// File of the devices' counters, of the calling thread's namespace.
 const DEVICES: &str = "/proc/thread-self/net/dev";

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::emulated::namespace::enter;
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Number of the first descriptor that a program inherits.
 pub(super) const FIRST: i32 = 10;

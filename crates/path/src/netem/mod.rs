@@ -19,10 +19,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::network::{Backend, Network};
-use crate::ends::Direction;
-use crate::error::{Error, Result};
 use crate::measurements::{LinkFigures, PathFigures};
-use crate::rng::SplitMix64;
+use deadheat_base::ends::Direction;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::rng::SplitMix64;
 
 mod account;
 mod inside;

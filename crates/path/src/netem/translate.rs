@@ -6,13 +6,13 @@
 //! packet as the same queue before it, so the order of the two makes no difference; jitter, however, acts before
 //! the queue here and after it in [`super::super::impair`].
 
-use crate::ends::Direction;
-use crate::error::{Error, Result};
 use crate::network::{
     Discipline, Ecn, Impairments, Jitter, Limit, Loss, LossPer, Network, Order, Queue, Rate, Shape,
 };
-use crate::time::Nanos;
-use crate::waiting::WaitMode;
+use deadheat_base::ends::Direction;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_base::waiting::WaitMode;
 
 /// Bytes by which a frame is longer than its IP packet, and which a qdisc therefore counts in excess.
 const ETHERNET: i64 = 14;
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::network::{GilbertElliott, Link, Outages, Reorder};
     use crate::trace::{Content, Trace};
-    use crate::units::BitRate;
+    use deadheat_base::units::BitRate;
 
     fn words(model: &Impairments) -> Vec<String> {
         qdiscs(model, 1_500, None).unwrap()

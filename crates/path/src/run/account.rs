@@ -3,10 +3,10 @@
 use deadheat_base::figures::list;
 
 use crate::emulator::{BuiltNetwork, Rights};
-use crate::ends::Side;
 use crate::measurements::{DirectionFigures, PathFigures, Quantile};
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::ends::Side;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 /// Describes the network that was built: one line, and one more for each setting that could not be made.
 pub(super) fn built(built: &BuiltNetwork, seed: u64) -> Vec<String> {

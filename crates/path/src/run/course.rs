@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::measurements::{DirectionFigures, PathFigures};
-use crate::units::BitRate;
+use deadheat_base::units::BitRate;
 
 /// Lines on a path at equal intervals.
 #[derive(Debug)]

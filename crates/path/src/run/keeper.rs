@@ -23,7 +23,7 @@ use super::signals::{self, TakenSignal};
 use super::{Talk, init};
 use crate::emulated::hosts::Namespaces;
 use crate::emulated::namespace::enter as enter_hosts;
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
 
 /// Environment variable of a keeper: its [`Task`] in JSON.
 pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";

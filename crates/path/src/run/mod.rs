@@ -16,9 +16,9 @@ use self::keeper::Task;
 use self::signals::TakenSignal;
 use crate::Family;
 use crate::emulator::{BuiltNetwork, Emulator};
-use crate::ends::Side;
-use crate::error::{Error, Result};
-use crate::rng::fresh_seed;
+use deadheat_base::ends::Side;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::rng::fresh_seed;
 
 /// Writes a line to standard error. If that is closed, the commands run all the same.
 macro_rules! tell {

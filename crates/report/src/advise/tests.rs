@@ -1,5 +1,5 @@
 use super::*;
-use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
+use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 use deadheat_race::advise::axis::Axis;
 use deadheat_race::advise::search::SearchStep;
 use deadheat_race::advise::{app, outcome};

@@ -1,8 +1,8 @@
 //! Line under the title: the workload, the place, and the duration of the race.
 
 use crate::content::{blocks_done, entered};
-use crate::time::Nanos;
 use crate::{factors, imported, words};
+use deadheat_base::time::Nanos;
 use deadheat_host::idle::Idle;
 use deadheat_path::PathKind;
 use deadheat_records::placement::Placement;

@@ -2,9 +2,9 @@
 
 use crate::content::label;
 use crate::document::{Line, Tone};
-use crate::measurements::Unit;
 use crate::totals::TrialSet;
 use crate::{answer, outages, words};
+use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::lost_shares::LedgerSums;
 use deadheat_result::outcome::{Outcome, Verdict, Warning};
 
@@ -177,7 +177,7 @@ pub(super) fn warnings(outcome: &Outcome, most: usize) -> (Vec<Line>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{Account, Ledger, Metrics};
+    use deadheat_contract::measurements::{Account, Ledger, Metrics};
     use deadheat_race::race::testing;
     use deadheat_result::outcome::Trial;
 

@@ -1,6 +1,6 @@
 //! Elements and text of HTML, and the one place where text is escaped.
 
-use crate::foreign::visible;
+use deadheat_base::foreign::visible;
 
 /// HTML under construction.
 #[derive(Debug, Default)]
@@ -118,9 +118,9 @@ pub(super) fn slug(heading: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Unit;
-    use crate::units::Bytes;
     use crate::words;
+    use deadheat_base::units::Bytes;
+    use deadheat_contract::measurements::Unit;
 
     #[test]
     fn what_a_file_says_stays_text() {

@@ -20,7 +20,7 @@ use super::figure::Figure;
 use super::opening::{Opening, RaceSet};
 use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, content};
-use crate::error::Result;
+use deadheat_base::error::Result;
 use deadheat_race::study::outcome::StudyRun;
 
 mod blocks;

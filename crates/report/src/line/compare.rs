@@ -3,8 +3,8 @@
 use super::{label, with_interval};
 use crate::compare::FORMATS;
 use crate::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
-use crate::error::{Error, Result, unknown};
 use crate::{Style, markdown, terminal, words};
+use deadheat_base::error::{Error, Result, unknown};
 use deadheat_race::line::compare::{FigureChange, LineComparison, LineReplicate, SurveyedPair};
 use deadheat_result::layout;
 

@@ -2,10 +2,10 @@
 //! transports that get through.
 
 use super::{Extent, amount, with_interval};
-use crate::contract::Direction;
-use crate::foreign::visible;
 use crate::text::{columns, wrap};
 use crate::words;
+use deadheat_base::foreign::visible;
+use deadheat_contract::contract::Direction;
 use deadheat_race::line::figures::{self, PDV};
 use deadheat_race::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
 use deadheat_race::line::part::LinePart;

@@ -12,7 +12,7 @@ use super::plot::{self, palette, style};
 use super::text::{columns, pad};
 use super::words::{self, Scale};
 use super::{Detail, Style, html, markdown, terminal};
-use crate::error::{Error, Result, unknown};
+use deadheat_base::error::{Error, Result, unknown};
 use deadheat_race::map::file::Map;
 use deadheat_race::map::point::{MapPoint, PointAnswer};
 use deadheat_result::layout;

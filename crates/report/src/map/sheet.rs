@@ -2,7 +2,7 @@
 
 use super::super::text::wrap;
 use super::super::words::Scale;
-use crate::measurements::Better;
+use deadheat_contract::measurements::Better;
 use deadheat_race::map::file::Map;
 use deadheat_race::map::point::{MapPoint, PointAnswer};
 

@@ -7,10 +7,10 @@ use super::OpeningFigure;
 use super::plain::PlainClaim;
 use crate::content::label;
 use crate::document::{Line, Tone};
-use crate::figures::{percent, percent_range, times};
-use crate::measurements::{Metric, Role, Unit};
 use crate::words;
-use crate::workload::load;
+use deadheat_base::figures::{percent, percent_range, times};
+use deadheat_contract::measurements::{Metric, Role, Unit};
+use deadheat_contract::workload::load;
 use deadheat_result::outcome::{Factor, LevelRatio, Outcome, ShareKind, Summary};
 
 /// Most contenders whose share a sentence lists.

@@ -4,15 +4,15 @@ use super::OpeningFigure;
 use crate::answer::{Standing, outlook};
 use crate::content::{entrant, label};
 use crate::document::{Line, Tone};
-use crate::figures::{self, IN_TIMES, change_range, percent, percent_range, times};
-use crate::measurements::name::{GOODPUT, Percentile};
-use crate::measurements::{Better, Metric, MetricName, Unit};
 use crate::results::Bound;
-use crate::stats;
 use crate::words;
-use crate::workload::load;
+use deadheat_base::figures::{self, IN_TIMES, change_range, percent, percent_range, times};
+use deadheat_contract::measurements::name::{GOODPUT, Percentile};
+use deadheat_contract::measurements::{Better, Metric, MetricName, Unit};
+use deadheat_contract::workload::load;
 use deadheat_path::PathKind;
 use deadheat_result::outcome::{Outcome, Ratio, Verdict};
+use deadheat_stats as stats;
 
 /// Returns the answer on a claim.
 pub(super) fn claim(standing: &Standing<'_>) -> Line {
@@ -364,7 +364,7 @@ fn amount(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::{ClockNeed, Role};
+    use deadheat_contract::measurements::{ClockNeed, Role};
     use deadheat_race::race::testing;
 
     /// The headline and the figure of a race of two, or of three, under one claim.

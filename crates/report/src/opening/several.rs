@@ -6,10 +6,10 @@ use crate::answer::Standing;
 use crate::content::blocks_done;
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::factors;
-use crate::figures::percent;
-use crate::measurements::Metric;
 use crate::results::{Bound, figure};
 use crate::words::{self, Scale};
+use deadheat_base::figures::percent;
+use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::claims;
 use deadheat_result::outcome::{Outcome, Ratio, Summary, Verdict};
 

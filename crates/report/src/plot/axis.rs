@@ -1,7 +1,7 @@
 //! Axes: linear and logarithmic, with ticks at 1, 2 and 5 and labels in a unit that fits.
 
-use crate::measurements::Unit;
 use crate::words::{self, Scale};
+use deadheat_contract::measurements::Unit;
 
 /// Minimum ratio of the greatest to the least value at which an axis is logarithmic.
 const LOG_FROM: f64 = 10.0;

@@ -11,9 +11,9 @@ use super::{drawn, figure_text, numbers, order, palette};
 use crate::content::label;
 use crate::explain::name;
 use crate::figure::Figure;
-use crate::measurements::{Role, Unit};
 use crate::totals::{Cost, Work};
 use crate::{factors, words};
+use deadheat_contract::measurements::{Role, Unit};
 use deadheat_records::parts::{Part, RoundTrip};
 use deadheat_result::outcome::{Outcome, Summary};
 
@@ -163,8 +163,9 @@ pub(super) fn cpu(outcome: &Outcome) -> Option<Figure> {
 
 /// Draws goodput, the greatest first, with intervals.
 pub(super) fn ladder(outcome: &Outcome) -> Option<Figure> {
-    let is_rate =
-        |m: &&crate::measurements::Metric| m.unit == Unit::BitRate && m.role == Role::Claim;
+    let is_rate = |m: &&deadheat_contract::measurements::Metric| {
+        m.unit == Unit::BitRate && m.role == Role::Claim
+    };
     let metric = outcome.metrics.iter().find(is_rate)?;
     let mut rungs: Vec<&Summary> = outcome
         .summary

@@ -8,7 +8,8 @@ use super::rows::{Row, Rows, RowsAxis};
 use super::{MOST_ROWS, drawn, left_out, numbers, slug};
 use crate::figure::Figure;
 use crate::study::{USUAL_MARGIN, answer_word, shown};
-use crate::{units, words};
+use crate::words;
+use deadheat_base::units;
 use deadheat_race::study::expect::ExpectedRange;
 use deadheat_race::study::model::Test;
 use deadheat_race::study::outcome::{

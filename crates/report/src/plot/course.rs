@@ -8,12 +8,12 @@ use super::ink::Ink;
 use super::{drawn, figure_text, label, left_out, numbers, palette};
 use crate::content;
 use crate::figure::Figure;
-use crate::measurements::Unit;
-use crate::stats::quantile::median;
-use crate::time::Nanos;
 use crate::words;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::course::{self, Band, Bands, Course, Courses};
 use deadheat_result::outcome::Outcome;
+use deadheat_stats::quantile::median;
 
 /// Maximum number of distinguishable lines, and of lines with distinguishable bands.
 const MOST_LINES: usize = 8;

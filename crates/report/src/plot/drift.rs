@@ -7,12 +7,12 @@ use super::ink::Ink;
 use super::{drawn, left_out, numbers, order, palette, slug};
 use crate::content::label;
 use crate::figure::Figure;
-use crate::measurements::Metric;
-use crate::stats::quantile::median;
 use crate::words;
+use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::spread;
 use deadheat_result::imported::ImportOrigin;
 use deadheat_result::outcome::{Outcome, Trial};
+use deadheat_stats::quantile::median;
 
 const HEIGHT: f64 = 74.0;
 /// Maximum number of panels: readers skip more.

@@ -1,7 +1,7 @@
 //! Text in limited room: its width, estimated without a font, and labels cut to it.
 
-use crate::foreign::visible;
 use crate::text::columns;
+use deadheat_base::foreign::visible;
 
 /// Allowance for fonts with wider letters than Helvetica, which estimates are based on.
 const LOOSE: f64 = 1.1;

@@ -9,8 +9,8 @@ use super::label::cut;
 use super::rows::Row;
 use super::{drawn, numbers, slug};
 use crate::figure::Figure;
-use crate::measurements::{Metric, Role};
 use crate::words;
+use deadheat_contract::measurements::{Metric, Role};
 use deadheat_result::analysis::spread::{ByLevel, by_level};
 use deadheat_result::analysis::sweep::load_factor;
 use deadheat_result::analysis::theory::{self, PredictionSeries};
@@ -191,7 +191,8 @@ pub(super) fn shares(outcome: &Outcome) -> Option<Figure> {
             .into(),
         numbers(&["metric", "factor", "share of variance", "low", "high"], rows.collect()),
         |size| {
-            let x = (Axis::exact(0.0, 1.0), Quantity::Of(crate::measurements::Unit::Share));
+            let x =
+                (Axis::exact(0.0, 1.0), Quantity::Of(deadheat_contract::measurements::Unit::Share));
             stacked(size, &key, &bars, x)
         },
     ))

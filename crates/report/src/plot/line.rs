@@ -6,8 +6,8 @@ use super::ink::Ink;
 use super::rows::{Row, Rows, RowsAxis};
 use super::{drawn, numbers};
 use crate::figure::Figure;
-use crate::measurements::Unit;
 use crate::words;
+use deadheat_contract::measurements::Unit;
 use deadheat_race::line::outcome::LineFigure;
 
 const BAND: f64 = 18.0;

@@ -8,9 +8,9 @@ use super::ink::Ink;
 use super::{drawn, left_out, numbers, order, palette};
 use crate::content::label;
 use crate::figure::Figure;
-use crate::measurements::Unit;
-use crate::measurements::series::{Series, TcpColumns};
 use crate::words;
+use deadheat_contract::measurements::Unit;
+use deadheat_contract::measurements::series::{Series, TcpColumns};
 use deadheat_result::analysis::spread;
 use deadheat_result::outcome::{Outcome, Trial};
 

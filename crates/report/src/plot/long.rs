@@ -7,9 +7,9 @@ use super::ink::Ink;
 use super::{drawn, figure_text, left_out, numbers, order, palette};
 use crate::content::label;
 use crate::figure::Figure;
-use crate::measurements::Unit;
-use crate::measurements::series::{RoundTrips, Series, goodput_bps};
 use crate::words;
+use deadheat_contract::measurements::Unit;
+use deadheat_contract::measurements::series::{RoundTrips, Series, goodput_bps};
 use deadheat_result::analysis::spread;
 use deadheat_result::outcome::{Outcome, Trial};
 
@@ -283,8 +283,8 @@ fn curve(panel: &Panel<'_>, strip: &LinePanel, trial: &LongTrial) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurements::Outage;
-    use crate::measurements::series::Point;
+    use deadheat_contract::measurements::Outage;
+    use deadheat_contract::measurements::series::Point;
     use deadheat_race::race::testing::loaded as race;
 
     const MS: u64 = 1_000_000;

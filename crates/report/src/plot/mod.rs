@@ -24,7 +24,7 @@
 
 use super::figure::{Figure, Numbers};
 use super::{ReportInput, results, words};
-use crate::measurements::{Metric, Role, Unit};
+use deadheat_contract::measurements::{Metric, Role, Unit};
 use deadheat_race::map::file::Map;
 use deadheat_race::study::outcome::StudyRun;
 use deadheat_result::analysis::spread;

@@ -6,11 +6,11 @@ use super::facets::LineKey;
 use super::ink::Ink;
 use super::{drawn, numbers};
 use crate::figure::Figure;
-use crate::measurements::Unit;
-use crate::stats::knee::Load;
 use crate::{sweeps, words};
+use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::sweep::{Curve, curves};
 use deadheat_result::outcome::{KneePlace, Outcome, Sweep};
+use deadheat_stats::knee::Load;
 
 /// Maximum number of distinguishable lines.
 const MOST_LINES: usize = 10;

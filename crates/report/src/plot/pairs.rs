@@ -9,10 +9,10 @@ use super::rows::{Row, Rows, RowsAxis};
 use super::{MOST_ROWS, drawn, left_out, numbers, palette, slug};
 use crate::content::{entrant, label};
 use crate::figure::Figure;
-use crate::measurements::{Better, Metric};
-use crate::stats;
 use crate::{factors, words};
+use deadheat_contract::measurements::{Better, Metric};
 use deadheat_result::outcome::{Outcome, Ratio, Verdict};
+use deadheat_stats as stats;
 
 const BAND: f64 = 30.0;
 /// Middles of the interval above the blocks, and of their marks below it, relative to the middle of the band.

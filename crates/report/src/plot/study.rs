@@ -177,7 +177,7 @@ fn wrap(text: &str, room: f64) -> Vec<String> {
     // Letters are about half as wide as high; exact widths are checked later.
     let text: String = text.chars().take(600).collect();
     let columns = (room / (0.56 * TEXT)) as usize;
-    let mut lines = crate::wrap(&crate::foreign::visible(&text), columns.max(8));
+    let mut lines = crate::wrap(&deadheat_base::foreign::visible(&text), columns.max(8));
     if lines.len() > 4 {
         lines.truncate(4);
         if let Some(last) = lines.last_mut() {

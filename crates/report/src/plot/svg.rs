@@ -193,7 +193,7 @@ fn dots(out: &mut String, points: &[Point]) {
 /// Escapes `text` as XML: markup escaped, and characters that XML 1.0 cannot carry or would hide written
 /// out.
 pub(super) fn escape(out: &mut String, text: &str) {
-    for c in crate::foreign::visible(text).chars() {
+    for c in deadheat_base::foreign::visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

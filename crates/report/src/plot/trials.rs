@@ -7,9 +7,9 @@ use super::rows::{Row, Rows, RowsAxis};
 use super::{drawn, numbers, order, palette, slug};
 use crate::content::label;
 use crate::figure::Figure;
-use crate::measurements::Metric;
 use crate::results::Bound;
 use crate::words::{self, Scale};
+use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::spread::{self, FiveNumbers, five_numbers};
 use deadheat_result::outcome::{Outcome, Summary, Trial};
 

@@ -1,7 +1,7 @@
 //! Receiving half of an end: puts segments in order and acknowledges them cumulatively.
 
 use super::segment::{ArqSegment, SegmentFlag};
-use crate::transport::userspace::{InOrder, Ring};
+use deadheat_datapath::transport::userspace::{InOrder, Ring};
 
 pub(super) struct ArqReceiver {
     ring: Ring,

@@ -6,9 +6,9 @@
 //! again in order.
 
 use super::segment::{ArqSegment, SegmentFlag, write_header};
-use crate::measurements::TcpView;
-use crate::time::Nanos;
-use crate::transport::userspace::{RoundTrip, SendBuffer};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Limit on the bytes under way besides the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

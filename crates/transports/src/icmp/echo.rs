@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
-use crate::datapath::checksum::{fold, sum};
-use crate::datapath::option::set_words;
+use deadheat_datapath::datapath::checksum::{fold, sum};
+use deadheat_datapath::datapath::option::set_words;
 
 /// Length of type, code, checksum, identifier and sequence number, the same for both families.
 pub(super) const HEADER: usize = 8;

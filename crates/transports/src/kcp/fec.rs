@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
-use crate::error::{Error, Result};
-use crate::spec::{Kind, plain};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Kind, plain};
+use deadheat_base::time::Nanos;
 
 /// Bytes added to each datagram with data.
 pub(super) const HEADER: usize = 8;

@@ -1,8 +1,8 @@
 //! Knobs of KCP, as its machine takes them.
 
 use super::{CONTROL, FLUSH, INTERVAL, MIN_RTO, MODE, NODELAY, RESEND, WINDOW};
-use crate::spec::Settings;
-use crate::time::Nanos;
+use deadheat_base::spec::Settings;
+use deadheat_base::time::Nanos;
 
 /// Knobs as the machine takes them; times in milliseconds.
 #[derive(Debug, Clone, Copy)]

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::measurements::TcpView;
 use crate::tcp::info::{LONGEST, TcpInfo, parse};
+use deadheat_contract::measurements::TcpView;
 
 /// Option level of include/linux/socket.h; the C library lacks it.
 const SOL_MPTCP: libc::c_int = 284;

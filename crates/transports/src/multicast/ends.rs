@@ -7,12 +7,12 @@ use super::sender::MulticastSender;
 use super::terms::GroupTerms;
 use super::wire::{self, Call, HEADER, MulticastDatagram, Tag, write_call};
 use super::{CONTROL, REPAIR};
-use crate::contract::Lane;
-use crate::time::Nanos;
-use crate::transport::userspace::{
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Lane;
+use deadheat_datapath::transport::userspace::{
     InOrder, Protocol, ProtocolStats, Received, Rest, State, Transmit,
 };
-use crate::transport::{Effective, effective_options};
+use deadheat_datapath::transport::{Effective, effective_options};
 
 /// Time between two calls of receivers that have not answered.
 const BETWEEN_CALLS: Nanos = Nanos::from_millis(20);

@@ -2,7 +2,7 @@
 
 use super::terms::{GroupTerms, RepairRule};
 use super::wire::{DataPacket, Status, Tag, write_status};
-use crate::transport::userspace::InOrder;
+use deadheat_datapath::transport::userspace::InOrder;
 
 /// Packet that waits to be read.
 #[derive(Debug, Clone, Copy, Default)]

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::terms::{GroupTerms, MulticastControl, RepairRule};
 use super::wire::{DataPacket, HEADER, Status, Tag, write_data};
-use crate::measurements::TcpView;
-use crate::time::Nanos;
-use crate::transport::userspace::{RoundTrip, SendBuffer};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Shortest timeout after which the first packet of the window is sent again: receivers are processes, which take time
 /// to wake.

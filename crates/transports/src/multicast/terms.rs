@@ -1,11 +1,11 @@
 //! Parameters of a group, which sender and receivers derive from the same knobs.
 
-use crate::error::Result;
-use crate::transport::userspace::Opening;
+use deadheat_base::error::Result;
+use deadheat_datapath::transport::userspace::Opening;
 
 use super::wire::{Call, HEADER, STATUS_LEN};
 use super::{CONTROL, INFO, REPAIR, WINDOW};
-use crate::transport::frame::PREFIX;
+use deadheat_datapath::transport::frame::PREFIX;
 
 /// Rule by which lost packets are sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl GroupTerms {
     /// Reads a sender's terms from its contender's knobs.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the path's packets are too small.
+    /// [`deadheat_base::error::Error::Usage`] where the path's packets are too small.
     pub(super) fn new(opening: &Opening<'_>, receivers: u16) -> Result<GroupTerms> {
         // A status has the longer header, and covers no gap without a byte of a bitmap.
         let payload = opening.payload(INFO.id, STATUS_LEN as u32 + 1)?;

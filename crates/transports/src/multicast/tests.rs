@@ -3,11 +3,11 @@
 use super::ends::{ReceivingEnd, SendingEnd};
 use super::terms::{GroupTerms, MulticastControl, RepairRule};
 use super::wire::{self, MulticastDatagram, Tag};
-use crate::contract::Lane;
-use crate::time::Nanos;
-use crate::transport::hello::Token;
-use crate::transport::userspace::{Protocol, Received, Rest, State, Transmit};
 use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Lane;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::userspace::{Protocol, Received, Rest, State, Transmit};
 
 mod loopback;
 

@@ -12,7 +12,7 @@
 //! `next` have arrived, there is room before `room`, `serial` is the highest received, and of the packets from `next`
 //! on those with a set bit have arrived, the least significant bit of a byte first.
 
-use crate::transport::hello::Token;
+use deadheat_datapath::transport::hello::Token;
 
 const CALL: u8 = 1;
 const DATA: u8 = 2;

@@ -7,13 +7,15 @@ use std::time::Instant;
 use super::end_of;
 use super::layer::Layer;
 use super::machine::{QuicConnection, QuicMachine, StreamWays};
-use crate::contract::Lane;
-use crate::error::{Error, Result};
-use crate::time::Nanos;
-use crate::transport::application::{Application, ApplicationTerms, Streams};
-use crate::transport::identity::{NO_EARLY_DATA, Resume, Tickets, TrustedName, UNTRUSTED};
-use crate::transport::userspace::{Opening, Protocol, State, dial_others};
-use crate::transport::{Conn, Dial, Effective, Info};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Lane;
+use deadheat_datapath::transport::application::{Application, ApplicationTerms, Streams};
+use deadheat_datapath::transport::identity::{
+    NO_EARLY_DATA, Resume, Tickets, TrustedName, UNTRUSTED,
+};
+use deadheat_datapath::transport::userspace::{Opening, Protocol, State, dial_others};
+use deadheat_datapath::transport::{Conn, Dial, Effective, Info};
 
 /// Code of a connection that this end closes: H3_NO_ERROR (RFC 9114, 8.1), which other protocols take as any other.
 const CLOSED: u32 = 0x100;
@@ -298,12 +300,12 @@ mod tests {
     use super::super::end::QuicEnd;
     use super::super::quinn::QuinnMachine;
     use super::*;
-    use crate::contract::Side;
-    use crate::spec::{Settings, Spec};
-    use crate::time::Nanos;
-    use crate::transport::hello::Token;
-    use crate::transport::identity::NAME;
-    use crate::transport::userspace::{Received, Rest, State};
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::Side;
+    use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::identity::NAME;
+    use deadheat_datapath::transport::userspace::{Received, Rest, State};
 
     /// Application that sends bulk data on one stream.
     struct Giver(Option<u64>);

@@ -1,7 +1,7 @@
 //! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
 //! peer's acknowledgements confirm the marks.
 
-use crate::datapath::ecn::Codepoint;
+use deadheat_datapath::datapath::ecn::Codepoint;
 
 /// ECN of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,14 +46,16 @@ impl Ecn {
 
 #[cfg(test)]
 mod tests {
-    use crate::contract::{Lane, Service, Side};
-    use crate::datapath::ecn::Codepoint;
     use crate::quic::{KEYS, Quic};
-    use crate::spec::{Settings, Spec};
-    use crate::time::Nanos;
-    use crate::transport::Tickets;
-    use crate::transport::hello::Token;
-    use crate::transport::userspace::{Opening, Protocol, Received, Rest, State, Userspace};
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::{Lane, Service, Side};
+    use deadheat_datapath::datapath::ecn::Codepoint;
+    use deadheat_datapath::transport::Tickets;
+    use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::userspace::{
+        Opening, Protocol, Received, Rest, State, Userspace,
+    };
 
     /// Moves 100 kB of content over a path of 10 ms that changes codepoints. Returns the near end, and the codepoint of
     /// its last datagram.

@@ -10,12 +10,12 @@ use super::layer::{Layer, Session};
 use super::machine::{Arrival, MachineEvent, QuicConnection, QuicMachine, StreamWays};
 use super::qlog::{PacketDirection, Qlog};
 use super::terms::EndTerms;
-use crate::contract::{Lane, Side};
-use crate::time::Nanos;
-use crate::transport::Effective;
-use crate::transport::frame::PREFIX;
-use crate::transport::identity::{NAME, Resume};
-use crate::transport::userspace::{
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Lane, Side};
+use deadheat_datapath::transport::Effective;
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::identity::{NAME, Resume};
+use deadheat_datapath::transport::userspace::{
     Epoch, LimitTimes, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State,
     Transmit, nowhere,
 };

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::layer::Heads;
 use super::machine::{QuicConnection, StreamWays};
-use crate::contract::{Delivery, Lane, Ordering, Service};
-use crate::transport::userspace::{Rest, nowhere};
+use deadheat_contract::contract::{Delivery, Lane, Ordering, Service};
+use deadheat_datapath::transport::userspace::{Rest, nowhere};
 
 /// Bytes of a lane's number in front of a message.
 pub(super) const TAG: usize = 2;

@@ -2,9 +2,9 @@
 //! of its own and begins the streams of lanes with bytes of its own.
 
 use super::lanes::Lanes;
-use crate::contract::Side;
-use crate::transport::identity::NAME;
-use crate::transport::userspace::State;
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::identity::NAME;
+use deadheat_datapath::transport::userspace::State;
 
 /// Protocol between the connections `C` of a library and lanes.
 pub(crate) struct Layer<C> {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::terms::{Configuration, OwnSizes};
-use crate::datapath::ecn::Codepoint;
-use crate::spec::Settings;
-use crate::transport::identity::Failure;
+use deadheat_base::spec::Settings;
+use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_datapath::transport::identity::Failure;
 
 /// State machine of a library: one end of one connection, without socket and clock.
 pub(crate) trait QuicMachine: Send + Sized {

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use super::machine::ConnectionLook;
 use super::tap::{PacketTap, TappedPacket};
-use crate::contract::Side;
-use crate::time::Nanos;
-use crate::transport::userspace::Opening;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::userspace::Opening;
 
 /// Most files of one end of a trial, for its flows and the repetitions of a trial.
 const MOST_FILES: u32 = 10_000;

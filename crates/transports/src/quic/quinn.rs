@@ -19,9 +19,9 @@ use super::machine::{
 use super::shape::{conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind};
 use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, setup};
-use crate::datapath::ecn::Codepoint;
-use crate::spec::Settings;
-use crate::transport::identity::Failure;
+use deadheat_base::spec::Settings;
+use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_datapath::transport::identity::Failure;
 
 /// Address of the peer. State machines never use it but to tell paths apart; the socket below has the real one.
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 5210);

@@ -14,7 +14,7 @@ use super::shape::configurations_of;
 use super::tap::PacketTap;
 use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, QuicControl};
-use crate::transport::identity::Failure;
+use deadheat_datapath::transport::identity::Failure;
 
 /// Defaults of `TransportConfig` and `EndpointConfig`.
 pub(super) const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1_472 };

@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use super::layer::Layer;
 use super::tap::PacketTap;
 use super::{PACKET, WINDOW};
-use crate::contract::Side;
-use crate::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
-use crate::transport::userspace::Opening;
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::identity::{self, Failure, HandshakeTerms, Resume, TrustedName};
+use deadheat_datapath::transport::userspace::Opening;
 
 /// Time without a packet after which a program of others is shown that this end is there: as a rule it gives a
 /// connection up after 30 s.

@@ -15,7 +15,6 @@ use noq_proto::{
 };
 
 use super::{CONTROL, NoqControl};
-use crate::datapath::ecn::Codepoint;
 use crate::quic::acknowledged::{Acknowledged, counting_of};
 use crate::quic::machine::{
     Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
@@ -25,8 +24,9 @@ use crate::quic::shape::{
     configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind,
 };
 use crate::quic::terms::{Configuration, OwnSizes};
-use crate::spec::Settings;
-use crate::transport::identity::Failure;
+use deadheat_base::spec::Settings;
+use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_datapath::transport::identity::Failure;
 
 /// One end.
 pub(super) struct NoqMachine {

@@ -10,7 +10,7 @@ use quiche::{Connection, ConnectionError, Error, Shutdown};
 
 use crate::quic::end::PIECE;
 use crate::quic::machine::{MachineEvent, QuicConnection, StreamWays};
-use crate::transport::identity;
+use deadheat_datapath::transport::identity;
 
 /// Urgency of every stream: quiche's default, with which streams take turns.
 const URGENCY: u8 = 127;

@@ -8,13 +8,13 @@ use quiche::{Config, ConnectionId, Header, MAX_CONN_ID_LEN, RecvInfo, Type};
 
 use super::connection::QuicheConnection;
 use super::{CONTROL, QuicheControl, setup};
-use crate::contract::Side;
-use crate::datapath::ecn::Codepoint;
 use crate::quic::machine::{Arrival, ConnectionLook, MachineEvent, Outgoing, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::terms::{Configuration, OwnSizes};
-use crate::spec::Settings;
-use crate::transport::identity::Failure;
+use deadheat_base::spec::Settings;
+use deadheat_contract::contract::Side;
+use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_datapath::transport::identity::Failure;
 
 /// Address of this end, which the library compares only, as [`PEER`].
 const LOCAL: SocketAddr = SocketAddr::new(PEER.ip(), 5211);

@@ -9,10 +9,10 @@ use boring::x509::X509;
 use quiche::{Config, CongestionControlAlgorithm};
 
 use super::{CONTROL, QuicheControl};
-use crate::contract::Side;
 use crate::quic::LEAST_PAYLOAD;
 use crate::quic::terms::Configuration;
-use crate::transport::identity::{self, Cipher, Failure, Identity};
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::identity::{self, Cipher, Failure, Identity};
 
 /// Bytes of datagrams that wait to be sent at most, as with the other libraries. quiche counts datagrams.
 const WAITING: usize = 1 << 20;

@@ -16,18 +16,18 @@ use s2n_quic::{Client, Server};
 use super::endpoint::{Machine, OutboundDatagrams, PEER, nanos, timestamp};
 use super::events::EventSubscriber;
 use super::{CONNECTION_ID, CONTROL, S2nControl, S2nSetup};
-use crate::contract::{Lane, Side};
-use crate::measurements::TcpView;
 use crate::quic::end::{LEAST_WINDOW, PIECE, WINDOWS_KEPT};
-use crate::time::Nanos;
-use crate::transport::frame::PREFIX;
-use crate::transport::identity::{self, Failure, NAME};
-use crate::transport::userspace::{
+use deadheat_base::rng::{SplitMix64, first};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Lane, Side};
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::frame::PREFIX;
+use deadheat_datapath::transport::identity::{self, Failure, NAME};
+use deadheat_datapath::transport::userspace::{
     LimitTimes, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State, Transmit,
     nowhere,
 };
-use crate::transport::{Effective, effective_options};
-use deadheat_base::rng::{SplitMix64, first};
+use deadheat_datapath::transport::{Effective, effective_options};
 
 /// Bytes around the data of a full packet: a short header (1), a connection ID, a packet number (2), the authentication
 /// tag (16), and a frame's header (8 at most for a stream).

@@ -13,7 +13,7 @@ use s2n_quic_core::io::{rx, tx};
 use s2n_quic_core::path::{Handle, Tuple, mtu};
 use s2n_quic_core::time::Timestamp;
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Address of the peer. The state machine only compares it; the socket below has the real one.
 pub(super) const PEER: SocketAddr =

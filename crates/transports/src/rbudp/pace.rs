@@ -11,8 +11,8 @@
 //! loss does, every ten rounds.
 
 use super::wire::Census;
-use crate::time::Nanos;
-use crate::units::BitRate;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 /// Least number of datagrams of a round that gives a rate, and of the first train.
 pub(super) const TRAIN: u64 = 32;

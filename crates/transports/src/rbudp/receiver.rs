@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::wire::{Census, DataDatagram, TALLY, Tally, write_tally};
-use crate::time::Nanos;
-use crate::transport::userspace::{InOrder, Ring};
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::userspace::{InOrder, Ring};
 
 /// Datagram after the first missing one.
 #[derive(Debug, Clone, Copy, Default)]

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use super::pace::{Pace, RateSource};
 use super::wire::{DataDatagram, HEADER, Tally, write_ask, write_data};
-use crate::measurements::TcpView;
-use crate::time::Nanos;
-use crate::transport::userspace::{RoundTrip, SendBuffer};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Shortest time after which an ask is repeated: the granularity of RFC 9002 (6.1.2).
 pub(super) const LEAST_TIMEOUT: Nanos = Nanos::from_millis(1);

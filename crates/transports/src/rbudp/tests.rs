@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::contract::{Service, Side};
-use crate::spec::{Settings, Spec};
-use crate::transport::Tickets;
-use crate::transport::hello::Token;
 use deadheat_base::rng::SplitMix64;
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_contract::contract::{Service, Side};
+use deadheat_datapath::transport::Tickets;
+use deadheat_datapath::transport::hello::Token;
 
 /// Bytes of the stream in a full datagram, and of its packet.
 const SEGMENT: u64 = 1_448;

@@ -26,7 +26,7 @@
 //!
 //! A datagram with another length than its fields give is ignored, so that a truncated one does not pass for whole.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Bytes in front of the stream's.
 pub(super) const HEADER: usize = 24;

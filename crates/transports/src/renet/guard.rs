@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::{LARGEST, SLICE};
-use crate::contract::{Delivery, Ordering, Service};
+use deadheat_contract::contract::{Delivery, Ordering, Service};
 
 /// Most numbers ahead of the delivered messages that are accepted.
 const AHEAD: u64 = 16_384;

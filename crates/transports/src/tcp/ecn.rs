@@ -6,10 +6,10 @@ use std::fs;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Variant;
-use crate::datapath::own_host;
-use crate::error::{Error, Result};
-use crate::spec::typed::Optional;
-use crate::transport::Place;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::Optional;
+use deadheat_datapath::datapath::own_host;
+use deadheat_datapath::transport::Place;
 
 /// Knob of connections that ask for it, or do not.
 pub(super) const ECN: Optional<bool> = Optional::choice(

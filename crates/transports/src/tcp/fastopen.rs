@@ -8,12 +8,12 @@ use socket2::Socket;
 
 use super::info::{self, HandshakeFacts};
 use super::{Variant, unreached};
-use crate::datapath::option::{self, FAST_OPEN_QUEUE};
-use crate::error::{Error, Result};
 use crate::pending::send_hello;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::hello::Token;
-use crate::transport::{Dial, Place};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::option::{self, FAST_OPEN_QUEUE};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::{Dial, Place};
 
 /// File of the sysctl that permits it.
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_fastopen";
@@ -116,7 +116,7 @@ pub(super) fn delay_syn(id: &str, socket: &Socket) -> Result<()> {
 /// the first packet, so only the calls count. Otherwise it is the time until the end of the handshake.
 ///
 /// # Errors
-/// As [`crate::transport::Transport::dial`].
+/// As [`deadheat_datapath::transport::Transport::dial`].
 pub(super) fn open(
     variant: Variant,
     dial: &Dial<'_>,

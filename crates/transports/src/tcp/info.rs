@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::measurements::{Marks, TcpView};
+use deadheat_contract::measurements::{Marks, TcpView};
 
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
 pub(crate) const LONGEST: usize = 512;

@@ -7,19 +7,19 @@ use socket2::Socket;
 
 use super::ecn::ECN;
 use super::{fastopen, info};
-use crate::contract::Side;
-use crate::datapath::option;
-use crate::datapath::stamps::{KeyUnit, Stamps};
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
-use crate::measurements::{ConnStats, Headers};
-use crate::spec::typed::{Optional, Preset, Text};
-use crate::spec::{Key, Kind, Settings};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
-use crate::transport::equal::{self, OwnDefault};
-use crate::transport::header::HeaderTerms;
-use crate::transport::{ConnInfo, Effective, frame, unstamped};
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset, Text};
+use deadheat_base::spec::{Key, Kind, Settings};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::Side;
+use deadheat_contract::measurements::{ConnStats, Headers};
+use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::stamps::{KeyUnit, Stamps};
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::equal::{self, OwnDefault};
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::{ConnInfo, Effective, frame, unstamped};
 
 /// Congestion control.
 pub(crate) const CC: Text =

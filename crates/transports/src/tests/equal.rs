@@ -1,10 +1,10 @@
 //! Tests of `transport::equal` with the transports of this crate.
 
-use crate::contract::Congestion;
-use crate::transport::ALL;
-use crate::transport::Contender;
-use crate::transport::equal::*;
-use crate::units::Bytes;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::Congestion;
+use deadheat_datapath::transport::ALL;
+use deadheat_datapath::transport::Contender;
+use deadheat_datapath::transport::equal::*;
 
 fn knob(typed_as: &str, key: &str) -> Option<String> {
     Contender::parse(typed_as).unwrap().knobs.text(key).map(str::to_owned)

@@ -1,8 +1,8 @@
 //! Tests of `transport::external` with the transports of this crate.
 
-use crate::error::Result;
-use crate::transport::Contender;
-use crate::transport::external::*;
+use deadheat_base::error::Result;
+use deadheat_datapath::transport::Contender;
+use deadheat_datapath::transport::external::*;
 use std::fs;
 use std::net::SocketAddr;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::transport::{ALL, UNSAID};
+use deadheat_datapath::transport::{ALL, UNSAID};
 
 #[test]
 fn each_transport_says_for_itself_what_it_is() {

@@ -1,8 +1,8 @@
 //! Tests of the contenders that a build may leave out.
 
 use crate::optional::ALL;
-use crate::transport::Contender;
-use crate::transport::optional::Presence;
+use deadheat_datapath::transport::Contender;
+use deadheat_datapath::transport::optional::Presence;
 
 #[test]
 fn what_is_left_out_says_how_to_get_it_and_what_is_built_is_listed() {

@@ -1,17 +1,17 @@
 //! Orders of preference over loopback: the part that carries, the fallback, and refusals.
 
-use crate::contract::{Guarantees, Lane, Service};
-use crate::error::Error;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Address, Conn, Contender};
+use deadheat_base::error::Error;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Guarantees, Lane, Service};
+use deadheat_datapath::transport::{Address, Conn, Contender};
 use std::thread;
 
-use crate::contract::{AsksLanes, Patience};
-use crate::measurements::FallbackCause;
 use crate::testing::{ConnRig, HELLO, Kept, LONG};
-use crate::transport::handover::ConnectionSource;
-use crate::transport::several::*;
-use crate::transport::{Listener, Progress, mem};
+use deadheat_contract::contract::{AsksLanes, Patience};
+use deadheat_contract::measurements::FallbackCause;
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::several::*;
+use deadheat_datapath::transport::{Listener, Progress, mem};
 
 /// Work of one lane, of any service.
 struct Plain;
@@ -86,7 +86,7 @@ fn pass(conns: &mut [Box<dyn Conn>; 2], from: usize, message: &[u8]) {
 fn a_second_that_breaks_down_is_an_error_and_one_that_does_not_answer_is_none() {
     let names = ["first", "second"];
     let first = || {
-        let clock = crate::time::Manual::default();
+        let clock = deadheat_base::time::Manual::default();
         let (near, _) = mem::pair(&clock, mem::losing(0, 1), mem::losing(0, 2));
         Box::new(near) as Box<dyn Conn>
     };
@@ -174,7 +174,7 @@ fn ends_that_are_attended_stay_with_the_first_however_quiet_they_are() {
 
 #[test]
 fn it_promises_what_both_do() {
-    use crate::contract::{Delivery, Ending, Framing};
+    use deadheat_contract::contract::{Delivery, Ending, Framing};
     let of = |typed: &str| Contender::parse(typed).unwrap().transport.info().guarantees;
     let udp_tcp = of("udp|tcp");
     assert_eq!(udp_tcp.service.delivery, Delivery::BestEffort);

@@ -1,9 +1,9 @@
 //! Tests of `transport::prefers` with the transports of this crate.
 
-use crate::contract::{Delivery, Service};
-use crate::time::Nanos;
-use crate::transport::prefers::*;
-use crate::transport::{ALL, Contender};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Delivery, Service};
+use deadheat_datapath::transport::prefers::*;
+use deadheat_datapath::transport::{ALL, Contender};
 
 #[test]
 fn every_service_on_offer_can_be_preferred_and_is_typed_as_read() {

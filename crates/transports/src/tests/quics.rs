@@ -1,15 +1,17 @@
 //! Implementations of QUIC with each other, over pairs of datagrams in virtual time: content both ways, one datagram in
 //! thirteen lost.
 
-use crate::contract::{Lane, Service, Side};
 use crate::quic::Quic;
 use crate::quic_noq::QuicNoq;
 use crate::quic_s2n::QuicS2n;
-use crate::spec::{Key, Settings, Spec};
-use crate::time::Nanos;
-use crate::transport::Tickets;
-use crate::transport::hello::Token;
-use crate::transport::userspace::{Opening, Protocol, Received, Rest, State, Userspace};
+use deadheat_base::spec::{Key, Settings, Spec};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Lane, Service, Side};
+use deadheat_datapath::transport::Tickets;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::userspace::{
+    Opening, Protocol, Received, Rest, State, Userspace,
+};
 
 /// Time from one end to the other.
 const DELAY: Nanos = Nanos::from_millis(10);

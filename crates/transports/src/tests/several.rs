@@ -1,18 +1,18 @@
 //! Contenders made of others, over loopback: the carriers of lanes, waiting, and refusals.
 
-use crate::contract::{Guarantees, Reach, Service};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::{Address, Conn, Contender};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Guarantees, Reach, Service};
+use deadheat_datapath::transport::{Address, Conn, Contender};
 use std::thread;
 
-use crate::contract::{AsksLanes, Inbox, Patience, WaitMode};
-use crate::datapath::wait::{Interest, Waiter, WakeReason};
 use crate::testing::{ConnRig, LONG};
-use crate::transport::equal::{Terms, on};
-use crate::transport::handover::ConnectionSource;
-use crate::transport::several::{at_node, host_of_lane, hosts};
-use crate::transport::{Listener, Progress};
+use deadheat_contract::contract::{AsksLanes, Inbox, Patience, WaitMode};
+use deadheat_datapath::datapath::wait::{Interest, Waiter, WakeReason};
+use deadheat_datapath::transport::equal::{Terms, on};
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::several::{at_node, host_of_lane, hosts};
+use deadheat_datapath::transport::{Listener, Progress};
 
 /// Work whose lanes have these names, and the usual service of their carrier.
 struct Named<'a>(&'a [&'a str]);
@@ -58,7 +58,7 @@ fn connect(contender: &Contender) -> [Box<dyn Conn>; 2] {
 struct Kept(Vec<(u16, Vec<u8>)>);
 
 impl Inbox for Kept {
-    fn message(&mut self, lane: crate::contract::Lane, bytes: &[u8]) {
+    fn message(&mut self, lane: deadheat_contract::contract::Lane, bytes: &[u8]) {
         self.0.push((lane.0, bytes.to_vec()));
     }
 }
@@ -81,7 +81,7 @@ fn receive(conns: &mut [Box<dyn Conn>; 2], at: usize, count: usize) -> Vec<(u16,
 }
 
 fn send(conn: &mut dyn Conn, lane: u16, bytes: &[u8]) -> Progress {
-    conn.send(crate::contract::Lane(lane), bytes).unwrap()
+    conn.send(deadheat_contract::contract::Lane(lane), bytes).unwrap()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn each_lane_takes_the_connection_of_its_contender_both_ways() {
             let want: Vec<_> = (0..4).map(|lane| (lane, vec![lane as u8; 100])).collect();
             assert_eq!(receive(&mut conns, to, 4), want, "{typed}");
         }
-        let beyond = conns[0].send(crate::contract::Lane(4), b"x").unwrap_err();
+        let beyond = conns[0].send(deadheat_contract::contract::Lane(4), b"x").unwrap_err();
         assert_eq!(beyond.kind(), std::io::ErrorKind::InvalidInput);
         assert_eq!(conns[0].sockets().len(), contender.transport.parts().len());
     }

@@ -1,13 +1,13 @@
 //! Every protocol in user space, in virtual time, against a path that loses, duplicates, reorders and truncates
 //! datagrams, and against strangers that send noise.
 
-use crate::contract::{Delivery, Inbox, Lane, Offers, Patience, Service, Side};
-use crate::spec::{Settings, Spec};
-use crate::time::{Clock, Manual, Nanos};
-use crate::transport::hello::Token;
-use crate::transport::userspace::*;
-use crate::transport::{ALL, Conn, Progress};
 use deadheat_base::rng::SplitMix64;
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::{Clock, Manual, Nanos};
+use deadheat_contract::contract::{Delivery, Inbox, Lane, Offers, Patience, Service, Side};
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::userspace::*;
+use deadheat_datapath::transport::{ALL, Conn, Progress};
 
 /// Protocols that follow the clock of a test: quiche reads the host's.
 fn every() -> impl Iterator<Item = &'static dyn Userspace> {
@@ -30,7 +30,7 @@ fn open_with(transport: &dyn Userspace, side: Side, clock: &Manual, lanes: &[Ser
         largest_message: 1_000,
         mtu: 1_500,
         ip_header: 20,
-        tickets: &crate::transport::Tickets::default(),
+        tickets: &deadheat_datapath::transport::Tickets::default(),
     };
     OverPath::open(transport, &opening, clock).unwrap()
 }
@@ -48,7 +48,7 @@ fn bytes_that_nothing_carries_are_an_error() {
             largest_message: 1_000,
             mtu: 1_500,
             ip_header: 20,
-            tickets: &crate::transport::Tickets::default(),
+            tickets: &deadheat_datapath::transport::Tickets::default(),
         };
         let mut far = transport.open(&opening).unwrap();
         // With a single lane there is no other to confuse it with.

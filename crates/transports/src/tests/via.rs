@@ -1,7 +1,7 @@
 //! Tests of `transport::via` with the transports of this crate.
 
-use crate::transport::Contender;
-use crate::transport::via::*;
+use deadheat_datapath::transport::Contender;
+use deadheat_datapath::transport::via::*;
 
 #[test]
 fn the_key_is_every_transport_s_that_can_be_relayed_and_no_knob_of_it() {

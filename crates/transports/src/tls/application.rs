@@ -7,16 +7,16 @@ use socket2::Socket;
 
 use super::channel::TlsChannel;
 use super::{INFO, TlsFlavour};
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::channel::Channel;
-use crate::datapath::stamps::Stamps;
-use crate::error::{Error, Result};
 use crate::stream::Flavour;
-use crate::time::Nanos;
-use crate::transport::application::{Application, Streams};
-use crate::transport::identity::UNTRUSTED;
-use crate::transport::step::StepBudget;
-use crate::transport::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_datapath::datapath::channel::Channel;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::identity::UNTRUSTED;
+use deadheat_datapath::transport::step::StepBudget;
+use deadheat_datapath::transport::{
     Address, Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped,
 };
 
@@ -273,8 +273,8 @@ mod tests {
     use super::super::KEYS;
     use super::*;
     use crate::testing::{Kept, knobs, pair};
-    use crate::transport::Tickets;
-    use crate::transport::hello::Token;
+    use deadheat_datapath::transport::Tickets;
+    use deadheat_datapath::transport::hello::Token;
 
     /// Application that answers each byte with eight.
     struct Parrot;

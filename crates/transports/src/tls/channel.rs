@@ -5,10 +5,10 @@ use std::os::fd::BorrowedFd;
 
 use super::kernel::KernelTls;
 use super::process::ProcessTls;
-use crate::contract::Patience;
-use crate::datapath::channel::{Calls, Channel, ChannelKind};
-use crate::datapath::stream::CountedSocket;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Patience;
+use deadheat_datapath::datapath::channel::{Calls, Channel, ChannelKind};
+use deadheat_datapath::datapath::stream::CountedSocket;
 
 /// Socket with TLS on it.
 pub(crate) enum TlsChannel {

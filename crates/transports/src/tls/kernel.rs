@@ -10,14 +10,14 @@ use socket2::Socket;
 
 use super::ULP;
 use super::unbuffered::{HandshakeOutcome, TrafficKeys, Unbuffered};
-use crate::contract::Patience;
-use crate::datapath::control::Control;
-use crate::datapath::option;
-use crate::datapath::stream::CountedSocket;
-use crate::error::{Error, Result};
 use crate::tcp;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::step::StepBudget;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Patience;
+use deadheat_datapath::datapath::control::Control;
+use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::step::StepBudget;
 
 /// Most bytes of data in a record (RFC 8446, 5.1), which is also the size of the kernel's records.
 const RECORD: usize = 1 << 14;
@@ -347,7 +347,7 @@ mod tests {
     use rustls::crypto::cipher::{AeadKey, Iv};
 
     use super::*;
-    use crate::error::Error;
+    use deadheat_base::error::Error;
 
     #[test]
     fn keys_have_the_layout_of_the_kernels_structures() {

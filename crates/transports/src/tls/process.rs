@@ -5,12 +5,12 @@ use std::io::{self, Read, Write};
 use rustls::{Connection, HandshakeKind};
 
 use super::invalid;
-use crate::contract::Patience;
-use crate::datapath::channel::Channel;
-use crate::datapath::stream::CountedSocket;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::identity::cipher_word;
-use crate::transport::step::StepBudget;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Patience;
+use deadheat_datapath::datapath::channel::Channel;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::identity::cipher_word;
+use deadheat_datapath::transport::step::StepBudget;
 
 /// Bytes received at once.
 const ROOM: usize = 256 * 1024;

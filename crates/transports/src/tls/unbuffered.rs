@@ -12,10 +12,10 @@ use rustls::{ExtractedSecrets, HandshakeKind};
 
 use super::process::endless;
 use super::{RECORD_HEADER, invalid};
-use crate::contract::Patience;
-use crate::datapath::stream::CountedSocket;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::step::StepBudget;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Patience;
+use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::transport::step::StepBudget;
 
 /// Longest body of an encrypted record (RFC 8446, 5.2).
 const LONGEST: usize = (1 << 14) + 256;
@@ -242,12 +242,12 @@ mod tests {
     use super::super::process::ProcessTls;
     use super::super::{KEYS, TlsFlavour};
     use super::*;
-    use crate::contract::Side;
-    use crate::spec::{Settings, Spec};
     use crate::stream::Flavour;
     use crate::testing::pair;
-    use crate::transport::Tickets;
-    use crate::transport::hello::Token;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_contract::contract::Side;
+    use deadheat_datapath::transport::Tickets;
+    use deadheat_datapath::transport::hello::Token;
 
     fn encrypted(typed: &str) -> TlsFlavour {
         let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();

@@ -5,11 +5,11 @@ use std::io;
 
 use super::UdpConn;
 use super::knobs::{self, ValueOrigin};
-use crate::contract::Source;
-use crate::datapath::datagram::{
+use deadheat_contract::contract::Source;
+use deadheat_datapath::datapath::datagram::{
     Room, SendBatch, SendEngine, is_full, is_segmentation_refused, past_network_errors,
 };
-use crate::transport::Progress;
+use deadheat_datapath::transport::Progress;
 
 impl UdpConn {
     pub(super) fn pump_batches(

@@ -5,17 +5,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::Socket;
 
-use crate::datapath::datagram::{
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Settings};
+use deadheat_base::units::Bytes;
+use deadheat_datapath::datapath::datagram::{
     Binding, ReceiveEngine, SendEngine, probe_coalescing, probe_segmentation,
 };
-use crate::datapath::option::{Buffer, Fragmenting, cover};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Settings};
-use crate::transport::header::HeaderTerms;
-use crate::transport::options;
-use crate::transport::udp_handshake::Variant;
-use crate::units::Bytes;
+use deadheat_datapath::datapath::option::{Buffer, Fragmenting, cover};
+use deadheat_datapath::transport::header::HeaderTerms;
+use deadheat_datapath::transport::options;
+use deadheat_datapath::transport::udp_handshake::Variant;
 
 /// Default of the messages per call.
 const MESSAGES: usize = 64;
@@ -182,7 +182,7 @@ impl Knobs {
 /// [`Error::Unsupported`] with the missing feature and an alternative.
 pub(super) fn check(key: &str, word: &str) -> Result<()> {
     if SendEngine::named(word).is_some_and(SendEngine::is_ring) {
-        return crate::datapath::uring::check()
+        return deadheat_datapath::datapath::uring::check()
             .map_err(|error| unsupported(key, word, &error.to_string()));
     }
     let probe: fn(BorrowedFd<'_>) -> io::Result<()> = match key {

@@ -1,7 +1,7 @@
 //! LEDBAT, the congestion controller of RFC 6817, without a clock: a window that grows while the queueing delay is
 //! below a target, and shrinks while it is above. Names and formulas are from its section 2.4.2.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Growth of the window without a queue, in segments per round trip: 1 is the most that is allowed (2.5).
 const GAIN: f64 = 1.0;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::MOST_PACKETS;
 use super::wire::{Header, write, write_selective};
-use crate::time::Nanos;
-use crate::transport::userspace::InOrder;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::userspace::InOrder;
 
 /// Packet that arrived after a gap.
 #[derive(Debug, PartialEq, Eq)]

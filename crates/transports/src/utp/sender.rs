@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use super::MOST_PACKETS;
 use super::ledbat::{AckSample, Ledbat, Reaction};
 use super::wire::{HEADER, Header, PacketKind, UtpPacket, write};
-use crate::measurements::TcpView;
-use crate::time::Nanos;
-use crate::transport::userspace::{RoundTrip, SendBuffer};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::userspace::{RoundTrip, SendBuffer};
 
 /// Number of acknowledged later packets after which a packet is lost.
 const OVERTAKEN_BY: usize = 3;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::contract::Service;
-use crate::spec::{Settings, Spec};
-use crate::transport::Tickets;
-use crate::transport::hello::Token;
 use deadheat_base::rng::SplitMix64;
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_contract::contract::Service;
+use deadheat_datapath::transport::Tickets;
+use deadheat_datapath::transport::hello::Token;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 

@@ -11,12 +11,12 @@ use web_transport_proto::{
     VarInt as Number,
 };
 
-use crate::contract::Side;
 use crate::quic::lanes::Lanes;
 use crate::quic::layer::Session;
 use crate::quic::machine::QuicConnection;
-use crate::transport::identity::NAME;
-use crate::transport::userspace::State;
+use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::identity::NAME;
+use deadheat_datapath::transport::userspace::State;
 
 /// First bytes of a lane's stream: the type 0x54, as a number of two bytes, and the session's number
 /// (draft-ietf-webtrans-http3, 4.2).

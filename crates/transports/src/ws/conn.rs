@@ -9,14 +9,16 @@ use tungstenite::handshake::{HandshakeError, HandshakeRole};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket, accept_with_config, client::client_with_config};
 
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::channel::Channel;
-use crate::datapath::stamps::Stamps;
 use crate::stream::Flavour;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::frame::wrong_length;
-use crate::transport::step::StepBudget;
-use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_datapath::datapath::channel::Channel;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::frame::wrong_length;
+use deadheat_datapath::transport::step::StepBudget;
+use deadheat_datapath::transport::{
+    Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only, unstamped,
+};
 
 /// Address in the client's request. The far end serves this one flow, so any name will do.
 const REQUEST: &str = "ws://deadheat/";

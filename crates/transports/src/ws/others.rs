@@ -13,16 +13,18 @@ use tungstenite::error::{Error as WsError, ProtocolError};
 use tungstenite::{Message, WebSocket};
 
 use super::conn::{LowerStream, failed, see_through};
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
-use crate::datapath::channel::Channel;
-use crate::datapath::stamps::Stamps;
-use crate::error::{Error, Result};
 use crate::stream::Flavour;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::tls::TlsFlavour;
-use crate::transport::application::{DataWay, MessageTerms};
-use crate::transport::step::StepBudget;
-use crate::transport::{Conn, ConnInfo, Dial, Effective, Progress, Readiness, unstamped};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_datapath::datapath::channel::Channel;
+use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::transport::application::{DataWay, MessageTerms};
+use deadheat_datapath::transport::step::StepBudget;
+use deadheat_datapath::transport::{
+    Conn, ConnInfo, Dial, Effective, Progress, Readiness, unstamped,
+};
 
 mod frames;
 
@@ -279,7 +281,7 @@ impl Conn for OthersWsConn {
             }
             None => Readiness {
                 fd: None,
-                room: crate::datapath::wait::Interest::Read,
+                room: deadheat_datapath::datapath::wait::Interest::Read,
                 has_backlog: false,
             },
         }

@@ -18,11 +18,11 @@ use deadheat_datapath::transport::hello::Hello;
 use deadheat_datapath::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets};
 
 use super::driver::Further;
-use super::samples::Samples;
 use super::session::{WayIn, send_message};
 use super::shifted::ShiftedEndpoint;
 use super::store::OpenFile;
 use super::upkeep;
+use deadheat_records::samples::Samples;
 
 /// One end of a trial.
 #[derive(Clone)]

@@ -15,4 +15,4 @@ pub mod store;
 mod stuck;
 mod upkeep;
 
-pub use deadheat_driver::{driver, intervals, samples};
+pub use deadheat_driver::{driver, intervals};

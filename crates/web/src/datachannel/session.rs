@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::datapath::answering::Arrived;
+use deadheat_datapath::datapath::answering::Arrived;
 use str0m::channel::ChannelId;
 use str0m::net::{Protocol, Receive};
 use str0m::{Event, IceConnectionState, Input, Output, Rtc};
 
 use super::offer::WINDOW;
 use crate::places::Place;
-use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::work::{LONGEST, Tickets, Work};
+use deadheat_base::time::Nanos;
 
 /// Most channels of a session.
 const MOST_CHANNELS: usize = 8;

@@ -12,10 +12,10 @@ use str0m::{Candidate, Event, Input, Output, Rtc};
 use super::offer;
 use super::session::RtcSession;
 use crate::places::Places;
-use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::udp::testing::{AnyTickets, arrived, browser, is_ready, ping, setup};
 use crate::work::Tickets;
+use deadheat_base::time::Nanos;
 
 /// Most steps of a test, a millisecond each.
 const STEPS: u64 = 30_000;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::time::Nanos;
 use crate::work::{Tickets, Work};
+use deadheat_base::time::Nanos;
 
 /// Answer to a ping, or the refusal of it.
 type PingAnswer = Result<Vec<u8>, Vec<u8>>;

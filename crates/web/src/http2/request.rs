@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fields;
-use crate::time::Nanos;
 use crate::work::{LONGEST, Tickets, Work};
+use deadheat_base::time::Nanos;
 
 /// Bytes of the longest setup.
 const LONGEST_SETUP: usize = 1_000;

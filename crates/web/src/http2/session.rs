@@ -9,8 +9,8 @@ use deadheat_far_ends::http2::{
 use super::fields::HeaderReader;
 use super::pings::StreamPings;
 use super::request::{Reply, StreamRequest, Terms, WholeRequest};
-use crate::time::Nanos;
 use crate::work::CHUNK;
+use deadheat_base::time::Nanos;
 
 /// Bytes of the longest header.
 const LONGEST_HEADER: usize = 16 << 10;

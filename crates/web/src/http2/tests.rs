@@ -16,9 +16,9 @@ use super::request::Terms;
 use super::session::Http2Session;
 use crate::carrier::{CarrierGround, PemPair};
 use crate::testing::pair;
-use crate::time::Nanos;
 use crate::udp::testing::{AnyTickets, ping, setup};
 use crate::work::BULK;
+use deadheat_base::time::Nanos;
 
 const NOW: Nanos = Nanos::from_secs(1);
 

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::datapath::answering::Arrived;
 use bytes::{Bytes, BytesMut};
 use deadheat_base::origins::{Admission, Shares};
+use deadheat_datapath::datapath::answering::Arrived;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Incoming,
 };
 
 use super::own_certificate::{LARGE_WINDOW, OwnCertificates};
 use super::session::{BROKEN, Http3Session, NO_ERROR};
-use crate::time::Nanos;
 use crate::udp::Moment;
 use crate::work::Tickets;
+use deadheat_base::time::Nanos;
 
 /// Connections, in all and of one origin; from half of the first on, a new one proves its address.
 const CONNECTIONS: Shares = Shares { in_all: 64, of_one: 16 };

@@ -5,8 +5,8 @@ use deadheat_far_ends::http3::{put_varint, varint};
 use quinn_proto::{Connection, SendDatagramError, StreamId};
 use serde_json::json;
 
-use crate::time::Nanos;
 use crate::work::Work;
+use deadheat_base::time::Nanos;
 
 /// Datagrams of a session with the work on them.
 pub(super) struct DatagramLane {

@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use crate::carrier::PemPair;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::identity::{self, Failure, NAME};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::transport::identity::{self, Failure, NAME};
 
 /// Days that a certificate is valid before it was made, for clocks that go slow, and after. The sum is below 14, which
 /// browsers allow.

@@ -9,8 +9,8 @@ use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 use super::datagram_lane::DatagramLane;
 use super::request::{BrowserAnswer, BrowserRequest, HEADERS};
 use super::stream_lane::StreamLane;
-use crate::time::Nanos;
 use crate::work::{Tickets, Work};
+use deadheat_base::time::Nanos;
 
 /// Types of frames (RFC 9114, 7.2).
 const DATA: u64 = 0x0;

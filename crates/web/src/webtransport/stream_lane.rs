@@ -3,8 +3,8 @@
 use quinn_proto::{Connection, StreamId, VarInt, WriteError};
 
 use super::session::{StreamState, read, refuse};
-use crate::time::Nanos;
 use crate::work::{LONGEST, Work};
+use deadheat_base::time::Nanos;
 
 /// Bytes of the length before a message.
 const LENGTH: usize = 4;

@@ -12,10 +12,10 @@ use quinn_proto::{
 
 use super::browsers::Browsers;
 use super::own_certificate::OwnCertificates;
-use crate::time::Nanos;
-use crate::transport::identity::{self, PinnedVerifier, ProofKind};
 use crate::udp::Moment;
 use crate::udp::testing::{AnyTickets, arrived, browser, is_ready, ping, setup};
+use deadheat_base::time::Nanos;
+use deadheat_datapath::transport::identity::{self, PinnedVerifier, ProofKind};
 
 /// Most steps of a test, a millisecond each.
 const STEPS: u64 = 20_000;

@@ -2,12 +2,12 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::buffer::{first_wrong, pattern};
-use crate::contract::{FileAt, Store};
-use crate::error::Error;
-use crate::units::hex::hex;
+use deadheat_base::error::Error;
+use deadheat_base::units::hex::hex;
+use deadheat_contract::buffer::{first_wrong, pattern};
+use deadheat_contract::contract::{FileAt, Store};
 
-use crate::workload::ContentReport;
+use deadheat_contract::workload::ContentReport;
 
 /// Receiver of the content of one flow.
 pub(super) struct Keeper {
@@ -258,8 +258,8 @@ fn zeroed(bytes: u64) -> Result<Box<[u8]>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::PERIOD;
     use crate::tests::shelf::Shelf;
+    use deadheat_contract::buffer::PERIOD;
 
     /// Returns `len` bytes of made-up content from `at`.
     fn made_up(at: u64, len: usize) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! Progress of a receiver at the ends of a flow's warm-up and of the parts of its measured time.
 
-use crate::measurements::SEGMENTS;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::SEGMENTS;
 
-use crate::workload::ReceiveSpan;
+use deadheat_contract::workload::ReceiveSpan;
 
 /// Warm-up of a flow, which no figure contains, and its measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,17 +3,19 @@
 //! A byte stream signals its end. For messages, the sender's tally arrives on the control connection; the receiver then
 //! waits until all have arrived or, if they may be lost, until none has arrived for a while.
 
-use crate::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, PeerKind, Sink};
-use crate::error::Error;
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::error::Error;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
+    Action, Delivery, FileAt, Framing, Guarantees, Lane, PeerKind, Sink,
+};
+use deadheat_contract::measurements::Tally;
 
 use super::keeper::{Fit, Keeper};
 use super::marks::{Marks, Timing};
 use crate::silence::Silence;
-use crate::workload::Standing;
-use crate::workload::header::{self, Header, SeqWindow, count};
-use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{self, Header, SeqWindow, count};
+use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct BulkReceiver {
     framing: Framing,
@@ -233,8 +235,8 @@ impl Sink for BulkReceiver {
 mod tests {
 
     use super::*;
-    use crate::contract::Service;
     use crate::tests::shelf::Shelf;
+    use deadheat_contract::contract::Service;
 
     fn message(seq: u64) -> [u8; 100] {
         let mut message = [0; 100];

@@ -1,15 +1,15 @@
 //! The sending half: passes bytes or numbered messages to the transport until its time or its bytes are used up.
 
-use crate::buffer::{PERIOD, pattern};
-use crate::contract::{Action, FileAt, Lane, Source, Store};
-use crate::error::Error;
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::error::Error;
+use deadheat_base::time::Nanos;
+use deadheat_contract::buffer::{PERIOD, pattern};
+use deadheat_contract::contract::{Action, FileAt, Lane, Source, Store};
+use deadheat_contract::measurements::Tally;
 
 use super::Stop;
-use crate::workload::Standing;
-use crate::workload::header::{self, Header};
-use crate::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{self, Header};
+use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct BulkSender {
     stop: Stop,

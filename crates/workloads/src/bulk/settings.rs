@@ -1,15 +1,15 @@
 //! The keys of a bulk transfer, and the settings from them.
 
-use crate::contract::{Direction, Framing, PeerKind, Side};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset, Text};
-use crate::spec::{Key, Settings};
-use crate::time::Nanos;
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset, Text};
+use deadheat_base::spec::{Key, Settings};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Direction, Framing, PeerKind, Side};
 
-use crate::workload::header;
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting};
+use deadheat_contract::workload::header;
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting};
 
 /// Value of [`CONNECT`] that includes connection set-up in the span of the goodput.
 pub(super) const TIMED: &str = "timed";

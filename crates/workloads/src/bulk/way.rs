@@ -1,12 +1,12 @@
 //! All flows of one direction, summed up.
 
-use crate::contract::{Direction, Framing};
-use crate::measurements::{Account, ConnStats, SEGMENTS, Tally};
+use deadheat_contract::contract::{Direction, Framing};
+use deadheat_contract::measurements::{Account, ConnStats, SEGMENTS, Tally};
 
 use super::settings::{Extent, SetUp};
-use crate::workload::EndpointReport;
-use crate::workload::header::{account, add};
-use crate::workload::{Clocks, Reports};
+use deadheat_contract::workload::EndpointReport;
+use deadheat_contract::workload::header::{account, add};
+use deadheat_contract::workload::{Clocks, Reports};
 
 /// A sum of rates; unknown if one of them is.
 #[derive(Debug, Clone, Copy)]

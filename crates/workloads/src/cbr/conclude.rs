@@ -1,14 +1,14 @@
 //! Figures of a paced trial, and the gate that decides whether it counts.
 
-use crate::contract::Direction;
-use crate::measurements::{ConnStats, PacedFlow, Pacing, Quantile, total};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::{ConnStats, PacedFlow, Pacing, Quantile, total};
 
 use super::{CbrEnd, CbrTask};
 use crate::bulk::Timing;
 use crate::paced;
-use crate::workload::Reports;
-use crate::workload::{EndpointReport, Measurements};
+use deadheat_contract::workload::Reports;
+use deadheat_contract::workload::{EndpointReport, Measurements};
 
 impl CbrTask {
     pub(super) fn timing(&self) -> Timing {

@@ -1,11 +1,11 @@
 //! Measurement of a constant rate at its receiver: goodput, and delays above the shortest.
 
-use crate::measurements::{Recorder, Tally};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{Recorder, Tally};
 
 use crate::bulk::{Marks, Timing};
 use crate::paced::Measure;
-use crate::workload::EndpointReport;
+use deadheat_contract::workload::EndpointReport;
 
 pub(super) struct CbrMeasure {
     recorder: Box<dyn Recorder>,

@@ -1,13 +1,13 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::contract::{Action, Lane};
-use crate::measurements::{
+use deadheat_base::rng::SplitMix64;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::{
     ConnStats, Distribution, Headers, Pacing, Quantile, Recorder, Sample, Tally,
 };
-use crate::rng::SplitMix64;
-use crate::workload::EndpointReport;
-use crate::workload::{Clocks, FlowEvent};
+use deadheat_contract::workload::EndpointReport;
+use deadheat_contract::workload::{Clocks, FlowEvent};
 
 /// Keeps every time, for tests to look at.
 #[derive(Clone, Default)]
@@ -48,7 +48,7 @@ impl Recorder for Kept {
 }
 
 fn task(typed: &str) -> Box<dyn Task> {
-    crate::workload::parse(typed).unwrap()
+    deadheat_contract::workload::parse(typed).unwrap()
 }
 
 fn half(
@@ -69,7 +69,7 @@ fn half(
             guarantees,
             peer: PeerKind::Process,
             recorder,
-            carried: crate::contract::LaneSet::ALL,
+            carried: deadheat_contract::contract::LaneSet::ALL,
             store: None,
         }),
         kept,
@@ -152,7 +152,7 @@ fn defaults_are_spelled_out() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    let say = |typed: &str| match crate::workload::parse(typed) {
+    let say = |typed: &str| match deadheat_contract::workload::parse(typed) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{typed} was taken"),
     };
@@ -417,8 +417,12 @@ fn sender(messages: u64, span_ns: u64, pacing: Pacing) -> EndpointReport {
 
 fn receiver(messages: u64, last_ns: u64, pdv: u64) -> EndpointReport {
     let received = Tally { messages, bytes: messages * 1400, ..Tally::default() };
-    let span =
-        crate::workload::ReceiveSpan { first_ns: 0, last_ns, first_bytes: 1400, warmup_bytes: 0 };
+    let span = deadheat_contract::workload::ReceiveSpan {
+        first_ns: 0,
+        last_ns,
+        first_bytes: 1400,
+        warmup_bytes: 0,
+    };
     let delays = Distribution { p50: Some(Quantile::Ns(pdv)), ..Distribution::default() };
     EndpointReport {
         received,

@@ -1,13 +1,13 @@
 //! The far endpoint: answers each request on the open connection.
 
-use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::ConnectTask;
-use crate::workload::Standing;
-use crate::workload::header::{Header, SeqWindow, count};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{Header, SeqWindow, count};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
 
 pub(super) struct Answerer {
     tag: u32,

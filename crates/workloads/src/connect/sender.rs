@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::ConnectTask;
 use super::times::FirstBytes;
-use crate::workload::Standing;
-use crate::workload::header::{Arrival, Header, SeqWindow, count};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{Arrival, Header, SeqWindow, count};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Phase of the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

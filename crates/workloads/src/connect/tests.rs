@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::contract::{Action, Lane};
-use crate::measurements::{ConnStats, Ledger};
-use crate::workload;
-use crate::workload::PathKind;
-use crate::workload::{Clocks, FlowEvent};
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::{ConnStats, Ledger};
+use deadheat_contract::workload;
+use deadheat_contract::workload::PathKind;
+use deadheat_contract::workload::{Clocks, FlowEvent};
 
 const MS: u64 = 1_000_000;
 

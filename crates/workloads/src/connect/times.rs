@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::measurements::series::RoundTrips;
-use crate::stats::quantile::printable_rank;
-use crate::time::Nanos;
-use crate::workload::RecentTimes;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::series::RoundTrips;
+use deadheat_contract::workload::RecentTimes;
+use deadheat_stats::quantile::printable_rank;
 
 use super::SET_UP;
 

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::{Action, Lane};
-use crate::error::Error;
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::error::Error;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::ConnectTask;
 use super::times::FirstBytes;
-use crate::workload::Standing;
-use crate::workload::header::{DocumentPart, Header, LEN};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{DocumentPart, Header, LEN};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Phase of the current visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,15 +154,18 @@ impl Endpoint for Visitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::PeerKind;
     use crate::paced::pacer::tests::part;
-    use crate::workload::header::DUE_LEN;
-    use crate::workload::{self, AnswerSource, Part, Setting};
+    use deadheat_contract::contract::PeerKind;
+    use deadheat_contract::workload::header::DUE_LEN;
+    use deadheat_contract::workload::{self, AnswerSource, Part, Setting};
 
     fn visitor() -> Box<dyn Endpoint> {
         let setting = Setting { answers: AnswerSource::Origin, ..Setting::REMOTE };
         let task = workload::parse_on("connect:count=20", &setting).unwrap();
-        let part = part(crate::contract::Side::Near, crate::contract::Guarantees::BYTE_STREAM);
+        let part = part(
+            deadheat_contract::contract::Side::Near,
+            deadheat_contract::contract::Guarantees::BYTE_STREAM,
+        );
         task.half(Part { peer: PeerKind::Origin, ..part })
     }
 

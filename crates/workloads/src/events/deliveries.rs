@@ -1,11 +1,11 @@
 //! Deliveries of events: their times, the causes of their waiting, and the age of the state beside them.
 
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use crate::paced::{ArrivalTimes, Measure, Quantiles, saw, waits};
-use crate::workload::load::Item;
+use deadheat_contract::workload::load::Item;
 
 /// A message of either kind.
 #[derive(Debug, Clone, Copy)]

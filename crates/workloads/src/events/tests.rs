@@ -1,11 +1,11 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Action, Offer, Offers, PeerKind, Side};
 use crate::paced::pacer::tests::part;
-use crate::units::BitRate;
-use crate::workload::header::Header;
-use crate::workload::{self, Bounds, LanesApart, Part, PathKind, SharedTask};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{Action, Offer, Offers, PeerKind, Side};
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::{self, Bounds, LanesApart, Part, PathKind, SharedTask};
 
 /// Returns a path of which these rates are known, up and down.
 fn rates(up: Option<u64>, down: Option<u64>) -> Setting {

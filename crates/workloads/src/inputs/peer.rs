@@ -1,17 +1,17 @@
 //! Player: sends its inputs, and receives the other player's.
 
-use crate::contract::{Action, Delivery, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Delivery, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::Lockstep;
 use super::playing::Playing;
 use super::wire::Tick;
 use crate::paced::{DRAIN, Intake, Otherwise, Pacer, Period, Plan, Slot, Turn};
-use crate::workload::header::{Header, add};
-use crate::workload::load::Item;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
-use crate::workload::{Part, RecentTimes, Standing};
+use deadheat_contract::workload::header::{Header, add};
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Part, RecentTimes, Standing};
 
 pub(super) struct Peer {
     tag: u32,

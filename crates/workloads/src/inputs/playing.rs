@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use crate::paced::Period;
-use crate::workload::load::Item;
+use deadheat_contract::workload::load::Item;
 
 /// The other player's inputs, by number.
 pub(super) struct Playing {

@@ -1,10 +1,10 @@
 //! Settings that are accepted and refused, and two players in virtual time.
 
 use super::*;
-use crate::contract::{Action, Lane};
 use crate::paced::pacer::tests::part;
-use crate::units::BitRate;
-use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -131,7 +131,7 @@ fn a_lost_message_costs_a_tick_where_the_next_one_repeats_it() {
 
 #[test]
 fn both_have_all_inputs_whatever_is_lost() {
-    let mut draws = crate::rng::SplitMix64::new(3);
+    let mut draws = deadheat_base::rng::SplitMix64::new(3);
     let [near, far] = play("inputs:count=300", Guarantees::DATAGRAMS, |_, _| draws.below(2) == 0);
     for (half, other) in [(&near, &far), (&far, &near)] {
         assert!(half.figures.contains_key("delay_smooth_ns"), "{half:?}");

@@ -8,10 +8,10 @@
 //! ```
 //! All fields are big-endian. `acknowledged` is the number of the other end's inputs that have arrived without a gap.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 use crate::paced::{DUE_LEN, read_due, write_due};
-use crate::workload::header::Header;
+use deadheat_contract::workload::header::Header;
 
 /// Bytes before the inputs.
 pub(super) const FRONT: usize = DUE_LEN + 8;

@@ -5,7 +5,7 @@
 //! that the application wants. The rest is a wait for other streams: at the receiver, until missing data has arrived,
 //! or at the sender, in a queue.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Threshold below which the wait is the receiver's own: it takes messages one after the other.
 pub(crate) const LEAST_HELD: Nanos = Nanos::from_micros(50);

@@ -1,12 +1,12 @@
 //! Messages that one end receives, each counted once, and the decision whether more will arrive.
 
-use crate::contract::Delivery;
-use crate::measurements::series::Missing;
-use crate::measurements::{Outage, Tally};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Delivery;
+use deadheat_contract::measurements::series::Missing;
+use deadheat_contract::measurements::{Outage, Tally};
 
 use crate::silence::Silence;
-use crate::workload::header::{Arrival, Header, SeqWindow, count};
+use deadheat_contract::workload::header::{Arrival, Header, SeqWindow, count};
 
 pub(crate) struct Intake {
     tag: u32,

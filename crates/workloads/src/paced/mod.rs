@@ -1,14 +1,14 @@
 //! Messages at times that are fixed at the start: the common part of all workloads but `ping` and `bulk`. A workload
 //! brings a [`Measure`] of arrivals, and a [`Plan`] if its messages are not all alike and equally far apart.
 
-use crate::contract::Direction;
-use crate::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
-use crate::spec::typed::{Optional, Preset};
-use crate::time::Nanos;
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
 
-pub(super) use crate::workload::header::{DUE_LEN, read_due, write_due};
-use crate::workload::{EndpointReport, Measurements};
-use crate::workload::{MOST_LATE, Reports};
+pub(super) use deadheat_contract::workload::header::{DUE_LEN, read_due, write_due};
+use deadheat_contract::workload::{EndpointReport, Measurements};
+use deadheat_contract::workload::{MOST_LATE, Reports};
 
 mod held;
 mod intake;

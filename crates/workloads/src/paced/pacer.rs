@@ -1,13 +1,13 @@
 //! Pacer of messages: sends each when it is due, and decides the fate of a message that cannot leave on time. It does
 //! not know their content.
 
-use crate::contract::Lane;
-use crate::measurements::{Pacing, Recorder, Tally};
-use crate::rng::SplitMix64;
-use crate::time::Nanos;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Lane;
+use deadheat_contract::measurements::{Pacing, Recorder, Tally};
 
-use crate::workload::EndpointReport;
-use crate::workload::Part;
+use deadheat_contract::workload::EndpointReport;
+use deadheat_contract::workload::Part;
 
 /// Message to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +242,8 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contract::{Guarantees, LaneSet, Side};
-    use crate::measurements::{Distribution, Sample};
+    use deadheat_contract::contract::{Guarantees, LaneSet, Side};
+    use deadheat_contract::measurements::{Distribution, Sample};
 
     /// A recorder for tests that look at no times of sending.
     pub(crate) struct Deaf;
@@ -275,7 +275,7 @@ pub(crate) mod tests {
     /// Returns a part of a trial with tag 7, for tests that drive halves.
     pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
-        let (transit, peer) = (Nanos::ZERO, crate::contract::PeerKind::Process);
+        let (transit, peer) = (Nanos::ZERO, deadheat_contract::contract::PeerKind::Process);
         let (carried, store) = (LaneSet::ALL, None);
         Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, carried, store }
     }

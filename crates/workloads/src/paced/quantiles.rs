@@ -1,6 +1,6 @@
 //! Quantiles of times, by nearest rank as in all other quantiles.
 
-use crate::stats::quantile::nearest_rank;
+use deadheat_stats::quantile::nearest_rank;
 
 /// Sorted times in nanoseconds, at least one.
 pub(crate) struct Quantiles(Vec<u64>);

@@ -1,15 +1,15 @@
 //! The receiving half of messages one way.
 
-use crate::contract::{Action, Delivery, Lane};
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Delivery, Lane};
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use super::intake::Intake;
 use super::read_due;
-use crate::workload::Standing;
-use crate::workload::load::Item;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
 
 /// Measurement that a workload takes of arrivals.
 pub(crate) trait Measure: Send {

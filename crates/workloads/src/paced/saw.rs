@@ -1,6 +1,6 @@
 //! Age of information over time: it grows with time and falls with each newer arrival, so its graph is a saw.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// A stretch of time without a newer arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Schedule of messages: a grid of due times that is fixed at the start, in whole numbers, so that rounding errors do
 //! not add up.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Interval between two messages: a fraction of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! The sending half: sends each message when it is due, with its number and its due time.
 
-use crate::contract::{Action, Lane};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
 
 use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 use super::schedule::Schedule;
 use super::write_due;
-use crate::workload::header::Header;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
-use crate::workload::{Part, Standing};
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Part, Standing};
 
 pub(crate) struct Sender<I> {
     tag: u32,

@@ -1,21 +1,23 @@
 //! Task of messages one way, at times that are fixed at the start: everything but the measurement of arrivals.
 
-use crate::contract::{Delivery, Direction, Guarantees, Lane, LaneSet, PeerKind, Service, Side};
-use crate::error::{Error, Result};
-use crate::measurements::{Better, ClockNeed, Unit};
-use crate::spec::Settings;
-use crate::spec::typed::Preset;
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::spec::typed::Preset;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
+    Delivery, Direction, Guarantees, Lane, LaneSet, PeerKind, Service, Side,
+};
+use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use super::{
     DRAIN, Measure, Period, Plan, RECEIVERS, Receiver, Schedule, Sender, Slot, conclude, joined,
 };
-use crate::workload::header::account_of;
-use crate::workload::load::{Items, Observed};
-use crate::workload::setting::{claiming, filled, needing};
-use crate::workload::theory::{Conditions, Prediction};
-use crate::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
-use crate::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::header::account_of;
+use deadheat_contract::workload::load::{Items, Observed};
+use deadheat_contract::workload::setting::{claiming, filled, needing};
+use deadheat_contract::workload::theory::{Conditions, Prediction};
+use deadheat_contract::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
+use deadheat_contract::workload::{Endpoint, Measurements};
 
 /// Part of a paced workload that differs from the others.
 pub(crate) trait Work: Send + Sync {
@@ -319,4 +321,4 @@ impl<W: Work> Task for Paced<W> {
 }
 
 /// Name of the figure of messages that never arrived, for workloads that list it.
-pub(crate) use crate::measurements::name::LOST;
+pub(crate) use deadheat_contract::measurements::name::LOST;

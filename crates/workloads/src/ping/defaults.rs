@@ -1,8 +1,8 @@
 //! Default settings of a ping, which follow from the path.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
-use crate::workload::{PathKind, Setting};
+use deadheat_contract::workload::{PathKind, Setting};
 
 /// Shortest default interval, which is also the one on loopback.
 pub(super) const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(1);

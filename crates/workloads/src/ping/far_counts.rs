@@ -9,8 +9,8 @@
 //! the count did: so many were lost on the way up. The others without an answer were lost on the way down. Where messages
 //! without an answer lie outside of that span, or answers came out of order, nothing is known.
 
-use crate::measurements::far_view::LossSplit;
-use crate::workload::header::Arrival;
+use deadheat_contract::measurements::far_view::LossSplit;
+use deadheat_contract::workload::header::Arrival;
 
 /// Answer with a count.
 #[derive(Debug, Clone, Copy)]

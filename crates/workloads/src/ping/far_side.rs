@@ -1,11 +1,11 @@
 //! Far end as its answers show it: its clock, delays one way, and the way on which messages were lost.
 
-use crate::measurements::clock::{ClockTrack, Echo};
-use crate::measurements::far_view::DelaySums;
-use crate::measurements::moments::Delays;
-use crate::measurements::{ClockEstimate, FarView};
-use crate::time::Nanos;
-use crate::workload::header::{FarStamps, Reflected, ReflectorClock};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::clock::{ClockTrack, Echo};
+use deadheat_contract::measurements::far_view::DelaySums;
+use deadheat_contract::measurements::moments::Delays;
+use deadheat_contract::measurements::{ClockEstimate, FarView};
+use deadheat_contract::workload::header::{FarStamps, Reflected, ReflectorClock};
 
 use super::far_counts::FarCounts;
 

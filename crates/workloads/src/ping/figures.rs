@@ -1,12 +1,12 @@
 //! Metrics of a ping, its ledger, and figures of each way by itself.
 
-use crate::contract::Direction;
-use crate::measurements::{
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::{
     Account, Better, ClockNeed, ConnStats, Ledger, Metric, MetricName, Percentile, Role, Suffix,
     Unit, name,
 };
-use crate::workload::header::account;
-use crate::workload::{Clocks, EndpointReport, Measurements, Reports};
+use deadheat_contract::workload::header::account;
+use deadheat_contract::workload::{Clocks, EndpointReport, Measurements, Reports};
 
 use super::PingTask;
 
@@ -109,9 +109,9 @@ pub(super) fn put_ways(findings: &mut Measurements, near: &EndpointReport, repor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Guarantees;
-    use crate::measurements::far_view::{DelaySums, FarView, LossSplit};
-    use crate::measurements::{Distribution, Quantile, Tally};
+    use deadheat_contract::contract::Guarantees;
+    use deadheat_contract::measurements::far_view::{DelaySums, FarView, LossSplit};
+    use deadheat_contract::measurements::{Distribution, Quantile, Tally};
 
     fn near(view: FarView) -> EndpointReport {
         let sent = Tally { messages: 100, ..Tally::default() };

@@ -1,12 +1,12 @@
 //! Figures of a trial, and the gate that decides whether it counts.
 
-use crate::measurements::{Distribution, Percentile, Quantile, name};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{Distribution, Percentile, Quantile, name};
 
 use super::figures::rtt as name_of;
 use super::{PingLoop, PingTask};
-use crate::workload::MOST_LATE;
-use crate::workload::{EndpointReport, Measurements};
+use deadheat_contract::workload::MOST_LATE;
+use deadheat_contract::workload::{EndpointReport, Measurements};
 
 /// Largest effect of lateness on the claimed figure in a valid trial, as a ratio: a fifth of the figure is then due to
 /// the generator. On a host that wakes late, all contenders of a race are late alike, so a smaller effect does not

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::PingTask;
-use crate::workload::Standing;
-use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// An answer that waits for its think time to end.
 struct DelayedAnswer {
@@ -137,8 +137,8 @@ impl Endpoint for Reflector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Settings, Spec};
-    use crate::workload::Setting;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_contract::workload::Setting;
 
     fn reflector(think: u64, warmup: u64) -> Reflector {
         let spec = Spec::parse(&format!("ping:warmup={warmup}")).unwrap();

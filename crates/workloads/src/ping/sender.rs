@@ -1,18 +1,18 @@
 //! The near endpoint: sends questions on schedule, matches answers, and passes the round trips to the recorder in the
 //! order of their sequence numbers.
 
-use crate::contract::{Action, Lane};
-use crate::measurements::series::{Missing, RoundTrips};
-use crate::measurements::{Recorder, Sample, Tally, WarmUp};
-use crate::rng::SplitMix64;
-use crate::time::Nanos;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::series::{Missing, RoundTrips};
+use deadheat_contract::measurements::{Recorder, Sample, Tally, WarmUp};
 
 use super::far_side::{FarSide, TripTimes, TripUse};
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
 use crate::silence::Silence;
-use crate::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-use crate::workload::{Part, Standing};
+use deadheat_contract::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::{Part, Standing};
 
 /// Fate of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -415,10 +415,10 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::contract::Side;
-    use crate::measurements::Distribution;
-    use crate::spec::{Settings, Spec};
-    use crate::workload::Setting;
+    use deadheat_base::spec::{Settings, Spec};
+    use deadheat_contract::contract::Side;
+    use deadheat_contract::measurements::Distribution;
+    use deadheat_contract::workload::Setting;
 
     /// Keeps every sample, for tests to look at.
     #[derive(Clone, Default)]
@@ -459,7 +459,7 @@ mod tests {
         let warmup = if typed.contains("warmup") { "" } else { ",warmup=0" };
         let typed = &format!("{typed}{warmup}");
         let kept = Kept::default();
-        let guarantees = crate::contract::Guarantees::DATAGRAMS;
+        let guarantees = deadheat_contract::contract::Guarantees::DATAGRAMS;
         let recorder = Box::new(kept.clone());
         let store = None;
         let part = Part {
@@ -469,9 +469,9 @@ mod tests {
             seed: 1,
             transit,
             guarantees,
-            peer: crate::contract::PeerKind::Process,
+            peer: deadheat_contract::contract::PeerKind::Process,
             recorder,
-            carried: crate::contract::LaneSet::ALL,
+            carried: deadheat_contract::contract::LaneSet::ALL,
             store,
         };
         let settings = Settings::check(&Spec::parse(typed).unwrap(), super::super::KEYS).unwrap();

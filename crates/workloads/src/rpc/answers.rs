@@ -1,9 +1,9 @@
 //! Responses, and their figures.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 use crate::paced::Quantiles;
-use crate::workload::load::Item;
+use deadheat_contract::workload::load::Item;
 
 /// A request, and the received part of its response.
 #[derive(Debug, Clone, Copy)]

@@ -1,17 +1,17 @@
 //! Requests of the near endpoint, whatever answers them: sent when they are due, counted as they are answered, and given up
 //! some time after the last.
 
-use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use super::answers::{Answer, figures, items};
 use super::client::Schedule;
 use crate::paced::{DRAIN, Pacer, Plan, Turn};
 use crate::silence::Silence;
-use crate::workload::load::Item;
-use crate::workload::{EndpointReport, Part, RecentTimes, Standing};
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{EndpointReport, Part, RecentTimes, Standing};
 
 /// Requests of a flow.
 pub(super) struct Asked {

@@ -2,16 +2,18 @@
 //!
 //! After the header a request has the size of its response, and a message of a response has the number of its request.
 
-use crate::contract::{Action, Delivery, Lane};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Delivery, Lane};
 
 use super::Calls;
 use super::answers::Answer;
 use super::asked::Asked;
 use crate::paced::{DUE_LEN, Intake, Otherwise, Plan, Slot, fill, read_due, write_due};
-use crate::workload::header::Header;
-use crate::workload::load::Item;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing};
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{
+    Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing,
+};
 
 pub(super) struct Client {
     tag: u32,

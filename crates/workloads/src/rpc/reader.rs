@@ -1,16 +1,18 @@
 //! The near endpoint at an origin: asks for a document when it is due, and notes when it begins and when all of it is here.
 
-use crate::contract::{Action, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::Calls;
 use super::answers::Answer;
 use super::asked::Asked;
 use super::client::schedule;
-use crate::workload::header::{DocumentPart, Header, LEN};
-use crate::workload::load::Item;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing};
+use deadheat_contract::workload::header::{DocumentPart, Header, LEN};
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{
+    Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing,
+};
 
 pub(super) struct Reader {
     tag: u32,

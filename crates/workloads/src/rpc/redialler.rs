@@ -10,18 +10,18 @@
 //! Time of a connection beside set-up and exchange, such as for a trial's token, is subtracted from the response times
 //! of its own request and of the requests that waited for it.
 
-use crate::contract::{Action, Delivery, Lane};
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Delivery, Lane};
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use super::Calls;
 use super::answers::{Answer, figures, items};
 use crate::paced::{DRAIN, DUE_LEN, Intake, fill, read_due, write_due};
-use crate::workload::header::Header;
-use crate::workload::load::Item;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-use crate::workload::{Part, Standing};
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::load::Item;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::{Part, Standing};
 
 /// Progress with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,15 +4,15 @@
 
 use std::collections::VecDeque;
 
-use crate::contract::{Action, Delivery, Lane};
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Delivery, Lane};
+use deadheat_contract::measurements::Tally;
 
 use super::{Calls, Connections};
 use crate::paced::{DUE_LEN, Intake, fill, read_due, write_due};
-use crate::workload::Standing;
-use crate::workload::header::Header;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::Standing;
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
 
 /// A response with bytes left to send.
 #[derive(Debug, Clone, Copy)]

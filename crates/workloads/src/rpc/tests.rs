@@ -1,11 +1,11 @@
 //! Settings that are accepted and refused, and calls in virtual time.
 
 use super::*;
-use crate::contract::{Action, Lane};
 use crate::paced::pacer::tests::part;
-use crate::units::BitRate;
-use crate::workload::header::{DUE_LEN, DocumentPart, Header};
-use crate::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
+use deadheat_contract::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -163,7 +163,7 @@ fn what_was_not_asked_for_is_damage() {
     let mut near = task.half(part(Side::Near, Guarantees::BYTE_STREAM));
     near.poll(Nanos(0), &mut [0; 2000]);
     let mut message = [0; 100];
-    crate::workload::header::Header { tag: 7, seq: 0 }.write(&mut message);
+    deadheat_contract::workload::header::Header { tag: 7, seq: 0 }.write(&mut message);
     near.on_message(Nanos(1), Lane(0), &message);
     near.on_message(Nanos(1), Lane(0), b"hello");
     let got = near.report(Nanos(1)).received;
@@ -172,7 +172,7 @@ fn what_was_not_asked_for_is_damage() {
     // A request of another length, and one for more than the workload has.
     far.on_message(Nanos(1), Lane(0), &message);
     let mut greedy = [0xff; 200];
-    crate::workload::header::Header { tag: 7, seq: 1 }.write(&mut greedy);
+    deadheat_contract::workload::header::Header { tag: 7, seq: 1 }.write(&mut greedy);
     far.on_message(Nanos(1), Lane(0), &greedy);
     assert_eq!(far.report(Nanos(1)).received.corrupted, 2);
     assert_eq!(far.poll(Nanos(1), &mut [0; 2000]), Action::Wait(None));

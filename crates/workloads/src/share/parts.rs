@@ -8,7 +8,7 @@
 //! ```
 //! The index counts the messages of a part from 0, in 56 bits, big-endian.
 
-use crate::contract::Lane;
+use deadheat_contract::contract::Lane;
 
 use crate::paced::DUE_LEN;
 

@@ -5,16 +5,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::contract::{Action, Lane};
-use crate::measurements::{Distribution, Pacing, Recorder, Sample, Tally};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::{Distribution, Pacing, Recorder, Sample, Tally};
 
 use super::parts::{self, PartKind};
 use super::{Live, Session, Slides};
 use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_due};
-use crate::workload::header::Header;
-use crate::workload::{Endpoint, EndpointReport, FlowEvent};
-use crate::workload::{Part, Standing};
+use deadheat_contract::workload::header::Header;
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Part, Standing};
 
 /// Time after which a part that found no room is tried again although another has something to send: a part that always
 /// has room must not keep the others waiting.

@@ -1,8 +1,8 @@
 //! Measurement of a session at the receivers: each part as the workload of its kind measures it.
 
-use crate::measurements::series::RoundTrips;
-use crate::measurements::{Better, ClockNeed, Tally, Unit};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::series::RoundTrips;
+use deadheat_contract::measurements::{Better, ClockNeed, Tally, Unit};
 
 use super::parts::{self, PartKind};
 use super::{FRAME, Session};
@@ -13,7 +13,7 @@ use crate::state::motion::{Display, Motion};
 use crate::video::pictures::Pictures;
 use crate::voice::emodel::Codec;
 use crate::voice::frames::Frames;
-use crate::workload::load::Item;
+use deadheat_contract::workload::load::Item;
 
 /// Arrivals of all parts.
 pub(super) struct SessionMeasure {

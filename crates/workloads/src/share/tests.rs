@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::contract::{Action, Lane, Offer, Offers, PeerKind, Side};
-use crate::measurements::ConnStats;
 use crate::paced::pacer::tests::part;
-use crate::workload::{self, EndpointReport, Measurements, PathKind, Reports};
-use crate::workload::{Clocks, FlowEvent};
+use deadheat_contract::contract::{Action, Lane, Offer, Offers, PeerKind, Side};
+use deadheat_contract::measurements::ConnStats;
+use deadheat_contract::workload::{self, EndpointReport, Measurements, PathKind, Reports};
+use deadheat_contract::workload::{Clocks, FlowEvent};
 
 const MS: u64 = 1_000_000;
 
@@ -247,7 +247,7 @@ fn what_is_of_no_part_counts_as_damaged() {
         PartKind::Voice.number(1 << 40),
     ];
     for (seq, number) in (0..).zip(kinds) {
-        crate::workload::header::Header { tag: 7, seq }.write(&mut bytes);
+        deadheat_contract::workload::header::Header { tag: 7, seq }.write(&mut bytes);
         parts::write(&mut bytes, number);
         far.on_message(Nanos(MS), Lane(0), &bytes);
     }

@@ -4,9 +4,9 @@
 //! INFOCOM 2012). It grows with time and falls with each newer update, so its mean is the area of a saw divided by its
 //! length, and its quantiles are over time, not over updates.
 
-use crate::measurements::Tally;
-use crate::stats::quantile::{nearest_rank, quantile_sorted};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
+use deadheat_stats::quantile::{nearest_rank, quantile_sorted};
 
 use super::motion::{Display, Motion};
 use crate::paced::Measure;

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// A motion that repeats every second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

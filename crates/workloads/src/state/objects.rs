@@ -6,8 +6,8 @@
 
 use std::cmp::Reverse;
 
-use crate::measurements::Tally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
 
 use super::ages::{Ages, Showing, summed};
 use crate::paced::{Measure, saw};

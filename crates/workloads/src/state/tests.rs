@@ -1,9 +1,9 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::PeerKind;
-use crate::units::BitRate;
-use crate::workload::{self, Bounds, PathKind};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::{self, Bounds, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()

@@ -1,9 +1,9 @@
 //! Closed forms of the age of a state.
 
-use crate::contract::{Delivery, Ordering, Service};
+use deadheat_contract::contract::{Delivery, Ordering, Service};
 
 use crate::paced::Pace;
-use crate::workload::theory::{Conditions, Prediction, overlap};
+use deadheat_contract::workload::theory::{Conditions, Prediction, overlap};
 
 /// Predicts the mean age of a state on a lane of this `service`, and the share of lost updates.
 pub(super) fn of(pace: &Pace, service: Service, on: &Conditions<'_>) -> Vec<Prediction> {

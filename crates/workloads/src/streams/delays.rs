@@ -1,8 +1,8 @@
 //! Delays of the messages of several streams, and the part of the delays due to waiting for others.
 
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use crate::paced::{ArrivalTimes, Measure, Quantiles, Waits, waits};
 

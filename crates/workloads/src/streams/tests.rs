@@ -1,8 +1,8 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::PeerKind;
-use crate::workload::{self, PathKind};
+use deadheat_contract::contract::PeerKind;
+use deadheat_contract::workload::{self, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()
@@ -57,7 +57,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
 #[test]
 fn more_than_the_path_carries_is_refused() {
     let narrow = workload::Bounds {
-        rate: Some(crate::units::BitRate(319_000)),
+        rate: Some(deadheat_base::units::BitRate(319_000)),
         ..workload::Bounds::UNKNOWN
     };
     let up = Setting { up: narrow, ..Setting::LOOPBACK };

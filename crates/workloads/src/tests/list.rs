@@ -1,9 +1,9 @@
 //! Facts of every workload in the list.
 
-use crate::contract::Guarantees;
-use crate::measurements::{ClockNeed, MetricName, Role};
-use crate::time::Nanos;
-use crate::workload::*;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Guarantees;
+use deadheat_contract::measurements::{ClockNeed, MetricName, Role};
+use deadheat_contract::workload::*;
 
 #[test]
 fn the_name_of_a_metric_has_its_unit() {

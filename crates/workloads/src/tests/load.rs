@@ -1,8 +1,8 @@
 //! A load beside workloads that are registered.
 
-use crate::time::Nanos;
-use crate::workload::load::*;
-use crate::workload::{self, PathKind, Setting, Task};
+use deadheat_base::time::Nanos;
+use deadheat_contract::workload::load::*;
+use deadheat_contract::workload::{self, PathKind, Setting, Task};
 
 fn parse(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()

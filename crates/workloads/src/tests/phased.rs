@@ -1,8 +1,8 @@
 //! Phases of a load, with workloads that are registered.
 
-use crate::measurements::Role;
-use crate::time::Nanos;
-use crate::workload::{self, Task};
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Role;
+use deadheat_contract::workload::{self, Task};
 
 fn parse(typed: &str) -> Box<dyn Task> {
     workload::parse(typed).unwrap()

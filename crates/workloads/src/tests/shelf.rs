@@ -3,8 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use crate::contract::*;
-use crate::error::{Error, Result};
+use deadheat_base::error::{Error, Result};
+use deadheat_contract::contract::*;
 
 /// An offset and the bytes that were written at it.
 type Written = (u64, Vec<u8>);

@@ -1,10 +1,10 @@
 //! Kinds of traffic of an application with the workloads that stand for them.
 
-use crate::time::Nanos;
-use crate::units::BitRate;
-use crate::workload::Setting;
-use crate::workload::traffic::*;
-use crate::workload::{Bounds, PathKind, parse_on};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
+use deadheat_contract::workload::Setting;
+use deadheat_contract::workload::traffic::*;
+use deadheat_contract::workload::{Bounds, PathKind, parse_on};
 
 fn read(text: &str) -> Traffic {
     serde_json::from_str(text).unwrap()

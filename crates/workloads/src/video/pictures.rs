@@ -1,11 +1,11 @@
 //! Arrivals of the frames of a video, and the quality for the viewer.
 
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use crate::paced::{Measure, Period, Quantiles};
-use crate::workload::load::Item;
+use deadheat_contract::workload::load::Item;
 
 /// A frame.
 #[derive(Debug, Clone, Copy)]

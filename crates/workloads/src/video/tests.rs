@@ -1,9 +1,9 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Offer, Offers, PeerKind};
-use crate::units::BitRate;
-use crate::workload::{self, Bounds, PathKind};
+use deadheat_base::units::BitRate;
+use deadheat_contract::contract::{Offer, Offers, PeerKind};
+use deadheat_contract::workload::{self, Bounds, PathKind};
 
 fn paced(typed: &str) -> Paced<Moving> {
     super::task(Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap())

@@ -1,7 +1,7 @@
 //! The E-model of ITU-T G.107 (06/2015), with its default values, without echo: a rating from 0 to 100 of a
 //! conversation under delay and lost frames.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Impairment by a codec, and its robustness to lost frames (ITU-T G.113, appendix I).
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,8 +1,8 @@
 //! Arrivals of the frames of a voice, and the quality for the listener.
 
-use crate::measurements::Tally;
-use crate::measurements::series::RoundTrips;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::series::RoundTrips;
 
 use super::emodel::{Codec, rating};
 use crate::paced::Measure;

@@ -1,8 +1,8 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use crate::contract::{Guarantees, PeerKind};
-use crate::workload::{self, PathKind};
+use deadheat_contract::contract::{Guarantees, PeerKind};
+use deadheat_contract::workload::{self, PathKind};
 
 #[test]
 fn any_transport_may_carry_a_voice_but_an_echo_cannot_listen() {

@@ -7,8 +7,8 @@ use super::ink::{Ink, cut, fit, line, shorten};
 use super::model::{LiveModel, LivePane, SteeringState};
 use super::table;
 use crate::cli::live::LiveSubject;
-use crate::report::{columns, words, wrap};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_report::{columns, words, wrap};
 
 /// Least columns and rows of a window with a view.
 const LEAST: (usize, usize) = (40, 10);

@@ -7,13 +7,13 @@ use std::sync::mpsc::Sender;
 use crate::cli::live::standing::Standing;
 use crate::cli::progress::Progress;
 use crate::cli::screen::{LinesView, Screen};
-use crate::foreign::visible;
-use crate::path::measurements::{DirectionFigures, PathFigures};
-use crate::race::context::{Observer, RaceEvent, TrialPlace};
-use crate::records::trial::Record;
-use crate::report::words;
-use crate::result::outcome::Outcome;
-use crate::time::Nanos;
+use deadheat_base::foreign::visible;
+use deadheat_base::time::Nanos;
+use deadheat_path::measurements::{DirectionFigures, PathFigures};
+use deadheat_race::race::context::{Observer, RaceEvent, TrialPlace};
+use deadheat_records::trial::Record;
+use deadheat_report::words;
+use deadheat_result::outcome::Outcome;
 
 /// Event for a view.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub(super) struct LiveObserver {
     /// Words of the present activity.
     words: Progress,
     /// Claimed metric of the race, once known: its name and unit.
-    claim: Option<(String, crate::measurements::Unit)>,
+    claim: Option<(String, deadheat_contract::measurements::Unit)>,
 }
 
 impl LiveObserver {
@@ -136,7 +136,7 @@ fn direction(way: &DirectionFigures) -> String {
     let mut parts = vec![words::count(fates.arrived, "packet")];
     let queued = way.queued_ns.as_ref().and_then(|queued| Some((queued.p50?, queued.p99)));
     if let Some((p50, p99)) = queued {
-        let shown = |at: crate::path::measurements::Quantile| Nanos(at.at_least_ns());
+        let shown = |at: deadheat_path::measurements::Quantile| Nanos(at.at_least_ns());
         let tail = p99.map_or(String::new(), |p99| format!(", p99 {}", shown(p99)));
         parts.push(format!("in the queue p50 {}{tail}", shown(p50)));
     }

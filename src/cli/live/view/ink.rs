@@ -43,7 +43,7 @@ pub(super) fn line(text: impl Into<String>, style: Style) -> Line<'static> {
 
 /// Returns the part of `text` that fits in `width` columns, with `…` where a part is missing.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    use crate::report::columns;
+    use deadheat_report::columns;
     if columns(text) <= width {
         return text.to_owned();
     }
@@ -59,7 +59,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 /// Cuts or pads `text` to `width` columns.
 pub(super) fn fit(text: &str, width: usize) -> String {
     let text = cut(text, width);
-    let gap = width.saturating_sub(crate::report::columns(&text));
+    let gap = width.saturating_sub(deadheat_report::columns(&text));
     text + &" ".repeat(gap)
 }
 

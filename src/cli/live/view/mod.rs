@@ -28,8 +28,8 @@ use self::tty::{ViewTerminal, WaitOutcome};
 use super::LiveSubject;
 use crate::cli::progress::Progress;
 use crate::cli::screen::Screen;
-use crate::race::context::Observer;
-use crate::race::steering::Steering;
+use deadheat_race::race::context::Observer;
+use deadheat_race::race::steering::Steering;
 
 mod bars;
 mod draw;
@@ -172,8 +172,8 @@ impl Viewer {
             self.model.take(event);
             is_stale = true;
         }
-        let elapsed = crate::time::Nanos::from(began.elapsed());
-        let second = |at: crate::time::Nanos| at.0 / 1_000_000_000;
+        let elapsed = deadheat_base::time::Nanos::from(began.elapsed());
+        let second = |at: deadheat_base::time::Nanos| at.0 / 1_000_000_000;
         is_stale |= second(elapsed) != second(self.model.elapsed);
         self.model.elapsed = elapsed;
         is_stale

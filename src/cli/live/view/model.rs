@@ -6,8 +6,8 @@ use super::bars::BarAxis;
 use super::event::{LiveEvent, TrialRow};
 use crate::cli::live::LiveSubject;
 use crate::cli::live::standing::Standing;
-use crate::report::words;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_report::words;
 
 /// State of a view.
 #[derive(Debug, Default)]

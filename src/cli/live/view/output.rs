@@ -64,7 +64,7 @@ fn changes(cells: &[(u16, u16, &Cell)]) -> String {
         }
         bytes += cell.symbol();
         // How far another character moves the cursor is for the terminal to say.
-        let is_narrow = crate::report::columns(cell.symbol()) == 1;
+        let is_narrow = deadheat_report::columns(cell.symbol()) == 1;
         next = is_narrow.then(|| (x.saturating_add(1), *y));
     }
     if style.is_some() {

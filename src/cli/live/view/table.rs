@@ -6,7 +6,7 @@ use super::bars::{BarAxis, BarMarks, bar};
 use super::ink::{Ink, cut, fit, line};
 use super::model::LiveModel;
 use crate::cli::live::standing::{FigureRow, MetricStanding, PairRow};
-use crate::report::{columns, spark, words};
+use deadheat_report::{columns, spark, words};
 
 /// Least columns of a window with a course of widths.
 const WIDE: usize = 100;

@@ -10,14 +10,14 @@ use super::event::{LiveEvent, LiveLines, LiveObserver, path};
 use super::ink::Ink;
 use super::model::{LiveModel, SteeringState, Wish};
 use crate::cli::progress::Progress;
-use crate::path::measurements::{
+use deadheat_base::time::Nanos;
+use deadheat_path::measurements::{
     DirectionFigures, Distribution, LinkFigures, PacketOutcomes, PathFigures, Quantile,
 };
-use crate::race::context::RaceContext;
-use crate::race::{Request, testing};
-use crate::report::columns;
-use crate::time::Nanos;
-use crate::trial::{Order, TrialOutcome};
+use deadheat_race::race::context::RaceContext;
+use deadheat_race::race::{Request, testing};
+use deadheat_report::columns;
+use deadheat_trial::{Order, TrialOutcome};
 
 /// Returns the events of a race of two contenders, of which the second takes `level` of the first one's time; its ninth
 /// trial is not valid, and its path is emulated.
@@ -28,7 +28,7 @@ fn events(level: f64) -> Vec<LiveEvent> {
     let mut noisy =
         testing::noisy(1, 0.03, move |name| if name == "udp" { 90e3 * level } else { 90e3 });
     let mut n = 0;
-    let mut runner = crate::trial::sim::fake::Fake(|order: &Order| {
+    let mut runner = deadheat_trial::sim::fake::Fake(|order: &Order| {
         n += 1;
         let TrialOutcome::Ran(mut record) = noisy(order) else { unreachable!() };
         record.path = Some(account());
@@ -38,7 +38,7 @@ fn events(level: f64) -> Vec<LiveEvent> {
         }
         TrialOutcome::Ran(record)
     });
-    let clock = crate::time::Manual::default();
+    let clock = deadheat_base::time::Manual::default();
     let request = Request::new(["tcp", "udp"]).workload(testing::WORKLOAD).blocks(40).seed(1);
     let stage = RaceContext::new(&mut runner, &mut observer).at(&clock, testing::day());
     request.run_with(stage).unwrap();

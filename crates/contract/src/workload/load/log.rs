@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contract::{Action, Lane};
-use crate::error::Error;
 use crate::measurements::{Distribution, Recorder, Sample};
-use crate::time::Nanos;
+use deadheat_base::error::Error;
+use deadheat_base::time::Nanos;
 
 use super::super::header::{Header, read_due};
 use super::super::{Part, Standing, Task, TaskInfo};

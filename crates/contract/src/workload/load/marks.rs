@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 use super::phases::{Phases, goodput_name};
 use crate::measurements::Phase;

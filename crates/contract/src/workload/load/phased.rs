@@ -1,10 +1,10 @@
 //! Work in phases: its conditions, and the figures of a trial that follow.
 
 use crate::contract::Side;
-use crate::error::{Error, Result};
 use crate::measurements::{Better, Metric, MetricName, Metrics, Percentile, Phase, Role, Unit};
-use crate::spec::{Settings, Spec};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::Nanos;
 
 use super::super::{Lengths, Reports, Task, TaskInfo};
 use super::log::{MOST, most};

@@ -15,8 +15,8 @@ use crate::contract::{Direction, Side};
 use crate::measurements::{
     Better, ClockNeed, Metric, MetricName, Percentile, Phase, Role, Suffix, Unit,
 };
-use crate::stats::quantile::{nearest_rank, quantile_sorted};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_stats::quantile::{nearest_rank, quantile_sorted};
 
 use super::super::TaskInfo;
 use super::super::setting::{spoken, typed};

@@ -294,8 +294,8 @@ fn say_segment(header: &mut libc::msghdr, control: &mut ControlBuffer, segment: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Patience;
     use crate::datapath::datagram::tests::pair;
+    use deadheat_contract::contract::Patience;
 
     fn write(outgoing: &mut Outgoing, lengths: &[usize]) {
         let mut left = lengths.iter().zip(0u8..);

@@ -7,14 +7,14 @@ use std::os::fd::AsFd;
 use deadheat_base::cmsg::{self, Room};
 
 use super::{DatagramSocket, Peer, set_int};
-use crate::contract::Patience;
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
 use crate::datapath::ecn::{self, Codepoint};
 use crate::datapath::patience::flag;
 use crate::datapath::policer;
 use crate::datapath::uring;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Patience;
 
 /// Largest size in bytes of one datagram, or of several that the kernel coalesced: the largest IP packet.
 const LARGEST: usize = 65_536;

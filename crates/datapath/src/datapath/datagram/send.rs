@@ -203,7 +203,7 @@ impl SendBatch {
     }
 
     /// Sends the waiting messages, in one system call, and returns the number of messages that the kernel accepted.
-    /// Waits for room, at most [`crate::contract::GUARD`]. The other messages stay in the batch.
+    /// Waits for room, at most [`deadheat_contract::contract::GUARD`]. The other messages stay in the batch.
     ///
     /// # Errors
     /// The error of send(2) or sendmmsg(2) where no message was accepted; `EAGAIN` where there was no room.

@@ -4,12 +4,12 @@ use std::io;
 use std::ops::Range;
 
 use super::{DEPTH, Memory, Parts, RingSender, SendOutcome, unsupported};
-use crate::contract::Source;
 use crate::datapath::buffer::PERIOD;
 use crate::datapath::channel::Channel;
 use crate::datapath::memory::{Region, patterned};
 use crate::datapath::pump::read_exact;
-use crate::measurements::ZeroCopy;
+use deadheat_contract::contract::Source;
+use deadheat_contract::measurements::ZeroCopy;
 
 /// Sender of a byte stream.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use regex_lite::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::time::Nanos;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
 
 /// Largest memory of a compiled expression in bytes.
 const LARGEST_EXPRESSION: usize = 1 << 20;

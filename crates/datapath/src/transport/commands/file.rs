@@ -9,14 +9,14 @@ use toml::Spanned;
 use super::figure::{FigureSource, FigureText, LineSign, own_file};
 use super::template::{CommandTemplate, PLACES};
 use super::{CommandPair, CopyRule, PairFigure, ReadySign, StopSignal};
-use crate::contract::Direction;
-use crate::error::{Error, Result, unknown};
-use crate::foreign;
-use crate::time::Nanos;
 use crate::transport::external::Port;
-use crate::units::parse_span;
-use crate::workload::ProgramFigure;
-use crate::workload::programs::{CPU_USED, FigureUnit, TIME_TAKEN, better};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::foreign;
+use deadheat_base::time::Nanos;
+use deadheat_base::units::parse_span;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::workload::ProgramFigure;
+use deadheat_contract::workload::programs::{CPU_USED, FigureUnit, TIME_TAKEN, better};
 
 /// Largest size of a file in bytes.
 const LONGEST: u64 = 64 << 10;

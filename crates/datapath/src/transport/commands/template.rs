@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, unknown};
-use crate::time::Nanos;
 use crate::transport::command_line::{Piece, pieces, words};
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::time::Nanos;
 
 /// Placeholders that every command has, besides the variables of its file.
 pub(super) const PLACES: [&str; 7] = ["host", "port", "bytes", "seconds", "dir", "seed", "pair"];

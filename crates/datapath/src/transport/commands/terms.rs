@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{CommandPair, ReadySign, SET_IN};
-use crate::contract::Direction;
-use crate::foreign::short;
+use deadheat_base::foreign::short;
+use deadheat_contract::contract::Direction;
 
 /// Terms of a pair: keys of its file that concern the server, with the values that hold. The client's end has the rest for
 /// itself: its command, its variables and the figures that it reads.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use crate::workload::programs::FiguresAsked;
+use deadheat_contract::workload::programs::FiguresAsked;
 
 /// Writes a file and reads it as a contender with these variables.
 fn read(text: &str, set: &str) -> std::result::Result<Contender, String> {

@@ -13,8 +13,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use sha2::{Digest, Sha256};
 
 use super::{Failure, PinnedVerifier, ProofKind};
-use crate::error::{Error, Result};
-use crate::units::hex::{hex, unhex};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units::hex::{hex, unhex};
 
 /// Variables with files of authorities, instead of this host's (as OpenSSL has them).
 const FILES: &str = "SSL_CERT_FILE or SSL_CERT_DIR";

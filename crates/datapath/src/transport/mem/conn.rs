@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::{Fate, Fates, LARGEST, ROOM, lock};
-use crate::contract::{GUARD, Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::measurements::ConnStats;
-use crate::time::{Clock, Manual, Nanos};
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
+use deadheat_base::time::{Clock, Manual, Nanos};
+use deadheat_contract::contract::{GUARD, Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
 
 /// Kind of time, which decides whether waiting makes it pass.
 #[derive(Debug, Clone)]

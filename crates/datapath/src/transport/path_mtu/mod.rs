@@ -20,11 +20,11 @@ use socket2::Socket;
 
 use super::handover::readable;
 use super::hello::{self, Hello};
-use crate::contract::{Direction, Side};
 use crate::datapath::datagram::{is_full, is_network_error};
 use crate::datapath::option::{self, Fragmenting};
 use crate::datapath::route::{self, LearnedMtu};
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Direction, Side};
 use search::{MtuSearch, ProbeBounds, SearchStep, SizeBarrier};
 
 pub mod search;

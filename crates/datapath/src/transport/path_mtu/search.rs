@@ -11,7 +11,7 @@
 //! answered although as many of its companions are: a probe of the largest size that passed follows each. So neither
 //! loss nor a path that is silent for a while is taken for a narrow path.
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Least number of probes of one size without an answer after which the size does not pass (`MAX_PROBES`). It is more
 /// than the 3 of the RFC, as these leave in quick succession, and one wrong conclusion would hold for a whole race.

@@ -11,12 +11,12 @@ use std::thread;
 use super::note::{Note, NoteKind};
 use super::preference::LANE;
 use super::preferring::Bulk;
-use crate::contract::{Inbox, Lane, Patience};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::hello::{Hello, Token};
 use crate::transport::{Address, Conn, Effective, Listener, Progress};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience};
 
 /// Time after which the near end repeats a note without an answer; doubled each time.
 const AGAIN: Nanos = Nanos::from_millis(50);

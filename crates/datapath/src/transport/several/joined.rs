@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::time::Nanos;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source};
 
 /// Largest number of joined connections: a bit for each.
 pub const MOST: usize = 16;

@@ -15,16 +15,16 @@ use super::{
     JoinedConn, MOST, Part, Strand, any_is_kept_up, at_node, open_parts, part_listeners, reach,
     target, weakest,
 };
-use crate::contract::{AsksLanes, Ending, Guarantees, Lane};
-use crate::error::{Error, Result, unknown};
-use crate::spec::typed::Text;
-use crate::spec::{Key, Kind, Settings, Spec, plain};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::at_once::OpenTask;
 use crate::transport::via::Via;
 use crate::transport::{
     Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport,
 };
+use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::spec::typed::Text;
+use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{AsksLanes, Ending, Guarantees, Lane};
 
 const ID: &str = "mix";
 

@@ -6,14 +6,14 @@ use std::thread;
 
 use super::at_once::{OpenAttempts, OpenTask, at_once};
 use super::{Conn, Contender, Info, Listen, Listener};
-use crate::contract::{
+use crate::transport::Address;
+use crate::transport::handover::{ConnectionSource, readable};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
     Reach, Service,
 };
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::Address;
-use crate::transport::handover::{ConnectionSource, readable};
 
 mod agree;
 mod joined;

@@ -8,11 +8,11 @@
 use std::os::fd::AsFd;
 use std::thread;
 
-use crate::error::{Error, Result};
-use crate::time::Nanos;
 use crate::transport::handover::{ConnectionSource, HandOver, HandedConnection};
 use crate::transport::hello::Hello;
 use crate::transport::{Address, Conn, Dial, Listener};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
 
 use super::endpoints;
 

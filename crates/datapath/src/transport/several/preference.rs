@@ -15,18 +15,20 @@ use super::mix;
 use super::note::{NOTE, Note, NoteKind};
 use super::preferring::{Bulk, PreferenceStrand, PreferringConn};
 use super::{Part, any_is_kept_up, named, open_beside, part_listeners, reach, target, weakest};
-use crate::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering};
-use crate::error::{Error, Result};
-use crate::spec::typed::{Optional, Preset};
-use crate::spec::{Key, Kind as Form, Settings, Spec, plain};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
     Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport,
 };
 use crate::transport::{commands, external};
-use crate::units::parse_span;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::typed::{Optional, Preset};
+use deadheat_base::spec::{Key, Kind as Form, Settings, Spec, plain};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::parse_span;
+use deadheat_contract::contract::{
+    AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering,
+};
 
 const ID: &str = "preference";
 
@@ -169,7 +171,7 @@ impl Preference {
             // Late messages of the first may arrive after messages of the second, and neither connection ends by
             // itself.
             Some(_) => Guarantees {
-                service: crate::contract::Service {
+                service: deadheat_contract::contract::Service {
                     ordering: Ordering::Unordered,
                     ..promised.service
                 },

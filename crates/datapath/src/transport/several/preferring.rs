@@ -11,14 +11,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::note::{Note, NoteKind};
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::epoll::Epoll;
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::measurements::{Fallback, FallbackCause};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::measurements::{Fallback, FallbackCause};
 
 /// Number of sends, or beacons, of an end within the allowed time of silence.
 const BEACONS: u64 = 4;

@@ -6,10 +6,10 @@ use socket2::Socket;
 
 use super::{HandshakeDatagram, read};
 use crate::datapath::datagram::{is_full, is_network_error};
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::hello::{Challenge, Hello};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Longest time that a peer may take to prove its address. It repeats its hello, and is asked again.
 const TO_PROVE: Nanos = Nanos::from_secs(2);

@@ -8,9 +8,9 @@ use socket2::Socket;
 use super::{HandshakeDatagram, read, read_with_header};
 use crate::datapath::datagram::{is_full, is_network_error};
 use crate::datapath::ip_header::ArrivedHeader;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::hello::Hello;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Time of silence for which the far end waits for a welcome to be confirmed. A near end that has not received it
 /// repeats its hello every 400 ms, so two in a row must be lost to be mistaken for a lost confirmation.

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use socket2::Socket;
 
 use crate::datapath::datagram::{is_full, is_network_error};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Returns the time at which the hello after `sent` others is due, from the start: 0, 50, 100, 200,
 /// 400 ms, then every 400 ms.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Moment on both clocks, from the first use on. Only distances from it are converted, so virtual time stays
 /// virtual.

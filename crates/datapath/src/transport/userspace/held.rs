@@ -1,7 +1,7 @@
 //! Time in which a protocol had data under way, and in which a limit of its library held it back.
 
-use crate::measurements::TcpView;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
 
 /// Reason why a sender waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 use super::equal;
 use super::plain::PlainTransport;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
-use crate::error::Result;
-use crate::spec::typed::Optional;
-use crate::units::Bytes;
+use deadheat_base::error::Result;
+use deadheat_base::spec::typed::Optional;
+use deadheat_base::units::Bytes;
 
 mod epoch;
 mod held;

@@ -6,14 +6,14 @@ use std::os::fd::BorrowedFd;
 
 use super::protocol::{Opening, State, Userspace};
 use super::session::Session;
-use crate::contract::{Inbox, Lane, Patience, Sink, Source};
 use crate::datapath::datagram::{Received, Transmit};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::error::Result;
-use crate::measurements::ConnStats;
-use crate::time::{Clock, Manual, Nanos};
 use crate::transport::{Conn, ConnInfo, Effective, Progress, Readiness, unstamped};
+use deadheat_base::error::Result;
+use deadheat_base::time::{Clock, Manual, Nanos};
+use deadheat_contract::contract::{Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
 
 /// End of a connection in virtual time. Its calls use the clock's current time, and never wait.
 pub struct OverPath {

@@ -13,7 +13,6 @@ use super::parameters::{ConnParameters, Ends, ListenParameters, Sockets};
 use super::protocol::{Opening, State, Userspace};
 use super::session::{Make, Session};
 use super::too_large;
-use crate::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use crate::datapath::datagram::{
     Binding, DatagramSocket, Outgoing, ReceiveBatch, ReceiveEngine, Received, is_full,
     is_network_error, probe_coalescing, probe_segmentation,
@@ -22,9 +21,6 @@ use crate::datapath::ip_header::ArrivedHeader;
 use crate::datapath::option::{self, Buffer};
 use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
-use crate::error::{Error, Result};
-use crate::measurements::ConnStats;
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::handover::readable;
 use crate::transport::header::{self, HeaderTerms};
 use crate::transport::hello;
@@ -35,7 +31,11 @@ use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness,
     effective_options, unstamped,
 };
-use crate::units::Bytes;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::units::Bytes;
+use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_contract::measurements::ConnStats;
 
 /// Requested size of each socket buffer: a window of a long path, and more than the kernel's own default, which a
 /// burst of small packets fills.

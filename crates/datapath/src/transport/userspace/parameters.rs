@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use crate::contract::{Service, Side};
 use crate::datapath::ip_header::ArrivedHeader;
-use crate::spec::Settings;
-use crate::time::Nanos;
 use crate::transport::hello::Hello;
 use crate::transport::{Dial, Listen, Tickets};
+use deadheat_base::spec::Settings;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Service, Side};
 
 /// Identity of a connection: this end, its token and flow, and its peer.
 pub struct Ends {

@@ -4,15 +4,15 @@
 
 use std::io;
 
-use crate::contract::{Lane, Service, Side};
 use crate::datapath::datagram::{Received, Transmit};
-use crate::error::{Error, Result};
-use crate::measurements::TcpView;
-use crate::spec::Settings;
-use crate::time::Nanos;
 use crate::transport::hello::Token;
 use crate::transport::plain::PlainTransport;
 use crate::transport::{Effective, Info, Tickets};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Lane, Service, Side};
+use deadheat_contract::measurements::TcpView;
 
 /// Bytes of a UDP header (RFC 768), which every datagram has in front of it.
 pub const UDP_HEADER: u32 = 8;
@@ -26,7 +26,7 @@ pub trait Userspace: Sync {
     /// Opens one end of a new connection.
     ///
     /// # Errors
-    /// [`crate::error::Error::Usage`] where the knobs do not suit the path, with knobs that would.
+    /// [`deadheat_base::error::Error::Usage`] where the knobs do not suit the path, with knobs that would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
 
     /// Returns itself as a transport that opens connections to programs of others, as

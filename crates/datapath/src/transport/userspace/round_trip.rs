@@ -1,7 +1,7 @@
 //! Retransmission timer of RFC 6298, without a clock.
 
-use crate::measurements::TcpView;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::TcpView;
 
 /// Timeout before the first measurement (RFC 6298, 2.1), and the longest one (2.5).
 const FIRST_TIMEOUT: Nanos = Nanos::from_secs(1);

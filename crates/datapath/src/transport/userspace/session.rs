@@ -5,17 +5,19 @@ use std::io;
 use super::protocol::{Opening, Protocol, ProtocolStats, Rest, UDP_HEADER, Userspace};
 use super::timed::timed;
 use super::{ECN, MTU};
-use crate::contract::{Ending, Framing, Guarantees, Inbox, Lane, Service, Sink, Source};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::datagram::Received;
 use crate::datapath::ecn::Codepoint;
 use crate::datapath::pump::read_exact;
-use crate::error::Result;
-use crate::measurements::{ConnStats, Headers, Marks, Wire};
-use crate::time::Nanos;
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{ConnInfo, Info, Progress};
+use deadheat_base::error::Result;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{
+    Ending, Framing, Guarantees, Inbox, Lane, Service, Sink, Source,
+};
+use deadheat_contract::measurements::{ConnStats, Headers, Marks, Wire};
 
 /// End of a connection, with messages framed if the protocol has no boundaries.
 pub(super) struct Session {

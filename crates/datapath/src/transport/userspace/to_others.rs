@@ -5,18 +5,18 @@ use super::parameters::{ConnParameters, Ends, Sockets};
 use super::session::Make;
 use std::net::SocketAddr;
 
-use crate::contract::Side;
 use crate::datapath::ip_header::ArrivedHeader;
-use crate::error::{Error, Result};
-use crate::time::{Clock, Monotonic, Nanos};
 use crate::transport::header::HeaderTerms;
 use crate::transport::udp_handshake::{self, UDP};
 use crate::transport::{Conn, Dial, Info};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::Side;
 
 /// Opens a connection to a program of others, with the protocol that `make` returns and without a flow of ours below it.
 ///
 /// # Errors
-/// [`crate::error::Error::Blocked`] where nothing answers or the handshake does not end in time; otherwise the failed
+/// [`deadheat_base::error::Error::Blocked`] where nothing answers or the handshake does not end in time; otherwise the failed
 /// operation.
 pub fn dial_others(info: &'static Info, dial: &Dial<'_>, make: Make<'_>) -> Result<Box<dyn Conn>> {
     let to = dial.to.ip(info.id)?;

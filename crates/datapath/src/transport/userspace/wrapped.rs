@@ -3,10 +3,10 @@
 use std::io;
 
 use super::protocol::{Protocol, ProtocolStats, Rest, State};
-use crate::contract::Lane;
 use crate::datapath::datagram::{Received, Transmit};
-use crate::time::Nanos;
 use crate::transport::Effective;
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Lane;
 
 /// Layer around a protocol.
 pub trait ProtocolLayer: Send {

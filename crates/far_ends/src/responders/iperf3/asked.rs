@@ -6,9 +6,9 @@ use std::fmt;
 use serde_json::Value;
 
 use super::control::TestFailure;
-use crate::time::Nanos;
-use crate::transport::responder::TestLimits;
-use crate::units::{BitRate, Bytes};
+use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, Bytes};
+use deadheat_datapath::transport::responder::TestLimits;
 
 /// Numbers of refusals.
 const DURATION: u32 = 5;

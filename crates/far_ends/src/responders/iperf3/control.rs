@@ -11,7 +11,7 @@ use serde_json::Value;
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::iperf3::states::State;
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Longest time for a message to leave, and for a client to close.
 const TO_SEND: Nanos = Nanos::from_secs(5);

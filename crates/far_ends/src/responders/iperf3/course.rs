@@ -9,8 +9,8 @@ use deadheat_base::descriptor::ready;
 
 use super::asked::TOTAL_RATE;
 use super::control::TestFailure;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::TestGrant;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::transport::responder::TestGrant;
 
 /// Longest time without a look at the end of the test.
 const LOOK: Nanos = Nanos::from_millis(20);

@@ -12,9 +12,9 @@ use super::control::TestFailure;
 use super::course::Course;
 use super::outcome::{CpuTime, StreamTally};
 use super::threads::ends;
-use crate::datapath::answering::{AnswerSocket, Arrived};
-use crate::datapath::policer::time_at;
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
+use deadheat_datapath::datapath::policer::time_at;
 
 /// Answer to the first datagram of a stream, as its bytes are on the wire; no more than it had.
 const REPLY: [u8; FIRST_LEN] = [0x36, 0x37, 0x38, 0x39];

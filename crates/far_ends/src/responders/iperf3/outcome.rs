@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::asked::{AskedTest, StreamProtocol, TestWay};
 use super::course::Course;
 use super::datagrams::DatagramTally;
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
 

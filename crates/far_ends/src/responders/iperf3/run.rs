@@ -13,10 +13,10 @@ use super::datagrams::DatagramStreams;
 use super::outcome::{CpuTime, Outcome};
 use super::streams;
 use super::threads::OpenStreams;
-use crate::datapath::answering::AnswerSocket;
 use crate::iperf3::states::State;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::responder::{ResponderHost, TestGrant};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::answering::AnswerSocket;
+use deadheat_datapath::transport::responder::{ResponderHost, TestGrant};
 
 /// Largest JSON of a client: its parameters, and its results.
 const MOST_PARAMETERS: u32 = 64 << 10;

@@ -9,10 +9,10 @@ use socket2::SockRef;
 use super::asked::AskedTest;
 use super::course::Course;
 use super::outcome::{CpuTime, StreamTally};
-use crate::datapath::ip_header::set_field;
-use crate::datapath::option;
-use crate::datapath::policer::{StreamMeter, Way, time_at};
-use crate::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_datapath::datapath::ip_header::set_field;
+use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::policer::{StreamMeter, Way, time_at};
 
 /// Bytes that are read at once, and sent at once at most.
 const CHUNK: usize = 128 << 10;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::testing::{TestHost, WIDE};
 use super::*;
-use crate::transport::responder::TestLimits;
+use deadheat_datapath::transport::responder::TestLimits;
 
 /// Runs `client` against a server with `host`; returns the host once the server has ended.
 fn against(host: TestHost, client: impl FnOnce(SocketAddr)) -> TestHost {

@@ -9,7 +9,7 @@ use super::course::Course;
 use super::datagrams::{DatagramStreams, DatagramTally};
 use super::outcome::{CpuTime, StreamTally};
 use super::streams;
-use crate::datapath::destination::canonical;
+use deadheat_datapath::datapath::destination::canonical;
 
 /// Stack of a thread with a stream.
 const STACK: usize = 256 << 10;

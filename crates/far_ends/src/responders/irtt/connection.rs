@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::parameters::{INTERVAL, IrttLimits, IrttParameters};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Number of requests that may come at once.
 const BURST: f64 = 5.0;

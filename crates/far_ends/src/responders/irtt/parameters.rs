@@ -3,7 +3,7 @@
 
 use super::connection::{IrttStamps, RequestVerdict};
 use crate::irtt::wire::{put, put_signed, read_parameters};
-use crate::time::Nanos;
+use deadheat_base::time::Nanos;
 
 /// Version of the protocol.
 const VERSION: i64 = 1;

@@ -15,10 +15,10 @@ use quinn_proto::{
 
 use super::PerfSetup;
 use super::answer::{AnswerStep, PerfAnswer};
-use crate::datapath::answering::Arrived;
-use crate::time::Nanos;
-use crate::transport::responder::{NoGrant, ResponderHost, TestGrant};
-use crate::transport::userspace::Epoch;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::datapath::answering::Arrived;
+use deadheat_datapath::transport::responder::{NoGrant, ResponderHost, TestGrant};
+use deadheat_datapath::transport::userspace::Epoch;
 
 /// Most connections at once, those of ended tests for a moment included.
 const MOST_CONNECTIONS: usize = 256;

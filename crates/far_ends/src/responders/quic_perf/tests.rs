@@ -13,12 +13,12 @@ use quinn_proto::{
 
 use super::PerfSetup;
 use super::server::PerfServer;
-use crate::datapath::answering::Arrived;
 use crate::responders::testing::TestHost;
-use crate::time::Nanos;
-use crate::transport::hello::Token;
-use crate::transport::identity::{self, HandshakeTerms, Resume, Tickets, TrustedName};
-use crate::transport::responder::TestLimits;
+use deadheat_base::time::Nanos;
+use deadheat_datapath::datapath::answering::Arrived;
+use deadheat_datapath::transport::hello::Token;
+use deadheat_datapath::transport::identity::{self, HandshakeTerms, Resume, Tickets, TrustedName};
+use deadheat_datapath::transport::responder::TestLimits;
 
 /// Most steps of a test, each of which carries all datagrams one way and back.
 const STEPS: u64 = 20_000;

@@ -1,14 +1,14 @@
 use super::*;
 use crate::emulated::testing::{HEADERS, Notes, datagrams};
-use crate::ends::Direction;
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, LossPer, Nic, Order, Queue, Rate,
     Reorder, Shape,
 };
-use crate::rng::SplitMix64;
 use crate::segment::VNET;
-use crate::time::Manual;
-use crate::units::BitRate;
+use deadheat_base::ends::Direction;
+use deadheat_base::rng::SplitMix64;
+use deadheat_base::time::Manual;
+use deadheat_base::units::BitRate;
 
 const PLACE: Place = Place { seed: 1, link: 0, direction: Direction::Up };
 const NONE: Changes = Changes { marked: false, flipped: None };

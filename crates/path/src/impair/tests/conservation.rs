@@ -7,8 +7,8 @@ use crate::network::{
     Discipline, Ecn, GilbertElliott, Limit, LossPer, Nic, Order, Queue as QueueModel, Reorder,
     Shape,
 };
-use crate::rng::SplitMix64;
 use crate::trace::{Step, Trace};
+use deadheat_base::rng::SplitMix64;
 
 fn pick<T: Clone>(rng: &mut SplitMix64, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize].clone()

@@ -6,14 +6,14 @@ use std::thread::{self, JoinHandle};
 
 use super::super::{Multicast, group_of};
 use super::tag;
-use crate::contract::{Lane, Patience, Service};
 use crate::multicast::wire;
-use crate::spec::{Settings, Spec};
 use crate::testing::Kept;
-use crate::time::{Clock, Monotonic, Nanos};
-use crate::transport::handover::ConnectionSource;
-use crate::transport::hello::{Hello, Token};
-use crate::transport::{Address, Conn, Dial, Listen, Progress, Tickets, Transport};
+use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::contract::{Lane, Patience, Service};
+use deadheat_datapath::transport::handover::ConnectionSource;
+use deadheat_datapath::transport::hello::{Hello, Token};
+use deadheat_datapath::transport::{Address, Conn, Dial, Listen, Progress, Tickets, Transport};
 
 const LARGEST: usize = 3_000;
 
@@ -60,7 +60,11 @@ fn receiver(
     (told.recv().unwrap(), thread)
 }
 
-fn dial(token: Token, knobs: &Settings, to: Vec<Address>) -> crate::error::Result<Box<dyn Conn>> {
+fn dial(
+    token: Token,
+    knobs: &Settings,
+    to: Vec<Address>,
+) -> deadheat_base::error::Result<Box<dyn Conn>> {
     Multicast.dial(&Dial {
         to: &Address::Several(to),
         hello: Hello { token, flow: 0 },

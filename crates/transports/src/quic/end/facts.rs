@@ -5,10 +5,10 @@ use super::super::application::Asking;
 use super::super::machine::QuicMachine;
 use super::super::qlog::Qlog;
 use super::{QuicEnd, nanoseconds};
-use crate::measurements::TcpView;
-use crate::transport::identity;
-use crate::transport::userspace::ProtocolStats;
-use crate::transport::{Effective, effective_options};
+use deadheat_contract::measurements::TcpView;
+use deadheat_datapath::transport::identity;
+use deadheat_datapath::transport::userspace::ProtocolStats;
+use deadheat_datapath::transport::{Effective, effective_options};
 
 impl<M: QuicMachine> QuicEnd<M> {
     /// Returns the current maximum packet size in bytes.

@@ -10,8 +10,8 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
 use super::super::conn::failed;
-use crate::transport::application::{DataWay, MessageApplication, MessageTerms};
-use crate::transport::step::StepBudget;
+use deadheat_datapath::transport::application::{DataWay, MessageApplication, MessageTerms};
+use deadheat_datapath::transport::step::StepBudget;
 
 /// Bytes of the shortest frame of a server (RFC 6455, 5.2).
 const FRAME: usize = 2;
@@ -146,8 +146,8 @@ pub fn read_frames(terms: &mut MessageTerms, bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::testing::pair;
-    use crate::time::{Clock, Monotonic, Nanos};
-    use crate::transport::Effective;
+    use deadheat_base::time::{Clock, Monotonic, Nanos};
+    use deadheat_datapath::transport::Effective;
 
     struct Measured;
 
@@ -236,7 +236,8 @@ mod tests {
             ("garbage", "\u{16}\u{3}\u{1}\r\n\r\n", false),
         ] {
             let [near, far] = pair();
-            let channel = crate::datapath::stream::CountedSocket::new(near.into()).unwrap();
+            let channel =
+                deadheat_datapath::datapath::stream::CountedSocket::new(near.into()).unwrap();
             let wire = super::super::LowerStream::new(channel);
             let sending = std::thread::spawn(move || {
                 let mut sent = 0;
