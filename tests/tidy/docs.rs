@@ -91,28 +91,36 @@ pub(crate) fn terms(root: &Path) {
     for unequal in equal::CANNOT {
         writeln!(cannot, "| {} | {} |", unequal.what, unequal.why).unwrap();
     }
-    let mut own =
-        String::from("\n| contender | knob | equal | deployed | from |\n|---|---|---|---|---|\n");
-    for transport in everywhere() {
-        let info = transport.info();
-        let said = |value: &str| match value {
-            "" => "not set".to_owned(),
-            value => format!("`{value}`"),
-        };
-        for each in transport.info().deployed {
+    let parts = [("equal", rules), ("cannot", cannot), ("deployed", deployed())];
+    generated(root, "docs/methodology.md", &parts);
+}
+
+/// Returns the table of defaults that implementations have by themselves; contenders with the same row share it.
+fn deployed() -> String {
+    let said = |value: &str| match value {
+        "" => "not set".to_owned(),
+        value => format!("`{value}`"),
+    };
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    for info in everywhere().map(|transport| transport.info()) {
+        for each in info.deployed {
             let key = info.keys.iter().find(|key| key.name == each.knob);
             let equal = said(key.map_or("", |key| key.default));
-            let deployed = said(each.value);
-            writeln!(
-                own,
-                "| `{}` | `{}` | {equal} | {deployed} | {} |",
-                info.id, each.knob, each.source
-            )
-            .unwrap();
+            let own = said(each.value);
+            let row = format!("`{}` | {equal} | {own} | {}", each.knob, each.source);
+            let contender = format!("`{}`", info.id);
+            match rows.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, contenders)) => contenders.push(contender),
+                None => rows.push((row, vec![contender])),
+            }
         }
     }
-    let parts = [("equal", rules), ("cannot", cannot), ("deployed", own)];
-    generated(root, "docs/methodology.md", &parts);
+    let mut table =
+        String::from("\n| contender | knob | equal | deployed | from |\n|---|---|---|---|---|\n");
+    for (row, contenders) in rows {
+        writeln!(table, "| {} | {row} |", contenders.join(", ")).unwrap();
+    }
+    table
 }
 
 /// Compares the generated parts of a page, each by its name; `UPDATE_GOLDEN=1` writes them.
