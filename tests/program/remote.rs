@@ -13,13 +13,30 @@ use std::path::Path;
 use crate::remote_cells::{RemoteCell, cell, cell_at, contenders, works};
 use deadheat::transport::far_end;
 
-/// Returns the table, and the list of reasons that its numbers stand for.
+/// Returns the table, and the list of reasons that its numbers stand for. Contenders with the same cells share a row.
 fn table() -> String {
-    let rows = contenders().into_iter().map(|contender| {
-        let cells = works().iter().map(|work| cell(&contender, work)).collect();
-        (contender, cells)
-    });
-    table_of("contender", &works(), rows.collect())
+    let works = works();
+    let mut rows: Vec<(String, Vec<RemoteCell>)> = Vec::new();
+    for contender in contenders() {
+        let cells = works.iter().map(|work| unnamed(&contender, cell(&contender, work)));
+        let cells: Vec<RemoteCell> = cells.collect();
+        match rows.iter_mut().find(|(_, same)| *same == cells) {
+            Some((names, _)) => write!(names, "`, `{contender}").unwrap(),
+            None => rows.push((contender, cells)),
+        }
+    }
+    table_of("contender", &works, rows)
+}
+
+/// Returns a cell whose reason calls the contender "it", so that contenders that are refused alike have one reason.
+fn unnamed(contender: &str, cell: RemoteCell) -> RemoteCell {
+    match cell {
+        RemoteCell::Refused(why) => {
+            let rest = why.strip_prefix(&format!("`{contender}` "));
+            RemoteCell::Refused(rest.map_or(why.clone(), |rest| format!("it {rest}")))
+        }
+        other => other,
+    }
 }
 
 /// Works of the table of far ends of others: one for each thing that they may have to do.
