@@ -226,11 +226,10 @@ fn of_study(kept: &KeptRuns, study: &str) -> String {
 
 /// Returns the other studies with the number of their claims by ruling.
 fn others(kept: &KeptRuns) -> String {
-    let mut out =
-        String::from("\n| study | what it asks | claims | newest run |\n|---|---|---|---|\n");
+    let mut out = String::from("\n| study | claims | newest run |\n|---|---|---|\n");
     for (study, runs) in kept.studies.iter().filter(|(name, _)| !ARTICLES.contains(&name.as_str()))
     {
-        let (folder, newest) = runs.last().unwrap();
+        let (folder, _) = runs.last().unwrap();
         let claims = kept.claims(study);
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for claim in &claims {
@@ -242,8 +241,8 @@ fn others(kept: &KeptRuns) -> String {
         }
         let counts: Vec<String> =
             counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        let (question, newest) = (&newest.study.question, heading(folder, study));
-        writeln!(out, "| `{study}` | {question} | {} | {newest} |", counts.join(", ")).unwrap();
+        let newest = heading(folder, study);
+        writeln!(out, "| `{study}` | {} | {newest} |", counts.join(", ")).unwrap();
     }
     out
 }

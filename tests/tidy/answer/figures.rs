@@ -24,7 +24,7 @@ struct FigureLink<'a> {
     title: &'a str,
 }
 
-/// Returns the figure of an answer with its interval, as the page writes it: `1.29 times (1.28 to 1.30)`.
+/// Returns the figure of an answer with its interval, as the page writes it: `1.29 times (1.28 to 1.30)`, `67 % (65 to 72 %)`.
 pub(super) fn words(answer: &TestAnswer) -> Option<String> {
     let unit = MetricName::parse(&answer.test.metric).suffix.unit()?;
     let short = sentence::short(answer, unit)?;
@@ -32,9 +32,17 @@ pub(super) fn words(answer: &TestAnswer) -> Option<String> {
     let ends = ends.trim_end_matches(']');
     let times = if figure.ends_with(" times") { " times" } else { "" };
     Some(match ends.split_once(", ") {
-        Some((low, high)) => format!("{figure} ({low} to {high})"),
+        Some((low, high)) => format!("{figure} ({} to {high})", without_unit(low, high)),
         None => format!("{ends}{times}"),
     })
+}
+
+/// Returns the low end of an interval, without its unit where the high end has the same one.
+fn without_unit<'a>(low: &'a str, high: &str) -> &'a str {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number,
+        _ => low,
+    }
 }
 
 /// Compares the links with the runs, and their paragraphs with all runs; `UPDATE_GOLDEN=1` writes the links.
@@ -68,7 +76,7 @@ pub(crate) fn check(root: &Path, kept: &KeptRuns) -> Vec<String> {
     findings
 }
 
-/// Returns the rows of all tests on the page, with what each run found.
+/// Returns the rows of the tests on the page that several runs asked, with what each run found.
 pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
     let text = fs::read_to_string(root.join(PAGE)).unwrap();
     let mut seen = BTreeSet::new();
@@ -79,7 +87,8 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
             continue;
         }
         let asked = kept.answers(link.study, claim, number);
-        let Some(test) = asked.first().map(|one| &one.answer.test) else { continue };
+        let [first, _, ..] = &asked[..] else { continue };
+        let test = &first.answer.test;
         let cells: Vec<String> = asked.iter().map(in_run).collect();
         let against =
             test.against.as_ref().map_or_else(String::new, |cell| format!(" / {}", cell.text()));
@@ -287,6 +296,13 @@ fn a_figure_is_a_link_whose_title_names_its_test() {
     assert_eq!(test_of("faster"), None);
     let new = rewritten(page, &mut |link| format!("<{}>", link.title));
     assert_eq!(new, "TCP took <faster 2>, and [a run](../studies/runs/a/s/README.md).");
+}
+
+#[test]
+fn an_interval_has_its_unit_once() {
+    assert_eq!(without_unit("65 %", "72 %"), "65");
+    assert_eq!(without_unit("900 kbit/s", "1.10 Mbit/s"), "900 kbit/s");
+    assert_eq!(without_unit("1.28", "1.30"), "1.28");
 }
 
 #[test]
