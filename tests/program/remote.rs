@@ -14,11 +14,12 @@ use crate::remote_cells::{RemoteCell, cell, cell_at, contenders, works};
 use deadheat::transport::far_end;
 
 /// Returns the table, and the list of reasons that its numbers stand for. Contenders with the same cells share a row.
+/// `command` has no column: it takes no contender of the table.
 fn table() -> String {
-    let works = works();
+    let works: Vec<String> = works().into_iter().filter(|work| work != "command").collect();
     let mut rows: Vec<(String, Vec<RemoteCell>)> = Vec::new();
     for contender in contenders() {
-        let cells = works.iter().map(|work| unnamed(&contender, cell(&contender, work)));
+        let cells = works.iter().map(|work| unnamed(&contender, alone(cell(&contender, work))));
         let cells: Vec<RemoteCell> = cells.collect();
         match rows.iter_mut().find(|(_, same)| *same == cells) {
             Some((names, _)) => write!(names, "`, `{contender}").unwrap(),
