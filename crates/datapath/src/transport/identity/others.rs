@@ -206,7 +206,7 @@ fn authorities() -> Result<Arc<RootCertStore>> {
 
 /// Advice for a certificate that no authority of this host vouches for.
 pub const UNTRUSTED: &str =
-    "SSL_CERT_FILE names a file with further authorities, such as a private one";
+    "SSL_CERT_FILE names a file with authorities in the place of the host's, such as a private one";
 
 /// Certificate in effect, for results, of a program of others.
 const VOUCHED: &str = "the far end's, which an authority of this host vouches for";
