@@ -5,9 +5,9 @@
 mod handed_in;
 
 use deadheat::error::Error;
-use deadheat::records::placement::Placement;
-use deadheat::path::{PathSpec, grammar};
 use deadheat::path::trace::{Mode, Trace};
+use deadheat::path::{PathSpec, grammar};
+use deadheat::records::placement::Placement;
 use deadheat::spec::Spec;
 use deadheat::transport::Contender;
 use deadheat::units::{

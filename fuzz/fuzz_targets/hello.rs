@@ -12,8 +12,8 @@ use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
-use deadheat::trial::control::announcement::Announcement;
 use deadheat::trial::between::turn::message::{Attribute, Message, channel_data};
+use deadheat::trial::control::announcement::Announcement;
 use deadheat::workload::{self, BulkPart, Endpoint, Part};
 use libfuzzer_sys::fuzz_target;
 
@@ -82,7 +82,11 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Some(message) = Message::parse(data) {
         assert!(channel_data(data).is_none());
-        let _ = (message.error(), message.address(Attribute::XorRelayedAddress), message.is_authentic(b"key"));
+        let _ = (
+            message.error(),
+            message.address(Attribute::XorRelayedAddress),
+            message.is_authentic(b"key"),
+        );
     }
     // Messages of up to 255 bytes, each with its length in front, to each receiving half in turn.
     let halves = [

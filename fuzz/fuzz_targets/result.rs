@@ -5,10 +5,10 @@
 #[path = "../../tests/common/handed_in.rs"]
 mod handed_in;
 
+use deadheat::records::samples::{Chunks, MAGIC};
 use deadheat::report::{self, ReportInput, Style};
 use deadheat::result::outcome::Outcome;
 use deadheat::result::save;
-use deadheat::records::samples::{Chunks, MAGIC};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

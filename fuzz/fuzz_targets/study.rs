@@ -7,9 +7,9 @@ mod handed_in;
 
 use std::collections::BTreeMap;
 
+use deadheat::result::study::outcome::{Ruling, Setting};
 use deadheat::study::judge::{Extent, judge};
-use deadheat::study::outcome::{Ruling, Setting};
-use deadheat::study::read;
+use deadheat::study::{plan, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -18,9 +18,9 @@ fuzz_target!(|text: &str| {
     };
     for race in &checked.study.races {
         for setting in [Setting::Quick, Setting::Full] {
-            let plan = race.at(setting);
-            assert!(plan.command().starts_with("deadheat race "));
-            let request = plan.request().expect("a study that was read can be asked");
+            let race = race.at(setting);
+            assert!(race.command().starts_with("deadheat race "));
+            let request = plan::request(&race).expect("a study that was read can be asked");
             request.check().expect("what it asks was checked");
         }
     }

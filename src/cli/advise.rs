@@ -8,14 +8,15 @@ use deadheat_base::spec::outside::Outside;
 use deadheat_base::time::Monotonic;
 use deadheat_base::units;
 use deadheat_path::PathSpec;
-use deadheat_race::advise::app::{self, App, Need};
+use deadheat_race::advise::app;
 use deadheat_race::advise::bundled;
-use deadheat_race::advise::outcome::Advice;
 use deadheat_race::advise::run::{
     AdviceJob, AdviceTask, DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races,
 };
 use deadheat_report::advise::render;
 use deadheat_report::study::Form;
+use deadheat_result::advise::app::{App, Need};
+use deadheat_result::advise::outcome::Advice;
 use deadheat_result::outcome::Outcome;
 
 use super::allow::Allow;

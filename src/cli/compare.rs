@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use deadheat_base::error::{Error, Result};
-use deadheat_race::line;
-use deadheat_race::line::outcome::{LineOutcome, is_line};
-use deadheat_race::race::gate::{Judgement, check_baseline};
+use deadheat_race::race::gate::check_baseline;
 use deadheat_report::compare::{FORMATS, judged, render};
 use deadheat_report::{self as report, Detail, Style, words};
 use deadheat_result::analysis::compare::{check, compare};
+use deadheat_result::analysis::gate::Judgement;
+use deadheat_result::line;
+use deadheat_result::line::outcome::{LineOutcome, is_line};
 use deadheat_stats::runs::Promise;
 
 use super::gate::Runs;

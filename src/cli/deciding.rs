@@ -2,9 +2,9 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::units::parse_share;
-use deadheat_host::idle::Idle;
 use deadheat_race::race::request::CheckedRequest;
 use deadheat_race::race::{Claims, Request};
+use deadheat_records::idle::Idle;
 use deadheat_result::outcome::Outcome;
 use deadheat_stats::Outcome as VerdictOutcome;
 

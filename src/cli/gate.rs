@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use super::folder;
 use deadheat_base::error::{Error, Result};
 use deadheat_race::race::Request;
-use deadheat_race::race::gate::first::{self, FirstJudgement};
-use deadheat_race::race::gate::{Judgement, check, check_baseline};
+use deadheat_race::race::gate::{check, check_baseline, first};
 use deadheat_report::{against, comment, compare, markdown};
 use deadheat_result::analysis::derived;
+use deadheat_result::analysis::gate::Judgement;
+use deadheat_result::analysis::gate::first::FirstJudgement;
 use deadheat_result::outcome::Outcome;
 
 /// Runs of the same race, read from files.

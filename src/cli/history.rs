@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use deadheat_base::error::{Result, unknown};
 use deadheat_base::foreign::visible;
-use deadheat_race::line;
-use deadheat_race::line::outcome::{LineOutcome, is_line};
 use deadheat_report as report;
 use deadheat_result::analysis::history::{FALSE_ALARM_IN, HistoryEntry, SkippedFile, history};
+use deadheat_result::line;
+use deadheat_result::line::outcome::{LineOutcome, is_line};
 
 use super::{deliver, folder, stdout_style};
 

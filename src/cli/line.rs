@@ -10,11 +10,11 @@ use deadheat_base::rng::fresh_seed;
 use deadheat_base::time::{Monotonic, Nanos};
 use deadheat_base::units;
 use deadheat_datapath::transport;
-use deadheat_race::line::outcome::LineOutcome;
-use deadheat_race::line::part::LineWorks;
 use deadheat_race::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
 use deadheat_race::race::Request;
 use deadheat_report as report;
+use deadheat_result::line::outcome::LineOutcome;
+use deadheat_result::line::part::LineWorks;
 use deadheat_result::lock::lock;
 
 use super::live::{LiveOptions, LiveStage, LiveSubject};

@@ -8,15 +8,16 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::fresh_seed;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::parse_span;
-use deadheat_race::map::file::{self, Map};
-use deadheat_race::map::levels;
-use deadheat_race::map::point::{MapPoint, PointAnswer};
-use deadheat_race::map::request::{DEFAULT_BLOCKS, MapRequest};
+use deadheat_race::map::request::{self, DEFAULT_BLOCKS};
 use deadheat_race::map::run::{resume, run as run_map};
-use deadheat_race::map::shard::Shard;
 use deadheat_race::race::request::DEFAULT_CONFIDENCE;
 use deadheat_report::{self as report, words};
 use deadheat_result::lock::lock;
+use deadheat_result::map::file::{self, Map};
+use deadheat_result::map::levels;
+use deadheat_result::map::point::{MapPoint, PointAnswer};
+use deadheat_result::map::request::MapRequest;
+use deadheat_result::map::shard::Shard;
 use deadheat_result::outcome::DEFAULT_MARGIN;
 use deadheat_result::save;
 
@@ -155,7 +156,7 @@ pub(super) fn run(args: &MapArgs) -> Result<Verdict> {
         )));
     }
     let seed = args.seed.map_or_else(fresh_seed, Ok)?;
-    let map = Map::new(asked, seed, shard)?;
+    let map = request::map(asked, seed, shard)?;
     let target = super::Target::of(args.output.as_ref(), "deadheat-map")?;
     let file = target.file();
     save::prepare(file)?;

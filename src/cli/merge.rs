@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use deadheat_base::error::Result;
-use deadheat_race::map::file::load;
 use deadheat_race::map::merge::merge;
+use deadheat_result::map::file::load;
 use deadheat_result::save;
 
 use super::map::Shape;

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use deadheat_base::error::{Error, Result};
-use deadheat_race::study::outcome::StudyRun;
 use deadheat_race::study::save as studies;
 use deadheat_report::ReportInput;
 use deadheat_report::html::{EntryContent, IndexEntry, Page, Part, index, page};
 use deadheat_result::outcome::Outcome;
 use deadheat_result::save;
+use deadheat_result::study::outcome::StudyRun;
 
 use super::folder::{FolderContents, reason, search};
 use super::report::samples_of;

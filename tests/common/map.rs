@@ -1,10 +1,10 @@
 //! A map with every kind of point.
 
-use deadheat::map::file::{FORMAT, Map, MapContender, MapFileKind};
-use deadheat::map::levels;
-use deadheat::map::point::{FailedContender, MapPoint, PointAnswer};
-use deadheat::map::request::MapRequest;
-use deadheat::map::shard::Shard;
+use deadheat::result::map::file::{FORMAT, Map, MapContender, MapFileKind};
+use deadheat::result::map::levels;
+use deadheat::result::map::point::{FailedContender, MapPoint, PointAnswer};
+use deadheat::result::map::request::MapRequest;
+use deadheat::result::map::shard::Shard;
 use deadheat::result::outcome::{Program, Ratio, Verdict};
 
 use super::everything;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use deadheat::result::outcome::{Outcome, Program};
-use deadheat::study::model::{
+use deadheat::result::study::model::{
     Claim, PublishedFigure, QuickSetting, RaceCell, RacePlan, Source, Study, Test, Variant,
 };
-use deadheat::study::outcome::{
+use deadheat::result::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, FORMAT, PublishedComparison, RaceRun, Ruling,
     Setting, StudyRun, TestAnswer,
 };

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use deadheat::result::outcome::Program;
+use deadheat::result::study::outcome::{RaceRun, Setting, StudyRun};
 use deadheat::study::judge::{Extent, judge};
-use deadheat::study::outcome::{RaceRun, Setting, StudyRun};
 use deadheat::study::read;
 
 use super::varied;

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::UNIX_EPOCH;
 
+use deadheat::advise::app;
 use deadheat::advise::run::{AdviceJob, AdviceTask, DEFAULT_BUDGET, run};
-use deadheat::advise::{app, outcome::Advice};
 use deadheat::race::{RaceContext, SilentObserver};
 use deadheat::report::study::Form;
 use deadheat::report::{Style, advise::render};
+use deadheat::result::advise::outcome::Advice;
 use deadheat::result::outcome::Outcome;
 use deadheat::time::Manual;
 

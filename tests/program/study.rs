@@ -12,7 +12,7 @@ use std::time::Duration;
 use deadheat::report::studies::render;
 use deadheat::report::study::Form;
 use deadheat::report::{Style, study};
-use deadheat::study::outcome::{Setting, StudyRun};
+use deadheat::result::study::outcome::{Setting, StudyRun};
 use deadheat::study::{again, bundled, save};
 
 fn deadheat(args: &[&str], dir: &Path) -> Output {
@@ -437,7 +437,7 @@ fn the_readme_of_the_studies_has_the_times_of_study_list() {
         let says = says.strip_suffix(", besides virtual time").unwrap_or(says);
         assert_eq!(format!("{} quick, {} in full", cells[4], cells[5]), says, "{name}");
         let study = bundled::study(name).unwrap().study;
-        quick += study.at_most(Setting::Quick).unwrap().0 as f64 / 60e9;
+        quick += deadheat::study::plan::at_most(&study, Setting::Quick).unwrap().0 as f64 / 60e9;
     }
     let says = format!("takes at most {quick:.0} minutes");
     assert!(readme.contains(&says), "studies/README.md does not say `{says}`");

@@ -5,7 +5,7 @@ use deadheat::analysis::compare::{
     Change, Comparison, ComparisonRow, GATE_RUNS, RatioBasis, check, compare as compare_runs,
 };
 use deadheat::measurements::{Better, Role};
-use deadheat::race::gate::Judgement;
+use deadheat::result::analysis::gate::Judgement;
 use deadheat::result::outcome::Outcome;
 use deadheat::stats::runs::Promise;
 

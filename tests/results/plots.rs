@@ -10,8 +10,8 @@ use deadheat::report::figure::Figure;
 use deadheat::report::over_time;
 use deadheat::report::plot::{self, palette, style};
 use deadheat::result::outcome::{Outcome, Ratio};
-use deadheat::study::model::{PublishedFigure, RaceCell, Study};
-use deadheat::study::outcome::{
+use deadheat::result::study::model::{PublishedFigure, RaceCell, Study};
+use deadheat::result::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, StudyRun,
     TestAnswer,
 };

@@ -141,7 +141,7 @@ fn a_map_is_as_its_golden_files() {
         golden(&format!("map-{format}"), &map::render(&map, format, &Style::default()).unwrap());
     }
     let json = map::render(&map, "json", &Style::default()).unwrap();
-    assert_eq!(deadheat::map::file::parse(json.as_bytes()).unwrap(), map);
+    assert_eq!(deadheat::result::map::file::parse(json.as_bytes()).unwrap(), map);
     let page = map::render(&map, "html", &Style::default()).unwrap();
     assert!(
         page.contains("<h2 id=\"points\">Points</h2>") && page.contains("id=\"m-map\""),

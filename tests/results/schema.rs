@@ -6,15 +6,15 @@ use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::contract::Side;
-use deadheat::map::file::Map;
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
 use deadheat::records::commands::{CommandReport, ProgramCopy, ProgramFile, ReceivedContent};
 use deadheat::records::connect::{AttemptEnd, ConnectAttempt};
 use deadheat::records::path::ReachFacts;
 use deadheat::records::probed::{ProbedPath, UnknownMtu};
+use deadheat::result::map::file::Map;
 use deadheat::result::outcome::{Absence, EntrantCommands, Outcome, TimeDifference};
-use deadheat::study::outcome::StudyRun;
+use deadheat::result::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
 use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use serde_json::Value;
@@ -190,7 +190,10 @@ fn a_map_is_valid_and_comes_back_as_it_was() {
     let errors = validator.iter_errors(&value);
     let errors: Vec<String> = errors.map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}");
-    assert_eq!(deadheat::map::file::parse(&serde_json::to_vec(&map).unwrap()).unwrap(), map);
+    assert_eq!(
+        deadheat::result::map::file::parse(&serde_json::to_vec(&map).unwrap()).unwrap(),
+        map
+    );
 }
 
 #[test]

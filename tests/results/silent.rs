@@ -5,9 +5,9 @@ use deadheat::analysis::compare::{Comparison, compare as compare_runs};
 use deadheat::analysis::history::{FALSE_ALARM_IN, HistoryEntry, history};
 use deadheat::analysis::no_figures::{AbsentFigures, ComparedSide};
 use deadheat::analysis::{verdicts, warnings};
-use deadheat::race::gate::Judgement;
-use deadheat::race::gate::first::FirstJudgement;
 use deadheat::report::{self, Detail, Style};
+use deadheat::result::analysis::gate::Judgement;
+use deadheat::result::analysis::gate::first::FirstJudgement;
 use deadheat::result::outcome::Outcome;
 use deadheat::stats::runs::Promise;
 

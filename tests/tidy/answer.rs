@@ -10,8 +10,8 @@ use deadheat::analysis::derived;
 use deadheat::report::figure::Figure;
 use deadheat::report::plot::{self, palette, style};
 use deadheat::report::study::ruling_word;
-use deadheat::study::model::Claim;
-use deadheat::study::outcome::{AnswerKind, ClaimRuling, Ruling, StudyRun, TestAnswer};
+use deadheat::result::study::model::Claim;
+use deadheat::result::study::outcome::{AnswerKind, ClaimRuling, Ruling, StudyRun, TestAnswer};
 use deadheat::study::{bundled, judge, save};
 
 pub(crate) mod figures;

@@ -12,7 +12,7 @@
 //! It harms bulk data over loopback. A receiver that wakes up at once takes each segment by itself, 70 kB per call,
 //! while a later one finds 119 kB; and goodput, about 35 Gbit/s with the host's own setting, falls to 14 in many
 //! trials: in ours, and in iperf3's. So races that are about rates alone leave loopback's CPUs to the host
-//! ([`Idle::choose`]).
+//! ([`choose`]).
 //!
 //! Other programs belong to the machine as well: a compiler at nice 10 on both CPUs of a small machine made sends late
 //! by more than a round trip, and each race ended in its pilot. With both ends at nice -20 the same race decides. So
@@ -22,16 +22,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 use super::placement::Ends;
-use deadheat_base::error::{Error, Result, unknown};
-
-/// Behaviour of idle CPUs while trials run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Idle {
-    /// Idle CPUs wait in the kernel's idle loop, and wake up at once.
-    Awake,
-    /// Idle CPUs sleep by the host's own setting.
-    Host,
-}
+use deadheat_base::error::{Error, Result};
+use deadheat_records::idle::Idle;
 
 /// Kind of quantity that the claims of a race are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,42 +34,18 @@ pub enum ClaimKind {
     Times,
 }
 
-const NAMES: &[&str] = &["awake", "host"];
-
-impl Idle {
-    /// Parses `awake` or `host`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] with the error and the valid values.
-    pub fn parse(typed: &str) -> Result<Idle> {
-        match typed {
-            "awake" => Ok(Idle::Awake),
-            "host" => Ok(Idle::Host),
-            _ => Err(unknown("idle", typed, NAMES)),
+/// Chooses the setting that serves such claims between such ends; also returns the reason.
+pub fn choose(claimed: ClaimKind, ends: Ends) -> (Idle, &'static str) {
+    match (ends, claimed) {
+        (Ends::TwoMachines, _) => (Idle::Host, "the far host's CPUs are its own affair"),
+        (Ends::ThroughEmulator, _) => {
+            (Idle::Awake, "the threads of the emulated path have to wake up in time")
         }
-    }
-
-    /// Chooses the setting that serves such claims between such ends; also returns the reason.
-    pub fn choose(claimed: ClaimKind, ends: Ends) -> (Idle, &'static str) {
-        match (ends, claimed) {
-            (Ends::TwoMachines, _) => (Idle::Host, "the far host's CPUs are its own affair"),
-            (Ends::ThroughEmulator, _) => {
-                (Idle::Awake, "the threads of the emulated path have to wake up in time")
-            }
-            (Ends::OneMachine, ClaimKind::Times) => {
-                (Idle::Awake, "the time that a CPU takes to wake up is no transport's")
-            }
-            (Ends::OneMachine, ClaimKind::Rates) => {
-                (Idle::Host, "a receiver of bulk data that wakes up for each segment gets less")
-            }
+        (Ends::OneMachine, ClaimKind::Times) => {
+            (Idle::Awake, "the time that a CPU takes to wake up is no transport's")
         }
-    }
-
-    /// Returns its name as typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Idle::Awake => "awake",
-            Idle::Host => "host",
+        (Ends::OneMachine, ClaimKind::Rates) => {
+            (Idle::Host, "a receiver of bulk data that wakes up for each segment gets less")
         }
     }
 }
@@ -125,21 +93,12 @@ mod tests {
 
     #[test]
     fn bulk_data_over_loopback_is_left_to_the_host_and_all_else_here_is_kept_awake() {
-        let of = |claimed, ends| Idle::choose(claimed, ends).0;
+        let of = |claimed, ends| choose(claimed, ends).0;
         assert_eq!(of(ClaimKind::Rates, Ends::OneMachine), Idle::Host);
         assert_eq!(of(ClaimKind::Times, Ends::OneMachine), Idle::Awake);
         for claimed in [ClaimKind::Rates, ClaimKind::Times] {
             assert_eq!(of(claimed, Ends::ThroughEmulator), Idle::Awake);
             assert_eq!(of(claimed, Ends::TwoMachines), Idle::Host);
         }
-    }
-
-    #[test]
-    fn names_are_read_back_and_others_refused() {
-        for idle in [Idle::Awake, Idle::Host] {
-            assert_eq!(Idle::parse(idle.name()).unwrap(), idle);
-        }
-        let said = Idle::parse("awoke").unwrap_err().to_string();
-        assert!(said.contains("awake"), "{said}");
     }
 }

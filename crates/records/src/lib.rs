@@ -8,11 +8,12 @@
 //! | [`commands`] | files and reports of other people's programs |
 //! | [`path`], [`probed`], [`connect`] | path that was built; path MTU that probes found; attempts to connect |
 //! | [`parts`] | parts of a round trip |
-//! | [`host`], [`placement`], [`quiet`] | facts of a host, the ends on its CPUs, and how quiet it was |
+//! | [`host`], [`placement`], [`idle`], [`quiet`] | facts of a host, the ends on its CPUs, whether idle CPUs may sleep, and how quiet it was |
 
 pub mod commands;
 pub mod connect;
 pub mod host;
+pub mod idle;
 pub mod parts;
 pub mod path;
 pub mod placement;

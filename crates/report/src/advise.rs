@@ -6,10 +6,10 @@ use super::study::Form;
 use super::{Style, markdown, terminal, text, words};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_race::advise::outcome::{
+use deadheat_result::advise::outcome::{
     Advice, ContenderFigure, Crossover, ExcludedContender, RankedContender, VerdictEvidence,
 };
-use deadheat_race::advise::search::{Lead, SearchFinding};
+use deadheat_result::advise::search::{Lead, SearchFinding};
 use deadheat_result::layout;
 
 mod opening;

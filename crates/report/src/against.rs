@@ -6,9 +6,9 @@ use crate::words;
 use deadheat_base::figures;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
-use deadheat_race::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
 use deadheat_result::analysis::against::AgainstClaim;
 use deadheat_result::analysis::compare::{Change, GATE_RUNS};
+use deadheat_result::analysis::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
 use deadheat_result::outcome::Outcome;
 
 /// Largest probability of an alarm within [`GATE_RUNS`] gates that counts as a promise; a greater one is given for a single

@@ -13,9 +13,9 @@ use crate::words::Scale;
 use crate::{Report, ReportInput, Style, brief, commands, evidence, words};
 use deadheat_base::error::Result;
 use deadheat_contract::measurements::{Better, Metric, Unit};
-use deadheat_race::race::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
 use deadheat_result::analysis::against::{AgainstClaim, against};
 use deadheat_result::analysis::compare::Change;
+use deadheat_result::analysis::gate::first::{FirstJudgement, JudgedRace, RaceFinding};
 use deadheat_result::outcome::{Entrant, Outcome};
 
 /// Name of the format.

@@ -9,11 +9,11 @@ use super::words::{self, Scale};
 use super::{Style, html, markdown, plot, terminal};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_contract::contract::Direction;
-use deadheat_race::line::figures::{self, per_minute};
-use deadheat_race::line::hours::{FigureCourse, SurveyFigure, course};
-use deadheat_race::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
-use deadheat_race::line::part::{LinePart, MANY};
-use deadheat_race::line::run::few_rounds;
+use deadheat_result::line::figures::few_rounds;
+use deadheat_result::line::figures::{self, per_minute};
+use deadheat_result::line::hours::{FigureCourse, SurveyFigure, course};
+use deadheat_result::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
+use deadheat_result::line::part::{LinePart, MANY};
 use deadheat_result::{date, layout};
 
 pub mod compare;
@@ -426,11 +426,11 @@ pub(super) mod tests {
     use super::*;
     use crate::Colour;
     use deadheat_contract::measurements::{Account, Ledger};
-    use deadheat_race::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
-    use deadheat_race::line::part::LineWorks;
     use deadheat_records::host::HostFacts;
     use deadheat_records::path::ReachFacts;
     use deadheat_records::trial::PathFacts;
+    use deadheat_result::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
+    use deadheat_result::line::part::LineWorks;
     use deadheat_result::outcome::Program;
 
     /// Returns a survey of six rounds on a line of 20 ms and 20 Mbit/s whose queue holds 80 ms up and 200 ms down.

@@ -9,7 +9,7 @@ use super::study::{
 };
 use super::{Style, markdown, terminal, words};
 use deadheat_base::error::{Error, Result};
-use deadheat_race::study::outcome::{ClaimRuling, StudyRun};
+use deadheat_result::study::outcome::{ClaimRuling, StudyRun};
 
 /// Renders the results of studies in `form`, in their order; text has a newline at its end.
 ///

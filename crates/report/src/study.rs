@@ -8,15 +8,14 @@ use super::words::{self, Scale};
 use super::{Style, markdown, terminal};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_contract::measurements::{Metric, MetricName, Unit};
-use deadheat_race::study::check;
-use deadheat_race::study::model::{Claim, Source, Variant};
-use deadheat_race::study::outcome::{
+use deadheat_result::layout;
+use deadheat_result::outcome::{Outcome, Ratio};
+use deadheat_result::study::model::{Claim, Source, Variant};
+use deadheat_result::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, RaceRun, Ruling, StudyRun,
     TestAnswer,
 };
-use deadheat_race::study::sentence::short;
-use deadheat_result::layout;
-use deadheat_result::outcome::{Outcome, Ratio};
+use deadheat_result::study::sentence::short;
 
 /// Maximum number of verdicts of one race; more are in its own report.
 const MOST_VERDICTS: usize = 8;
@@ -309,13 +308,19 @@ pub(super) fn history(run: &StudyRun) -> Option<String> {
     Some(text)
 }
 
+/// Returns a metric of a race by the workload that the study gives it.
+pub(crate) fn planned_metric(run: &StudyRun, race: &str, name: &str) -> Option<Metric> {
+    let plan = run.study.races.iter().find(|plan| plan.id == race)?;
+    let task = deadheat_contract::workload::parse(&plan.workload).ok()?;
+    task.info().metrics.iter().find(|metric| metric.name == name).cloned()
+}
+
 /// Returns a table of published beside measured figures for each race and metric.
 pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
-    let checked = check::check(run.study.clone(), &[]).ok();
-    let metric = |race: &str, name: &str| -> Option<&Metric> {
+    let metric = |race: &str, name: &str| -> Option<Metric> {
         let found =
             results.get(race).and_then(|outcome| outcome.metrics.iter().find(|m| m.name == name));
-        found.or_else(|| checked.as_ref()?.metric(race, name))
+        found.cloned().or_else(|| planned_metric(run, race, name))
     };
     let mut of: Vec<(&str, &str)> = Vec::new();
     for PublishedComparison { published, .. } in &run.beside {
@@ -332,7 +337,7 @@ pub(super) fn beside(run: &StudyRun, results: &Results<'_>) -> Vec<Block> {
             };
             let rows: Vec<&PublishedComparison> = run.beside.iter().filter(is_alike).collect();
             let legend = if last == Some((race, name)) { LEGEND } else { "" };
-            let columns = beside_columns(&rows, race, metric(race, name));
+            let columns = beside_columns(&rows, race, metric(race, name).as_ref());
             Block::Table(Table { columns, legend: legend.into() })
         })
         .collect()

@@ -16,6 +16,7 @@
 #[cfg(test)]
 use deadheat_everything as _;
 
+pub mod advise;
 pub mod analysis;
 mod blank;
 pub mod command;
@@ -28,12 +29,15 @@ pub mod imported;
 pub mod journal;
 mod json_path;
 pub mod knee;
+pub mod line;
 pub mod lock;
+pub mod map;
 pub mod outcome;
 pub mod packed;
 pub mod path_way;
 pub mod save;
 pub mod schedule;
+pub mod study;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trial_members;

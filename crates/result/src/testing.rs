@@ -16,6 +16,10 @@ use deadheat_records::trial::{PathFacts, Record};
 use deadheat_stats::Plan;
 
 use crate::analysis::claims;
+use crate::map::file::Map;
+use crate::map::levels;
+use crate::map::point::{FailedContender, MapPoint};
+use crate::map::request::MapRequest;
 use crate::outcome::{Entrant, Outcome, Program, RecordedPlan, RecordedRequest};
 
 /// Workload of all tests.
@@ -92,4 +96,37 @@ pub fn built(seed: Option<u64>) -> PathFacts {
     let built = Some(Box::new(BuiltPath::of(&network, how)));
     let address = "198.18.0.2".into();
     PathFacts { spec, kind: PathKind::Emulated, address, built, reached: None, far_end: None }
+}
+
+/// Returns a map of two simulated contenders over three delays and two losses.
+pub fn map_request() -> MapRequest {
+    MapRequest {
+        contenders: vec!["arq".into(), "kcp".into()],
+        workload: "state:count=30".into(),
+        path: "sim:rate=20mbit".into(),
+        over: ["delay=1ms..100ms/3", "loss=0..5%/2"].map(|o| levels::parse(o).unwrap()).into(),
+        blocks: Some(6),
+        budget_ns: None,
+        margin: 0.05,
+        confidence: 0.95,
+    }
+}
+
+/// Returns a map of six points, all of which failed.
+pub fn map() -> Map {
+    let asked = map_request();
+    let named = asked.contenders.iter().enumerate();
+    let entrant = |(id, spec): (usize, &String)| {
+        Entrant::of(id, spec.as_str(), &Contender::parse(spec).unwrap())
+    };
+    let entrants = named.map(entrant).collect();
+    let task = workload::parse(&asked.workload).unwrap();
+    let metric = claims::claimed(&task.info().metrics).next().unwrap().clone();
+    let mut map = Map::new(asked, entrants, metric, 7, None);
+    for index in [3, 0, 5, 1, 2, 4] {
+        let at = map.asked.at(index);
+        let out = vec![FailedContender { contender: 1, why: format!("at {index}") }];
+        map.add(MapPoint::failed(at.clone(), map.asked.seed(7, &at), out));
+    }
+    map
 }

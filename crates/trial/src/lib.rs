@@ -28,10 +28,11 @@ pub mod path;
 pub mod process;
 pub mod sim;
 
-use deadheat_host::idle::{ClaimKind, Idle};
+use deadheat_host::idle::ClaimKind;
 use deadheat_host::placement::Load;
 use deadheat_records::commands::ProgramFile;
 use deadheat_records::host::HostFacts;
+use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_records::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use explain::{EndNotes, Pass};

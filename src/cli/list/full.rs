@@ -15,10 +15,10 @@ use deadheat_datapath::transport::{
 };
 use deadheat_path::{grammar, profile};
 use deadheat_race::advise::bundled as apps;
-use deadheat_race::study::bundled;
-use deadheat_race::study::model::Study;
-use deadheat_race::study::outcome::Setting;
+use deadheat_race::study::{bundled, plan};
 use deadheat_report::wrap;
+use deadheat_result::study::model::Study;
+use deadheat_result::study::outcome::Setting;
 
 /// Entries to list.
 #[derive(Debug, Clone, Copy)]
@@ -228,11 +228,11 @@ pub(super) fn applications(wanted: &Selection<'_>) -> String {
 /// Formats the maximum duration of a study, at both settings.
 pub(in crate::cli) fn at_most(study: &Study) -> String {
     let [quick, full] =
-        [Setting::Quick, Setting::Full].map(|setting| match study.at_most(setting) {
+        [Setting::Quick, Setting::Full].map(|setting| match plan::at_most(study, setting) {
             None => "as long as its blocks".to_owned(),
             Some(time) => lasting(time),
         });
-    let besides = if study.has_simulated_races() { ", besides virtual time" } else { "" };
+    let besides = if plan::has_simulated_races(study) { ", besides virtual time" } else { "" };
     format!("at most {quick} quick, {full} in full{besides}")
 }
 

@@ -9,10 +9,10 @@ use deadheat_base::foreign::visible;
 use deadheat_base::spec::outside::Outside;
 use deadheat_race::race::written;
 use deadheat_race::study::check::CheckedStudy;
-use deadheat_race::study::model::Study;
 use deadheat_race::study::{bundled, read, save};
 use deadheat_report::study::{Form, render};
 use deadheat_report::{html, plot, studies, words};
+use deadheat_result::study::model::Study;
 
 use super::allow::Allow;
 use super::report::one_of;

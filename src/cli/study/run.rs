@@ -8,11 +8,11 @@ use std::time::SystemTime;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign::visible;
 use deadheat_race::study::bundled;
-use deadheat_race::study::outcome::{Setting, StudyRun};
 use deadheat_race::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
 use deadheat_report::html;
 use deadheat_report::study::{Form, render, ruling_word, tally};
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::outcome::{Setting, StudyRun};
 
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;

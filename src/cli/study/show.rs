@@ -2,10 +2,10 @@
 
 use deadheat_base::foreign::visible;
 use deadheat_race::study::check::CheckedStudy;
-use deadheat_race::study::model::{Claim, PublishedFigure, RacePlan, Source};
-use deadheat_race::study::outcome::Setting;
 use deadheat_report::study::variant_word;
 use deadheat_report::wrap;
+use deadheat_result::study::model::{Claim, PublishedFigure, RacePlan, Source};
+use deadheat_result::study::outcome::Setting;
 
 use super::super::list::at_most;
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use deadheat::analysis::{compare, derived};
-use deadheat::map::file::Map;
-use deadheat::map::shard::Shard;
 use deadheat::path::network::Network;
 use deadheat::path::{Family, PathKind};
 use deadheat::race::Race;
+use deadheat::result::map::file::Map;
+use deadheat::result::map::shard::Shard;
 use deadheat::result::outcome::Status;
 use deadheat::result::save;
 use deadheat::transport::Contender;
@@ -193,7 +193,7 @@ fn parts_of_a_map_are_joined_to_the_bytes_of_one_run() {
     // A map that is not whole is replaced on no other terms, and continued by --resume.
     let why = run(&map(&["-o", "map.json", "--resume", "--margin", "9%"]), 2);
     assert!(why.contains("its `asked.margin` is 0.05, not 0.09"), "{why}");
-    let mut broken = deadheat::map::file::load(&dir.path().join("map.json")).unwrap();
+    let mut broken = deadheat::result::map::file::load(&dir.path().join("map.json")).unwrap();
     broken.points.truncate(2);
     save::save(&broken, &dir.path().join("map.json")).unwrap();
     let why = run(&map(&["-o", "map.json"]), 2);
@@ -231,7 +231,7 @@ fn parts_that_make_no_map_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let output = deadheat(&map(&["-o", "whole.json"]), dir.path());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let whole = deadheat::map::file::load(&dir.path().join("whole.json")).unwrap();
+    let whole = deadheat::result::map::file::load(&dir.path().join("whole.json")).unwrap();
     let write = |name: &str, typed: &str, change: fn(&mut Map)| {
         let shard = Shard::parse(typed).unwrap();
         let mut part = Map { shard: Some(shard), ..whole.clone() };

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use deadheat::measurements::MetricName;
 use deadheat::report::study::ruling_word;
-use deadheat::study::outcome::{AnswerKind, TestAnswer};
-use deadheat::study::{bundled, save, sentence};
+use deadheat::result::study::outcome::{AnswerKind, TestAnswer};
+use deadheat::result::study::sentence;
+use deadheat::study::{bundled, save};
 
 use super::{KeptRuns, PAGE, RUNS, RunAnswer, counted, run_name};
 

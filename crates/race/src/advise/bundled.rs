@@ -1,7 +1,8 @@
 //! Applications in the program: every file of `apps/`, as the program hands them in.
 
-use super::app::{self, App};
+use super::app;
 use deadheat_contract::handed_in::HandedIn;
+use deadheat_result::advise::app::App;
 
 use crate::race::written::{self, BundledFile};
 use deadheat_base::error::Result;

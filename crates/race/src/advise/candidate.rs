@@ -10,7 +10,7 @@ use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{ALL, Contender, Transport, prefers, several};
 use deadheat_trial::{misfit, suited};
 
-use super::outcome::ExcludedContender;
+use deadheat_result::advise::outcome::ExcludedContender;
 
 /// Kind of traffic with the work that represents it.
 pub struct CheckedTraffic<'a> {

@@ -2,16 +2,16 @@
 //! contenders that run there are compared with whole trials; then the leaders, and contenders that do not run in
 //! virtual time, race on the path itself.
 
-use super::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
 use super::plan::{Plan, PlanEntry, RaceWork, VIRTUAL_PACKET};
 use super::rank;
 use super::run::{self, AdviceJob, AdviceTask};
-use super::search::Lead;
 use crate::race::Request;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::wait;
 use deadheat_base::time::{Clock, Nanos};
 use deadheat_path::PathSpec;
+use deadheat_result::advise::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
+use deadheat_result::advise::search::Lead;
 use deadheat_result::outcome::{Outcome, Status};
 
 /// Maximum share of the time for the most important traffic.
@@ -111,7 +111,7 @@ impl<'a> AdviceCourse<'a> {
         b: &str,
     ) -> Option<VerdictEvidence> {
         self.of(&entry.considered.name, purpose).find_map(|(ran, outcome)| {
-            let typed = |typed| ran.label(entry, typed);
+            let typed = |typed| label(ran, entry, typed);
             let (x, y) = (typed(a)?, typed(b)?);
             let (lead, verdict) = rank::verdict(outcome, &x, &y)?;
             // A model is shown by the name of the contender that it represents.
@@ -356,13 +356,8 @@ impl<'a> AdviceCourse<'a> {
     }
 }
 
-impl AdviceRace {
-    /// Returns the label of a contender in this race; `None` if it took no part.
-    pub(super) fn label(&self, entry: &PlanEntry, typed: &str) -> Option<String> {
-        let label = match self.is_virtual {
-            true => entry.simulated.get(typed)?,
-            false => typed,
-        };
-        self.contenders.iter().find(|one| *one == label).cloned()
-    }
+/// Returns the label of a contender in this race; `None` if it took no part.
+pub(super) fn label(ran: &AdviceRace, entry: &PlanEntry, typed: &str) -> Option<String> {
+    let label = if ran.is_virtual { entry.simulated.get(typed)? } else { typed };
+    ran.contenders.iter().find(|one| *one == label).cloned()
 }

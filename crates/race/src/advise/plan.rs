@@ -3,11 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::app::App;
-use super::axis::Bounds;
 use super::candidate::{self, Candidate, CheckedTraffic};
 use super::length;
-use super::outcome::{ExcludedContender, RacedTraffic};
 use crate::race::plan::SPARE;
 use crate::race::request::DEFAULT_CONFIDENCE;
 use deadheat_base::error::{Error, Result};
@@ -19,6 +16,9 @@ use deadheat_contract::workload::traffic::{Rare, Work};
 use deadheat_contract::workload::{self, Lengths, Setting, Task, Traffic};
 use deadheat_datapath::transport::Contender;
 use deadheat_path::PathSpec;
+use deadheat_result::advise::app::App;
+use deadheat_result::advise::axis::Bounds;
+use deadheat_result::advise::outcome::{ExcludedContender, RacedTraffic};
 use deadheat_result::analysis::claims::fewest_for;
 use deadheat_trial::path::model_time;
 

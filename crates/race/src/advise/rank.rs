@@ -2,7 +2,7 @@
 //! still open or tied. A contender that no other is ahead of is first, and contenders without a decision between
 //! them share a place.
 
-use super::search::Lead;
+use deadheat_result::advise::search::Lead;
 use deadheat_result::outcome::{Outcome, Verdict};
 use deadheat_stats as stats;
 

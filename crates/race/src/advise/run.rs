@@ -4,15 +4,10 @@ use std::fs;
 use std::path::{Path as File, PathBuf};
 use std::time::SystemTime;
 
-use super::app::App;
 use super::candidate::Candidate;
-use super::course::AdviceCourse;
-use super::outcome::{
-    Advice, ContenderFigure, FILE, FORMAT, Purpose, RankedContender, VerdictEvidence,
-};
+use super::course::{self, AdviceCourse};
 use super::plan::{Plan, PlanEntry};
 use super::rank;
-use super::search::Lead;
 use crate::race::Request;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::wait;
@@ -20,6 +15,11 @@ use deadheat_base::time::{Clock, Nanos};
 use deadheat_contract::measurements::Better;
 use deadheat_datapath::transport::Contender;
 use deadheat_records::trial::Record;
+use deadheat_result::advise::app::App;
+use deadheat_result::advise::outcome::{
+    Advice, ContenderFigure, FILE, FORMAT, Purpose, RankedContender, VerdictEvidence,
+};
+use deadheat_result::advise::search::Lead;
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::{Outcome, Program, Summary};
 use deadheat_result::{date, save};
@@ -265,7 +265,7 @@ fn figure(course: &AdviceCourse<'_>, candidate: &Candidate) -> Option<ContenderF
         let of = |purpose| course.of(&considered.name, purpose);
         let races = of(Purpose::Comparison).chain(of(Purpose::Screening));
         races.filter(|(_, outcome)| outcome.trusted()).find_map(|(ran, outcome)| {
-            let label = ran.label(entry, typed)?;
+            let label = course::label(ran, entry, typed)?;
             let id = outcome.contenders.iter().find(|one| one.label == label)?.id;
             let is_it =
                 |one: &&Summary| one.contender == id && one.metric == considered.metric.name;

@@ -1,13 +1,13 @@
 //! Steps of the searches for crossovers between the two best contenders in the most important traffic.
 
-use super::axis::Axis;
 use super::course::{AdviceCourse, PlannedRace};
-use super::outcome::{Crossover, Purpose, RankedContender, VerdictEvidence};
 use super::plan::PlanEntry;
 use super::rank;
-use super::search::{Lead, Search, SearchStep};
 use deadheat_base::time::Nanos;
 use deadheat_path::PathSpec;
+use deadheat_result::advise::axis::Axis;
+use deadheat_result::advise::outcome::{Crossover, Purpose, RankedContender, VerdictEvidence};
+use deadheat_result::advise::search::{Lead, Search, SearchStep};
 
 /// Maximum number of blocks of a step in real time.
 const STEP_BLOCKS: u64 = 24;

@@ -1,8 +1,8 @@
 //! Plan of a survey: the kinds of trials for which its time has room, so that each has rounds enough for an interval, or
 //! at least one. Pure.
 
-use super::part::{LinePart, LineTimes};
 use deadheat_base::time::Nanos;
+use deadheat_result::line::part::{LinePart, LineTimes};
 
 /// Kinds of trials, the most important first.
 pub(super) const BY_IMPORTANCE: [LinePart; 7] = [

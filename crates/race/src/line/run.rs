@@ -6,9 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use super::figures::{enough_rounds, figures};
-use super::outcome::{FORMAT, LineFileKind, LineOutcome, LineTrial, LoadCourse, Reached, Survey};
-use super::part::{LinePart, LineTimes, LineWorks};
 use super::plan::{BY_IMPORTANCE, CORE, LineCosts};
 use crate::race::context::STEP;
 use deadheat_base::error::{Error, Result};
@@ -22,6 +19,11 @@ use deadheat_host::placement::Load;
 use deadheat_path::PathKind;
 use deadheat_records::placement::Placement;
 use deadheat_records::trial::Record;
+use deadheat_result::line::figures::{enough_rounds, figures};
+use deadheat_result::line::outcome::{
+    FORMAT, LineFileKind, LineOutcome, LineTrial, LoadCourse, Reached, Survey,
+};
+use deadheat_result::line::part::{LinePart, LineTimes, LineWorks};
 use deadheat_result::outcome::Program;
 use deadheat_result::{date, save};
 use deadheat_trial::agent::intervals;
@@ -438,26 +440,15 @@ fn course(record: &Record, times: &LineTimes) -> Option<LoadCourse> {
     let retransmits = all().map(sent_again).sum();
     Some(LoadCourse { from_ns: from, to_ns, halves_bps, retransmits })
 }
-
-/// Returns a note if the rounds of a survey are too few for intervals of full confidence.
-pub fn few_rounds(survey: &Survey) -> Option<String> {
-    (survey.rounds < enough_rounds()).then(|| {
-        let (rounds, s) = (survey.rounds, if survey.rounds == 1 { "" } else { "s" });
-        format!(
-            "{rounds} round{s}; intervals of 95 % need {}: a longer --budget has more",
-            enough_rounds()
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line::outcome;
     use deadheat_base::time::Manual;
     use deadheat_contract::measurements::{Account, Distribution, Ledger};
     use deadheat_contract::workload::load;
     use deadheat_datapath::transport::Effective;
+    use deadheat_result::line::figures::few_rounds;
+    use deadheat_result::line::outcome;
     use deadheat_result::testing::record;
     use deadheat_trial::sim::fake::Fake;
 

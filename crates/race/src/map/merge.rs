@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::file::Map;
-use super::point::MapPoint;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::list;
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::MapPoint;
 
 /// Maximum number of points named in an error.
 const MOST_NAMED: usize = 3;
@@ -116,9 +116,9 @@ fn named(map: &Map, points: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::tests::map;
-    use super::super::shard::Shard;
     use super::*;
+    use deadheat_result::map::shard::Shard;
+    use deadheat_result::testing::map;
 
     /// Returns shard `typed` of a map, under its name.
     fn part(typed: &str) -> (String, Map) {

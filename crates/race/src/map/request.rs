@@ -1,22 +1,19 @@
-//! Request for a map: its points, their paths and seeds, and all checks that need no run.
+//! Races of a map's points, and all checks that need no run.
 
-use deadheat_result::analysis::claims;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-
-use super::levels::MOST_LEVELS;
-use crate::race::request::CheckedRequest;
-use crate::race::{Claims, Request};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::Spec;
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::Metric;
-use deadheat_contract::workload;
-use deadheat_path::{PathSpec, grammar};
-use deadheat_result::outcome::{Entrant, Factor};
+use deadheat_path::PathSpec;
+use deadheat_result::analysis::claims;
+use deadheat_result::map::file::Map;
+use deadheat_result::map::levels::MOST_LEVELS;
+use deadheat_result::map::request::{GridPart, MOST_POINTS, MapRequest};
+use deadheat_result::map::shard::Shard;
+use deadheat_result::outcome::Entrant;
 
-/// Maximum number of points of a map.
-pub const MOST_POINTS: usize = 10_000;
+use crate::race::request::CheckedRequest;
+use crate::race::{Claims, Request};
 
 /// Maximum number of contenders: each has a letter.
 pub const MOST_CONTENDERS: usize = 26;
@@ -24,374 +21,212 @@ pub const MOST_CONTENDERS: usize = 26;
 /// Default number of blocks at each point.
 pub const DEFAULT_BLOCKS: u64 = 20;
 
-/// Mark of a path in virtual time.
-const SIMULATED: &str = "sim:";
-
-/// Mark of a key of the workload, where the path has a key of the same name.
-pub const OF_WORK: &str = "w.";
-
-/// Part of a race that a key of the grid changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GridPart<'a> {
-    Path,
-    /// Workload, with the name of its key.
-    Work(&'a str),
+/// Creates a map without points.
+///
+/// # Errors
+/// As [`check`].
+pub fn map(asked: MapRequest, seed: u64, shard: Option<Shard>) -> Result<Map> {
+    let (entrants, metric) = check(&asked)?;
+    Ok(Map::new(asked, entrants, metric, seed, shard))
 }
 
-/// Request for a map, with defaults filled in: enough to run each of its points.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MapRequest {
-    /// Contenders in the order typed.
-    pub contenders: Vec<String>,
-    /// Workload as typed.
-    pub workload: String,
-    /// Path as typed, without the keys of the grid: `sim:rate=20mbit`, `sim:`; empty if the grid has all keys.
-    pub path: String,
-    /// Keys of the grid, each with its levels.
-    pub over: Vec<Factor>,
-    /// Maximum number of blocks at each point; absent if only the time is limited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<u64>,
-    /// Maximum duration at each point, in nanoseconds; absent if unlimited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget_ns: Option<u64>,
-    /// Margin, as a fraction.
-    pub margin: f64,
-    /// Confidence of each point's whole race, as a fraction.
-    pub confidence: f64,
+/// Returns the request for the race at a point, with the contenders in `racing`.
+pub fn request(asked: &MapRequest, seed: u64, at: &[String], racing: &[usize]) -> Request {
+    let contenders = racing.iter().filter_map(|id| asked.contenders.get(*id).cloned());
+    // A map defines its own comparison, which may include contenders that a kernel answers.
+    let mut request = Request::new(contenders)
+        .workload(asked.workload(at))
+        .path(asked.path(at))
+        .margin(asked.margin)
+        .confidence(asked.confidence)
+        .claims(Claims::All)
+        .seed(asked.seed(seed, at));
+    if let Some(blocks) = asked.blocks {
+        request = request.blocks(blocks);
+    }
+    if let Some(budget) = asked.budget_ns {
+        request = request.budget(Nanos(budget));
+    }
+    request
 }
 
-impl MapRequest {
-    /// Returns the number of points.
-    pub fn points(&self) -> usize {
-        let levels = self.over.iter().map(|key| key.levels.len());
-        levels.fold(1, usize::saturating_mul)
-    }
-
-    /// Returns the level of each key at the point with this index, from 0; the last key varies fastest.
-    pub fn at(&self, index: usize) -> Vec<String> {
-        let mut rest = index;
-        let mut at: Vec<String> = Vec::with_capacity(self.over.len());
-        for key in self.over.iter().rev() {
-            let levels = key.levels.len().max(1);
-            at.extend(key.levels.get(rest % levels).cloned());
-            rest /= levels;
+/// Checks every point, and returns the contenders and the metric of the map. Runs no race.
+///
+/// # Errors
+/// [`Error::Usage`] with the problem, its place and a remedy.
+pub fn check(asked: &MapRequest) -> Result<(Vec<Entrant>, Metric)> {
+    check_grid(asked)?;
+    check_path(asked)?;
+    let racing: Vec<usize> = (0..asked.contenders.len()).collect();
+    let mut first: Option<(CheckedRequest, Metric)> = None;
+    for index in 0..asked.points() {
+        let at = asked.at(index);
+        // The path's own error message is complete.
+        PathSpec::parse(&asked.path(&at))?;
+        let request = request(asked, 0, &at, &racing);
+        let checked = request.check().map_err(|error| match error {
+            Error::Usage(what) => Error::usage(format!("at {}: {what}", asked.name(&at))),
+            other => other,
+        })?;
+        check_reach(asked, &at, &request, &checked)?;
+        let metric = claims::claimed(&checked.metrics).next().cloned();
+        let metric = metric.ok_or_else(|| Error::usage("a workload that claims nothing"))?;
+        match &first {
+            Some((_, other)) if other.name != metric.name => {
+                return Err(Error::usage(format!(
+                    "a map is of one figure, and it would be {} at {} and {} at {}; make a map of each",
+                    other.label,
+                    asked.name(&asked.at(0)),
+                    metric.label,
+                    asked.name(&at)
+                )));
+            }
+            Some(_) => {}
+            None => first = Some((checked, metric)),
         }
-        at.reverse();
-        at
     }
-
-    /// Returns the index of the point with these levels; `None` if there is none.
-    pub fn index(&self, at: &[String]) -> Option<usize> {
-        if at.len() != self.over.len() {
-            return None;
-        }
-        self.over.iter().zip(at).try_fold(0, |index, (key, level)| {
-            let place = key.levels.iter().position(|other| other == level)?;
-            Some(index * key.levels.len() + place)
+    let (checked, metric) = first.ok_or_else(|| Error::usage("a map without a point"))?;
+    let misfit = |entrant: &Entrant| {
+        entrant.not_applicable.as_ref().map(|why| {
+            Error::usage(format!(
+                "`{}` cannot carry `{}`: {why}; leave it out of the map",
+                entrant.spec, asked.workload
+            ))
         })
+    };
+    if let Some(error) = checked.entrants.iter().find_map(misfit) {
+        return Err(error);
     }
+    Ok((checked.entrants, metric))
+}
 
-    /// Returns a point in words: `delay=5ms,loss=1%`.
-    pub fn name(&self, at: &[String]) -> String {
-        let keys = self.over.iter().zip(at);
-        keys.map(|(key, level)| format!("{}={level}", key.name)).collect::<Vec<_>>().join(",")
+/// Refuses a point that cannot have a verdict, or an interval, by the blocks or the time asked for.
+fn check_reach(
+    asked: &MapRequest,
+    at: &[String],
+    request: &Request,
+    checked: &CheckedRequest,
+) -> Result<()> {
+    if let Some(why) = request.too_few_blocks(checked) {
+        return Err(Error::usage(format!(
+            "a point without a verdict says nothing, and {why}; raise --blocks, or race fewer contenders"
+        )));
     }
+    let fewest = claims::fewest_blocks(asked.confidence) as u64;
+    if let Some(blocks) = asked.blocks.filter(|blocks| *blocks < fewest) {
+        return Err(Error::usage(format!(
+            "{blocks} blocks give a figure no interval; {fewest} are the fewest"
+        )));
+    }
+    let Some(budget) = asked.budget_ns.filter(|_| !asked.is_simulated()) else { return Ok(()) };
+    let claims = claims::claims(&checked.entrants, &checked.metrics);
+    let blocks = fewest.max(claims::fewest_for(claims, asked.confidence));
+    let mut works = checked.pairings.iter().flatten();
+    let Some(trial) = works.find_map(|pairing| pairing.task.info().planned) else {
+        return Ok(());
+    };
+    // One more than the contenders: the hidden copy of the first.
+    let trials = blocks * (checked.entrants.len() as u64 + 1);
+    let least = Nanos(trial.0.saturating_mul(trials));
+    if least.0 <= budget {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "at {}: {} cannot decide: {blocks} blocks are the fewest, whose {trials} trials of {trial} take {least} and \
+         their processes more; raise --budget, or shorten the trials in -w",
+        asked.name(at),
+        Nanos(budget)
+    )))
+}
 
-    /// Returns the path at a point.
-    pub fn path(&self, at: &[String]) -> String {
-        let (simulated, rest) = self.split();
-        let keys = self.levels(at, |key| (self.part(key) == GridPart::Path).then_some(key));
-        match (rest.is_empty(), keys.is_empty()) {
-            (_, true) if simulated.is_empty() && rest.is_empty() => "loopback".to_owned(),
-            (_, true) => format!("{simulated}{rest}"),
-            (true, false) => format!("{simulated}{keys}"),
-            (false, false) => format!("{simulated}{rest},{keys}"),
+fn check_grid(asked: &MapRequest) -> Result<()> {
+    let refuse = |what: String| Err(Error::usage(what));
+    match asked.contenders.len() {
+        0 => return refuse("a map takes a contender or more, such as quic and kcp".into()),
+        1..=MOST_CONTENDERS => {}
+        n => return refuse(format!("{n} contenders; a map takes {MOST_CONTENDERS} at most")),
+    }
+    if asked.over.is_empty() {
+        return refuse(
+            "a map needs keys to go over, such as --over 'delay=1ms..300ms/12' --over 'loss=0..10%/10'"
+                .into(),
+        );
+    }
+    for (at, key) in asked.over.iter().enumerate() {
+        let name = &key.name;
+        if asked.over[..at].iter().any(|other| other.name == *name) {
+            return refuse(format!("--over has `{name}` twice; give all its levels in one place"));
         }
-    }
-
-    /// Returns the workload at a point, its load included.
-    pub fn workload(&self, at: &[String]) -> String {
-        let keys = self.levels(at, |key| match self.part(key) {
-            GridPart::Path => None,
-            GridPart::Work(key) => Some(key),
-        });
-        let sign = if self.workload.contains(':') { "," } else { ":" };
-        let sign = if keys.is_empty() { "" } else { sign };
-        format!("{}{sign}{keys}", self.workload)
-    }
-
-    /// Returns the levels of some keys at a point as `key=level,…`. `name` returns the name of a key of the grid where it
-    /// belongs, and `None` for others.
-    fn levels(&self, at: &[String], name: impl Fn(&str) -> Option<&str>) -> String {
-        let keys = self.over.iter().zip(at);
-        let own = keys.filter_map(|(key, level)| Some(format!("{}={level}", name(&key.name)?)));
-        own.collect::<Vec<_>>().join(",")
-    }
-
-    /// Returns the part that a key of the grid changes. A name that neither has is of the path, whose error names its
-    /// keys.
-    fn part<'a>(&self, name: &'a str) -> GridPart<'a> {
-        if let Some(key) = name.strip_prefix(OF_WORK) {
-            return GridPart::Work(key);
-        }
-        let one_way = ["up.", "down."].iter().find_map(|way| name.strip_prefix(way));
-        let bare = one_way.unwrap_or(name);
-        let is_path = grammar::LINK.iter().chain(grammar::WHOLE).any(|key| key.name == bare);
-        let keys = Spec::parse(&self.workload).and_then(|spec| workload::keys(&spec.name));
-        let is_work = keys.is_ok_and(|keys| keys.iter().any(|key| key.name == name));
-        if !is_path && is_work { GridPart::Work(name) } else { GridPart::Path }
-    }
-
-    fn has_path_keys(&self) -> bool {
-        self.over.iter().any(|key| self.part(&key.name) == GridPart::Path)
-    }
-
-    /// Returns the indices of the points at which each key has its first or its last level.
-    pub(super) fn corners(&self) -> Vec<usize> {
-        let is_end = |key: &Factor, level: &String| {
-            key.levels.first() == Some(level) || key.levels.last() == Some(level)
-        };
-        let is_corner =
-            |index: &usize| self.over.iter().zip(&self.at(*index)).all(|(key, at)| is_end(key, at));
-        (0..self.points()).filter(is_corner).collect()
-    }
-
-    /// Returns true if the races run in virtual time.
-    pub fn is_simulated(&self) -> bool {
-        !self.split().0.is_empty()
-    }
-
-    fn split(&self) -> (&str, &str) {
-        let path = self.path.trim();
-        path.strip_prefix(SIMULATED).map_or(("", path), |rest| (SIMULATED, rest.trim()))
-    }
-
-    /// Returns the seed of the race at a point of the map with `seed`. It depends on the levels and not on the
-    /// position in the grid, so a finer map has the same races at common points.
-    pub fn seed(&self, seed: u64, at: &[String]) -> u64 {
-        let mut digest = Sha256::new();
-        digest.update(seed.to_be_bytes());
-        digest.update(self.name(at));
-        digest.finalize().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
-    }
-
-    /// Returns the request for the race at a point, with the contenders in `racing`.
-    pub fn request(&self, seed: u64, at: &[String], racing: &[usize]) -> Request {
-        let contenders = racing.iter().filter_map(|id| self.contenders.get(*id).cloned());
-        // A map defines its own comparison, which may include contenders that a kernel answers.
-        let mut request = Request::new(contenders)
-            .workload(self.workload(at))
-            .path(self.path(at))
-            .margin(self.margin)
-            .confidence(self.confidence)
-            .claims(Claims::All)
-            .seed(self.seed(seed, at));
-        if let Some(blocks) = self.blocks {
-            request = request.blocks(blocks);
-        }
-        if let Some(budget) = self.budget_ns {
-            request = request.budget(Nanos(budget));
-        }
-        request
-    }
-
-    /// Checks every point, and returns the contenders and the metric of the map. Runs no race.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] with the problem, its place and a remedy.
-    pub fn check(&self) -> Result<(Vec<Entrant>, Metric)> {
-        self.check_grid()?;
-        self.check_path()?;
-        let racing: Vec<usize> = (0..self.contenders.len()).collect();
-        let mut first: Option<(CheckedRequest, Metric)> = None;
-        for index in 0..self.points() {
-            let at = self.at(index);
-            // The path's own error message is complete.
-            PathSpec::parse(&self.path(&at))?;
-            let request = self.request(0, &at, &racing);
-            let checked = request.check().map_err(|error| match error {
-                Error::Usage(what) => Error::usage(format!("at {}: {what}", self.name(&at))),
-                other => other,
-            })?;
-            self.check_reach(&at, &request, &checked)?;
-            let metric = claims::claimed(&checked.metrics).next().cloned();
-            let metric = metric.ok_or_else(|| Error::usage("a workload that claims nothing"))?;
-            match &first {
-                Some((_, other)) if other.name != metric.name => {
-                    return Err(Error::usage(format!(
-                        "a map is of one figure, and it would be {} at {} and {} at {}; make a map of each",
-                        other.label,
-                        self.name(&self.at(0)),
-                        metric.label,
-                        self.name(&at)
-                    )));
-                }
-                Some(_) => {}
-                None => first = Some((checked, metric)),
-            }
-        }
-        let (checked, metric) = first.ok_or_else(|| Error::usage("a map without a point"))?;
-        let misfit = |entrant: &Entrant| {
-            entrant.not_applicable.as_ref().map(|why| {
-                Error::usage(format!(
-                    "`{}` cannot carry `{}`: {why}; leave it out of the map",
-                    entrant.spec, self.workload
-                ))
-            })
-        };
-        if let Some(error) = checked.entrants.iter().find_map(misfit) {
-            return Err(error);
-        }
-        Ok((checked.entrants, metric))
-    }
-
-    /// Refuses a point that cannot have a verdict, or an interval, by the blocks or the time asked for.
-    fn check_reach(
-        &self,
-        at: &[String],
-        request: &Request,
-        checked: &CheckedRequest,
-    ) -> Result<()> {
-        if let Some(why) = request.too_few_blocks(checked) {
-            return Err(Error::usage(format!(
-                "a point without a verdict says nothing, and {why}; raise --blocks, or race fewer contenders"
-            )));
-        }
-        let fewest = claims::fewest_blocks(self.confidence) as u64;
-        if let Some(blocks) = self.blocks.filter(|blocks| *blocks < fewest) {
-            return Err(Error::usage(format!(
-                "{blocks} blocks give a figure no interval; {fewest} are the fewest"
-            )));
-        }
-        let Some(budget) = self.budget_ns.filter(|_| !self.is_simulated()) else { return Ok(()) };
-        let claims = claims::claims(&checked.entrants, &checked.metrics);
-        let blocks = fewest.max(claims::fewest_for(claims, self.confidence));
-        let mut works = checked.pairings.iter().flatten();
-        let Some(trial) = works.find_map(|pairing| pairing.task.info().planned) else {
-            return Ok(());
-        };
-        // One more than the contenders: the hidden copy of the first.
-        let trials = blocks * (checked.entrants.len() as u64 + 1);
-        let least = Nanos(trial.0.saturating_mul(trials));
-        if least.0 <= budget {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
-            "at {}: {} cannot decide: {blocks} blocks are the fewest, whose {trials} trials of {trial} take {least} and \
-             their processes more; raise --budget, or shorten the trials in -w",
-            self.name(at),
-            Nanos(budget)
-        )))
-    }
-
-    fn check_grid(&self) -> Result<()> {
-        let refuse = |what: String| Err(Error::usage(what));
-        match self.contenders.len() {
-            0 => return refuse("a map takes a contender or more, such as quic and kcp".into()),
-            1..=MOST_CONTENDERS => {}
-            n => return refuse(format!("{n} contenders; a map takes {MOST_CONTENDERS} at most")),
-        }
-        if self.over.is_empty() {
-            return refuse(
-                "a map needs keys to go over, such as --over 'delay=1ms..300ms/12' --over 'loss=0..10%/10'"
-                    .into(),
-            );
-        }
-        for (at, key) in self.over.iter().enumerate() {
-            let name = &key.name;
-            if self.over[..at].iter().any(|other| other.name == *name) {
-                return refuse(format!(
-                    "--over has `{name}` twice; give all its levels in one place"
-                ));
-            }
-            if !(1..=MOST_LEVELS).contains(&key.levels.len()) {
-                return refuse(format!("`{name}` has {} levels", key.levels.len()));
-            }
-        }
-        match self.points() {
-            n if n > MOST_POINTS => refuse(format!(
-                "{n} points; a map has {MOST_POINTS} at most, so take fewer steps of each key"
-            )),
-            _ => Ok(()),
+        if !(1..=MOST_LEVELS).contains(&key.levels.len()) {
+            return refuse(format!("`{name}` has {} levels", key.levels.len()));
         }
     }
-
-    fn check_path(&self) -> Result<()> {
-        self.check_work()?;
-        let (_, rest) = self.split();
-        if !self.has_path_keys() {
-            return Ok(());
-        }
-        if rest == "loopback" {
-            return Err(Error::usage(
-                "loopback has no keys to go over; leave --path out for an emulated path, or write sim:",
-            ));
-        }
-        if rest.contains('+') {
-            return Err(Error::usage(format!(
-                "path `{}`: a map goes over the keys of one link, and it has several",
-                self.path
-            )));
-        }
-        let given = |word: &str| word.split_once('=').map(|(key, _)| key.trim().to_owned());
-        let is_over = |key: &String| {
-            let mut paths = self.over.iter().filter(|over| self.part(&over.name) == GridPart::Path);
-            paths.any(|over| over.name == *key)
-        };
-        let twice = rest.split(',').filter_map(given).find(is_over);
-        match twice {
-            Some(key) => Err(Error::usage(format!(
-                "`{key}` is both in --path `{}` and in --over; leave it out of one",
-                self.path
-            ))),
-            None => Ok(()),
-        }
+    match asked.points() {
+        n if n > MOST_POINTS => refuse(format!(
+            "{n} points; a map has {MOST_POINTS} at most, so take fewer steps of each key"
+        )),
+        _ => Ok(()),
     }
 }
 
-impl MapRequest {
-    /// Refuses a key of the workload that is in the grid twice, or in the workload too.
-    fn check_work(&self) -> Result<()> {
-        let typed = Spec::parse(&self.workload)?;
-        let mut seen: Vec<&str> = Vec::new();
-        for key in &self.over {
-            let GridPart::Work(name) = self.part(&key.name) else { continue };
-            if typed.options.iter().any(|(own, _)| own == name) {
-                return Err(Error::usage(format!(
-                    "`{name}` is both in -w `{}` and in --over; leave it out of one",
-                    self.workload
-                )));
-            }
-            if seen.contains(&name) {
-                return Err(Error::usage(format!(
-                    "--over has `{name}` of the workload twice; give all its levels in one place"
-                )));
-            }
-            seen.push(name);
-        }
-        Ok(())
+fn check_path(asked: &MapRequest) -> Result<()> {
+    check_work(asked)?;
+    let (_, rest) = asked.split();
+    if !asked.has_path_keys() {
+        return Ok(());
+    }
+    if rest == "loopback" {
+        return Err(Error::usage(
+            "loopback has no keys to go over; leave --path out for an emulated path, or write sim:",
+        ));
+    }
+    if rest.contains('+') {
+        return Err(Error::usage(format!(
+            "path `{}`: a map goes over the keys of one link, and it has several",
+            asked.path
+        )));
+    }
+    let given = |word: &str| word.split_once('=').map(|(key, _)| key.trim().to_owned());
+    let is_over = |key: &String| {
+        let mut paths = asked.over.iter().filter(|over| asked.part(&over.name) == GridPart::Path);
+        paths.any(|over| over.name == *key)
+    };
+    let twice = rest.split(',').filter_map(given).find(is_over);
+    match twice {
+        Some(key) => Err(Error::usage(format!(
+            "`{key}` is both in --path `{}` and in --over; leave it out of one",
+            asked.path
+        ))),
+        None => Ok(()),
     }
 }
-
+/// Refuses a key of the workload that is in the grid twice, or in the workload too.
+fn check_work(asked: &MapRequest) -> Result<()> {
+    let typed = Spec::parse(&asked.workload)?;
+    let mut seen: Vec<&str> = Vec::new();
+    for key in &asked.over {
+        let GridPart::Work(name) = asked.part(&key.name) else { continue };
+        if typed.options.iter().any(|(own, _)| own == name) {
+            return Err(Error::usage(format!(
+                "`{name}` is both in -w `{}` and in --over; leave it out of one",
+                asked.workload
+            )));
+        }
+        if seen.contains(&name) {
+            return Err(Error::usage(format!(
+                "--over has `{name}` of the workload twice; give all its levels in one place"
+            )));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::levels;
+mod tests {
     use super::*;
-
-    /// Returns a map of two simulated contenders over three delays and two losses.
-    pub(in crate::map) fn asked() -> MapRequest {
-        MapRequest {
-            contenders: vec!["arq".into(), "kcp".into()],
-            workload: "state:count=30".into(),
-            path: "sim:rate=20mbit".into(),
-            over: ["delay=1ms..100ms/3", "loss=0..5%/2"].map(|o| levels::parse(o).unwrap()).into(),
-            blocks: Some(6),
-            budget_ns: None,
-            margin: 0.05,
-            confidence: 0.95,
-        }
-    }
+    use deadheat_result::map::levels;
+    use deadheat_result::outcome::Factor;
+    use deadheat_result::testing::map_request as asked;
 
     #[test]
     fn every_point_has_its_index_path_and_seed() {
@@ -424,7 +259,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_map_that_makes_sense_is_of_its_workloads_claim() {
-        let (contenders, metric) = asked().check().unwrap();
+        let (contenders, metric) = check(&asked()).unwrap();
         assert_eq!(contenders.len(), 2);
         assert_eq!(metric.name, "age_mean_ns");
     }
@@ -457,7 +292,7 @@ pub(super) mod tests {
         );
         let simulated = MapRequest { path: "sim:delay=5ms".into(), ..work };
         assert_eq!(simulated.path(&simulated.at(0)), "sim:delay=5ms");
-        assert_eq!(simulated.check().unwrap().0.len(), 2);
+        assert_eq!(check(&simulated).unwrap().0.len(), 2);
     }
 
     #[test]
@@ -465,7 +300,7 @@ pub(super) mod tests {
         fn say(change: impl FnOnce(&mut MapRequest)) -> String {
             let mut asked = asked();
             change(&mut asked);
-            let error = asked.check().unwrap_err();
+            let error = check(&asked).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{error}");
             error.to_string()
         }

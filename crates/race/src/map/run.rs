@@ -6,12 +6,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::SystemTime;
 
-use super::file::{Map, load};
-use super::point::{FailedContender, MapPoint, PointAnswer};
-use super::request::MapRequest;
+use super::request;
 use crate::race::{Observer, RaceContext, RaceEvent, Request};
 use deadheat_base::error::{Error, Result};
 use deadheat_records::host::HostFacts;
+use deadheat_result::map::file::{Map, load};
+use deadheat_result::map::point::{FailedContender, MapPoint, PointAnswer};
+use deadheat_result::map::request::MapRequest;
 use deadheat_result::outcome::{Outcome, Status};
 use deadheat_stats::Outcome as Ruled;
 use deadheat_trial::control::remote::{Credentials, ServerWait};
@@ -141,25 +142,28 @@ fn point(
     let mut out = Vec::new();
     while !racing.is_empty() {
         let mut watch = TrialWatch::default();
-        let (failed, why) = match race(&asked.request(seed, &at, &racing), stop, &mut watch) {
-            Ok(outcome) if outcome.status == Status::Interrupted => return Err(Error::Interrupted),
-            Ok(outcome) => match outcome.why_failed() {
-                None => {
-                    let host = (!asked.is_simulated()).then(|| outcome.host.clone());
-                    return Ok((MapPoint::of(at, &racing, out, &outcome), host));
+        let (failed, why) =
+            match race(&request::request(asked, seed, &at, &racing), stop, &mut watch) {
+                Ok(outcome) if outcome.status == Status::Interrupted => {
+                    return Err(Error::Interrupted);
                 }
-                Some(why) => (watch.running(), why.to_owned()),
-            },
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // A time that is too short for a verdict is not a contender's fault.
-            Err(Error::Usage(what)) => {
-                return Err(Error::usage(format!("at {}: {what}", asked.name(&at))));
-            }
-            Err(error) => match watch.running() {
-                Some(failed) => (Some(failed), error.to_string()),
-                None => return Err(error),
-            },
-        };
+                Ok(outcome) => match outcome.why_failed() {
+                    None => {
+                        let host = (!asked.is_simulated()).then(|| outcome.host.clone());
+                        return Ok((MapPoint::of(at, &racing, out, &outcome), host));
+                    }
+                    Some(why) => (watch.running(), why.to_owned()),
+                },
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                // A time that is too short for a verdict is not a contender's fault.
+                Err(Error::Usage(what)) => {
+                    return Err(Error::usage(format!("at {}: {what}", asked.name(&at))));
+                }
+                Err(error) => match watch.running() {
+                    Some(failed) => (Some(failed), error.to_string()),
+                    None => return Err(error),
+                },
+            };
         // Only a racing contender can have failed; removing one in each round guarantees an end.
         let failed = failed.filter(|own| *own < racing.len()).unwrap_or(0);
         out.push(FailedContender {
@@ -213,15 +217,15 @@ impl Observer for TrialWatch {
 #[cfg(test)]
 mod tests {
     use super::super::merge::merge;
-    use super::super::request::tests::asked;
-    use super::super::shard::Shard;
     use super::*;
     use deadheat_base::time::Nanos;
+    use deadheat_result::map::shard::Shard;
     use deadheat_result::save::save;
+    use deadheat_result::testing::map_request as asked;
 
     fn ran(asked: MapRequest, shard: Option<&str>, jobs: usize) -> Map {
         let shard = shard.map(|typed| Shard::parse(typed).unwrap());
-        let mut map = Map::new(asked, 7, shard).unwrap();
+        let mut map = request::map(asked, 7, shard).unwrap();
         run(&mut map, jobs, &Arc::default(), &mut |_| Ok(())).unwrap();
         assert!(map.missing().is_empty());
         map
@@ -245,7 +249,7 @@ mod tests {
     fn a_map_that_was_broken_off_goes_on_to_the_same_bytes() {
         let whole = ran(asked(), None, 1);
         let stop = Arc::new(AtomicBool::new(false));
-        let mut map = Map::new(asked(), 7, None).unwrap();
+        let mut map = request::map(asked(), 7, None).unwrap();
         let ended = run(&mut map, 1, &stop, &mut |map| {
             stop.store(map.points.len() == 2, Ordering::Relaxed);
             Ok(())
@@ -255,7 +259,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("map.json");
         save(&map, &file).unwrap();
-        let again = |asked, shard| Map::new(asked, 99, shard).unwrap();
+        let again = |asked, shard| request::map(asked, 99, shard).unwrap();
         let mut went_on = resume(again(asked(), None), None, &file).unwrap();
         run(&mut went_on, 2, &Arc::default(), &mut |_| Ok(())).unwrap();
         assert_eq!(text(&went_on), text(&whole));
@@ -272,7 +276,7 @@ mod tests {
     #[test]
     fn a_contender_that_fails_is_out_there_and_the_map_goes_on() {
         // Nine packets of ten are lost: with some seed of six, every contender that opens a connection fails.
-        let over = ["loss=0%|90%"].map(|typed| super::super::levels::parse(typed).unwrap());
+        let over = ["loss=0%|90%"].map(|typed| deadheat_result::map::levels::parse(typed).unwrap());
         let contenders = vec!["quic".into(), "sim-datagram".into()];
         let map = ran(MapRequest { contenders, over: over.into(), ..asked() }, None, 2);
         let [calm, lossy] = &map.points[..] else { panic!("two points") };
@@ -287,7 +291,7 @@ mod tests {
         let within = |seconds| {
             let budget_ns = Some(Nanos::from_secs(seconds).0);
             let asked = MapRequest { blocks: None, budget_ns, ..asked() };
-            let mut map = Map::new(asked, 7, None).unwrap();
+            let mut map = request::map(asked, 7, None).unwrap();
             run(&mut map, 2, &Arc::default(), &mut |_| Ok(())).map(|()| map)
         };
         let shard_name = within(3).unwrap_err().to_string();
@@ -299,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_grid_that_decides_at_no_corner_stops_and_says_what_would() {
-        let mut map = super::super::file::tests::map();
+        let mut map = deadheat_result::testing::map();
         // The corners of three delays and two losses.
         let corners = map.asked.corners();
         map.points = corners.iter().filter_map(|index| map.point(*index)).cloned().collect();
@@ -322,7 +326,8 @@ mod tests {
     #[test]
     fn a_load_and_the_work_are_axes_and_one_contender_is_described() {
         let over = ["load=none|kcp", "w.hz=20|50"];
-        let over = over.iter().map(|typed| super::super::levels::parse(typed).unwrap()).collect();
+        let over =
+            over.iter().map(|typed| deadheat_result::map::levels::parse(typed).unwrap()).collect();
         let work = MapRequest {
             contenders: vec!["arq".into()],
             workload: "state:count=30,direction=up".into(),
@@ -342,13 +347,14 @@ mod tests {
 
     #[test]
     fn an_error_before_any_trial_ends_the_map() {
-        let mut map = Map::new(asked(), 7, None).unwrap();
+        let mut map = request::map(asked(), 7, None).unwrap();
         map.asked.workload = "no such".into();
         let ended = run(&mut map, 2, &Arc::default(), &mut |_| Ok(()));
         assert!(matches!(ended, Err(Error::Usage(_))), "{ended:?}");
-        let full = run(&mut Map::new(asked(), 7, None).unwrap(), 2, &Arc::default(), &mut |_| {
-            Err(Error::peer("disk", "full"))
-        });
+        let full =
+            run(&mut request::map(asked(), 7, None).unwrap(), 2, &Arc::default(), &mut |_| {
+                Err(Error::peer("disk", "full"))
+            });
         assert!(full.unwrap_err().to_string().contains("full"));
     }
 }

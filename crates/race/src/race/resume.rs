@@ -10,7 +10,7 @@ use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::{self, SharedTask};
-use deadheat_host::idle::Idle;
+use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::claims;
 use deadheat_result::analysis::notice::Notice;

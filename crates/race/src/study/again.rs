@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::check;
 use super::judge::{Extent, judge};
-use super::model::{Claim, RacePlan, Study, Test};
-use super::outcome::{RaceRun, StudyRun};
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::model::{Claim, RacePlan, Study, Test};
+use deadheat_result::study::outcome::{RaceRun, StudyRun};
 
 /// Reason why a race of the current study has no result in a run of an earlier version.
 pub const ADDED_LATER: &str = "it was added to the study after this run";

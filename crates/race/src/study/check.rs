@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::expect::{ExpectedRange, figure};
-use super::model::{Claim, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject};
-use super::outcome::Setting;
+use super::plan;
 use crate::race::request::CheckedRequest as Race;
 use deadheat_base::error::{Error, unknown};
 use deadheat_base::spec::outside::Outside;
 use deadheat_contract::measurements::{Metric, Unit};
 use deadheat_datapath::transport::Contender;
 use deadheat_result::outcome::{Entrant, Factor};
+use deadheat_result::study::expect::{ExpectedRange, figure};
+use deadheat_result::study::model::{
+    Claim, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject,
+};
+use deadheat_result::study::outcome::Setting;
 
 const MOST_RACES: usize = 64;
 const MOST_PUBLISHED: usize = 1_000;
@@ -181,7 +184,7 @@ impl RaceMetrics {
             known.contenders.clone_from(&plan.contenders);
         }
         let race = |setting| -> deadheat_base::error::Result<Race> {
-            known.at(setting).request()?.written_in("it", allowed).check()
+            plan::request(&known.at(setting))?.written_in("it", allowed).check()
         };
         let full = race(Setting::Full).map_err(|error| error.to_string())?;
         let quick = race(Setting::Quick).map_err(within("quick"))?;

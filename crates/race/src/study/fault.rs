@@ -2,10 +2,10 @@
 //! under test says nothing about them, so the test is then open.
 
 use super::judge::cell_id;
-use super::model::Test;
 use deadheat_path::measurements::PathFigures;
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::model::Test;
 
 /// Returns the reason why the fault that a test is about did not hit its cells; `None` if it did, if the path
 /// names none, or if its account is unknown.

@@ -16,18 +16,20 @@
 use std::collections::BTreeMap;
 
 use super::check::{CheckedStudy, stands_for};
-use super::expect::{ExpectedRange, figure};
 use super::fault;
-use super::model::{Claim, NeededSetting, PublishedFigure, RaceCell, Test, TestSubject};
-use super::outcome::{
-    AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, TestAnswer,
-};
-use super::sentence::{self, AnswerDetail};
 use deadheat_contract::measurements::Better;
 use deadheat_result::analysis::claims::{alpha, fewest_blocks};
 use deadheat_result::analysis::spread::{figures, valid_trials};
 use deadheat_result::analysis::verdicts::{self, Pairs};
 use deadheat_result::outcome::{DEFAULT_MARGIN, Factor, Outcome, Summary, Trial};
+use deadheat_result::study::expect::{ExpectedRange, figure};
+use deadheat_result::study::model::{
+    Claim, NeededSetting, PublishedFigure, RaceCell, Test, TestSubject,
+};
+use deadheat_result::study::outcome::{
+    AnswerKind, ClaimRuling, EstimateInterval, PublishedComparison, Ruling, Setting, TestAnswer,
+};
+use deadheat_result::study::sentence::{self, AnswerDetail};
 use deadheat_stats::{quantile, serial, signed_rank, spread};
 
 /// Confidence level at which all intervals on one race hold jointly.
@@ -226,7 +228,7 @@ impl StudyJudge<'_> {
         let values: Vec<f64> = alike.iter().filter_map(|one| value(one)).collect();
         let ratio = |outcome| {
             if first.cell == published.cell {
-                return measured(published).map(|_| EstimateInterval::EXACTLY_ONE);
+                return measured(published).map(|_| EXACTLY_ONE);
             }
             let (of, against) = (&published.cell, &first.cell);
             ratio_evidence(outcome, &published.metric, of, against, Family(1)).interval
@@ -244,11 +246,9 @@ impl StudyJudge<'_> {
     }
 }
 
-impl EstimateInterval {
-    /// Ratio of a cell to itself.
-    const EXACTLY_ONE: EstimateInterval =
-        EstimateInterval { point: 1.0, low: Some(1.0), high: Some(1.0) };
-}
+/// Ratio of a cell to itself.
+const EXACTLY_ONE: EstimateInterval =
+    EstimateInterval { point: 1.0, low: Some(1.0), high: Some(1.0) };
 
 impl TestEvidence {
     fn nothing(lacks: impl Into<String>) -> TestEvidence {

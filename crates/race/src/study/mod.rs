@@ -3,30 +3,23 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`model`] | a study file as plain data |
 //! | [`read`] | parsing of a study file, and its checks |
 //! | [`check`] | checks of a study before it runs |
-//! | [`expect`] | the claimed range of a figure |
 //! | [`bundled`] | the studies in the program |
-//! | [`plan`] | a race of a study as a request for a race, and as a command |
+//! | [`plan`] | a race of a study as a request for a race |
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
 //! | `lock` | lock on a directory, for one study at a time |
-//! | [`judge`], `fault`, `sentence` | published figures beside measured ones, and claims; pure |
+//! | [`judge`], `fault` | published figures beside measured ones, and claims; pure |
 //! | [`again`] | earlier runs, judged by the current rules and claims; pure |
-//! | [`outcome`] | the saved results of a study |
 //! | [`save`] | writing and reading these results |
 
 pub mod again;
 pub mod bundled;
 pub mod check;
-pub mod expect;
 mod fault;
 pub mod judge;
 mod lock;
-pub mod model;
-pub mod outcome;
 pub mod plan;
 pub mod read;
 pub mod run;
 pub mod save;
-pub mod sentence;

@@ -1,123 +1,71 @@
-//! Conversion of a study's race to a request for a race, and to the command that runs it alone.
+//! Conversion of a study's race to a request for a race.
 
-use super::model::{RacePlan, Study};
-use super::outcome::Setting;
 use crate::race::{Claims, Request};
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_base::units;
-use deadheat_result::command::CommandWords;
+use deadheat_result::study::model::{RacePlan, Study};
+use deadheat_result::study::outcome::Setting;
 
-impl Study {
-    /// Returns the maximum duration of all races together at a setting; `None` if one has no limit. Races in
-    /// virtual time do not count: they take seconds, and their budgets are in virtual time.
-    pub fn at_most(&self, setting: Setting) -> Option<Nanos> {
-        let races = self.races.iter().map(|race| race.at(setting));
-        let budgets = races.filter(|race| !race.is_simulated());
-        let budgets = budgets.map(|race| race.request().ok()?.asked().budget_ns);
-        budgets.sum::<Option<u64>>().map(Nanos)
-    }
-
-    /// Returns true if a race of it runs in virtual time.
-    pub fn has_simulated_races(&self) -> bool {
-        self.races.iter().any(RacePlan::is_simulated)
-    }
+/// Returns the maximum duration of all races together at a setting; `None` if one has no limit. Races in
+/// virtual time do not count: they take seconds, and their budgets are in virtual time.
+pub fn at_most(study: &Study, setting: Setting) -> Option<Nanos> {
+    let races = study.races.iter().map(|race| race.at(setting));
+    let budgets = races.filter(|race| !is_simulated(race));
+    let budgets = budgets.map(|race| request(&race).ok()?.asked().budget_ns);
+    budgets.sum::<Option<u64>>().map(Nanos)
 }
 
-impl RacePlan {
-    /// Returns the race at a setting.
-    pub fn at(&self, setting: Setting) -> RacePlan {
-        let mut plan = self.clone();
-        if setting == Setting::Full {
-            return plan;
-        }
-        let quick = std::mem::take(&mut plan.quick);
-        if let Some(workload) = quick.workload {
-            plan.workload = workload;
-        }
-        plan.path = quick.path.or(plan.path);
-        plan.blocks = quick.blocks.or(plan.blocks);
-        plan.budget = quick.budget.or(plan.budget);
-        plan.every = quick.every.or(plan.every);
-        plan.vary.extend(quick.vary);
-        plan
-    }
+/// Returns true if a race of it runs in virtual time.
+pub fn has_simulated_races(study: &Study) -> bool {
+    study.races.iter().any(is_simulated)
+}
 
-    /// Returns true if the race runs in virtual time.
-    fn is_simulated(&self) -> bool {
-        self.request().is_ok_and(|request| request.is_simulated())
-    }
+/// Returns true if the race runs in virtual time.
+fn is_simulated(plan: &RacePlan) -> bool {
+    request(plan).is_ok_and(|request| request.is_simulated())
+}
 
-    /// Returns the request for a race, unchecked. It may name neither files nor commands unless
-    /// [`Request::written_in`] allows them.
-    ///
-    /// # Errors
-    /// [`deadheat_base::error::Error::Usage`] if a duration or a share cannot be parsed.
-    pub fn request(&self) -> Result<Request> {
-        // A study defines its own comparisons, which may include a floor.
-        let mut request =
-            Request::new(self.contenders.clone()).workload(&self.workload).claims(Claims::All);
-        if let Some(path) = &self.path {
-            request = request.path(path);
-        }
-        if let Some(placement) = &self.placement {
-            request = request.placement(placement);
-        }
-        for (name, levels) in &self.vary {
-            request = request.vary(name, levels.clone());
-        }
-        if let Some(blocks) = self.blocks {
-            request = request.blocks(blocks);
-        }
-        if let Some(budget) = &self.budget {
-            request = request.budget(units::parse_span(budget)?);
-        }
-        if let Some(every) = &self.every {
-            request = request.every(units::parse_span(every)?);
-        }
-        if self.all_blocks {
-            request = request.all_blocks();
-        }
-        if let Some(margin) = &self.margin {
-            request = request.margin(units::parse_share(margin)?);
-        }
-        if self.as_deployed {
-            request = request.as_deployed();
-        }
-        if self.explain {
-            request = request.explain();
-        }
-        Ok(request.written_in("the study", &[]))
+/// Returns the request for a race, unchecked. It may name neither files nor commands unless
+/// [`Request::written_in`] allows them.
+///
+/// # Errors
+/// [`deadheat_base::error::Error::Usage`] if a duration or a share cannot be parsed.
+pub fn request(plan: &RacePlan) -> Result<Request> {
+    // A study defines its own comparisons, which may include a floor.
+    let mut request =
+        Request::new(plan.contenders.clone()).workload(&plan.workload).claims(Claims::All);
+    if let Some(path) = &plan.path {
+        request = request.path(path);
     }
-
-    /// Returns the shell command that runs the race without its study.
-    pub fn command(&self) -> String {
-        let mut words = CommandWords::new(&self.contenders);
-        let blocks = self.blocks.map(|blocks| blocks.to_string());
-        let options = [
-            ("workload", Some(&self.workload)),
-            ("path", self.path.as_ref()),
-            ("placement", self.placement.as_ref()),
-            ("blocks", blocks.as_ref()),
-            ("budget", self.budget.as_ref()),
-            ("margin", self.margin.as_ref()),
-            ("every", self.every.as_ref()),
-        ];
-        for (option, value) in options {
-            value.into_iter().for_each(|value| words.option(option, value));
-        }
-        self.vary.iter().for_each(|(name, levels)| words.vary(name, levels));
-        if self.all_blocks {
-            words.switch("--all-blocks");
-        }
-        if self.as_deployed {
-            words.switch("--as-deployed");
-        }
-        if self.explain {
-            words.switch("--explain");
-        }
-        words.line()
+    if let Some(placement) = &plan.placement {
+        request = request.placement(placement);
     }
+    for (name, levels) in &plan.vary {
+        request = request.vary(name, levels.clone());
+    }
+    if let Some(blocks) = plan.blocks {
+        request = request.blocks(blocks);
+    }
+    if let Some(budget) = &plan.budget {
+        request = request.budget(units::parse_span(budget)?);
+    }
+    if let Some(every) = &plan.every {
+        request = request.every(units::parse_span(every)?);
+    }
+    if plan.all_blocks {
+        request = request.all_blocks();
+    }
+    if let Some(margin) = &plan.margin {
+        request = request.margin(units::parse_share(margin)?);
+    }
+    if plan.as_deployed {
+        request = request.as_deployed();
+    }
+    if plan.explain {
+        request = request.explain();
+    }
+    Ok(request.written_in("the study", &[]))
 }
 
 #[cfg(test)]
@@ -160,7 +108,7 @@ quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { s
     fn the_time_that_a_study_may_take_is_that_of_its_races() {
         let at_most = |text: &str| {
             let study = read::study(text, "x.toml").unwrap().study;
-            [Setting::Full, Setting::Quick].map(|setting| study.at_most(setting))
+            [Setting::Full, Setting::Quick].map(|setting| at_most(&study, setting))
         };
         let quick = STUDY.replace("quick = {", "quick = { budget = \"30s\",");
         let five = Some(Nanos::from_secs(300));
@@ -184,6 +132,6 @@ quick = { blocks = 8, path = "delay=1ms", workload = "ping:count=50", vary = { s
         let deployed = STUDY.replace("blocks = 40", "as_deployed = true");
         let race = &read::study(&deployed, "x.toml").unwrap().study.races[0];
         assert!(race.command().ends_with(" --as-deployed"), "{}", race.command());
-        assert!(race.request().unwrap().asked().as_deployed);
+        assert!(request(race).unwrap().asked().as_deployed);
     }
 }

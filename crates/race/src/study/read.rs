@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::check::{self, CheckedStudy};
-use super::model::Study;
 use crate::race::written;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::Outside;
+use deadheat_result::study::model::Study;
 
 /// Reads and checks a study that may name files and commands of the `allowed` kinds.
 ///

@@ -12,15 +12,15 @@ use std::time::SystemTime;
 use super::check::CheckedStudy;
 use super::judge::{self, Extent, judge};
 use super::lock::lock;
-use super::model::RacePlan;
-use super::outcome::{FORMAT, RaceRun, Setting, StudyRun};
-use super::save;
+use super::{plan, save};
 use crate::race::resume::is_unfinished;
 use crate::race::{RaceContext, Request, resume};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_host::folder_lock::FolderLock;
 use deadheat_result::date;
 use deadheat_result::outcome::{Outcome, Program, Status};
+use deadheat_result::study::model::RacePlan;
+use deadheat_result::study::outcome::{FORMAT, RaceRun, Setting, StudyRun};
 
 /// Task: a study to run, with its options.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl StudyTask<'_> {
     fn request(&self, race: &RacePlan) -> Result<Request> {
         // Claims of the study need intervals of their own, even if the race's claims are decided earlier.
         let least = judge::blocks_for(self.study, &race.id, self.extent());
-        let request = self.plan(race).request()?.written_in("the study", &self.study.allowed);
+        let request = plan::request(&self.plan(race))?.written_in("the study", &self.study.allowed);
         Ok(request.at_least(least))
     }
 
@@ -182,7 +182,7 @@ impl<'a> StudyCourse<'a> {
             full: task.full.clone(),
             started: date::rfc3339(task.started),
             host: task.host.clone(),
-            races: plans.map(|plan| RaceRun::pending(&plan.id)).collect(),
+            races: plans.map(|plan| pending(&plan.id)).collect(),
             beside: Vec::new(),
             rulings: Vec::new(),
         };
@@ -321,15 +321,8 @@ impl<'a> StudyCourse<'a> {
     }
 }
 
-impl RaceRun {
-    fn pending(id: &str) -> RaceRun {
-        RaceRun {
-            id: id.to_owned(),
-            file: None,
-            why_not: Some("not run yet".into()),
-            trusted: false,
-        }
-    }
+fn pending(id: &str) -> RaceRun {
+    RaceRun { id: id.to_owned(), file: None, why_not: Some("not run yet".into()), trusted: false }
 }
 
 /// Returns the reason why a race is not complete, or `None` if it is.
@@ -395,16 +388,6 @@ fn create_directory<'a>(dir: &Path, mut ids: impl Iterator<Item = &'a String>) -
     fs::create_dir_all(dir).map_err(|error| {
         Error::setup_advice(format!("make the directory {name}"), error, "choose another with -o")
     })
-}
-
-impl Setting {
-    /// Returns `full` or `quick`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Setting::Full => "full",
-            Setting::Quick => "quick",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::again::judge_again;
-use super::outcome::{FORMAT, StudyRun};
 use deadheat_base::error::{Error, Result};
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::outcome::{FORMAT, StudyRun};
 use deadheat_result::{layout, packed, save};
 
 /// Name of the file.

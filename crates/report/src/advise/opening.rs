@@ -3,7 +3,7 @@
 
 use crate::document::{Line, Tone};
 use crate::words;
-use deadheat_race::advise::outcome::{ContenderFigure, RankedContender};
+use deadheat_result::advise::outcome::{ContenderFigure, RankedContender};
 
 /// Maximum number of names in a sentence; more are counted.
 const MOST_NAMES: usize = 3;

@@ -1,8 +1,9 @@
 use super::*;
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
-use deadheat_race::advise::axis::Axis;
-use deadheat_race::advise::search::SearchStep;
-use deadheat_race::advise::{app, outcome};
+use deadheat_race::advise::app;
+use deadheat_result::advise::axis::Axis;
+use deadheat_result::advise::outcome;
+use deadheat_result::advise::search::SearchStep;
 use deadheat_result::outcome::Program;
 
 fn crossover(axis: Axis, base: f64, lead: Lead, end: f64, found: SearchFinding) -> Crossover {

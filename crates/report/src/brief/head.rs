@@ -3,8 +3,8 @@
 use crate::content::{blocks_done, entered};
 use crate::{factors, imported, words};
 use deadheat_base::time::Nanos;
-use deadheat_host::idle::Idle;
 use deadheat_path::PathKind;
+use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::headline::headline;
 use deadheat_result::outcome::Outcome;

@@ -5,8 +5,8 @@ use super::{blocks, day, several, shell, study};
 use crate::document::{Line, Tone};
 use crate::opening::RaceSet;
 use crate::{content, opening, words};
-use deadheat_race::study::outcome::StudyRun;
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::outcome::StudyRun;
 
 /// A file of the folder.
 #[derive(Debug)]

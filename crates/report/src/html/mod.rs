@@ -21,7 +21,7 @@ use super::opening::{Opening, RaceSet};
 use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, content};
 use deadheat_base::error::Result;
-use deadheat_race::study::outcome::StudyRun;
+use deadheat_result::study::outcome::StudyRun;
 
 mod blocks;
 mod figure;

@@ -8,7 +8,7 @@ use crate::opening::{Opening, OpeningFigure};
 use crate::studies::{how_many_studies, remarks, subtitle, table, title};
 use crate::study::{doubtful, how_many, tally};
 use crate::words;
-use deadheat_race::study::outcome::{Ruling, Setting, StudyRun};
+use deadheat_result::study::outcome::{Ruling, Setting, StudyRun};
 
 /// Returns the page of several studies, in their order.
 pub fn of_studies(runs: &[StudyRun]) -> String {

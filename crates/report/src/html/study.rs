@@ -10,9 +10,8 @@ use crate::study::{
     Results, answer_word, beside, flawless_first, history, ruling_word, variant_word,
 };
 use crate::{plot, words};
-use deadheat_race::study::check;
-use deadheat_race::study::model::{Claim, RacePlan, Source, Test};
-use deadheat_race::study::outcome::{
+use deadheat_result::study::model::{Claim, RacePlan, Source, Test};
+use deadheat_result::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, Ruling, Setting, StudyRun, TestAnswer,
 };
 
@@ -84,7 +83,6 @@ fn of_study(run: &StudyRun) -> Opening {
     let mut headlines = vec![Line::new(format!("{tally}."), Tone::Plain)];
     let of_claims = rulings(run).into_iter().take(MOST_CLAIMS);
     headlines.extend(of_claims.map(|line| Line::new(words::capital(&line.text), Tone::Plain)));
-    let checked = check::check(run.study.clone(), &[]).ok();
     let settled = run.rulings.iter().filter(|said| said.ruling != Ruling::Open);
     let mut figures = settled.filter_map(|said| {
         let is_settled = |kind| !matches!(kind, AnswerKind::LeftOut | AnswerKind::Open);
@@ -94,8 +92,8 @@ fn of_study(run: &StudyRun) -> Opening {
         let confidence =
             answer.confidence.map(|level| format!("at {} confidence", words::level(level)));
         let (test, race) = (&answer.test, &answer.test.race);
-        let metric = checked.as_ref().and_then(|checked| checked.metric(race, &test.metric));
-        let label = metric.map_or(test.metric.as_str(), |metric| &metric.label);
+        let metric = crate::study::planned_metric(run, race, &test.metric);
+        let label = metric.as_ref().map_or(test.metric.as_str(), |metric| &metric.label);
         let about = format!("{label} of {}, in the race {race}", subject(test));
         Some(OpeningFigure { value: shown, interval: confidence.unwrap_or_default(), about })
     });

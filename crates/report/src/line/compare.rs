@@ -5,8 +5,8 @@ use crate::compare::FORMATS;
 use crate::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
 use crate::{Style, markdown, terminal, words};
 use deadheat_base::error::{Error, Result, unknown};
-use deadheat_race::line::compare::{FigureChange, LineComparison, LineReplicate, SurveyedPair};
 use deadheat_result::layout;
+use deadheat_result::line::compare::{FigureChange, LineComparison, LineReplicate, SurveyedPair};
 
 /// Renders a comparison of surveys in the form called `format`; with a newline at its end.
 ///
@@ -94,7 +94,7 @@ fn verdict(pair: &SurveyedPair) -> String {
 mod tests {
     use super::*;
     use crate::line::tests::{line, survey};
-    use deadheat_race::line::compare::compare;
+    use deadheat_result::line::compare::compare;
 
     #[test]
     fn before_and_after_are_a_table_with_what_changed() {

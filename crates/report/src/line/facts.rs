@@ -6,10 +6,10 @@ use crate::text::{columns, wrap};
 use crate::words;
 use deadheat_base::foreign::visible;
 use deadheat_contract::contract::Direction;
-use deadheat_race::line::figures::{self, PDV};
-use deadheat_race::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
-use deadheat_race::line::part::LinePart;
 use deadheat_result::analysis::translated::TranslatedAddress;
+use deadheat_result::line::figures::{self, PDV};
+use deadheat_result::line::outcome::{LineFigure, LineOutcome, Reached, Survey, TriedMark};
+use deadheat_result::line::part::LinePart;
 
 /// Name of the row of transports that get through, which is never cut.
 const THROUGH: &str = "gets through";

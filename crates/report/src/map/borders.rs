@@ -2,8 +2,8 @@
 
 use super::outcome_text;
 use super::sheet::{MapPanel, Sheet};
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::MapPoint;
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::MapPoint;
 
 /// Maximum number of lines. With more borders the map itself is easier to read.
 const MOST: usize = 24;

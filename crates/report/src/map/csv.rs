@@ -1,8 +1,8 @@
 //! A map as comma-separated values: a row for each point, figures in their own unit, ratios of all pairs.
 
 use super::super::text::field;
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::MapPoint;
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::MapPoint;
 use deadheat_result::outcome::{Summary, Verdict};
 
 pub(super) fn render(map: &Map) -> String {

@@ -13,9 +13,9 @@ use super::text::{columns, pad};
 use super::words::{self, Scale};
 use super::{Detail, Style, html, markdown, terminal};
 use deadheat_base::error::{Error, Result, unknown};
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::{MapPoint, PointAnswer};
 use deadheat_result::layout;
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::{MapPoint, PointAnswer};
 use sheet::{MapPanel, Sheet};
 
 mod borders;
@@ -252,7 +252,7 @@ fn scale(levels: &[String]) -> String {
 
 /// Returns, for each contender that was out at some points, their number and the reason at the first.
 fn outs(map: &Map) -> Vec<(String, String)> {
-    let fact = |contender: &deadheat_race::map::file::MapContender| {
+    let fact = |contender: &deadheat_result::map::file::MapContender| {
         let mut outs = map.points.iter().filter_map(|point| {
             Some((point, point.out.iter().find(|out| out.contender == contender.id)?))
         });

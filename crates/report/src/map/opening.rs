@@ -4,8 +4,8 @@ use super::{answer, is_alone};
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::words;
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::{MapPoint, PointAnswer};
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::{MapPoint, PointAnswer};
 use deadheat_result::outcome::Ratio;
 
 /// Returns the first screen.

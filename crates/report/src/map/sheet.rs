@@ -3,8 +3,8 @@
 use super::super::text::wrap;
 use super::super::words::Scale;
 use deadheat_contract::measurements::Better;
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::{MapPoint, PointAnswer};
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::{MapPoint, PointAnswer};
 
 /// Width of a line of the legend.
 const LEGEND: usize = 76;
@@ -191,7 +191,7 @@ fn letters(map: &Map) -> Vec<char> {
 
 /// Returns the name of a key for an axis.
 pub(crate) fn axis(key: &str) -> String {
-    if let Some(key) = key.strip_prefix(deadheat_race::map::request::OF_WORK) {
+    if let Some(key) = key.strip_prefix(deadheat_result::map::request::OF_WORK) {
         return format!("{key} of the work");
     }
     let is_both_ways = deadheat_path::grammar::LINK.iter().any(|link| link.name == key);

@@ -10,9 +10,9 @@ use crate::figure::Figure;
 use crate::study::{USUAL_MARGIN, answer_word, shown};
 use crate::words;
 use deadheat_base::units;
-use deadheat_race::study::expect::ExpectedRange;
-use deadheat_race::study::model::Test;
-use deadheat_race::study::outcome::{
+use deadheat_result::study::expect::ExpectedRange;
+use deadheat_result::study::model::Test;
+use deadheat_result::study::outcome::{
     AnswerKind, ClaimRuling, EstimateInterval, StudyRun, TestAnswer,
 };
 

@@ -8,7 +8,7 @@ use super::{drawn, numbers};
 use crate::figure::Figure;
 use crate::words;
 use deadheat_contract::measurements::Unit;
-use deadheat_race::line::outcome::LineFigure;
+use deadheat_result::line::outcome::LineFigure;
 
 const BAND: f64 = 18.0;
 

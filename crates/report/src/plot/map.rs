@@ -8,8 +8,8 @@ use super::{MOST_ROWS, drawn, left_out, numbers};
 use crate::figure::Figure;
 use crate::map::sheet::{self, Sheet, axis, mark, sentence};
 use crate::map::{is_alone, outcome_text, subtitle, title};
-use deadheat_race::map::file::Map;
-use deadheat_race::map::point::{MapPoint, PointAnswer};
+use deadheat_result::map::file::Map;
+use deadheat_result::map::point::{MapPoint, PointAnswer};
 
 /// Heights: of a row of cells, of the title over a panel, and of the levels below it.
 const ROW: f64 = 26.0;

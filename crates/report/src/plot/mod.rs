@@ -25,10 +25,10 @@
 use super::figure::{Figure, Numbers};
 use super::{ReportInput, results, words};
 use deadheat_contract::measurements::{Metric, Role, Unit};
-use deadheat_race::map::file::Map;
-use deadheat_race::study::outcome::StudyRun;
 use deadheat_result::analysis::spread;
+use deadheat_result::map::file::Map;
 use deadheat_result::outcome::Outcome;
+use deadheat_result::study::outcome::StudyRun;
 
 mod axis;
 mod bars;

@@ -9,7 +9,7 @@ use super::{MOST_ROWS, drawn, figure_text, left_out, numbers};
 use crate::figure::Figure;
 use crate::study::{answer_word, ruling_word, unit};
 use crate::words;
-use deadheat_race::study::outcome::{AnswerKind, ClaimRuling, PublishedComparison, StudyRun};
+use deadheat_result::study::outcome::{AnswerKind, ClaimRuling, PublishedComparison, StudyRun};
 
 const BAND: f64 = 18.0;
 

@@ -45,6 +45,7 @@ pub mod differences;
 pub mod exclusions;
 mod fallbacks;
 pub mod far_end;
+pub mod gate;
 pub mod headline;
 pub mod highs;
 pub mod history;

@@ -31,12 +31,13 @@ use crate::control::remote::ServerWait;
 use crate::control::{RelayPlan, ToAgent, patient::sleep};
 use crate::{Observations, Order, Reconnection, Runner, TrialOutcome, floods};
 use deadheat_host::block_probe::HostProbe;
-use deadheat_host::idle::{Awake, ClaimKind, Idle};
+use deadheat_host::idle::{self, Awake, ClaimKind};
 use deadheat_host::placement::{Ends, Load, assign, choose};
 use deadheat_host::settling;
 use deadheat_host::topology::Topology;
 use deadheat_records::commands::ProgramFile;
 use deadheat_records::host::HostFacts;
+use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_records::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use deadheat_records::trial::{PathFacts, Record};
@@ -426,7 +427,7 @@ impl Runner for Agents {
         asked: Option<(Idle, &'static str)>,
         claimed: ClaimKind,
     ) -> Result<Option<(Idle, String)>> {
-        let (wanted, why) = asked.unwrap_or_else(|| Idle::choose(claimed, self.far.ends()));
+        let (wanted, why) = asked.unwrap_or_else(|| idle::choose(claimed, self.far.ends()));
         let is_here = self.far.ends() != Ends::TwoMachines;
         self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
         self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {

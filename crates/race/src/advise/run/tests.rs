@@ -1,13 +1,13 @@
 use std::cell::RefCell;
 
 use super::super::app;
-use super::super::axis::Axis;
-use super::super::outcome::Purpose;
-use super::super::search::SearchFinding;
 use super::*;
 use crate::race::testing;
 use deadheat_base::time::Manual;
 use deadheat_path::PathSpec;
+use deadheat_result::advise::axis::Axis;
+use deadheat_result::advise::outcome::Purpose;
+use deadheat_result::advise::search::SearchFinding;
 
 const PATH: &str = "delay=25ms,loss=1%,rate=20mbit";
 
@@ -69,7 +69,8 @@ fn loss(path: &PathSpec) -> f64 {
 }
 
 fn found(advice: &Advice, axis: Axis, end: f64) -> SearchFinding {
-    let is_it = |one: &&super::super::outcome::Crossover| one.axis == axis && one.end == end;
+    let is_it =
+        |one: &&deadheat_result::advise::outcome::Crossover| one.axis == axis && one.end == end;
     advice.crossovers.iter().find(is_it).expect("searched").found
 }
 

@@ -1,12 +1,12 @@
 //! Start of a survey: which transports get through, and which marks of packets.
 
 use super::{LineEvent, Surveyor};
-use crate::line::outcome::{Reached, TriedMark};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_datapath::transport::header::{ARRIVED_DSCP, DSCP};
 use deadheat_datapath::transport::{Contender, Effective};
 use deadheat_records::trial::Record;
+use deadheat_result::line::outcome::{Reached, TriedMark};
 use deadheat_stats::quantile::median;
 
 impl Surveyor<'_, '_> {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::race::testing;
-use crate::study::outcome::{RaceRun, StudyRun};
 use crate::study::{again, read};
 use deadheat_path::measurements::{LinkFigures, PathFigures};
+use deadheat_result::study::outcome::{RaceRun, StudyRun};
 use deadheat_trial::{Order, TrialOutcome};
 
 const RACES: &str = r#"
@@ -56,7 +56,8 @@ fn ran(
     trial: impl FnMut(&Order) -> TrialOutcome,
 ) -> BTreeMap<String, Outcome> {
     let plan = checked.study.races.iter().find(|plan| plan.id == id).unwrap().at(setting);
-    let outcome = testing::run(&plan.request().unwrap().seed(1), trial).unwrap();
+    let outcome =
+        testing::run(&super::super::plan::request(&plan).unwrap().seed(1), trial).unwrap();
     BTreeMap::from([(id.to_owned(), outcome)])
 }
 
@@ -433,7 +434,7 @@ fn published_figures_are_set_beside_by_ratio_and_by_order() {
     let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     let [tcp, udp, icmp] = &judged(&checked, &results).beside[..] else { panic!() };
     assert_eq!((tcp.value, tcp.published_ratio), (200_000.0, 1.0));
-    assert_eq!(tcp.measured_ratio, Some(EstimateInterval::EXACTLY_ONE));
+    assert_eq!(tcp.measured_ratio, Some(EXACTLY_ONE));
     assert_eq!((udp.published_ratio, udp.published_rank, udp.measured_rank), (1.5, 3, Some(1)));
     assert!((udp.measured.unwrap().point - 80_000.0).abs() < 2_000.0);
     let ratio = udp.measured_ratio.unwrap();

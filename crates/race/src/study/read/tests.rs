@@ -1,5 +1,5 @@
 use super::*;
-use crate::study::outcome::Setting;
+use deadheat_result::study::outcome::Setting;
 
 const SOUND: &str = r#"
 title = "Echoes"

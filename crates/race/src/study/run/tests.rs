@@ -1,7 +1,7 @@
 use super::*;
 use crate::race::testing;
-use crate::study::outcome::{AnswerKind, Ruling};
 use crate::study::read;
+use deadheat_result::study::outcome::{AnswerKind, Ruling};
 use deadheat_trial::{Order, TrialOutcome as TrialEnd};
 use std::cell::Cell;
 use std::sync::Arc;

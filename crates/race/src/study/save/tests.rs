@@ -1,6 +1,6 @@
 use super::*;
-use crate::study::outcome::{RaceRun, Setting};
 use crate::study::read;
+use deadheat_result::study::outcome::{RaceRun, Setting};
 use std::fs;
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 //! Levels of a key of a path: a range with a number of steps, `1ms..300ms/12`, or a list, `1ms|5ms|20ms`.
 
+use crate::outcome::Factor;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::units::{Bare, parse_bytes, parse_count, parse_rate, parse_share, parse_span};
-use deadheat_result::outcome::Factor;
 
 /// Maximum number of levels of a key that a picture can show.
 pub const MOST_LEVELS: usize = 64;

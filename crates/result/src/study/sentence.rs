@@ -11,15 +11,17 @@ use deadheat_contract::measurements::{Metric, Unit, name};
 const MOST_LISTED: usize = 4;
 
 /// Answer to a test, with the metric and the missing evidence needed to describe it.
-pub(super) struct AnswerDetail<'a> {
+pub struct AnswerDetail<'a> {
+    /// Answer.
     pub answer: &'a TestAnswer,
+    /// Metric of the test; absent if the race has none of that name.
     pub metric: Option<&'a Metric>,
     /// Reason for a missing figure, a missing interval, or an open answer.
     pub lacks: Option<String>,
 }
 
 /// Explains a ruling in words.
-pub(super) fn note(claim: &Claim, ruling: Ruling, details: &[AnswerDetail<'_>]) -> String {
+pub fn note(claim: &Claim, ruling: Ruling, details: &[AnswerDetail<'_>]) -> String {
     if let Some(why) = &claim.open_because {
         return format!("Open: {why}");
     }

@@ -5,12 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::part::{LinePart, LineWorks};
+use crate::outcome::Program;
+use crate::{layout, packed, save};
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::measurements::{Better, ClockEstimate, Ledger, Metrics, Unit};
 use deadheat_records::host::HostFacts;
 use deadheat_records::trial::PathFacts;
-use deadheat_result::outcome::Program;
-use deadheat_result::{layout, packed, save};
 
 /// File format that this version writes.
 pub const FORMAT: u32 = 1;

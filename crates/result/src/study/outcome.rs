@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::model::{PublishedFigure, RaceCell, Study, Test};
-use deadheat_result::outcome::Program;
+use crate::outcome::Program;
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -55,6 +55,16 @@ pub enum Setting {
     Full,
     /// Every race with its replacements for a quick look.
     Quick,
+}
+
+impl Setting {
+    /// Returns `full` or `quick`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Setting::Full => "full",
+            Setting::Quick => "quick",
+        }
+    }
 }
 
 /// State of one race of a study.

@@ -37,7 +37,7 @@ impl Shard {
     }
 
     /// Returns true if the shard is valid; a shard read from a file may not be.
-    pub(super) fn exists(self) -> bool {
+    pub fn exists(self) -> bool {
         1 <= self.part && self.part <= self.of && self.of <= MOST
     }
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::app::App;
 use super::axis::Axis;
 use super::search::{Lead, SearchFinding, SearchStep};
+use crate::outcome::Program;
 use deadheat_contract::measurements::Metric;
-use deadheat_result::outcome::Program;
 
 /// File format that this version writes.
 pub const FORMAT: u32 = 1;

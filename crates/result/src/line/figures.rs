@@ -1,7 +1,7 @@
 //! From the trials of a survey to figures with intervals. A round is the replicate: an interval is one of order
 //! statistics over the rounds (the inverted sign test), so that it holds for noise of any shape. Pure.
 
-use super::outcome::{LineFigure, LineFilling, LineTrial};
+use super::outcome::{LineFigure, LineFilling, LineTrial, Survey};
 use super::part::LinePart;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Account, Better, Unit};
@@ -84,11 +84,7 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
 
 /// Returns the median of values, one a round, with its interval; `None` without values. With too few rounds for
 /// [`ERROR`], the interval is from the least to the greatest value, with the confidence that it has.
-pub(super) fn figure(
-    name: String,
-    (unit, better): (Unit, Better),
-    values: &[f64],
-) -> Option<LineFigure> {
+pub fn figure(name: String, (unit, better): (Unit, Better), values: &[f64]) -> Option<LineFigure> {
     let point = median(values)?;
     let (low, high, confidence) = match median_interval(values, ERROR) {
         Some(found) => (found.low, found.high, found.confidence),
@@ -227,6 +223,17 @@ pub fn per_minute(round_trip_ns: f64) -> f64 {
 /// Returns the number of rounds from which on intervals have their full confidence.
 pub fn enough_rounds() -> u64 {
     (1..).find(|n| median_ranks(*n, ERROR).is_some()).unwrap_or(usize::MAX) as u64
+}
+
+/// Returns a note if the rounds of a survey are too few for intervals of full confidence.
+pub fn few_rounds(survey: &Survey) -> Option<String> {
+    (survey.rounds < enough_rounds()).then(|| {
+        let (rounds, s) = (survey.rounds, if survey.rounds == 1 { "" } else { "s" });
+        format!(
+            "{rounds} round{s}; intervals of 95 % need {}: a longer --budget has more",
+            enough_rounds()
+        )
+    })
 }
 
 #[cfg(test)]

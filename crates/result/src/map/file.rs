@@ -10,11 +10,11 @@ use super::levels::MOST_LEVELS;
 use super::point::MapPoint;
 use super::request::MapRequest;
 use super::shard::Shard;
+use crate::outcome::{Entrant, Program};
+use crate::{layout, packed, save};
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::measurements::Metric;
 use deadheat_records::host::HostFacts;
-use deadheat_result::outcome::{Entrant, Program};
-use deadheat_result::{layout, packed, save};
 
 /// File format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -73,12 +73,14 @@ pub struct MapContender {
 }
 
 impl Map {
-    /// Creates a map without points.
-    ///
-    /// # Errors
-    /// As [`MapRequest::check`].
-    pub fn new(asked: MapRequest, seed: u64, shard: Option<Shard>) -> Result<Map> {
-        let (entrants, metric) = asked.check()?;
+    /// Creates a map without points, of these contenders and this claim.
+    pub fn new(
+        asked: MapRequest,
+        entrants: Vec<Entrant>,
+        metric: Metric,
+        seed: u64,
+        shard: Option<Shard>,
+    ) -> Map {
         let contender = |entrant: Entrant| MapContender {
             id: entrant.id,
             spec: entrant.spec,
@@ -86,7 +88,7 @@ impl Map {
             colour: entrant.colour,
             implementation: entrant.implementation,
         };
-        Ok(Map {
+        Map {
             kind: MapFileKind::Map,
             format: FORMAT,
             deadheat: Program { version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -97,7 +99,7 @@ impl Map {
             hosts: Vec::new(),
             shard,
             points: Vec::new(),
-        })
+        }
     }
 
     /// Returns the point with this index, if it is complete.
@@ -115,7 +117,7 @@ impl Map {
     }
 
     /// Adds a point in its position; replaces an existing one.
-    pub(super) fn add(&mut self, point: MapPoint) {
+    pub fn add(&mut self, point: MapPoint) {
         let index = self.index(&point);
         match self.points.binary_search_by_key(&index, |point| self.index(point)) {
             Ok(place) => self.points[place] = point,
@@ -124,7 +126,7 @@ impl Map {
     }
 
     /// Adds a host that ran points. Hosts are sorted, so that the file does not depend on their order in time.
-    pub(super) fn add_host(&mut self, host: &HostFacts) {
+    pub fn add_host(&mut self, host: &HostFacts) {
         if !self.hosts.contains(host) {
             self.hosts.push(host.clone());
             self.hosts.sort_by_cached_key(|host| layout::line(host).unwrap_or_default());
@@ -132,7 +134,7 @@ impl Map {
     }
 
     /// Returns the index of a point; `None` if it is not in the grid.
-    pub(super) fn index(&self, point: &MapPoint) -> Option<usize> {
+    pub fn index(&self, point: &MapPoint) -> Option<usize> {
         self.asked.index(&point.at)
     }
 
@@ -249,21 +251,10 @@ fn check_references(map: &Map) -> Result<(), String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::super::point::{FailedContender, PointAnswer};
-    use super::super::request::tests::asked;
+mod tests {
+    use super::super::point::PointAnswer;
     use super::*;
-
-    /// Returns a map of six points, all of which failed.
-    pub(in crate::map) fn map() -> Map {
-        let mut map = Map::new(asked(), 7, None).unwrap();
-        for index in [3, 0, 5, 1, 2, 4] {
-            let at = map.asked.at(index);
-            let out = vec![FailedContender { contender: 1, why: format!("at {index}") }];
-            map.add(MapPoint::failed(at.clone(), map.asked.seed(7, &at), out));
-        }
-        map
-    }
+    use crate::testing::map;
 
     fn text(map: &Map) -> Vec<u8> {
         serde_json::to_vec(map).unwrap()
