@@ -13,20 +13,28 @@ use std::path::Path;
 use crate::remote_cells::{RemoteCell, cell, cell_at, contenders, works};
 use deadheat::transport::far_end;
 
-/// Returns the table, and the list of reasons that its numbers stand for. Contenders with the same cells share a row.
-/// `command` has no column: it takes no contender of the table.
+/// Row of a table: names that share it, and a cell for each work.
+type Row = (String, Vec<RemoteCell>);
+
+/// Returns the table, and the list of reasons that its numbers stand for. `command` has no column: it takes no contender
+/// of the table.
 fn table() -> String {
     let works: Vec<String> = works().into_iter().filter(|work| work != "command").collect();
-    let mut rows: Vec<(String, Vec<RemoteCell>)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for contender in contenders() {
         let cells = works.iter().map(|work| unnamed(&contender, alone(cell(&contender, work))));
         let cells: Vec<RemoteCell> = cells.collect();
-        match rows.iter_mut().find(|(_, same)| *same == cells) {
-            Some((names, _)) => write!(names, "`, `{contender}").unwrap(),
-            None => rows.push((contender, cells)),
-        }
+        share(&mut rows, format!("`{contender}`"), cells);
     }
     table_of("contender", &works, rows)
+}
+
+/// Adds a row, or its name to the row with the same cells.
+fn share(rows: &mut Vec<Row>, name: String, cells: Vec<RemoteCell>) {
+    match rows.iter_mut().find(|(_, same)| *same == cells) {
+        Some((names, _)) => write!(names, ", {name}").unwrap(),
+        None => rows.push((name, cells)),
+    }
 }
 
 /// Returns a cell whose reason calls the contender "it", so that contenders that are refused alike have one reason.
@@ -58,16 +66,33 @@ fn table_of_others() -> String {
     let works: Vec<String> = WORKS_OF_OTHERS.iter().map(|work| (*work).to_owned()).collect();
     let mut rows = Vec::new();
     for end in far_end::ALL.iter() {
-        let to = format!("{}://host.example", end.info().id);
+        let info = end.info();
+        let to = format!("{}://host.example", info.id);
+        let mut of_end: Vec<Row> = Vec::new();
         for contender in contenders() {
-            let cells = works.iter().map(|work| alone(cell_at(&to, &contender, work)));
-            let cells: Vec<RemoteCell> = cells.collect();
+            let judged = |work: &String| alone(cell_at(&to, &contender, work));
+            let cells: Vec<RemoteCell> =
+                works.iter().map(|work| unlabelled(info.label, judged(work))).collect();
             if cells.iter().any(|cell| !matches!(cell, RemoteCell::Refused(_))) {
-                rows.push((format!("{}://` `{contender}", end.info().id), cells));
+                share(&mut of_end, format!("`{contender}`"), cells);
             }
+        }
+        for (names, cells) in of_end {
+            share(&mut rows, format!("`{}://` {names}", info.id), cells);
         }
     }
     table_of("far end, contender", &works, rows)
+}
+
+/// Returns a cell whose reason calls the far end "this", so that far ends that refuse alike have one reason.
+fn unlabelled(label: &str, cell: RemoteCell) -> RemoteCell {
+    match cell {
+        RemoteCell::Refused(why) => {
+            let named = format!(", and {label} is none");
+            RemoteCell::Refused(why.replace(&named, ", and this is none"))
+        }
+        other => other,
+    }
 }
 
 /// Returns a cell with its reason alone, without the contender and the work.
@@ -82,6 +107,9 @@ fn alone(cell: RemoteCell) -> RemoteCell {
     }
 }
 
+/// What is not known of any far end; the page says so above the table.
+const UNKNOWN_OF_ALL: &str = "cost and options of the far end";
+
 /// Returns what each far end of others is.
 fn far_ends() -> String {
     let mut out = String::from(
@@ -90,7 +118,7 @@ fn far_ends() -> String {
     for end in far_end::ALL.iter() {
         let info = end.info();
         let over: Vec<String> = info.carries.iter().map(|one| one.over.to_string()).collect();
-        let over = [&over[..], &["what the far kernel answers".to_owned()]].concat().join(", ");
+        let over = over.join(", ");
         writeln!(
             out,
             "| `{}://HOST{}` | {} | {over} | {} | {} |",
@@ -98,7 +126,12 @@ fn far_ends() -> String {
             if info.carries.is_empty() { String::new() } else { format!("[:{}]", info.port) },
             info.summary,
             info.counts.unwrap_or("nothing"),
-            info.unknown.join("; ")
+            info.unknown
+                .iter()
+                .copied()
+                .filter(|one| *one != UNKNOWN_OF_ALL)
+                .collect::<Vec<_>>()
+                .join("; ")
         )
         .unwrap();
     }
@@ -106,15 +139,23 @@ fn far_ends() -> String {
     out
 }
 
-/// Returns a table of cells, and the list of reasons that its numbers stand for.
-fn table_of(head: &str, works: &[String], rows: Vec<(String, Vec<RemoteCell>)>) -> String {
+/// Returns a table of cells, and the list of reasons that its numbers stand for. Works with the same cells share a column.
+fn table_of(head: &str, works: &[String], rows: Vec<Row>) -> String {
     let mut reasons = Vec::<String>::new();
     let mut out = format!("| {head} |");
-    works.iter().for_each(|work| write!(out, " `{work}` |").unwrap());
-    write!(out, "\n|{}\n", "---|".repeat(works.len() + 1)).unwrap();
+    let mut columns: Vec<(String, usize)> = Vec::new();
+    for (at, work) in works.iter().enumerate() {
+        let is_same = |other: usize| rows.iter().all(|(_, cells)| cells[at] == cells[other]);
+        match columns.iter_mut().find(|(_, other)| is_same(*other)) {
+            Some((names, _)) => write!(names, ", `{work}`").unwrap(),
+            None => columns.push((format!("`{work}`"), at)),
+        }
+    }
+    columns.iter().for_each(|(names, _)| write!(out, " {names} |").unwrap());
+    write!(out, "\n|{}\n", "---|".repeat(columns.len() + 1)).unwrap();
     for (name, cells) in rows {
-        write!(out, "| `{}` |", name.replace('|', "\\|")).unwrap();
-        for cell in cells {
+        write!(out, "| {} |", name.replace('|', "\\|")).unwrap();
+        for cell in columns.iter().map(|(_, at)| cells[*at].clone()) {
             let word = match cell {
                 RemoteCell::Runs => "runs".to_owned(),
                 RemoteCell::RunsWithPort => "runs, `--also`".to_owned(),

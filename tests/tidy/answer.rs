@@ -206,7 +206,7 @@ fn of_study(kept: &KeptRuns, study: &str) -> String {
         kept.studies[study].iter().map(|(folder, _)| folder.as_str()).collect();
     let headings: Vec<String> = folders.iter().map(|folder| heading(folder, study)).collect();
     let mut out = format!(
-        "\n| claim | {} | together | depends on |\n|---|{}---|---|\n",
+        "\n| claim | {} | together |\n|---|{}---|\n",
         headings.join(" | "),
         "---|".repeat(folders.len())
     );
@@ -217,9 +217,14 @@ fn of_study(kept: &KeptRuns, study: &str) -> String {
         };
         let cells: Vec<&str> = folders.iter().map(cell).collect();
         let does = said.iter().any(|said| said.ruling == Ruling::Depends);
-        let on = claim.depends_on.as_deref().filter(|_| does).unwrap_or("–");
-        let together = ruling_word(together);
-        writeln!(out, "| {} | {} | {together} | {on} |", claim.says, cells.join(" | ")).unwrap();
+        let on = claim.depends_on.as_deref().filter(|_| does);
+        let word = ruling_word(together);
+        let together = match on {
+            Some(on) if together == Ruling::Depends => format!("{word} on {on}"),
+            Some(on) => format!("{word}; in some runs it depends on {on}"),
+            None => word.to_owned(),
+        };
+        writeln!(out, "| {} | {} | {together} |", claim.says, cells.join(" | ")).unwrap();
     }
     out
 }
@@ -247,15 +252,19 @@ fn others(kept: &KeptRuns) -> String {
     out
 }
 
-/// Returns the claims that runs settled differently.
+/// Returns the claims that runs settled differently. Those of an article have their rulings in its table.
 fn differ(kept: &KeptRuns) -> String {
-    let mut out = String::from("\n| claim | study | rulings |\n|---|---|---|\n");
+    let mut out = String::new();
     for (study, claim) in kept.everything().filter(|(_, claim)| claim.differs()) {
-        let ruling = |said: &RunRuling| {
-            format!("{}: {}", heading(&said.folder, study), ruling_word(said.ruling))
-        };
-        let rulings: Vec<String> = claim.said.iter().map(ruling).collect();
-        writeln!(out, "| {} | `{study}` | {} |", claim.claim.says, rulings.join("; ")).unwrap();
+        write!(out, "- {} (`{study}`)", claim.claim.says.trim_end_matches('.')).unwrap();
+        if !ARTICLES.contains(&study) {
+            let ruling = |said: &RunRuling| {
+                format!("{}: {}", heading(&said.folder, study), ruling_word(said.ruling))
+            };
+            let rulings: Vec<String> = claim.said.iter().map(ruling).collect();
+            write!(out, ": {}", rulings.join("; ")).unwrap();
+        }
+        out.push('\n');
     }
     out
 }
@@ -324,11 +333,11 @@ pub(crate) fn count(kept: &KeptRuns) -> String {
 
 /// Returns the claims that are open by all runs together, with what leaves them open.
 fn open(kept: &KeptRuns) -> String {
-    let mut out = String::from("\n| claim | in words | what leaves it open |\n|---|---|---|\n");
+    let mut out = String::from("\n| study | claim | what leaves it open |\n|---|---|---|\n");
     for (study, ClaimHistory { claim, together, .. }) in kept.everything() {
         if together == Ruling::Open {
             let why = why_open(kept, study, &claim);
-            writeln!(out, "| `{study}`: `{}` | {} | {why} |", claim.id, claim.says).unwrap();
+            writeln!(out, "| `{study}` | {} | {why} |", claim.says).unwrap();
         }
     }
     out

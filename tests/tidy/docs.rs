@@ -44,7 +44,7 @@ pub(crate) fn imports(root: &Path) {
     for format in deadheat::import::unread::UNREAD {
         write!(unread, "- {}: {}.", format.name, format.why).unwrap();
         if !format.figures.is_empty() {
-            write!(unread, " The command that is printed imports {}.", format.figures).unwrap();
+            write!(unread, " *Imported*: {}.", format.figures).unwrap();
         }
         unread.push('\n');
     }
@@ -238,10 +238,16 @@ fn section(out: &mut String, id: &str, label: &str, summary: &str) {
     writeln!(out, "### `{id}`: {label}\n\n{summary}\n").unwrap();
 }
 
-/// Returns the other services of a lane, in a line of words.
+/// Returns the other services of a lane, in a line of words. A largest message that all of them have stands once.
 pub(crate) fn offers(guarantees: &Guarantees) -> String {
-    let others: Vec<String> = guarantees.others.iter().map(offer).collect();
-    others.join("; ")
+    let others = guarantees.others;
+    let largest = others.first().and_then(|offer| offer.largest_message);
+    let is_shared = others.len() > 1 && others.iter().all(|offer| offer.largest_message == largest);
+    let Some(most) = largest.filter(|_| is_shared) else {
+        return others.iter().map(offer).collect::<Vec<String>>().join("; ");
+    };
+    let services: Vec<String> = others.iter().map(|offer| offer.service.to_string()).collect();
+    format!("{} (each at most {most} bytes)", services.join("; "))
 }
 
 fn offer(offer: &Offer) -> String {
@@ -259,20 +265,21 @@ fn table(out: &mut String, keys: &[&Key]) {
         out.push_str("No keys.\n\n");
         return;
     }
-    out.push_str("| key | values | default | what it does |\n|---|---|---|---|\n");
+    out.push_str("| key | values | what it does |\n|---|---|---|\n");
     for key in keys {
         out.push_str(&row(key));
     }
     out.push('\n');
 }
 
+/// Returns the row of a key, which begins with the key and its default as they are typed: `nodelay=on`.
 fn row(key: &Key) -> String {
     let values = key.kind.describe().replace('|', "\\|");
-    let default = match key.default {
-        "" => "not set".to_owned(),
-        default => format!("`{default}`"),
+    let typed = match key.default {
+        "" => key.name.to_owned(),
+        default => format!("{}={default}", key.name),
     };
-    format!("| `{}` | {values} | {default} | {} |\n", key.name, key.doc)
+    format!("| `{typed}` | {values} | {} |\n", key.doc)
 }
 
 /// Finds each `deadheat race …` in a fenced block of README and docs that names contenders or workloads
@@ -408,7 +415,7 @@ fn keys_become_a_table() {
     }];
     let mut out = String::new();
     keys(&mut out, KEYS);
-    assert!(out.ends_with("| `nodelay` | on\\|off | `on` | Sends at once. |\n\n"));
+    assert!(out.ends_with("| `nodelay=on` | on\\|off | Sends at once. |\n\n"));
 }
 
 #[test]

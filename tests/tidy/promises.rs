@@ -63,12 +63,22 @@ fn row(cells: impl Iterator<Item = String>) -> String {
     cells.fold(String::from("|"), |row, cell| row + &format!(" {cell} |")) + "\n"
 }
 
-/// Returns the table, a row for each transport.
+/// Returns the table. Transports with the same promises share a row.
 fn table(transports: &[&dyn Transport]) -> String {
     let mut out = row(COLUMNS.iter().map(|(head, _)| word(head)));
     out += &format!("|{}\n", "---|".repeat(COLUMNS.len()));
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for transport in transports {
-        out += &row(COLUMNS.iter().map(|(_, cell)| cell(*transport)));
+        let mut cells = COLUMNS.iter().map(|(_, cell)| cell(*transport));
+        let name = cells.next().unwrap();
+        let promises: Vec<String> = cells.collect();
+        match rows.iter_mut().find(|(_, same)| *same == promises) {
+            Some((names, _)) => *names += &format!(", {name}"),
+            None => rows.push((name, promises)),
+        }
+    }
+    for (names, promises) in rows {
+        out += &row(std::iter::once(names).chain(promises));
     }
     out
 }

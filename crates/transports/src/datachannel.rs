@@ -79,8 +79,7 @@ static INFO: Info = Info {
 const WINDOW: Preset<Bytes> = Optional::size(
     "window",
     (LARGEST, 1 << 30),
-    "the receiver's buffer, 1 MiB at the least, and the most bytes that a sender keeps \
-     until they are acknowledged",
+    "the receiver's buffer, at least 1 MiB, and the most unacknowledged bytes of a sender",
 )
 .or("1MiB");
 

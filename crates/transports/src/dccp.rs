@@ -90,8 +90,8 @@ const CONTROL: Preset<u8> = Optional::choice(
 const TXQLEN_KEY: Preset<u64> = Optional::count(
     TXQLEN.name,
     (0, 10_000),
-    "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: as many as the \
-     send buffer holds. A host's own default is 5 (`net.dccp.default.tx_qlen`)",
+    "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: what the send buffer holds. A host's default \
+     is 5 (`net.dccp.default.tx_qlen`)",
 )
 .or("0");
 

@@ -97,8 +97,7 @@ static INFO: Info = Info {
 
 const THROTTLE: Preset<bool> = Optional::switch(
     "throttle",
-    "the packet throttle: on, as ENet has it: round trips that get slower narrow the \
-     window, and drop messages of best effort unsent; off: they do not",
+    "the packet throttle, by which slower round trips narrow the window, and drop messages of best effort unsent",
 )
 .or("on");
 

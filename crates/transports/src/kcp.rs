@@ -94,8 +94,8 @@ const MODE: Preset<Mode> = Optional::choice(
     "mode",
     &["default", "normal", "fast", "turbo"],
     &[Mode::Default, Mode::Normal, Mode::Fast, Mode::Turbo],
-    "the settings of KCP's own test (default, normal, fast) or of its manual (turbo: \
-     nodelay=on,interval=10ms,resend=2,cc=none); single keys come on top",
+    "settings of KCP's own test (default, normal, fast) or manual (turbo: nodelay=on,interval=10ms,resend=2,cc=none); \
+     single keys come on top",
 )
 .or("turbo");
 
@@ -123,14 +123,13 @@ const INTERVAL: Preset<Nanos> = Optional::span(
 const RESEND: Optional<u64> = Optional::count(
     "resend",
     (0, 100),
-    "number of later acknowledgements after which a segment is sent again; 0: only after its timeout; not set: as the mode",
+    "later acknowledgements after which a segment is sent again; 0: after its timeout only; not set: as the mode",
 );
 
 const MIN_RTO: Optional<Nanos> = Optional::span(
     "min-rto",
     (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in whole milliseconds; not set: as nodelay, \
-     and 10ms in mode=fast",
+    "the shortest retransmission timeout, in milliseconds; not set: as nodelay, and 10ms in mode=fast",
 );
 
 const WINDOW: Preset<u64> = Optional::count(
@@ -151,8 +150,7 @@ const FEC: Preset<Option<Shape>> = Optional::form(
     fec::KIND,
     Shape::parse,
     None,
-    "10+3: behind each 10 datagrams go 3 more that make up for any 3 that are lost, as \
-     kcp-go has it; 10:3 within a mix",
+    "10+3 (10:3 within a mix): behind each 10 datagrams go 3 more that make up for any 3 lost, as in kcp-go",
 )
 .or("off");
 

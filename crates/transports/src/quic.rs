@@ -160,9 +160,8 @@ pub(super) const CONTROL: Preset<QuicControl> = Optional::choice(
 pub(super) const WINDOW: Optional<Bytes> = Optional::size(
     "window",
     (16_384, 1 << 30),
-    "flow control: the most bytes that a receiver has room for, and a sender keeps \
-     until they are acknowledged; with one lane at most twice its congestion window, as \
-     Linux's TCP does",
+    "flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
+     its congestion window, as Linux's TCP does",
 )
 .assumed("8MB");
 
@@ -175,9 +174,8 @@ pub(super) const PACKET: Optional<Bytes> = Optional::size(
 
 pub(super) const QLOG: Text = Text::path(
     "qlog",
-    "writes packets and congestion control of each connection to a file of its own, in \
-     the form of qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog and q-TRIAL-far.sqlog; a \
-     far end with --to writes none",
+    "writes packets and congestion control of each connection as qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog \
+     and q-TRIAL-far.sqlog; a far end with --to writes none",
 );
 
 /// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.

@@ -87,9 +87,8 @@ const MOST_WINDOW: u64 = 2_000_000;
 const WINDOW: Optional<Bytes> = Optional::size(
     "window",
     (16_384, MOST_WINDOW),
-    "flow control: the most bytes that a receiver has room for, and a sender keeps \
-     until they are acknowledged; with one lane at most twice its congestion window, as \
-     Linux's TCP does; no more than 2 MB, since noq 1.4 closes a connection that has more \
+    "flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
+     its congestion window, as Linux's TCP does; no more than 2 MB, since noq 1.4 closes a connection that has more \
      than 2048 packets behind a lost one",
 )
 .assumed("2MB");

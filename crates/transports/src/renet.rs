@@ -110,8 +110,7 @@ static INFO: Info = Info {
 const WINDOW: Preset<units::Bytes> = Optional::size(
     "window",
     (16_384, 1 << 30),
-    "the most bytes of reliable messages that a sender keeps until they are \
-     acknowledged",
+    "the most unacknowledged bytes of reliable messages",
 )
 .or("256kB");
 

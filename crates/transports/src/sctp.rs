@@ -88,9 +88,8 @@ const NODELAY: Preset<bool> = Optional::switch(
 const MIN_RTO: Optional<Nanos> = Optional::span(
     "min-rto",
     (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in whole milliseconds (SCTP_RTOINFO); not \
-     set: the host's (`net.sctp.rto_min`), which is RFC 9260's 1s unless somebody \
-     changed it",
+    "the shortest retransmission timeout, in milliseconds (SCTP_RTOINFO); not set: the host's (`net.sctp.rto_min`), \
+     mostly RFC 9260's 1s",
 );
 
 impl Transport for Sctp {

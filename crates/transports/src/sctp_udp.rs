@@ -89,15 +89,14 @@ static INFO: Info = Info {
 const WINDOW: Preset<units::Bytes> = Optional::size(
     "window",
     (65_536, 1 << 30),
-    "the receiver's buffer, and the most bytes that a sender keeps until they are \
-     acknowledged",
+    "the receiver's buffer, and the most unacknowledged bytes of a sender",
 )
 .or("1MiB");
 
 const MIN_RTO: Preset<Nanos> = Optional::span(
     "min-rto",
     (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in whole milliseconds; 1s is RFC 9260's",
+    "the shortest retransmission timeout, in milliseconds; 1s is RFC 9260's",
 )
 .or("1s");
 

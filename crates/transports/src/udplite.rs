@@ -34,18 +34,17 @@ static INFO: Info = Info {
         Key {
             kind: Kind::Choice(&["send", "sendmmsg"]),
             default: "sendmmsg",
-            doc: "how bulk data is sent: a datagram a call (send), or many a call (sendmmsg)",
+            doc: "how bulk data is sent: a datagram a call, or many",
             ..IO.key()
         },
         Key {
             kind: Kind::Choice(&["recv", "recvmmsg"]),
             default: "recvmmsg",
-            doc: "how bulk data is received: a datagram a call (recv), or many a call (recvmmsg)",
+            doc: "how bulk data is received: a datagram a call, or many",
             ..RX.key()
         },
         Key {
-            doc: "most datagrams per sendmmsg or recvmmsg; not set: 64. The workload's call size bounds what is \
-                  sent at once, too",
+            doc: "most datagrams per sendmmsg or recvmmsg, within the workload's call size; not set: 64",
             ..BATCH.key()
         },
         CONNECTED.key(),

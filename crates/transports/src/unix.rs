@@ -38,17 +38,15 @@ static INFO: Info = Info {
         Key {
             // No zerocopy: SO_ZEROCOPY is for TCP, UDP, RDS and VSOCK only.
             kind: Kind::Choice(&["write", "writev", "sendfile", "splice", "uring"]),
-            doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
-                  from a file's pages; splice: from them through a pipe, two calls; uring, to \
-                  measure whether io_uring would help: up to 16 sends, linked, handed over at once",
+            doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a file's \
+                 pages; splice: from them through a pipe, two calls; uring: io_uring, up to 16 linked sends at once",
             ..stream::IO.key()
         },
         Key {
             // No trunc: on a Unix stream MSG_TRUNC has no effect, and the bytes are copied.
             kind: Kind::Choice(&["read", "splice", "uring"]),
-            doc: "how bulk data is received: read: recv(2); splice: through a pipe into the sink's \
-                  file or /dev/null, two calls; uring, to measure whether io_uring would help: one \
-                  request fills buffer after buffer",
+            doc: "how bulk data is received: read: recv(2); splice: through a pipe into the sink's file or /dev/null, \
+                 two calls; uring: io_uring, one request fills buffer after buffer",
             ..stream::RX.key()
         },
     ],

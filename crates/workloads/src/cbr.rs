@@ -52,7 +52,8 @@ const SIZE: Preset<usize> = Optional::length(
 const TIME: Optional<Nanos> = Optional::span(
     "time",
     (1_000_000, 86_400 * 1_000_000_000),
-    "time of sending after the warm-up (where no count is given 300ms, 40 round trips of the path, or the time of 100 messages a flow, up to 2.6s)",
+    "time of sending after the warm-up (without a count 300ms, 40 round trips of the path, or the time of 100 \
+     messages a flow, up to 2.6s)",
 );
 
 const WARMUP: Optional<Nanos> = Optional::span(
@@ -64,14 +65,14 @@ const WARMUP: Optional<Nanos> = Optional::span(
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (2, 1_000_000_000_000),
-    "number of messages in each direction, all flows together, instead of time",
+    "messages in each direction, all flows together, instead of time",
 );
 
 const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
     "direction",
     &["up", "down", "both"],
     &bulk::WAYS,
-    "near to far, far to near, or both at once",
+    "near to far, far to near, or both",
 )
 .or("up");
 

@@ -65,7 +65,7 @@ const ANSWER: Preset<usize> =
 const RETRY: Preset<Nanos> = Optional::span(
     "retry",
     (1_000_000, 60_000_000_000),
-    "time after which the request is sent again, where the transport may lose it (the first timeout of RFC 6298)",
+    "time after which a request is sent again, where the transport may lose it (the first timeout of RFC 6298)",
 )
 .or("1s");
 
@@ -78,7 +78,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("first_byte_p99_ns", ENOUGH_FOR_P99),
         Claim::new(SET_UP, ENOUGH),
     ],
-    "the figure of the time to the first byte that verdicts are given for; set_up opens connections and asks nothing",
+    "figure of the time to the first byte for verdicts; set_up opens connections and asks nothing",
 )
 .or("p50");
 

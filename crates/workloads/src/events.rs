@@ -77,7 +77,8 @@ const SERVICE: Preset<bool> = Optional::choice(
     "service",
     &["own", "latest"],
     &[false, true],
-    "service of the lane of the state: the transport's own usual one, or messages that may be lost; with own it shares the lane of the events where a connection has one",
+    "service of the state's lane: the transport's usual one, or messages that may be lost; with own it shares the \
+     lane of the events where a connection has one",
 )
 .or("own");
 
@@ -91,7 +92,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
     &["mean", "p99"],
     &[Claim::new("delivery_mean_ns", ENOUGH), Claim::new("delivery_p99_ns", ENOUGH_FOR_P99)],
-    "the figure of the delivery time that verdicts are given for; the others are described",
+    "the figure of the delivery time for verdicts",
 )
 .or("mean");
 

@@ -56,7 +56,8 @@ const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",
     &["own", "unreliable", "reliable"],
     &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "service that the transport is asked for: its own usual one, messages that may be lost (each with all inputs that are not acknowledged), or every message in order (each with one input)",
+    "service asked of the transport: its usual one, messages that may be lost (each with all inputs that are not \
+     acknowledged), or every message in order (each with one input)",
 )
 .or("own");
 
@@ -77,7 +78,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
     "claim",
     &["p99", "smooth"],
     &["delay_p99_ns", "delay_smooth_ns"],
-    "the figure that verdicts are given for: the delay with which the game stands still for 1 % of the time, or never",
+    "the figure for verdicts: the delay with which the game stands still for 1 % of the time, or never",
 )
 .or("p99");
 

@@ -56,19 +56,21 @@ const SIZE: Preset<usize> = Optional::length(
 const INTERVAL: Optional<Nanos> = Optional::span(
     "interval",
     (1_000, 3_600_000_000_000),
-    "time between sends of the open loop, dithered by a tenth (where no window is given: 1ms, or two fifths of the path's round trip up to 20ms, to a server elsewhere up to 10ms)",
+    "time between sends of the open loop, dithered by a tenth (without a window: 1ms, or two fifths of the path's \
+     round trip up to 20ms, to a server elsewhere up to 10ms)",
 );
 
 const WINDOW: Optional<u64> = Optional::count(
     "window",
     (1, 65_536),
-    "closed loop instead: number of questions that are open at once; each answer starts the next",
+    "closed loop instead: questions open at once; each answer starts the next",
 );
 
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (1, 1_000_000_000_000),
-    "number of questions that are measured (where no time is given: as many as the claim needs, 100 for p50; 2000 with a window on loopback)",
+    "questions that are measured (without a time: as many as the claim needs, 100 for p50; 2000 with a window on \
+     loopback)",
 );
 
 const TIME: Optional<Nanos> = Optional::span(
@@ -80,28 +82,25 @@ const TIME: Optional<Nanos> = Optional::span(
 const WARMUP: Optional<u64> = Optional::count(
     "warmup",
     (0, 1_000_000),
-    "number of questions before these, counted apart (20, or 100 with a window on loopback)",
+    "questions before these, counted apart (20, or 100 with a window on loopback)",
 );
 
-const THINK: Preset<Nanos> = Optional::span(
-    "think",
-    (0, 60_000_000_000),
-    "time that the far end waits before it answers: server time, not path delay",
-)
-.or("0");
+const THINK: Preset<Nanos> =
+    Optional::span("think", (0, 60_000_000_000), "time that the far end waits before it answers")
+        .or("0");
 
 const TIMEOUT: Optional<Nanos> = Optional::span(
     "timeout",
     (1_000_000, 3_600_000_000_000),
-    "time after which an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; think is added)",
+    "time after which an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; \
+     plus think)",
 );
 
 const CLAIM: Preset<Percentile> = Optional::choice(
     "claim",
     &["p50", "p90", "p99", "p999"],
     &Percentile::ALL,
-    "the percentile that verdicts are given for, beyond which ten messages have to lie; the \
-              others are described",
+    "the percentile for verdicts, beyond which ten messages have to lie",
 )
 .or("p50");
 

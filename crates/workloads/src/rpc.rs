@@ -77,7 +77,7 @@ const RESPONSE: Preset<(u64, u64)> = Optional::form(
     Kind::Own { form: "SIZE|SIZE..SIZE", check: |typed| range(typed).map(drop), refers: plain },
     range,
     (0, 0),
-    "one response: of one size, or drawn from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
+    "one response: of one size, or from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
 )
 .or("1kB..10kB");
 
@@ -91,7 +91,7 @@ const MTU: Preset<usize> = Optional::length(
 const LANES: Preset<u64> = Optional::count(
     "lanes",
     (1, 256),
-    "lanes of the connection that requests and responses take in turns, where the transport has them; else all share its order",
+    "lanes that requests and responses take in turns, where the transport has them; else all share its order",
 )
 .or("8");
 
@@ -99,7 +99,8 @@ const CONNECT: Preset<Connections> = Optional::choice(
     "connect",
     &["kept", "each"],
     &[Connections::Kept, Connections::Each],
-    "one connection for all requests, or a new one for each: opened when the request is due and the one before has its response, its handshake counted",
+    "one connection for all requests, or a new one for each, opened when it is due and the one before has its \
+     response; its handshake counts",
 )
 .or("kept");
 
@@ -117,7 +118,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("response_p50_ns", ENOUGH),
         Claim::new("response_p99_ns", ENOUGH_FOR_P99),
     ],
-    "the figure of the response time that verdicts are given for; the others are described",
+    "the figure of the response time for verdicts",
 )
 .or("mean");
 

@@ -104,7 +104,8 @@ const SERVICE: Preset<bool> = Optional::choice(
     "service",
     &["own", "latest"],
     &[false, true],
-    "service of the lanes of voice and pose: the transport's own usual one, or messages that may be lost; with own they share the lane of the pen where a connection has too few",
+    "service of the lanes of voice and pose: the transport's usual one, or messages that may be lost; with own they \
+     share the pen's lane where a connection has too few",
 )
 .or("own");
 
@@ -123,7 +124,8 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("voice_impairment_share", ENOUGH),
         Claim::new(seen::PICTURE, ENOUGH),
     ],
-    "the figure that verdicts are given for: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the voice; mean time of a picture",
+    "the figure for verdicts: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the \
+     voice; mean time of a picture",
 )
 .or("pen");
 

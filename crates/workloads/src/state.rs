@@ -66,7 +66,7 @@ const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",
     &["own", "latest", "reliable"],
     &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "service that the transport is asked for: its own usual one, messages that may be lost in any order, or every message in order",
+    "service asked of the transport: its usual one, messages that may be lost in any order, or every message in order",
 )
 .or("own");
 
@@ -74,7 +74,8 @@ const MOTION: Preset<Motion> = Optional::choice(
     "motion",
     &["sine", "step", "bounce", "linear", "hand"],
     &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand],
-    "motion of the state, for the error of the shown state: swings once a second, jumps every half second, falls and bounces every second, goes to and fro at one speed, or reaches as a hand does",
+    "motion of the state, for the error of what is shown: swings once a second, jumps every half second, falls and \
+     bounces every second, goes to and fro at one speed, or reaches as a hand does",
 )
 .or("sine");
 
@@ -82,7 +83,8 @@ const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::
     "display",
     &["hold", "extrapolate", "interpolate"],
     &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate],
-    "state that is shown between updates: the newest, where it would be by now at its speed, or between two of them, later by playout",
+    "what is shown between updates: the newest, where it would be by now at its speed, or between two, later by \
+     playout",
 )
 .or("hold");
 
@@ -96,14 +98,14 @@ const PLAYOUT: Preset<Nanos> = Optional::span(
 const OBJECTS: Preset<u64> = Optional::count(
     "objects",
     (1, 10_000),
-    "number of objects in the state; of several, an update has those of highest priority",
+    "objects in the state; of several, an update has those of highest priority",
 )
 .or("1");
 
 const OBJECT_SIZE: Preset<usize> = Optional::length(
     "object-size",
     (1, 65_507 - DUE_LEN as u64),
-    "one object in an update of several, behind a header of 20 bytes; size is not used then",
+    "one of several objects in an update, behind a header of 20 bytes, instead of size",
 )
 .or("28");
 
@@ -126,7 +128,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
     "claim",
     &["mean", "p99"],
     &["age_mean_ns", "age_p99_ns"],
-    "the figure of the age that verdicts are given for; the others are described",
+    "the figure of the age for verdicts",
 )
 .or("mean");
 

@@ -46,7 +46,7 @@ const KEYS: &[Key] = &[
 ];
 
 const STREAMS: Preset<u64> =
-    Optional::count("streams", (1, MOST_STREAMS), "number of streams, which take turns").or("8");
+    Optional::count("streams", (1, MOST_STREAMS), "streams, which take turns").or("8");
 
 const RATE: Preset<OfferedRate> = Optional::offered(
     "rate",
@@ -65,7 +65,7 @@ const OVER: Preset<Over> = Optional::choice(
     "over",
     &["lanes", "connections"],
     &[Over::Lanes, Over::Connections],
-    "all streams over one connection, each on a lane of its own where the transport has lanes; or a connection for each",
+    "all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each",
 )
 .or("lanes");
 
@@ -87,7 +87,7 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("delay_p50_ns", ENOUGH),
         Claim::new("delay_p99_ns", ENOUGH_FOR_P99),
     ],
-    "the figure of the delay that verdicts are given for; the others are described",
+    "the figure of the delay for verdicts",
 )
 .or("mean");
 

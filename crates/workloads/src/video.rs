@@ -56,7 +56,7 @@ const RATE: Preset<BitRate> =
 const GOP: Preset<u64> = Optional::count(
     "gop",
     (1, 10_000),
-    "number of frames from a keyframe, which refers to no other, to the next",
+    "frames from a keyframe, which refers to no other, to the next",
 )
 .or("30");
 
@@ -69,7 +69,7 @@ const KEYFRAME: Preset<u64> = Optional::count(
 
 const SPREAD: Preset<f64> = Optional::any_share(
     "spread",
-    "scatter of the sizes of frames of a kind: standard deviation as a share of the mean; lognormal",
+    "standard deviation of the sizes of frames of a kind, as a share of the mean; lognormal",
 )
 .or("30%");
 
@@ -91,7 +91,8 @@ const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Op
     "service",
     &["own", "reliable", "unreliable", "lifetime"],
     &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring],
-    "service that the transport is asked for: its own usual one, every message in order, messages that may be lost, or messages that are given up at the deadline",
+    "service asked of the transport: its usual one, every message in order, messages that may be lost, or messages \
+     that are given up at the deadline",
 )
 .or("own");
 
@@ -108,7 +109,7 @@ const CLAIM: Preset<&'static str> = Optional::choice(
     "claim",
     &["missed", "latency"],
     &["missed_share", "latency_mean_ns"],
-    "the figure that verdicts are about: frames that do not arrive in time, or the mean latency of the frames that arrive at all",
+    "the figure for verdicts: frames that do not arrive in time, or the mean latency of those that arrive at all",
 )
 .or("missed");
 

@@ -47,7 +47,7 @@ const CODEC: Preset<Codec> = Optional::choice(
     "codec",
     &["g711", "g711-plc", "g729a"],
     &[Codec::G711, Codec::G711_PLC, Codec::G729A],
-    "treatment of a lost frame: nothing hides it (g711), the decoder conceals it (g711-plc), or a codec of 8 kbit/s with concealment",
+    "treatment of a lost frame: none (g711), or concealment by the decoder (g711-plc) or by a codec of 8 kbit/s (g729a)",
 )
 .or("g711-plc");
 

@@ -77,11 +77,12 @@ pub(crate) fn check(root: &Path, kept: &KeptRuns) -> Vec<String> {
     findings
 }
 
-/// Returns the rows of the tests on the page that several runs asked, with what each run found.
+/// Returns the rows of the tests on the page that several runs asked, with what each run found: a table for each set of
+/// runs.
 pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
     let text = fs::read_to_string(root.join(PAGE)).unwrap();
     let mut seen = BTreeSet::new();
-    let mut out = String::from("\n| what | asked | in each run that asked it |\n|---|---|---|\n");
+    let mut tables: Vec<(Vec<String>, String)> = Vec::new();
     for link in links(&text) {
         let Some((claim, number, _)) = test_of(link.title) else { continue };
         if !seen.insert((link.study.to_owned(), claim.to_owned(), number)) {
@@ -93,29 +94,44 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
         let cells: Vec<String> = asked.iter().map(in_run).collect();
         let against =
             test.against.as_ref().map_or_else(String::new, |cell| format!(" / {}", cell.text()));
+        let runs: Vec<String> = asked.iter().map(|one| run_name(one.folder)).collect();
+        let at = tables.iter().position(|(same, _)| *same == runs).unwrap_or_else(|| {
+            tables.push((runs, String::new()));
+            tables.len() - 1
+        });
         writeln!(
-            out,
+            tables[at].1,
             "| {}, {}: {}{against}, `{}` | {} | {} |",
             link.study,
             if test.given.is_empty() { claim } else { &test.given },
             test.of.text(),
             test.metric,
             test.expect,
-            cells.join("; ")
+            cells.join(" | ")
         )
         .unwrap();
     }
-    out
+    let table = |(runs, rows): &(Vec<String>, String)| {
+        let rule = "---|".repeat(runs.len() + 2);
+        format!("\n| figure | asked | {} |\n|{rule}\n{rows}", runs.join(" | "))
+    };
+    tables.iter().map(table).collect()
 }
 
+/// Returns the figure of a run as the table has it: `1.29 (1.28–1.30)`, open.
 fn in_run(one: &RunAnswer<'_>) -> String {
-    let figure = words(one.answer).unwrap_or_else(|| "no figure".into());
+    let figure = words(one.answer).map_or_else(|| "no figure".into(), |words| brief(&words));
     let doubt = match (one.is_trusted, one.answer.answer) {
         (false, _) => ", not trusted",
         (true, AnswerKind::Open) => ", open",
         (true, _) => "",
     };
-    format!("{}: {figure}{doubt}", run_name(one.folder))
+    format!("{figure}{doubt}")
+}
+
+/// Returns a figure in the words of [`words`] with fewer of them; `a / b` in its row says that it is a ratio.
+fn brief(words: &str) -> String {
+    words.replace(" times", "").replace(" to ", "–")
 }
 
 /// Returns the claim, the test's number and the run that a title names; `None` for other titles.
@@ -297,6 +313,12 @@ fn a_figure_is_a_link_whose_title_names_its_test() {
     assert_eq!(test_of("faster"), None);
     let new = rewritten(page, &mut |link| format!("<{}>", link.title));
     assert_eq!(new, "TCP took <faster 2>, and [a run](../studies/runs/a/s/README.md).");
+}
+
+#[test]
+fn a_table_has_a_figure_in_few_words() {
+    assert_eq!(brief("1.29 times (1.28 to 1.30)"), "1.29 (1.28–1.30)");
+    assert_eq!(brief("67 % (65 to 72 %)"), "67 % (65–72 %)");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub const KEYS: &[Key] =
 const LOAD: Text = Text::form(
     "load",
     Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
-    "bulk data of this contender shares the path meanwhile; its knobs are joined with + as in load=tcp:cc=bbr+nodelay=off",
+    "bulk data of this contender shares the path; its knobs are joined with +: load=tcp:cc=bbr+nodelay=off",
 );
 
 const FLOWS: Preset<u64> =
@@ -48,20 +48,21 @@ const DIRECTION: Preset<&'static str> = Optional::choice(
     "load-direction",
     &["up", "down", "both"],
     &["up", "down", "both"],
-    "near to far, far to near, or both at once",
+    "near to far, far to near, or both",
 )
 .or("up");
 
 const LEAD: Optional<Nanos> = Optional::span(
     "load-lead",
     (0, 60 * 1_000_000_000),
-    "time that the load runs before the work begins; with load-from: time behind its start and behind its end that belongs to no phase (20 round trips of the path, from 50ms to 1.3s)",
+    "time of the load before the work begins; with load-from: time behind its start and its end that belongs to no \
+     phase (20 round trips of the path, from 50ms to 1.3s)",
 );
 
 const FROM: Optional<Nanos> = Optional::span(
     "load-from",
     (10_000_000, 600 * 1_000_000_000),
-    "when the load begins, after the work: the trial then has a phase before, during and after it",
+    "when the load begins, after the work: the trial then has phases before, during and after it",
 );
 
 const FOR: Optional<Nanos> = Optional::span(
@@ -74,7 +75,7 @@ const PHASE: Preset<Option<Phase>> = Optional::choice(
     "load-phase",
     &["before", "during", "after", "all"],
     &[Some(Phase::Before), Some(Phase::During), Some(Phase::After), None],
-    "the phase whose figure verdicts are given for, where load-from makes phases; all: the figure of the whole work",
+    "with load-from, the phase whose figure verdicts are for; all: of the whole work",
 )
 .or("during");
 

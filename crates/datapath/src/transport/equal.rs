@@ -184,7 +184,7 @@ const TERMS: Preset<Terms> = Optional::choice(
     "terms",
     &["equal", "deployed"],
     &[Terms::Equal, Terms::Deployed],
-    "values of options that are not typed: equal: the same for every contender of a race; deployed: the implementation's own",
+    "options that are not typed: the same for every contender (equal), or the implementation's own (deployed)",
 )
 .or("equal");
 

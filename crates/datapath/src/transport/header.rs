@@ -30,22 +30,23 @@ pub const DSCP: Optional<Dscp> = Optional::form(
     },
     Dscp::parse,
     Dscp::DEFAULT,
-    "DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. The result has the value that arrived at the other end; not set: the host's default, CS0",
+    "DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. \
+     The result has the value that arrived; not set: the host's, CS0",
 );
 
 /// TTL of IPv4 (RFC 791), hop limit of IPv6 (RFC 8200).
 pub const TTL: Optional<u64> = Optional::count(
     "ttl",
     (1, 255),
-    "most hops of all packets, both ways (IP_TTL, IPV6_UNICAST_HOPS); not set: the host's default, 64 on Linux",
+    "most hops, both ways (IP_TTL, IPV6_UNICAST_HOPS); not set: the host's, 64 on Linux",
 );
 
 /// Greatest rate of a socket.
 pub const PACE: Optional<BitRate> = Optional::rate(
     "pace",
     (8_000, 1_000_000_000_000),
-    "greatest rate of each connection, as IP packets, both ways (SO_MAX_PACING_RATE). The kernel paces TCP by itself; \
-     datagrams are paced where the interface's queue is fq alone, and elsewhere this has no effect on them",
+    "greatest rate of each connection, as IP packets, both ways (SO_MAX_PACING_RATE); of datagrams only where the \
+     interface's queue is fq alone",
 );
 
 /// Keys that contenders over IP take beside their own.

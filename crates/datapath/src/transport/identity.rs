@@ -72,8 +72,8 @@ pub enum Cipher {
 /// The certificate of the far end.
 pub const CERTIFICATE: Text = Text::path(
     "certificate",
-    "a PEM file with a certificate for the far end, the certificates that vouch for it, and its private key; the near end takes this certificate and no other. Not set: each trial \
-     has one of its own, with an Ed25519 key",
+    "a PEM file with the far end's certificate, those that vouch for it, and its private key; the near end takes no \
+     other. Not set: each trial has its own, with an Ed25519 key",
 );
 
 /// Defaults of rustls by itself.
@@ -137,7 +137,8 @@ pub const RESUME: Preset<Resume> = Optional::choice(
     "resume",
     &["off", "on", "0rtt"],
     &[Resume::Off, Resume::Ticket, Resume::Early],
-    "on: later connections of a trial resume an earlier one by a ticket, without certificate and signature; 0rtt: they also send their first data with the handshake, which a listener can record and send again",
+    "on: later connections of a trial resume an earlier one by a ticket, without certificate and signature; 0rtt: and \
+     send their first data with the handshake, which a listener can replay",
 )
 .or(equal::RESUME);
 

@@ -16,8 +16,8 @@ const KEY: Key = Key {
     name: "label",
     kind: Kind::Own { form: "TEXT", check, refers: plain },
     default: "",
-    doc: "its name in every report, up to 32 characters and unique in the race; it changes nothing else, and races are \
-          compared by what ran and not by labels",
+    doc: "its name in every report, up to 32 characters, unique in the race; races are compared by what ran, not by \
+         labels",
 };
 
 /// Contender as typed, apart from its label.

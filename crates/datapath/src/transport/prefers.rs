@@ -19,8 +19,8 @@ const KEY: Key = Key {
     name: "lane",
     kind: Kind::Own { form: FORM, check: |value| parse(value).map(drop), refers: plain },
     default: "usual",
-    doc: "services that it prefers for a lane, the most wanted first, where the work leaves them open: ordered, unordered, \
-          lifetime:TIME (given up after that time), best-effort. Of several a lane has the first that its messages allow",
+    doc: "services of a lane, the most wanted first, where the work leaves them open: ordered, unordered, lifetime:TIME \
+         (given up after that time), best-effort. Of several a lane has the first that its messages allow",
 };
 
 const LANE: Preset<Vec<Service>> = Preset::form(KEY, parse, Vec::new());

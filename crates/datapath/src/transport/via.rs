@@ -24,7 +24,9 @@ const KEY: Key = Key {
     name: "via",
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
-    doc: "relay: through a relay at the far end's host, a process that forwards everything from one port, over TCP or UDP. relay@HOST: through one at a third host, where `deadheat serve --relay-to` runs, with --to. coturn: through Debian's TURN server, started there for the trial, without --to. turn:HOST: through a TURN server of yours, with --to",
+    doc: "relay: a process at the far end's host that forwards everything from one port, over TCP or UDP. relay@HOST: \
+         one at a third host, where `deadheat serve --relay-to` runs, with --to. coturn: Debian's TURN server, started \
+         there for the trial, without --to. turn:HOST: a TURN server of yours, with --to",
 };
 
 const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);

@@ -60,7 +60,7 @@ pub(super) const DELAY: Preset<Nanos> = Optional::span(
 pub(super) const JITTER: Optional<Nanos> = Optional::span(
     "jitter",
     (0, HOUR),
-    "variation of the delay: half the range of `uniform`, the standard deviation of the others; not set: none",
+    "variation of the delay: half the range of `uniform`, the standard deviation of the others",
 );
 
 pub(super) const JITTER_SHAPE: Key = Key {
@@ -78,7 +78,7 @@ pub(super) const ORDER: Preset<Order> = Optional::choice(
     "order",
     &["kept", "free"],
     &[Order::Kept, Order::Free],
-    "order of packets under jitter: kept, or `free`, which sends each when its own delay is over",
+    "order of packets under jitter; `free` sends each when its own delay is over",
 )
 .or("kept");
 
@@ -125,10 +125,12 @@ pub(super) const BLOCK: Key = Key {
     name: "block",
     kind: Kind::Own { form: "PROTOCOL[@TIME]/…", check: forms::block, refers: plain },
     default: "",
-    doc: "a firewall drops all packets of these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time on, counted from just before a trial connects",
+    doc: "a firewall drops these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time \
+         on, counted from just before a trial connects",
 };
 
-pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super], "unit of a loss: `super` loses all segments of a super-packet at once, which is wrong and what netem does with offloads").or("packet");
+pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super],
+    "unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as netem does with offloads").or("packet");
 
 pub(super) const DUPLICATE: Optional<f64> =
     Optional::share("duplicate", forms::share, "the share of packets that arrive twice");
@@ -142,13 +144,13 @@ pub(super) const CORRUPT: Optional<f64> = Optional::share(
 pub(super) const REORDER: Optional<f64> = Optional::share(
     "reorder",
     forms::reorder,
-    "the share of packets that are held back until others have passed; below 100%",
+    "the share of packets held back until others have passed; below 100%",
 );
 
 pub(super) const REORDER_DEPTH: Preset<u64> = Optional::count(
     "reorder-depth",
     (1, 10_000),
-    "number of packets that pass a packet that is held back (RFC 4737's extent); from 3 on TCP takes it for lost",
+    "packets that pass one held back (RFC 4737's extent); from 3 on TCP takes it for lost",
 )
 .or("3");
 
@@ -167,7 +169,8 @@ pub(super) const NIC: Key = Key {
         refers: plain,
     },
     default: "",
-    doc: "the rate of the sending host's network card, which loses nothing: a full send buffer holds the sender back; not set: 10gbit, or twice `rate` where that is more",
+    doc: "the rate of the sender's network card, which loses nothing: a full send buffer holds the sender back; not \
+         set: 10gbit, or twice `rate` where that is more",
 };
 
 pub(super) const RATE: Optional<BitRate> = Optional::rate(
@@ -180,10 +183,11 @@ pub(super) const TRACE: Key = Key {
     name: "trace",
     kind: Kind::Path,
     default: "",
-    doc: "the rate over time as recorded in a file, in mahimahi's, Pensieve's or our own format; begins again at its end",
+    doc: "the rate over time from a file, in mahimahi's, Pensieve's or our format; begins again at its end",
 };
 
-pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst], "of a file in mahimahi's format: opportunities evenly over their millisecond, or at once as mahimahi does").or("spread");
+pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst],
+    "of a file in mahimahi's format: opportunities evenly over their millisecond, or at once, as mahimahi does").or("spread");
 
 pub(super) const OVERHEAD: Optional<Bytes> = Optional::size(
     "overhead",
@@ -206,7 +210,7 @@ pub(super) const AQM: Preset<Aqm> = Optional::choice(
     "aqm",
     &["droptail", "codel", "fq-codel", "pie"],
     &[Aqm::DropTail, Aqm::Codel, Aqm::FqCodel, Aqm::Pie],
-    "active queue management, which keeps the queue short before it is full (RFC 8289, RFC 8290, RFC 8033)",
+    "active queue management (RFC 8289, RFC 8290, RFC 8033)",
 )
 .or("droptail");
 
@@ -246,14 +250,14 @@ pub(super) const BACKEND: Optional<Backend> = Optional::choice(
     "backend",
     &["tun", "packet", "netem"],
     &[Backend::Tun, Backend::Packet, Backend::Netem],
-    "builder of the path: TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here",
+    "TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here",
 );
 
 pub(super) const WAIT: Preset<WaitMode> = Optional::choice(
     "wait",
     &["hybrid", "spin"],
     &[WaitMode::Hybrid, WaitMode::Spin],
-    "way of waiting for the time of a release: spin takes a core for each direction",
+    "waiting for the time of a release: spin takes a core for each direction",
 )
 .or("hybrid");
 

@@ -16,8 +16,8 @@ pub(super) const ECN: Optional<bool> = Optional::choice(
     "ecn",
     &["off", "on"],
     &[false, true],
-    "on: connections ask for explicit congestion notification (RFC 3168), off: they do not; sysctl net.ipv4.tcp_ecn, which is set for \
-     each connection on an emulated path, and has to be so elsewhere; not set: as the host has it",
+    "on: connections ask for explicit congestion notification (RFC 3168); sysctl net.ipv4.tcp_ecn, set for each \
+     connection on an emulated path, and by you elsewhere; not set: as the host has it",
 );
 
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_ecn";

@@ -60,9 +60,8 @@ pub(crate) const FASTOPEN: Preset<bool> = Optional::choice(
     "fastopen",
     &["off", "on"],
     &[false, true],
-    "on: TCP Fast Open (RFC 7413), data travels in the SYN once a first connection of \
-     the trial has fetched the cookie; takes bits 1 (near end) and 2 (far end) of \
-     sysctl net.ipv4.tcp_fastopen",
+    "on: TCP Fast Open (RFC 7413): data in the SYN, once a first connection of the trial has the cookie; takes bits 1 \
+     (near end) and 2 (far end) of sysctl net.ipv4.tcp_fastopen",
 )
 .or("off");
 
@@ -95,18 +94,16 @@ pub(super) const KEYS: &[Key] = &[
             "uring",
             "uring+zerocopy",
         ]),
-        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: \
-              from a file's pages; splice: from them through a pipe, two calls; zerocopy: \
-              MSG_ZEROCOPY, with completions; uring and uring+zerocopy, to measure whether \
-              io_uring would help: up to 16 sends, linked, handed over at once",
+        doc: "how bulk data is sent: write: send(2); writev: the same in 16 pieces; sendfile: from a file's pages; \
+             splice: from them through a pipe, two calls; zerocopy: MSG_ZEROCOPY, with completions; uring: io_uring, up \
+             to 16 linked sends at once",
         ..stream::IO.key()
     },
     Key {
         kind: Kind::Choice(&["read", "trunc", "splice", "uring"]),
-        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied \
-              (MSG_TRUNC); splice: through a pipe into the sink's file or /dev/null, two calls; \
-              uring, to measure whether io_uring would help: one request fills buffer after \
-              buffer",
+        doc: "how bulk data is received: read: recv(2); trunc: dropped in the kernel, not copied (MSG_TRUNC); splice: \
+             through a pipe into the sink's file or /dev/null, two calls; uring: io_uring, one request fills buffer after \
+             buffer",
         ..stream::RX.key()
     },
 ];

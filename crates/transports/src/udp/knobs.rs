@@ -30,10 +30,8 @@ pub(crate) const IO: Preset<SendEngine> = Optional::choice(
     "io",
     SendEngine::WORDS,
     SendEngine::ALL,
-    "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer \
-     that the kernel cuts into datagrams (gso, UDP_SEGMENT), or many such buffers a \
-     call; uring, to measure whether io_uring would help: up to 16 datagrams a call, \
-     linked",
+    "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that the kernel cuts into \
+     datagrams (gso, UDP_SEGMENT), or many such buffers a call; uring: io_uring, up to 16 linked datagrams a call",
 )
 .or("gso");
 
@@ -41,10 +39,9 @@ pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice(
     "rx",
     ReceiveEngine::WORDS,
     ReceiveEngine::ALL,
-    "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a \
-     buffer of datagrams that the kernel put together (gro, UDP_GRO), or many such \
-     buffers a call; uring, to measure whether io_uring would help: one request fills \
-     up to 16 buffers",
+    "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer of datagrams that the \
+     kernel put together (gro, UDP_GRO), or many such buffers a call; uring: io_uring, one request fills up to 16 \
+     buffers",
 )
 .or("gro+recvmmsg");
 
@@ -52,8 +49,8 @@ pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice(
 pub(crate) const BATCH: Optional<u64> = Optional::count(
     "batch",
     (1, 1024),
-    "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg; not set: \
-     64, and 8 for gro. The workload's call size bounds what is sent at once, too",
+    "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg, within the workload's call size; not set: \
+     64, and 8 for gro",
 );
 
 /// Way in which calls address the peer.
@@ -91,8 +88,8 @@ pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
 pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
     options::COVERAGE.name,
     (8, 65_535),
-    "bytes that the checksum covers, from the start of its header of 8 on, and that it \
-     must cover of what arrives (UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV); not set: all",
+    "bytes that the checksum covers, header of 8 included, and must cover of what arrives (UDPLITE_SEND_CSCOV, \
+     UDPLITE_RECV_CSCOV); not set: all",
 );
 
 /// Origin of a value: typed by the user, or a default.

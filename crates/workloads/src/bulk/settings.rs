@@ -22,7 +22,8 @@ pub(crate) const WAYS: [&[Direction]; 3] =
 pub(crate) const TIME: Optional<Nanos> = Optional::span(
     "time",
     (10_000_000, 86_400 * 1_000_000_000),
-    "time of sending after the warm-up, instead of bytes (where neither is given 300ms, or 40 round trips of the path up to 2.6s)",
+    "time of sending after the warm-up, instead of bytes (without either 300ms, or 40 round trips of the path up to \
+     2.6s)",
 );
 
 /// Time to send before the measured time.
@@ -62,7 +63,7 @@ const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
     "direction",
     &["up", "down", "both"],
     &WAYS,
-    "near to far, far to near, or both at once",
+    "near to far, far to near, or both",
 )
 .or("up");
 
@@ -83,12 +84,12 @@ const FILE: Text = Text::path(
 
 const SINK: Text = Text::path(
     "sink",
-    "write the received data to this file, and check all of it afterwards; takes `file` or `bytes`",
+    "write the received data to this file, and check it afterwards; takes `file` or `bytes`",
 );
 
 const VERIFY: Preset<bool> = Optional::switch(
     "verify",
-    "check the content while receiving, which costs CPU time; with `sink` it is checked anyway, afterwards",
+    "check the content while receiving, which costs CPU time; `sink` has it checked afterwards",
 )
 .or("off");
 
@@ -96,7 +97,7 @@ const ALLOC: Preset<Memory> = Optional::choice(
     "alloc",
     &["ready", "fresh"],
     &[Memory::Ready, Memory::Fresh],
-    "fresh: once the first bytes are there, the receiver allocates memory for all of them, within the time that counts",
+    "fresh: after the first bytes the receiver allocates memory for all, within the time that counts",
 )
 .or("ready");
 
@@ -104,7 +105,7 @@ pub(super) const CONNECT: Preset<SetUp> = Optional::choice(
     "connect",
     &["apart", "timed"],
     &[SetUp::Apart, SetUp::Timed],
-    "timed: the span that goodput is taken over also holds the longest connection set-up",
+    "timed: the span of goodput has the longest connection set-up in it",
 )
 .or("apart");
 

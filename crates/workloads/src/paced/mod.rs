@@ -52,7 +52,8 @@ pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> P
 pub(super) const RECEIVERS: Optional<u64> = Optional::count(
     "receivers",
     (1, 64),
-    "with direction=up: far ends, each a process with a connection of its own that gets all of it, as the players of a game; figures are means over them (1)",
+    "with direction=up: far ends, each a process with a connection of its own, as the players of a game; figures are \
+     means over them (1)",
 );
 
 /// Figure for verdicts, as a word of the key `claim` selects it.

@@ -48,8 +48,8 @@ pub const MTU: Optional<Bytes> = Optional::size(
 /// Key for explicit congestion notification.
 pub const ECN: Optional<bool> = Optional::switch(
     "ecn",
-    "marks packets as capable of congestion notification (RFC 3168), which a queue then marks \
-     instead of dropping them, until the path turns out to clear the marks (RFC 9000, 13.4)",
+    "marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless \
+     the path clears the marks (RFC 9000, 13.4)",
 )
 .assumed(equal::ECN);
 
