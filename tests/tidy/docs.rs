@@ -240,11 +240,11 @@ fn section(out: &mut String, id: &str, label: &str, summary: &str) {
 
 /// Returns the other services of a lane, in a line of words. A largest message that all of them have stands once.
 pub(crate) fn offers(guarantees: &Guarantees) -> String {
-    let others = guarantees.others;
+    let others: Vec<&Offer> = guarantees.others.iter().collect();
     let largest = others.first().and_then(|offer| offer.largest_message);
     let is_shared = others.len() > 1 && others.iter().all(|offer| offer.largest_message == largest);
     let Some(most) = largest.filter(|_| is_shared) else {
-        return others.iter().map(offer).collect::<Vec<String>>().join("; ");
+        return others.into_iter().map(offer).collect::<Vec<String>>().join("; ");
     };
     let services: Vec<String> = others.iter().map(|offer| offer.service.to_string()).collect();
     format!("{} (each at most {most} bytes)", services.join("; "))
