@@ -348,15 +348,16 @@ fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
     if let Some(why) = &claim.open_because {
         return why.trim_end_matches('.').to_owned();
     }
-    let mut reasons = Vec::new();
+    let mut reasons: Vec<(String, Option<String>)> = Vec::new();
     for (number, test) in (1..).zip(&claim.tests) {
         let asked = kept.answers(study, &claim.id, number);
         let given = if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };
-        let reason = match (counted(&asked).first(), asked.last()) {
-            (None, None) => {
-                "not asked: it takes the full setting, or a race that was added since".into()
-            }
-            (None, Some(_)) => "no run of it is trusted".into(),
+        let (reason, run) = match (counted(&asked).first(), asked.last()) {
+            (None, None) => (
+                "not asked: it takes the full setting, or a race that was added since".into(),
+                None,
+            ),
+            (None, Some(_)) => ("no run of it is trusted".into(), None),
             (Some(one), _) if one.answer.answer != AnswerKind::Open => continue,
             (Some(one), _) => match figures::words(one.answer) {
                 Some(figure) => {
@@ -364,14 +365,42 @@ fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
                         && one.note.contains("its fault hit too few");
                     let missed =
                         if missed { ", and the path's fault hit too few packets" } else { "" };
-                    format!("{figure} ({}), asked: {}{missed}", run_name(one.folder), test.expect)
+                    let figure = figures::brief(&figure);
+                    let said = format!("{figure}, asked: {}{missed}", test.expect);
+                    (said, Some(run_name(one.folder)))
                 }
-                None => format!("no figure ({})", run_name(one.folder)),
+                None => ("no figure".into(), Some(run_name(one.folder))),
             },
         };
-        reasons.push(format!("{given}{reason}"));
+        reasons.push((format!("{given}{reason}"), run));
     }
-    reasons.join("; ")
+    with_runs(&reasons)
+}
+
+/// Returns reasons in a line, each with its run; a run that is that of all stands once.
+fn with_runs(reasons: &[(String, Option<String>)]) -> String {
+    let one_run = match reasons {
+        [(_, Some(first)), rest @ ..]
+            if rest.iter().all(|(_, run)| run.as_ref() == Some(first)) =>
+        {
+            Some(first)
+        }
+        _ => None,
+    };
+    let each = reasons.iter().map(|(reason, run)| match run {
+        Some(run) if one_run.is_none() => format!("{reason} ({run})"),
+        _ => reason.clone(),
+    });
+    let all = each.collect::<Vec<String>>().join("; ");
+    one_run.map_or(all.clone(), |run| format!("{all} ({run})"))
+}
+
+#[test]
+fn a_run_of_all_reasons_is_named_once() {
+    let of = |reason: &str, run: &str| (reason.to_owned(), Some(run.to_owned()));
+    assert_eq!(with_runs(&[of("a", "x"), of("b", "x")]), "a; b (x)");
+    assert_eq!(with_runs(&[of("a", "x"), of("b", "y")]), "a (x); b (y)");
+    assert_eq!(with_runs(&[("c".to_owned(), None), of("a", "x")]), "c; a (x)");
 }
 
 /// A test that only old runs settle is open, and one that trusted runs answer differently depends on them.

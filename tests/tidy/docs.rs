@@ -38,6 +38,7 @@ pub(crate) fn imports(root: &Path) {
     let mut summaries = "| format | what is read | what it becomes | what can no longer be known |\n|---|---|---|---|\n".to_owned();
     for (format, becomes, lacks) in deadheat::import::described() {
         let (id, read) = (format.id(), format.summary());
+        let becomes = by_quantity(&becomes);
         writeln!(summaries, "| `{id}` | {read} | {becomes} | {lacks} |").unwrap();
     }
     let mut unread = String::new();
@@ -49,6 +50,31 @@ pub(crate) fn imports(root: &Path) {
         unread.push('\n');
     }
     generated(root, "docs/import.md", &[("summaries", summaries), ("unread", unread)]);
+}
+
+/// Returns a list of figures with the name of each quantity once: `request mean, p50, lost`.
+fn by_quantity(figures: &str) -> String {
+    const STATISTICS: &[&str] = &["mean", "min", "p50", "p90", "p99", "p99.9"];
+    let mut out = String::new();
+    let mut before = None;
+    for figure in figures.split(", ") {
+        let quantity = figure.rsplit_once(' ').filter(|(_, word)| STATISTICS.contains(word));
+        let comma = if out.is_empty() { "" } else { ", " };
+        match quantity {
+            Some((name, statistic)) if before == Some(name) => {
+                write!(out, "{comma}{statistic}").unwrap();
+            }
+            _ => write!(out, "{comma}{figure}").unwrap(),
+        }
+        before = quantity.map(|(name, _)| name);
+    }
+    out
+}
+
+#[test]
+fn a_quantity_of_several_figures_is_named_once() {
+    let list = "transactions/s, request mean, request p50, connect p50, lost";
+    assert_eq!(by_quantity(list), "transactions/s, request mean, p50, connect p50, lost");
 }
 
 /// Returns true if this build has all contenders of `all-contenders`. Only such a build compares the text generated of
@@ -192,14 +218,8 @@ fn transports(before: &mut Described) -> String {
     out.push_str("### In the header of IP, for any over IP\n\n");
     keys(&mut out, header::KEYS);
 
-    out.push_str("### On which terms, for any\n\n");
-    keys(&mut out, equal::KEYS);
-
-    out.push_str("### The service of lanes, for any\n\n");
-    keys(&mut out, prefers::KEYS);
-
-    out.push_str("### A name of its own, for any\n\n");
-    keys(&mut out, label::KEYS);
+    out.push_str("### For any\n\n");
+    keys(&mut out, &[equal::KEYS, prefers::KEYS, label::KEYS].concat());
 
     out.push_str("### Made of several\n\n");
     for (form, what) in several::FORMS {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deadheat::contract::{Congestion, Ending, Framing, PeerKind, Reach};
+use deadheat::contract::{Congestion, Ending, Framing};
 use deadheat::transport::{self, Transport};
 
 use crate::docs;
@@ -36,14 +36,6 @@ const COLUMNS: &[Column] = &[
     }),
     ("virtual time", |transport| {
         yes(transport.userspace().is_some() && transport.info().real_time.is_none())
-    }),
-    ("through a server", |transport| {
-        let info = transport.info();
-        match info.peer {
-            PeerKind::Kernel if info.reach == Reach::Network => word("its kernel answers"),
-            _ if info.reach == Reach::OwnPort => word("with `--also`"),
-            _ => yes(info.reach == Reach::Network),
-        }
     }),
 ];
 
@@ -108,7 +100,7 @@ fn a_row_has_what_the_transport_says_of_itself() {
         ("a lane is", "best effort, unordered", "reliable, ordered"),
         ("end told", "no", "yes"),
         ("congestion control", "no", "the receiver's buffer"),
-        ("through a server", "yes", "no"),
+        ("virtual time", "no", "no"),
     ] {
         assert_eq!((of(2, head), of(3, head)), (udp, pipe), "{head}");
     }

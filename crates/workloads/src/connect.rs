@@ -45,7 +45,7 @@ const KEYS: &[Key] =
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 65_000),
-    "number of connections (as many as the claim needs: 20, or 1000 for p99)",
+    "connections (as many as the claim needs: 20, or 1000 for p99)",
 );
 
 const PAUSE: Preset<Nanos> =

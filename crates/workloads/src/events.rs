@@ -82,8 +82,7 @@ const SERVICE: Preset<bool> = Optional::choice(
 )
 .or("own");
 
-const COUNT: Optional<u64> =
-    count_key("number of events (as many as the claim needs: 100, or 1000 for p99)");
+const COUNT: Optional<u64> = count_key("events (as many as the claim needs: 100, or 1000 for p99)");
 
 const DIRECTION: Preset<Direction> =
     direction_key("up", "near to far, or far to near as from a server");

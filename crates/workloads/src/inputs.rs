@@ -71,7 +71,7 @@ const MTU: Preset<usize> = Optional::length(
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 10_000_000),
-    "number of inputs each way (as many as the claim needs: 120, or two seconds)",
+    "inputs each way (as many as the claim needs: 120, or two seconds)",
 );
 
 const CLAIM: Preset<&'static str> = Optional::choice(

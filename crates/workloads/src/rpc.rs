@@ -107,7 +107,7 @@ const CONNECT: Preset<Connections> = Optional::choice(
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 1_000_000),
-    "number of requests (as many as the claim needs: 100, or 1000 for p99)",
+    "requests (as many as the claim needs: 100, or 1000 for p99)",
 );
 
 const CLAIM: Preset<Claim> = Optional::choice(

@@ -58,7 +58,7 @@ const PICTURE: Preset<Bytes> =
 const PICTURES: Preset<u64> = Optional::count(
     "pictures",
     (0, 1_000),
-    "number of pictures, the first at the start and the others evenly far apart; 0 for a session without",
+    "pictures, the first at the start and the others evenly far apart; 0 for a session without",
 )
 .or("1");
 
@@ -110,7 +110,7 @@ const SERVICE: Preset<bool> = Optional::choice(
 .or("own");
 
 const COUNT: Optional<u64> =
-    count_key("number of points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
+    count_key("points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

@@ -59,8 +59,7 @@ const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "updates per second").
 
 const SIZE: Preset<usize> = size_key("200", "one update, with all that changed");
 
-const COUNT: Optional<u64> =
-    count_key("number of updates (as many as the claim needs: 120, or two seconds)");
+const COUNT: Optional<u64> = count_key("updates (as many as the claim needs: 120, or two seconds)");
 
 const SERVICE: Preset<Option<Service>> = Optional::choice(
     "service",

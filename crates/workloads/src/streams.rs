@@ -57,9 +57,8 @@ const RATE: Preset<OfferedRate> = Optional::offered(
 
 const SIZE: Preset<usize> = size_key("200", "message size");
 
-const COUNT: Optional<u64> = count_key(
-    "number of messages, all streams together (as many as the claim needs: 200, or 1000 for p99)",
-);
+const COUNT: Optional<u64> =
+    count_key("messages, all streams together (as many as the claim needs: 200, or 1000 for p99)");
 
 const OVER: Preset<Over> = Optional::choice(
     "over",

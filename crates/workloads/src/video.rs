@@ -99,7 +99,7 @@ const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Op
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 1_000_000),
-    "number of frames (as many as the claim needs: 60, or two seconds)",
+    "frames (as many as the claim needs: 60, or two seconds)",
 );
 
 const DIRECTION: Preset<Direction> =

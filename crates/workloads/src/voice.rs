@@ -65,8 +65,7 @@ const BUFFER: Preset<Nanos> = Optional::span(
 )
 .or("40ms");
 
-const COUNT: Optional<u64> =
-    count_key("number of messages (as many as the claim needs: 200, four seconds)");
+const COUNT: Optional<u64> = count_key("messages (as many as the claim needs: 200, four seconds)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

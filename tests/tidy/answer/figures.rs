@@ -92,8 +92,7 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
         let [first, _, ..] = &asked[..] else { continue };
         let test = &first.answer.test;
         let cells: Vec<String> = asked.iter().map(in_run).collect();
-        let against =
-            test.against.as_ref().map_or_else(String::new, |cell| format!(" / {}", cell.text()));
+        let against = test.against.as_ref().map_or_else(String::new, |cell| cell.text());
         let runs: Vec<String> = asked.iter().map(|one| run_name(one.folder)).collect();
         let at = tables.iter().position(|(same, _)| *same == runs).unwrap_or_else(|| {
             tables.push((runs, String::new()));
@@ -101,10 +100,10 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
         });
         writeln!(
             tables[at].1,
-            "| {}, {}: {}{against}, `{}` | {} | {} |",
+            "| {}, {}: {}, `{}` | {} | {} |",
             link.study,
             if test.given.is_empty() { claim } else { &test.given },
-            test.of.text(),
+            ratio(&test.of.text(), &against),
             test.metric,
             test.expect,
             cells.join(" | ")
@@ -116,6 +115,16 @@ pub(crate) fn all_runs(root: &Path, kept: &KeptRuns) -> String {
         format!("\n| figure | asked | {} |\n|{rule}\n{rows}", runs.join(" | "))
     };
     tables.iter().map(table).collect()
+}
+
+/// Returns `a / b`, with conditions that both have behind b alone; a where there is no b.
+fn ratio(of: &str, against: &str) -> String {
+    let conditions = |cell: &str| cell.find(" (").map(|at| cell[at..].to_owned());
+    match conditions(of).filter(|own| Some(own) == conditions(against).as_ref()) {
+        _ if against.is_empty() => of.to_owned(),
+        Some(shared) => format!("{} / {against}", of.trim_end_matches(&shared)),
+        None => format!("{of} / {against}"),
+    }
 }
 
 /// Returns the figure of a run as the table has it: `1.29 (1.28–1.30)`, open.
@@ -130,7 +139,7 @@ fn in_run(one: &RunAnswer<'_>) -> String {
 }
 
 /// Returns a figure in the words of [`words`] with fewer of them; `a / b` in its row says that it is a ratio.
-fn brief(words: &str) -> String {
+pub(super) fn brief(words: &str) -> String {
     words.replace(" times", "").replace(" to ", "–")
 }
 
@@ -319,6 +328,9 @@ fn a_figure_is_a_link_whose_title_names_its_test() {
 fn a_table_has_a_figure_in_few_words() {
     assert_eq!(brief("1.29 times (1.28 to 1.30)"), "1.29 (1.28–1.30)");
     assert_eq!(brief("67 % (65 to 72 %)"), "67 % (65–72 %)");
+    assert_eq!(ratio("tcp (call=4096)", "pipe (call=4096)"), "tcp / pipe (call=4096)");
+    assert_eq!(ratio("tcp (call=64KiB)", "tcp (call=4096)"), "tcp (call=64KiB) / tcp (call=4096)");
+    assert_eq!(ratio("udp (rate=8mbit)", ""), "udp (rate=8mbit)");
 }
 
 #[test]
