@@ -392,7 +392,10 @@ fn with_runs(reasons: &[(String, Option<String>)]) -> String {
         _ => reason.clone(),
     });
     let all = each.collect::<Vec<String>>().join("; ");
-    one_run.map_or(all.clone(), |run| format!("{all} ({run})"))
+    match one_run {
+        Some(run) => format!("{all} ({run})"),
+        None => all,
+    }
 }
 
 #[test]
