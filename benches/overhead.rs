@@ -9,8 +9,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use deadheat::contract::{
-    Action, Congestion, Direction, Ending, Framing, Guarantees, LaneSet, Offers, PeerKind, Service,
-    Side,
+    Action, Congestion, Direction, Ending, Framing, Guarantees, LaneSet, Offers, PeerFacts,
+    Service, Side,
 };
 use deadheat::path::impair::{Channel, EcnCapability, Packet, Place};
 use deadheat::path::network::{
@@ -159,7 +159,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
         seed: 7,
         transit: Nanos::ZERO,
         guarantees: DATAGRAMS,
-        peer: PeerKind::Process,
+        peer: PeerFacts::OURS,
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
         carried: LaneSet::ALL,
         store: None,

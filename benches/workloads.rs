@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use between::{Between, NearHalf, Through, Virtual};
 use deadheat::contract::{
-    Congestion, Ending, Framing, Guarantees, LaneSet, Offer, Offers, PeerKind, Service, Side,
+    Congestion, Ending, Framing, Guarantees, LaneSet, Offer, Offers, PeerFacts, Service, Side,
     WaitMode,
 };
 use deadheat::measurements::Tally;
@@ -94,7 +94,7 @@ fn main() -> Outcome<()> {
     println!("|---|---|---|---|---|---|---|");
     for (name, typed) in WORK.iter().filter(|(name, _)| all || named(name)) {
         let task = workload::parse(typed).map_err(|e| format!("{typed}: {e}"))?;
-        if let Some(why) = workload::misfit(&*task, &EVERYTHING, PeerKind::Process) {
+        if let Some(why) = workload::misfit(&*task, &EVERYTHING, PeerFacts::OURS) {
             return Err(format!("{typed}: {why}").into());
         }
         compare(name, typed, &*task)?;
@@ -183,7 +183,7 @@ fn ends(task: &dyn Task) -> Outcome<(NearHalf, Through, Virtual)> {
             seed: 7,
             transit: Nanos::ZERO,
             guarantees: EVERYTHING,
-            peer: PeerKind::Process,
+            peer: PeerFacts::OURS,
             recorder: Box::new(Samples::new(None, task.info().timeout.0)?),
             carried: LaneSet::ALL,
             store: None,

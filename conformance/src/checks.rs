@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use deadheat::Error;
 use deadheat::contract::{
-    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service,
+    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, Reach, Service,
 };
 use deadheat::time::{Clock, Monotonic, Nanos};
 use deadheat::transport::handover::{ConnectionSource, HandOver};
@@ -19,7 +19,7 @@ use crate::rig::*;
 
 /// Checks that a wrong token gets nothing and the right one still gets in.
 pub fn a_wrong_token_gets_nothing_and_the_right_one_still_gets_in(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process).chain(subjects.mixes()) {
+    for (contender, at) in subjects.ours().chain(subjects.mixes()) {
         let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
         let to = listener.endpoint();
         thread::scope(|scope| {
@@ -97,7 +97,7 @@ impl Inbox for ByLane {
 /// Checks that every service on offer is had on several lanes at once.
 pub fn every_service_on_offer_is_had_on_several_lanes_at_once(subjects: &Subjects) {
     const EACH: u64 = 100;
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         let promised = contender.transport.info().guarantees;
         if promised.lanes == 1 && promised.offers().count() == 1 {
             continue;
@@ -160,7 +160,7 @@ pub fn every_service_on_offer_is_had_on_several_lanes_at_once(subjects: &Subject
 
 /// Checks that what a full transport took arrives once there is room.
 pub fn what_a_full_transport_took_arrives_once_there_is_room(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process).chain(subjects.mixes()) {
+    for (contender, at) in subjects.ours().chain(subjects.mixes()) {
         if contender.transport.info().guarantees.service.delivery != Delivery::Reliable {
             continue;
         }
@@ -190,7 +190,7 @@ pub fn what_a_full_transport_took_arrives_once_there_is_room(subjects: &Subjects
 
 /// Checks that bulk arrives as sent both ways.
 pub fn bulk_arrives_as_sent_both_ways(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         let Ends { near, far } = connect(&contender, &at);
         let mut far = far.unwrap();
         let mut near = near;
@@ -201,7 +201,7 @@ pub fn bulk_arrives_as_sent_both_ways(subjects: &Subjects) {
 
 /// Checks that every byte arrives as sent whichever engines move it.
 pub fn every_byte_arrives_as_sent_whichever_engines_move_it(subjects: &Subjects) {
-    for (plain, at) in subjects.every(PeerKind::Process) {
+    for (plain, at) in subjects.ours() {
         for contender in engines(&plain) {
             if let Some(why) = lacking(&contender, &at) {
                 println!("skipped: {why}");
@@ -217,7 +217,7 @@ pub fn every_byte_arrives_as_sent_whichever_engines_move_it(subjects: &Subjects)
 
 /// Checks that an ended direction shows and the other one still works.
 pub fn an_ended_direction_shows_and_the_other_one_still_works(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         if contender.transport.info().guarantees.ending != Ending::Told {
             continue;
         }
@@ -240,7 +240,7 @@ pub fn an_ended_direction_shows_and_the_other_one_still_works(subjects: &Subject
 /// Checks that the last bytes arrive after the application has finished.
 pub fn the_last_bytes_arrive_after_the_application_has_finished(subjects: &Subjects) {
     const COUNT: u64 = 20;
-    for (contender, at) in subjects.every(PeerKind::Process).chain(subjects.mixes()) {
+    for (contender, at) in subjects.ours().chain(subjects.mixes()) {
         let info = contender.transport.info();
         if info.guarantees.service.delivery != Delivery::Reliable {
             continue;
@@ -288,7 +288,7 @@ pub fn the_last_bytes_arrive_after_the_application_has_finished(subjects: &Subje
 
 /// Checks that timers fire though the window is full and nobody answers.
 pub fn timers_fire_though_the_window_is_full_and_nobody_answers(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         let info = contender.transport.info();
         if contender.transport.userspace().is_none()
             || info.guarantees.service.delivery != Delivery::Reliable
@@ -312,7 +312,7 @@ pub fn timers_fire_though_the_window_is_full_and_nobody_answers(subjects: &Subje
 
 /// Checks that knobs that were asked for are read back at both ends.
 pub fn knobs_that_were_asked_for_are_read_back_at_both_ends(subjects: &Subjects) {
-    for (plain, at) in subjects.every(PeerKind::Process) {
+    for (plain, at) in subjects.ours() {
         let info = plain.transport.info();
         for key in info.keys {
             for value in values(&key.kind) {
@@ -350,7 +350,7 @@ pub fn calls_are_counted(subjects: &Subjects) {
 
 /// Checks that a peer that vanishes hangs nobody.
 pub fn a_peer_that_vanishes_hangs_nobody(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process).chain(subjects.mixes()) {
+    for (contender, at) in subjects.ours().chain(subjects.mixes()) {
         let promised = contender.transport.info().guarantees;
         let mut ends = connect(&contender, &at);
         ends.echo(b"ping");
@@ -377,7 +377,7 @@ pub fn a_peer_that_vanishes_hangs_nobody(subjects: &Subjects) {
 
 /// Checks that nobody at home is an error in time.
 pub fn nobody_at_home_is_an_error_in_time(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         let mut listener = listen(&contender, &at, ConnectionSource::Own).unwrap();
         let error = listener.accept(Nanos::from_millis(20)).err().unwrap();
         assert!(matches!(error, Error::Blocked { .. }), "{contender:?}: {error}");
@@ -405,7 +405,7 @@ pub fn messages_that_cannot_be_are_refused(subjects: &Subjects) {
 
 /// Checks that a silent stranger holds nobody up.
 pub fn a_silent_stranger_holds_nobody_up(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         let info = contender.transport.info();
         let accepts_streams = (info.reach, info.guarantees.framing)
             == (Reach::Network, Framing::ByteStream)
@@ -432,7 +432,7 @@ pub fn a_silent_stranger_holds_nobody_up(subjects: &Subjects) {
 
 /// Checks that a transport of one machine takes nothing from a server.
 pub fn a_transport_of_one_machine_takes_nothing_from_a_server(subjects: &Subjects) {
-    for (contender, at) in subjects.every(PeerKind::Process).chain(subjects.mixes()) {
+    for (contender, at) in subjects.ours().chain(subjects.mixes()) {
         if matches!(contender.transport.info().reach, Reach::Network | Reach::OwnPort) {
             continue;
         }
@@ -446,7 +446,7 @@ pub fn a_transport_of_one_machine_takes_nothing_from_a_server(subjects: &Subject
 pub fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to(
     subjects: &Subjects,
 ) {
-    for (contender, at) in subjects.every(PeerKind::Process) {
+    for (contender, at) in subjects.ours() {
         if contender.transport.info().reach != Reach::OwnPort {
             continue;
         }

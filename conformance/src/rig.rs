@@ -6,8 +6,7 @@ use std::thread;
 
 use deadheat::Error;
 use deadheat::contract::{
-    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, PeerKind, Reach, Service, Sink,
-    Source,
+    Delivery, Ending, Framing, Inbox, Lane, Ordering, Patience, Reach, Service, Sink, Source,
 };
 use deadheat::datapath::buffer::{PERIOD, pattern};
 use deadheat::spec::Kind;
@@ -72,7 +71,7 @@ impl Subjects {
                 Err(other) => panic!("{typed}: {other}"),
             }
             // Nothing comes back from a group: `transport/multicast/tests` has these promises for one direction.
-            if contender.transport.info().peer == PeerKind::Group {
+            if contender.transport.info().peer.is_group {
                 continue;
             }
             let any: &[Address] = &match contender.transport.info().reach {
@@ -88,9 +87,9 @@ impl Subjects {
         all
     }
 
-    /// Returns those of [`Subjects::everyone`] whose far end is this.
-    pub fn every(&self, peer: PeerKind) -> impl Iterator<Item = (Contender, Address)> + use<> {
-        let is_it = move |one: &(Contender, Address)| one.0.transport.info().peer == peer;
+    /// Returns those of [`Subjects::everyone`] whose far end is one process of ours.
+    pub fn ours(&self) -> impl Iterator<Item = (Contender, Address)> + use<> {
+        let is_it = |one: &(Contender, Address)| one.0.transport.info().peer.is_process_of_ours();
         self.everyone().into_iter().filter(is_it)
     }
 
@@ -196,7 +195,7 @@ pub fn connect(contender: &Contender, at: &Address) -> Ends {
 /// Returns both ends of a connection for messages up to a size.
 pub fn connect_with(contender: &Contender, at: &Address, largest: usize) -> Ends {
     let hello = Hello { token: RIGHT, flow: 0 };
-    if contender.transport.info().peer == PeerKind::Kernel {
+    if contender.transport.info().peer.is_floor() {
         let near = dial_for(contender, at, hello, LONG, largest).unwrap();
         return Ends { near, far: None };
     }

@@ -7,7 +7,7 @@ mod handed_in;
 
 use std::cell::RefCell;
 
-use deadheat::contract::{Lane, LaneSet, PeerKind, Side};
+use deadheat::contract::{Lane, LaneSet, PeerFacts, Side};
 use deadheat::measurements::{Distribution, Recorder, Sample};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
@@ -58,7 +58,7 @@ fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
         seed: 1,
         transit,
         guarantees,
-        peer: PeerKind::Process,
+        peer: PeerFacts::OURS,
         recorder,
         carried: LaneSet::ALL,
         store: None,

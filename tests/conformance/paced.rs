@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use deadheat::contract::{Delivery, Direction, LaneSet, PeerKind, Side, WaitMode};
+use deadheat::contract::{Delivery, Direction, LaneSet, PeerFacts, Side, WaitMode};
 use deadheat::measurements::{ConnStats, Tally};
 use deadheat::records::samples::Samples;
 use deadheat::spec::{Settings, Spec};
@@ -27,7 +27,7 @@ fn all() -> Vec<(Contender, Address)> {
         let knobs = Settings::check(&spec, transport.info().keys).unwrap();
         (Contender::plain(Carrier::Listed(transport), knobs, spec), Address::Process(0))
     });
-    Subjects::all().every(PeerKind::Process).chain(fakes).collect()
+    Subjects::all().ours().chain(fakes).collect()
 }
 
 /// Tells the other end what was sent.
@@ -54,7 +54,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
             seed: 1,
             transit: Nanos::ZERO,
             guarantees,
-            peer: PeerKind::Process,
+            peer: PeerFacts::OURS,
             recorder,
             carried: LaneSet::ALL,
             store: None,

@@ -92,7 +92,7 @@ fn the_log_has_the_bytes_of_packets_for_every_contender() {
     let served = deadheat::transport::ALL.iter().filter(|transport| {
         let info = transport.info();
         info.reach == deadheat::contract::Reach::Network
-            && info.peer == deadheat::contract::PeerKind::Process
+            && info.peer.is_process_of_ours()
             && transport.check().is_ok()
     });
     let ids: Vec<&str> = served.map(|transport| transport.info().id).collect();

@@ -117,13 +117,13 @@ fn far_ends() -> String {
     );
     for end in far_end::ALL.iter() {
         let info = end.info();
-        let over: Vec<String> = info.carries.iter().map(|one| one.over.to_string()).collect();
+        let over: Vec<String> = info.over.iter().map(ToString::to_string).collect();
         let over = over.join(", ");
         writeln!(
             out,
             "| `{}://HOST{}` | {} | {over} | {} | {} |",
             info.id,
-            if info.carries.is_empty() { String::new() } else { format!("[:{}]", info.port) },
+            if info.over.is_empty() { String::new() } else { format!("[:{}]", info.port) },
             info.summary,
             info.counts.unwrap_or("nothing"),
             info.unknown

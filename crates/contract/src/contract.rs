@@ -13,6 +13,9 @@ use deadheat_base::time::Nanos;
 
 pub use deadheat_base::ends::{Direction, Side};
 pub use deadheat_base::waiting::{GUARD, WaitMode};
+pub use peer::{CountSource, PeerFacts};
+
+mod peer;
 
 /// An independent sequence of messages inside one connection. Transports without streams have one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -136,51 +139,6 @@ pub enum Congestion {
     Backpressure,
     /// No mechanism.
     Uncontrolled,
-}
-
-/// Kind of peer that answers at the far end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PeerKind {
-    /// Our far process.
-    Process,
-    /// The far host's kernel, as for ICMP echo.
-    Kernel,
-    /// Several far processes of ours; each receives everything that one connection of the near end sends.
-    Group,
-    /// The far host's kernel, which accepts or refuses connections: each message is an attempt to open one.
-    Opener,
-    /// A program of others that sends each message back as it is.
-    Echo,
-    /// A program of others that takes bytes, and counts none.
-    Sink,
-    /// A program of others that takes or sends data one way at a time, and counts it.
-    Meter,
-    /// A program of others that takes and sends data, also both ways at once, in blocks as long as messages, and counts it.
-    DuplexMeter,
-    /// A program of others that answers each request with a document, whose length it decides.
-    Origin,
-    /// A program of others that takes all that a connection sends it, answers with as many bytes as it is asked for, and
-    /// ends its answer once it has everything.
-    Responder,
-    /// A command of others, and another one at the near end: each does the whole of its side's work.
-    Command,
-}
-
-impl PeerKind {
-    /// Reason why work that wants answers on a connection has none from an [`PeerKind::Opener`].
-    pub const NOBODY_BEHIND: &str =
-        "no program answers on connections there: the far kernel accepts or refuses them";
-
-    /// Returns true if processes of ours run the far half of the work.
-    pub fn runs_the_work(self) -> bool {
-        matches!(self, PeerKind::Process | PeerKind::Group)
-    }
-
-    /// Returns true if a program of others counts the data.
-    pub fn is_meter(self) -> bool {
-        matches!(self, PeerKind::Meter | PeerKind::DuplexMeter)
-    }
 }
 
 /// Distance that a transport covers: a network, one machine or one process.

@@ -8,9 +8,9 @@ use socket2::Socket;
 
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::{CountSource, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
@@ -22,10 +22,12 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "a discard port",
     summary: "a discard port (RFC 863), as of inetd and xinetd; drops what it receives, and counts nothing",
     port: 9,
-    carries: &[
-        Carried { over: PlainProtocol::Tcp, peer: PeerKind::Sink },
-        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::Sink },
-    ],
+    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp],
+    peer: PeerFacts {
+        takes_data: true,
+        counts: CountSource::Acknowledgements,
+        ..PeerFacts::OTHERS
+    },
     counts: None,
     unknown: &[
         "what the far program read: delivered is what the far kernel acknowledged to this one",

@@ -12,9 +12,9 @@ use socket2::Socket;
 use crate::exchange::{Question, say};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
 use deadheat_datapath::transport::handover::fill;
 use deadheat_datapath::transport::hello::{Hello, LEN};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
@@ -28,11 +28,8 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "an echo port",
     summary: "an echo port (RFC 862), as of inetd, xinetd and socat; sends back what it receives",
     port: 7,
-    carries: &[
-        Carried { over: PlainProtocol::Tcp, peer: PeerKind::Echo },
-        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::Echo },
-        Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo },
-    ],
+    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp],
+    peer: PeerFacts::ECHO,
     counts: None,
     unknown: &[
         "on which of the two ways a message was lost",

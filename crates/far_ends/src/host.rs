@@ -4,10 +4,10 @@
 use attempts::AttemptConn;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::REFLECTED_LEN;
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Address, Conn, Dial};
 
@@ -22,7 +22,8 @@ static INFO: FarEndInfo = FarEndInfo {
     summary: "any host: its kernel answers pings and TCP handshakes, as for ping and mtr -T",
     // A port that most firewalls let through.
     port: 443,
-    carries: &[Carried { over: PlainProtocol::Tcp, peer: PeerKind::Opener }],
+    over: &[PlainProtocol::Tcp],
+    peer: PeerFacts { is_kernel: true, only_connects: true, ..PeerFacts::OTHERS },
     counts: None,
     unknown: &[
         "on which of the two ways a message was lost",

@@ -15,12 +15,10 @@ use exchange::{Exchange, Use};
 use request::Request;
 
 use deadheat_base::error::Result;
-use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::application::ApplicationTerms;
-use deadheat_datapath::transport::far_end::{
-    Carried, FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial,
-};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
@@ -55,10 +53,14 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "a web server",
     summary: "a web server, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document",
     port: 443,
-    carries: &[
-        Carried { over: PlainProtocol::Tls, peer: PeerKind::Origin },
-        Carried { over: PlainProtocol::Quic, peer: PeerKind::Origin },
-    ],
+    over: &[PlainProtocol::Tls, PlainProtocol::Quic],
+    peer: PeerFacts {
+        sends_data: true,
+        answers_requests: true,
+        has_documents: true,
+        counts: CountSource::Answers,
+        ..PeerFacts::OTHERS
+    },
     counts: None,
     unknown: &[
         "how long it took to make an answer, which is part of each time",

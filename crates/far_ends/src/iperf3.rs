@@ -29,11 +29,9 @@ use crate::exchange::{Question, say};
 use datagrams::{Datagrams, LEAST_LEN};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{
-    Carried, FarEnd, FarEndInfo, FarOpening, SessionOrder,
-};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarOpening, SessionOrder};
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
@@ -59,12 +57,14 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "an iperf3 server",
     summary: "an iperf3 server, from 3.1 on; one test at a time, of one protocol",
     port: 5201,
-    carries: &[
-        Carried { over: PlainProtocol::Tcp, peer: PeerKind::DuplexMeter },
-        Carried { over: PlainProtocol::Mptcp, peer: PeerKind::DuplexMeter },
-        Carried { over: PlainProtocol::Udp, peer: PeerKind::DuplexMeter },
-        Carried { over: PlainProtocol::Sctp, peer: PeerKind::DuplexMeter },
-    ],
+    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp, PlainProtocol::Sctp],
+    peer: PeerFacts {
+        takes_data: true,
+        sends_data: true,
+        keeps_schedule: true,
+        counts: CountSource::Session,
+        ..PeerFacts::OTHERS
+    },
     counts: Some("bytes of each stream, and datagrams received and missing"),
     unknown: &[
         "when bytes arrived there: the time of an upload is that of the far kernel's acknowledgements, or of sending",

@@ -22,10 +22,10 @@ use crate::exchange::Question;
 use crate::reflected::SentMessages;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use parameters::{Parameters, RECEIVED_COUNT};
@@ -42,7 +42,8 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "an irtt server",
     summary: "an irtt server, 0.9; sends messages back with its times, one each 10ms at most unless its operator allows more",
     port: 2112,
-    carries: &[Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo }],
+    over: &[PlainProtocol::Udp],
+    peer: PeerFacts::ECHO,
     counts: Some(
         "messages received, by which losses are of the way up or down, and its times of receiving and sending of each",
     ),

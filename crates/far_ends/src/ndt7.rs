@@ -15,10 +15,10 @@ use serde::Deserialize;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::application::{DataWay, MessageApplication, MessageTerms};
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial, Effective};
 
@@ -36,7 +36,15 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "an ndt7 server",
     summary: "a server of M-Lab's speed test; one direction and one connection at a time, for ten seconds at most",
     port: 443,
-    carries: &[Carried { over: PlainProtocol::Wss, peer: PeerKind::Responder }],
+    over: &[PlainProtocol::Wss],
+    peer: PeerFacts {
+        takes_data: true,
+        sends_data: true,
+        ignores_boundaries: true,
+        answers_requests: true,
+        counts: CountSource::Confirmation,
+        ..PeerFacts::OTHERS
+    },
     counts: Some(
         "bytes that its program has read or sent so far, and its kernel's view of the connection (TCP_INFO)",
     ),

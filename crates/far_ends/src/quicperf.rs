@@ -12,10 +12,10 @@
 use bulk::{Download, Upload, Wish};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::application::{Application, ApplicationTerms};
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use requests::Requests;
@@ -36,7 +36,15 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "a QUIC perf server",
     summary: "a QUIC perf server (ALPN perf: quic-go, msquic, picoquic, s2n-quic); takes and sends as many bytes as the client asks for",
     port: 443,
-    carries: &[Carried { over: PlainProtocol::Quic, peer: PeerKind::Responder }],
+    over: &[PlainProtocol::Quic],
+    peer: PeerFacts {
+        takes_data: true,
+        sends_data: true,
+        ignores_boundaries: true,
+        answers_requests: true,
+        counts: CountSource::Confirmation,
+        ..PeerFacts::OTHERS
+    },
     counts: None,
     unknown: &[
         "when bytes of an upload arrived there: its time is that of the far end's acknowledgements, and the end of the far \

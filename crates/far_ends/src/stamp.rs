@@ -15,9 +15,9 @@ use crate::exchange::Question;
 use crate::reflected::SentMessages;
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{Carried, FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use packets::StampForm;
@@ -33,7 +33,8 @@ static INFO: FarEndInfo = FarEndInfo {
     label: "a STAMP reflector",
     summary: "a STAMP or TWAMP Light reflector (RFC 8762), as in routers and probes; sends messages back with its times",
     port: 862,
-    carries: &[Carried { over: PlainProtocol::Udp, peer: PeerKind::Echo }],
+    over: &[PlainProtocol::Udp],
+    peer: PeerFacts::ECHO,
     counts: Some(
         "its times of receiving and sending of each message; if it has state, messages received, by which losses are of the way up or down",
     ),

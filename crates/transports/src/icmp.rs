@@ -12,7 +12,7 @@
 use deadheat_base::spec::Key;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, PeerKind, Sink, Source};
+use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, PeerFacts, Sink, Source};
 use deadheat_contract::measurements::ConnStats;
 use deadheat_datapath::datapath::stamps::Stamps;
 use std::io;
@@ -67,7 +67,7 @@ static INFO: Info = Info {
     colour: "#8a8d91",
     summary: "ping: the far kernel answers, the floor for a round trip",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    peer: PeerKind::Kernel,
+    peer: PeerFacts { is_kernel: true, ..PeerFacts::ECHO },
     options: &[options::SOCKET, options::RCVBUF],
     keys: KEYS,
     ..Info::KERNEL

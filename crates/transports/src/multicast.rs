@@ -29,7 +29,7 @@ use socket2::{Domain, Protocol as IpProtocol, SockAddr, Socket, Type};
 
 use deadheat_base::time::{Clock, Monotonic};
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{PeerKind, Side};
+use deadheat_contract::contract::{PeerFacts, Side};
 use deadheat_datapath::datapath::datagram::{Binding, is_full, is_network_error};
 use deadheat_datapath::datapath::destination;
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
@@ -65,7 +65,7 @@ static INFO: Info = Info {
     colour: "#9a5fa8",
     summary: "UDP multicast with repair: one packet for all receivers",
     guarantees: Guarantees::BYTE_STREAM,
-    peer: PeerKind::Group,
+    peer: PeerFacts { is_group: true, ..PeerFacts::OURS },
     reach: Reach::Path,
     framing_bytes: PREFIX,
     options: &[options::CC, options::REPAIR, options::WINDOW, options::MTU],

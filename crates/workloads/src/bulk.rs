@@ -14,7 +14,7 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::{Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Direction, Framing, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::contract::{Direction, Framing, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 use deadheat_contract::workload::load::Flows;
@@ -62,8 +62,8 @@ impl Workload for Bulk {
         Ok(Box::new(BulkTask::new(Settings::check(spec, KEYS)?, setting)?))
     }
 
-    fn is_usual_for(&self, peer: PeerKind) -> bool {
-        matches!(peer, PeerKind::Responder | PeerKind::DuplexMeter | PeerKind::Sink)
+    fn is_usual_for(&self, peer: PeerFacts) -> bool {
+        peer.takes_data
     }
 
     fn as_load(&self, load: &Flows) -> Option<String> {
@@ -386,7 +386,7 @@ impl Task for BulkTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, promised: &Guarantees, peer: PeerFacts) -> Option<String> {
         if let Some(why) = self.terms.misfit_of_others(promised.framing, peer) {
             return Some(why.to_owned());
         }
@@ -408,9 +408,9 @@ impl Task for BulkTask {
         let Terms { size, call, cargo, .. } = &self.terms;
         if !sends {
             let (tag, transit, promised) = (part.tag, part.transit, part.guarantees);
-            let peer = part.peer;
+            let asks = part.peer.answers_requests;
             let receiver = receiver::BulkReceiver::new(&promised, tag, self.keeper(part));
-            let receiver = receiver.over(transit).from(peer);
+            let receiver = receiver.over(transit).asking(asks);
             return Box::new(receiver.timed(self.timing()));
         }
         let sender = sender::BulkSender::new(self.stop(part.flow, framing), *size, *call, part.tag);
@@ -580,9 +580,9 @@ mod tests {
 
     #[test]
     fn the_kernel_cannot_receive_bulk() {
-        let misfit = task("bulk").misfit(&Guarantees::DATAGRAMS, PeerKind::Kernel);
+        let misfit = task("bulk").misfit(&Guarantees::DATAGRAMS, PeerFacts::ECHO);
         assert!(misfit.unwrap().contains("only echoes"));
-        assert_eq!(task("bulk").misfit(&Guarantees::DATAGRAMS, PeerKind::Process), None);
+        assert_eq!(task("bulk").misfit(&Guarantees::DATAGRAMS, PeerFacts::OURS), None);
     }
 
     #[test]
@@ -759,7 +759,7 @@ mod tests {
         ] {
             assert!(say(typed).contains(wanted), "{typed}: {}", say(typed));
         }
-        let misfit = |typed| task(typed).misfit(&Guarantees::DATAGRAMS, PeerKind::Process);
+        let misfit = |typed| task(typed).misfit(&Guarantees::DATAGRAMS, PeerFacts::OURS);
         for (typed, wanted) in [
             ("bulk:alloc=fresh,bytes=1MB", "takes a byte stream"),
             ("bulk:file=x,verify=on", "give sink=PATH"),
@@ -768,7 +768,7 @@ mod tests {
         ] {
             assert!(misfit(typed).is_some_and(|why| why.contains(wanted)), "{typed}");
             assert_eq!(
-                task(typed).misfit(&Guarantees::BYTE_STREAM, PeerKind::Process),
+                task(typed).misfit(&Guarantees::BYTE_STREAM, PeerFacts::OURS),
                 None,
                 "{typed}"
             );

@@ -10,7 +10,7 @@ use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, OfferedRate};
 use deadheat_contract::contract::{
-    Delivery, Direction, Framing, Guarantees, PeerKind, Service, Side,
+    Delivery, Direction, Framing, Guarantees, PeerFacts, Service, Side,
 };
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
@@ -335,28 +335,19 @@ impl Task for CbrTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let why = match peer {
-            PeerKind::Opener => PeerKind::NOBODY_BEHIND,
-            PeerKind::Kernel | PeerKind::Echo => {
-                "its far end only echoes, so no end could receive or count the offered data"
-            }
-            PeerKind::Sink => "its far end counts nothing",
-            PeerKind::Responder => "its far end takes and sends bytes as fast as it can; bulk fits",
-            PeerKind::Origin => "its far end answers requests, and sends nothing on a schedule",
-            PeerKind::Command => "its commands have no schedule of ours",
-            PeerKind::Meter if self.directions.len() > 1 => {
-                "its far end is driven one way at a time; give direction=up or direction=down"
-            }
-            PeerKind::Meter
-                if self.directions != [Direction::Up]
-                    && promised.framing == Framing::ByteStream =>
-            {
-                "its far end sends bytes without the boundaries of messages; direction=up fits, and bulk"
-            }
-            PeerKind::Process | PeerKind::Group | PeerKind::Meter | PeerKind::DuplexMeter => {
-                return None;
-            }
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        let why = if peer.keeps_schedule {
+            return None;
+        } else if peer.only_connects {
+            PeerFacts::NOBODY_BEHIND
+        } else if peer.echoes {
+            "its far end only echoes, so no end could receive or count the offered data"
+        } else if !peer.sends_data {
+            "its far end counts nothing"
+        } else if peer.takes_data {
+            "its far end takes and sends bytes as fast as it can; bulk fits"
+        } else {
+            "its far end answers requests, and sends nothing on a schedule"
         };
         Some(why.to_owned())
     }

@@ -10,7 +10,7 @@ use deadheat_base::spec::typed::{Optional, Text};
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Action, Guarantees, Lane, PeerKind, Service};
+use deadheat_contract::contract::{Action, Guarantees, Lane, PeerFacts, Service};
 use deadheat_contract::measurements::{Better, Role};
 use deadheat_contract::workload::programs::{FIGURE, FIGURES, FiguresAsked, TIME_TAKEN};
 use deadheat_contract::workload::setting::{filled, spoken};
@@ -136,7 +136,7 @@ impl Task for CommandTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, _: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, _: &Guarantees, peer: PeerFacts) -> Option<String> {
         self.info.programs.misfit(peer)
     }
 
@@ -250,9 +250,10 @@ mod tests {
 
     #[test]
     fn only_commands_do_it() {
-        let why = task("command").misfit(&Guarantees::BYTE_STREAM, PeerKind::Process).unwrap();
+        let why = task("command").misfit(&Guarantees::BYTE_STREAM, PeerFacts::OURS).unwrap();
         assert!(why.contains("cmd:file=PATH"), "{why}");
-        assert_eq!(task("command").misfit(&Guarantees::BYTE_STREAM, PeerKind::Command), None);
+        let command = PeerFacts { is_command: true, ..PeerFacts::OTHERS };
+        assert_eq!(task("command").misfit(&Guarantees::BYTE_STREAM, command), None);
     }
 
     #[test]

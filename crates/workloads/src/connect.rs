@@ -14,7 +14,7 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, Unit};
 
 use crate::paced::Claim;
@@ -111,8 +111,8 @@ impl Workload for Connect {
         Ok(Box::new(ConnectTask::new(settings, setting)))
     }
 
-    fn is_usual_for(&self, peer: PeerKind) -> bool {
-        peer == PeerKind::Origin
+    fn is_usual_for(&self, peer: PeerFacts) -> bool {
+        peer.has_documents
     }
 
     fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {
@@ -212,17 +212,16 @@ impl Task for ConnectTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        match peer {
-            PeerKind::Opener if self.asks() => {
-                Some(format!("{}; claim=set_up fits", PeerKind::NOBODY_BEHIND))
-            }
-            PeerKind::Origin if !self.asks() => {
-                Some("its far end answers requests; leave out claim=set_up".to_owned())
-            }
-            PeerKind::Opener | PeerKind::Origin => None,
-            _ => (!peer.runs_the_work()).then(|| "it has no connections to open".to_owned()),
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        if peer.only_connects {
+            let why = || format!("{}; claim=set_up fits", PeerFacts::NOBODY_BEHIND);
+            return self.asks().then(why);
         }
+        if peer.has_documents {
+            let why = "its far end answers requests; leave out claim=set_up";
+            return (!self.asks()).then(|| why.to_owned());
+        }
+        (!peer.is_ours).then(|| "it has no connections to open".to_owned())
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {
@@ -231,7 +230,7 @@ impl Task for ConnectTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near if part.peer == PeerKind::Origin => Box::new(Visitor::new(self, part.tag)),
+            Side::Near if part.peer.has_documents => Box::new(Visitor::new(self, part.tag)),
             Side::Near => Box::new(ConnectSender::new(self, part.tag)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }

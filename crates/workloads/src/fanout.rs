@@ -9,7 +9,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service};
+use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS, Unit};
 
 use crate::bulk::{self, Begin, gather};
@@ -156,7 +156,7 @@ impl Task for FanoutTask {
         self.bulk.lanes(promised)
     }
 
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, promised: &Guarantees, peer: PeerFacts) -> Option<String> {
         self.bulk.misfit(promised, peer)
     }
 

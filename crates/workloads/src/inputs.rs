@@ -13,7 +13,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Delivery, Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::contract::{Delivery, Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::paced::{DRAIN, Period, conclude_both};
@@ -220,8 +220,8 @@ impl Task for Lockstep {
         vec![self.service(promised)]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (!peer.runs_the_work()).then(|| {
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        (!peer.is_ours).then(|| {
             "its far end only echoes or counts, and the other player has inputs of its own"
                 .to_owned()
         })

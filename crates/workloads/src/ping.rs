@@ -8,7 +8,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::Percentile;
 
 use deadheat_contract::workload::header;
@@ -374,12 +374,11 @@ impl Task for PingTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let one_way = [PeerKind::Sink, PeerKind::Origin, PeerKind::Responder];
-        if peer.is_meter() || one_way.contains(&peer) {
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        if !(peer.is_ours || peer.echoes || peer.only_connects) {
             return Some("its far end sends no message back".to_owned());
         }
-        let thinks = self.think > Nanos::ZERO && !peer.runs_the_work();
+        let thinks = self.think > Nanos::ZERO && !peer.is_ours;
         thinks.then(|| "its far end answers at once, so it cannot think".to_owned())
     }
 

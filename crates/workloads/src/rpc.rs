@@ -14,7 +14,7 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bare, OfferedRate, parse_bytes, parse_offered};
-use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, Unit};
 
 use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
@@ -386,10 +386,8 @@ impl Task for Calls {
         vec![Service::ORDERED; usize::from(self.lanes.min(promised.lanes).max(1))]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        let others = [PeerKind::Origin, PeerKind::Responder];
-        let is_answered = peer.runs_the_work() || others.contains(&peer);
-        (!is_answered).then(|| {
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        (!peer.is_ours && !peer.answers_requests).then(|| {
             "its far end only echoes or counts, and has no response of another size".to_owned()
         })
     }
@@ -419,7 +417,7 @@ impl Task for Calls {
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         let lanes = self.lanes(&part.guarantees).len() as u16;
         match part.side {
-            Side::Near if part.peer == PeerKind::Origin => Box::new(Reader::new(self, part)),
+            Side::Near if part.peer.has_documents => Box::new(Reader::new(self, part)),
             Side::Near if self.connect == Connections::Each => {
                 Box::new(Redialler::new(self, &part))
             }

@@ -1,7 +1,7 @@
 //! A workload: short messages at a fixed pace, near to far, and the share of them that arrives.
 
 use deadheat::Result;
-use deadheat::contract::{Action, Direction, Guarantees, Lane, PeerKind, Service, Side};
+use deadheat::contract::{Action, Direction, Guarantees, Lane, PeerFacts, Service, Side};
 use deadheat::measurements::{Better, ClockNeed, Metric, Role, Tally, Unit};
 use deadheat::spec::typed::{Optional, Preset};
 use deadheat::spec::{Key, Settings, Spec};
@@ -92,8 +92,8 @@ impl Task for KnockTask {
         vec![promised.service]
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (peer == PeerKind::Kernel).then(|| "its far end counts nothing".to_owned())
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        (peer.echoes).then(|| "its far end counts nothing".to_owned())
     }
 
     fn theory(&self, _on: &Conditions<'_>) -> Vec<Prediction> {

@@ -185,11 +185,10 @@ pub(super) fn far_ends(wanted: &Selection<'_>) -> String {
     let mut out = String::from("FAR ENDS\n");
     for end in far_end::ALL.iter().filter(|end| wanted.has(end.info().id)) {
         let info = end.info();
-        let port =
-            if info.carries.is_empty() { String::new() } else { format!("[:{}]", info.port) };
+        let port = if info.over.is_empty() { String::new() } else { format!("[:{}]", info.port) };
         let name = format!("{}://HOST{port}", info.id);
         put(&mut out, 2, (&name, 26), info.summary, width);
-        let over: Vec<String> = info.carries.iter().map(|one| one.over.to_string()).collect();
+        let over: Vec<String> = info.over.iter().map(ToString::to_string).collect();
         let over = if over.is_empty() { "nothing of ours".to_owned() } else { list(&over) };
         put(
             &mut out,

@@ -6,7 +6,7 @@
 //!                  lane state  ──► flow 1 ──► far end 1
 //! ```
 
-use crate::contract::{Guarantees, LaneSet, PeerKind, Service};
+use crate::contract::{Guarantees, LaneSet, PeerFacts, Service};
 
 use super::load::stint_of;
 use super::theory::{Conditions, Prediction};
@@ -70,7 +70,7 @@ impl Task for LanesApart {
         self.task.lanes(promised)
     }
 
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, promised: &Guarantees, peer: PeerFacts) -> Option<String> {
         self.task.misfit(promised, peer)
     }
 

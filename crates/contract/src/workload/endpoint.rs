@@ -1,6 +1,6 @@
 //! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
-use crate::contract::{Action, Guarantees, Lane, LaneSet, PeerKind, Side, Sink, Source, Store};
+use crate::contract::{Action, Guarantees, Lane, LaneSet, PeerFacts, Side, Sink, Source, Store};
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Tally};
 use deadheat_base::error::Error;
@@ -24,8 +24,8 @@ pub struct Part {
     pub transit: Nanos,
     /// Guarantees of the transport.
     pub guarantees: Guarantees,
-    /// Kind of peer at the far end.
-    pub peer: PeerKind,
+    /// Facts of the peer at the far end.
+    pub peer: PeerFacts,
     /// Recorder of times, if this endpoint measures any.
     pub recorder: Box<dyn Recorder>,
     /// Lanes whose messages the endpoint sends or receives: others go to other far ends.

@@ -29,7 +29,7 @@ pub const REFLECTED_LEN: usize = STAMPED_LEN + 8;
 /// Minimum bytes of a message with its due time.
 pub const DUE_LEN: usize = LEN + 8;
 
-/// Messages that a connection to an origin ([`PeerKind::Origin`](crate::contract::PeerKind::Origin)) makes of the document
+/// Messages that a connection to a far end with documents ([`PeerFacts`](crate::contract::PeerFacts)) makes of the document
 /// that answers a request: one as it begins, and one when all of it is here. Both begin with the header of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentPart {

@@ -9,7 +9,7 @@
 //! the work  connects ─► begins ── before ──|──────── during ──────────|── after ──► is over
 //! ```
 
-use crate::contract::{Guarantees, PeerKind, Service};
+use crate::contract::{Guarantees, PeerFacts, Service};
 use crate::measurements::{Better, ClockNeed, Metric, Phase, Role, Unit};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset, Text};
@@ -291,7 +291,7 @@ impl Task for TaskBesideLoad {
         self.task.lanes(promised)
     }
 
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+    fn misfit(&self, promised: &Guarantees, peer: PeerFacts) -> Option<String> {
         self.task.misfit(promised, peer)
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::contract::{Direction, Guarantees, PeerKind};
+use crate::contract::{Direction, Guarantees, PeerFacts};
 use crate::handed_in::HandedIn;
 use crate::measurements::{
     ClockEstimate, ConnStats, Distribution, FarView, Ledger, Metrics, Outage, PacedFlow, Pacing,
@@ -76,8 +76,8 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Returns true if it is the usual question to a peer of this kind, for a user who names no work.
-    fn is_usual_for(&self, _peer: PeerKind) -> bool {
+    /// Returns true if it is the usual question to such a peer, for a user who names no work.
+    fn is_usual_for(&self, _peer: PeerFacts) -> bool {
         false
     }
 

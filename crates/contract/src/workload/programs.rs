@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::contract::{Direction, PeerKind};
+use crate::contract::{Direction, PeerFacts};
 use crate::measurements::name::{MetricName, Suffix};
 use crate::measurements::scale::{self, Scale};
 use crate::measurements::{Better, ClockNeed, Metric, Role, Unit};
@@ -54,15 +54,14 @@ pub struct FiguresAsked {
 impl ProgramWork {
     /// Returns the reason why a contender with this peer cannot do such work, as a sentence; `None` if it can, or if
     /// that depends on its guarantees.
-    pub fn misfit(&self, peer: PeerKind) -> Option<String> {
-        let why = match (peer, self) {
-            (PeerKind::Command, ProgramWork::None) => {
+    pub fn misfit(&self, peer: PeerFacts) -> Option<String> {
+        let why = match (peer.is_command, self) {
+            (true, ProgramWork::None) => {
                 "its commands do work of their own, and do not know the messages of this work; bulk:bytes=10MB fits if \
                  they move bytes, and `command` takes any figure that they print"
             }
-            (PeerKind::Command, ProgramWork::Refused(why)) => why,
-            (PeerKind::Command, _) => return None,
-            (_, ProgramWork::Figures(_)) => {
+            (true, ProgramWork::Refused(why)) => why,
+            (false, ProgramWork::Figures(_)) => {
                 "the work is the commands of a file and the figures that they print, and this contender has none; write \
                  cmd:file=PATH, or give it bytes to move beside them with -w bulk:bytes=10MB"
             }

@@ -44,7 +44,7 @@ pub enum AnswerSource {
     /// A far end of ours, whose answers are as long as the work asks for.
     #[default]
     Ours,
-    /// An origin ([`PeerKind::Origin`](crate::contract::PeerKind::Origin)), whose documents are as long as they are.
+    /// An origin: a far end of others, whose documents are as long as they are.
     Origin,
 }
 

@@ -1,6 +1,6 @@
 //! Work of one trial: the facts known before it runs, and its few methods.
 
-use crate::contract::{Direction, Guarantees, PeerKind, Service, Side};
+use crate::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use crate::measurements::{Metric, Role};
 use deadheat_base::spec::Spec;
 use deadheat_base::time::Nanos;
@@ -24,7 +24,7 @@ pub trait Task: Send + Sync {
 
     /// Returns the reason why a transport cannot carry this work, as a sentence; `None` if it can. [`misfit`] checks
     /// lanes and the length of messages.
-    fn misfit(&self, promised: &Guarantees, peer: PeerKind) -> Option<String>;
+    fn misfit(&self, promised: &Guarantees, peer: PeerFacts) -> Option<String>;
 
     /// Returns predictions by closed forms for its figures on such a path, as means over trials; empty if no form is
     /// known.
@@ -254,13 +254,13 @@ pub enum Purpose {
 }
 
 /// Returns the reason why a transport cannot carry `task`, as a sentence; `None` if it can.
-pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerKind) -> Option<String> {
+pub fn misfit(task: &dyn Task, promised: &Guarantees, peer: PeerFacts) -> Option<String> {
     let info = task.info();
-    if peer == PeerKind::Group && !info.sends_all_the_same {
+    if peer.is_group && !info.sends_all_the_same {
         let why = "it sends the same to a group of receivers, and this is work between two ends";
         return Some(why.to_owned());
     }
-    if peer == PeerKind::Command || matches!(info.programs, ProgramWork::Figures(_)) {
+    if peer.is_command || matches!(info.programs, ProgramWork::Figures(_)) {
         return info.programs.misfit(peer);
     }
     task.misfit(promised, peer)

@@ -22,7 +22,7 @@ use deadheat_base::foreign;
 use deadheat_base::spec::outside::Named;
 use deadheat_base::spec::typed::Text;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, contender};
-use deadheat_contract::contract::{Delivery, Guarantees, PeerKind, Reach};
+use deadheat_contract::contract::{Delivery, Guarantees, Reach};
 
 const ID: &str = "external";
 
@@ -270,7 +270,8 @@ fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
     let inside = Contender::listed(carries)
         .map_err(|why| Error::usage(format!("{ID}: carries = `{carries}`: {why}")))?;
     let info = inside.transport.info();
-    if info.reach != Reach::Network || info.peer != PeerKind::Process || inside.via != Via::Direct {
+    if info.reach != Reach::Network || !info.peer.is_process_of_ours() || inside.via != Via::Direct
+    {
         return Err(Error::usage(format!(
             "{ID}: carries = `{carries}`: the commands forward a TCP or UDP port, and this needs something else; \
              write tcp, udp, or what runs over them"

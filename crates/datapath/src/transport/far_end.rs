@@ -2,17 +2,17 @@
 //! what it carries, what it counts and what cannot be known from it; races, reports and lists follow from that.
 //!
 //! ```text
-//! peer     near end                              far end                       far half of the work
-//! Echo     contender, greeted by the far end  →  sends each message back       none: as with a kernel that answers
-//! Sink     the same                           →  takes bytes, counts none      the near kernel's acknowledgements
-//! Meter    the same                           →  takes or sends, and counts    a stand-in here, which drives its control
-//! Origin   contender, with an application     →  answers with documents        what the near end got was sent
-//!          protocol of the far end on it
-//! Responder the same                          →  takes, and sends what it is  the end of its answer confirms all
-//!                                                asked for
+//! counts            near end                              far end                      far half of the work
+//! Report            contender, greeted by the far end  →  sends each message back      none: as with a kernel that answers
+//! Acknowledgements  the same                           →  takes bytes, counts none     the near kernel's acknowledgements
+//! Session           the same                           →  takes or sends, and counts   a stand-in here, which drives its control
+//! Answers           contender, with an application     →  answers with documents       what the near end got was sent
+//!                   protocol of the far end on it
+//! Confirmation      the same                           →  takes, and sends what it is  the end of its answer confirms all
+//!                                                         asked for
 //! ```
 //! No far end is in this crate: the program hands them in ([`ALL`]). None names a transport or a workload: a transport
-//! says of itself which protocol it is ([`PlainTransport`]), and a workload which kind of peer it can do without.
+//! says of itself which protocol it is ([`PlainTransport`]), and a workload asks for facts of its peer ([`PeerFacts`]).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::list;
 use deadheat_base::spec::Settings;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Framing, Guarantees, PeerKind};
+use deadheat_contract::contract::{Framing, Guarantees, PeerFacts};
 use deadheat_contract::handed_in::HandedIn;
 use deadheat_contract::measurements::Tally;
 use deadheat_contract::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
@@ -52,21 +52,14 @@ pub struct FarEndInfo {
     pub summary: &'static str,
     /// Port, unless the user gives another.
     pub port: u16,
-    /// Protocols that it carries, each with the kind of peer that it is there.
-    pub carries: &'static [Carried],
+    /// Protocols that it carries.
+    pub over: &'static [PlainProtocol],
+    /// Facts of it as a peer.
+    pub peer: PeerFacts,
     /// Numbers that it reports, in words; `None` if there are none.
     pub counts: Option<&'static str>,
     /// Facts that cannot be known from it, in words.
     pub unknown: &'static [&'static str],
-}
-
-/// Protocol that a far end carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried {
-    /// Protocol.
-    pub over: PlainProtocol,
-    /// Kind of peer that the far end is over it.
-    pub peer: PeerKind,
 }
 
 /// Far end of others.
@@ -330,7 +323,7 @@ pub fn find(typed: &str) -> Result<&'static dyn FarEnd> {
 
 /// Returns the source of the answers of work that asks a far end.
 pub fn answers(end: &dyn FarEnd) -> AnswerSource {
-    match end.info().carries.iter().any(|carried| carried.peer == PeerKind::Origin) {
+    match end.info().peer.has_documents {
         true => AnswerSource::Origin,
         false => AnswerSource::Ours,
     }
@@ -350,16 +343,18 @@ pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Resul
     if let Some(why) = refusal(end, &contender) {
         return Err(Error::usage(format!("`{}`: {why}", contender.spec)));
     }
-    let Some((_, carried)) = carried(end, &*contender.transport) else { return Ok(contender) };
-    let info = info_of(contender.transport.info(), carried.peer);
+    if !carries(end, &*contender.transport) {
+        return Ok(contender);
+    }
+    let info = info_of(contender.transport.info(), end.info().peer);
     let (inside, task, locator) = (contender.transport, task.clone(), Locator::from(at));
     let transport = AgainstFarEnd { end, info, inside, task, locator };
     Ok(Contender { transport: Carrier::Made(Arc::new(transport)), ..contender })
 }
 
-/// Returns true if `end` carries the protocol of `contender`.
-pub fn carries(end: &dyn FarEnd, contender: &Contender) -> bool {
-    carried(end, &*contender.transport).is_some()
+/// Returns true if `end` carries the protocol of `transport`.
+pub fn carries(end: &dyn FarEnd, transport: &dyn Transport) -> bool {
+    transport.plain().is_some_and(|plain| end.info().over.contains(&plain.protocol()))
 }
 
 /// Returns the reason why `end` does not carry `contender`, whatever the work; `None` if it does.
@@ -377,11 +372,10 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
             info.label
         ));
     }
-    let by_kernel = contender.transport.info().peer == PeerKind::Kernel;
-    if by_kernel || carries(end, contender) {
+    if contender.transport.info().peer.is_floor() || carries(end, &*contender.transport) {
         return None;
     }
-    let over: Vec<String> = info.carries.iter().map(|carried| carried.over.to_string()).collect();
+    let over: Vec<String> = info.over.iter().map(ToString::to_string).collect();
     let over = match over.is_empty() {
         true => "what the far kernel answers".to_owned(),
         false => format!("{}, and contenders that the far kernel answers", list(&over)),
@@ -399,9 +393,8 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
 /// Returns the protocol of a contender that is not carried, and the transports by which a far end carries it, if any.
 fn by_another(end: &dyn FarEnd, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
     let protocol = contender.transport.info().protocol?;
-    let is_other = |one: &&&dyn Transport| {
-        one.info().protocol == Some(protocol) && carried(end, **one).is_some()
-    };
+    let is_other =
+        |one: &&&dyn Transport| one.info().protocol == Some(protocol) && carries(end, **one);
     let others = super::ALL.iter().filter(is_other).map(|one| format!("`{}`", one.info().id));
     Some((protocol, others.collect())).filter(|(_, others): &(_, Vec<String>)| !others.is_empty())
 }
@@ -415,20 +408,12 @@ pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Optio
         let why = format!("a load beside the work takes a far end of ours, and {label} is none");
         return own().or(Some(why));
     }
-    let opens = matches!(contender.transport.info().peer, PeerKind::Origin | PeerKind::Opener);
+    let peer = contender.transport.info().peer;
+    let opens = peer.has_documents || peer.only_connects;
     if info.receivers > 1 || (info.reconnects() && !opens) {
         return Some(format!("it takes far ends that do their part of it, and {label} is none"));
     }
     own()
-}
-
-fn carried<'a>(
-    end: &dyn FarEnd,
-    transport: &'a dyn Transport,
-) -> Option<(&'a dyn PlainTransport, &'static Carried)> {
-    let plain = transport.plain()?;
-    let carried = end.info().carries.iter().find(|carried| carried.over == plain.protocol())?;
-    Some((plain, carried))
 }
 
 /// Transport that dials a far end of others.
@@ -440,16 +425,15 @@ struct AgainstFarEnd {
     locator: Locator,
 }
 
-fn info_of(inside: &Info, peer: PeerKind) -> Info {
-    let guarantees = match peer {
-        // It takes and sends bytes, whatever messages they are in.
-        PeerKind::Responder => {
-            let framing = Framing::ByteStream;
-            Guarantees { framing, largest_message: None, ..inside.guarantees }
-        }
+fn info_of(inside: &Info, peer: PeerFacts) -> Info {
+    let guarantees = if peer.ignores_boundaries {
+        let framing = Framing::ByteStream;
+        Guarantees { framing, largest_message: None, ..inside.guarantees }
+    } else if peer.only_connects {
         // Attempts to connect are messages that nobody repeats.
-        PeerKind::Opener => Guarantees::DATAGRAMS,
-        _ => inside.guarantees,
+        Guarantees::DATAGRAMS
+    } else {
+        inside.guarantees
     };
     Info {
         id: inside.id,

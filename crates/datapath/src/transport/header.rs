@@ -18,7 +18,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::Optional;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::{PeerKind, Reach};
+use deadheat_contract::contract::Reach;
 
 /// DSCP (RFC 2474): six bits of the IP header by which routers may treat packets differently.
 pub const DSCP: Optional<Dscp> = Optional::form(
@@ -172,11 +172,11 @@ pub fn report_arrived(arrived: ArrivedHeader, into: &mut Effective) {
 
 /// Returns the reason why a contender has no IP header to set; `None` if it has one.
 fn lacks_header(info: &Info) -> Option<&'static str> {
-    match (info.reach, info.peer) {
+    match (info.reach, info.peer.is_group) {
         (Reach::Machine, _) => Some("its messages stay on this machine, without an IP header"),
         (Reach::Process, _) => Some("it is a model in virtual time, without an IP header"),
-        (_, PeerKind::Group) => Some("the fields of packets to a group are its own"),
-        (Reach::Network | Reach::Path | Reach::OwnPort, _) => None,
+        (_, true) => Some("the fields of packets to a group are its own"),
+        (Reach::Network | Reach::Path | Reach::OwnPort, false) => None,
     }
 }
 

@@ -18,7 +18,7 @@ use deadheat_base::figures::list;
 use deadheat_base::spec::{Key, Settings};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{
-    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerKind, Reach, Service, Sink, Source,
+    AsksLanes, Guarantees, Inbox, Lane, Patience, PeerFacts, Reach, Service, Sink, Source,
 };
 use deadheat_contract::handed_in::HandedIn;
 use deadheat_contract::measurements::{ConnStats, TcpView};
@@ -83,8 +83,8 @@ pub struct Info {
     pub summary: &'static str,
     /// Guarantees that it makes.
     pub guarantees: Guarantees,
-    /// Kind of peer that answers at the far end.
-    pub peer: PeerKind,
+    /// Facts of the peer at the far end.
+    pub peer: PeerFacts,
     /// Distance that it covers.
     pub reach: Reach,
     /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
@@ -118,7 +118,7 @@ impl Info {
         protocol: None,
         summary: UNSAID,
         guarantees: Guarantees::DATAGRAMS,
-        peer: PeerKind::Process,
+        peer: PeerFacts::OURS,
         reach: Reach::Network,
         framing_bytes: 0,
         options: &[],

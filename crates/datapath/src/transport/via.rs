@@ -4,7 +4,7 @@
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::typed::Preset;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
-use deadheat_contract::contract::{PeerKind, Reach};
+use deadheat_contract::contract::Reach;
 
 use super::Info;
 
@@ -62,7 +62,7 @@ impl Via {
     /// [`Error::Usage`] where the value is invalid, or where the transport cannot be relayed.
     pub fn take(spec: &mut Spec, info: &Info) -> Result<Via> {
         let via = Settings::check(&spec.split_off(KEYS), KEYS)?.get(&VIA);
-        let is_relayed = info.reach == Reach::Network && info.peer == PeerKind::Process;
+        let is_relayed = info.reach == Reach::Network && info.peer.is_process_of_ours();
         if via != Via::Direct && !is_relayed {
             return Err(Error::usage(format!(
                 "{}: a relay forwards TCP and UDP to a process, and this is neither; leave out via",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{FlowNotes, MOST_ROWS, Row, STAMPED, Visits};
 use deadheat_base::time::{self, Clock, Monotonic, Nanos, Realtime};
-use deadheat_contract::contract::{Inbox, Lane, Patience, PeerKind, Sink, Source};
+use deadheat_contract::contract::{Inbox, Lane, Patience, PeerFacts, Sink, Source};
 use deadheat_contract::workload::Numbering;
 use deadheat_datapath::datapath::stamps::{Stamp, StampPoint, Stamps};
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, spent};
@@ -28,7 +28,7 @@ impl Probe {
     pub fn wrap(
         mut conn: Box<dyn Conn>,
         numbering: Option<Numbering>,
-        peer: PeerKind,
+        peer: PeerFacts,
     ) -> (Box<dyn Conn>, Probe) {
         let mut noted = NoteStore::default();
         if numbering.is_some() {
@@ -211,7 +211,7 @@ impl Span {
 struct ProbedConn {
     inner: Box<dyn Conn>,
     numbering: Option<Numbering>,
-    peer: PeerKind,
+    peer: PeerFacts,
     probe: Probe,
     has_stamps: bool,
     unfetched: u32,
@@ -233,7 +233,7 @@ impl ProbedConn {
     /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on the same CPU
     /// continues. A kernel answers so fast that the answer may have arrived already.
     fn has_time_after(&self, sent: SentKind) -> bool {
-        (sent, self.peer) == (SentKind::Question, PeerKind::Process) || self.unfetched >= HURRIED
+        sent == SentKind::Question && self.peer.is_process_of_ours() || self.unfetched >= HURRIED
     }
 
     /// Returns the stamps, if they are enabled.

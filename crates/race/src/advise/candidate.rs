@@ -4,7 +4,7 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Delivery, Guarantees, PeerKind, Reach, Service};
+use deadheat_contract::contract::{Delivery, Guarantees, Reach, Service};
 use deadheat_contract::workload::{Task, Traffic};
 use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{ALL, Contender, Transport, prefers, several};
@@ -247,7 +247,7 @@ pub fn simulated(typed: &str) -> Option<String> {
             && other.userspace().is_some()
             && of.guarantees == info.guarantees
     };
-    let plain = contender.spec.options.is_empty() && info.peer == PeerKind::Process;
+    let plain = contender.spec.options.is_empty() && info.peer.is_process_of_ours();
     ALL.iter().find(is_model).filter(|_| plain).map(|model| model.info().id.to_owned())
 }
 

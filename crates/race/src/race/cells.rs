@@ -275,9 +275,7 @@ impl FactorGrid<'_> {
             parsed.push(contender);
             pairings.push(pairing);
         }
-        let by_kernel = |contender: &Contender| {
-            contender.transport.info().peer == deadheat_contract::contract::PeerKind::Kernel
-        };
+        let by_kernel = |contender: &Contender| contender.transport.info().peer.is_floor();
         let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
         plan::mark_floors(&mut entrants, &answered, self.request.claims_at_far_end(&answered)?);
         let factors = self.factors;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::request::{Claims, FinalStep, Request};
 use deadheat_base::error::{Error, Result};
-use deadheat_contract::workload::{self, AnswerSource, Task, Workload};
+use deadheat_contract::workload::{self, AnswerSource, Task};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::far_end::{self, FarEndAt};
 use deadheat_datapath::transport::plain::PlainProtocol;
@@ -205,31 +205,28 @@ impl Request {
         let own = self.contenders.iter().map(|typed| Contender::parse(typed));
         let own = own.collect::<Result<Vec<_>>>()?;
         if far_end::answers(end) == AnswerSource::Origin
-            || !own.iter().any(|contender| far_end::carries(end, contender))
+            || !own.iter().any(|contender| far_end::carries(end, &*contender.transport))
         {
-            let carries = end.info().carries;
             let first_over = |over: PlainProtocol| {
                 let is_over = |one: &&&dyn Transport| {
                     one.plain().is_some_and(|plain| plain.protocol() == over)
                 };
                 transport::ALL.iter().find(is_over).map(|one| one.info().id.to_owned())
             };
-            let firsts = carries.iter().filter_map(|carried| first_over(carried.over));
+            let firsts = end.info().over.iter().filter_map(|over| first_over(*over));
             self.contenders = firsts.collect();
         }
         Ok(self)
     }
 
-    /// Sets the workload to the usual one at the far end: the first that suits its kind of peer best, or else the first
+    /// Sets the workload to the usual one at the far end: the first that suits it best, or else the first
     /// of all.
     ///
     /// # Errors
     /// As of `Request::far_end`.
     pub fn usual_work(mut self) -> Result<Request> {
-        let carries = self.far_end()?.map_or(&[][..], |at| at.end.info().carries);
-        let suits =
-            |work: &&&dyn Workload| carries.iter().any(|carried| work.is_usual_for(carried.peer));
-        if let Some(work) = workload::ALL.iter().find(suits) {
+        let Some(peer) = self.far_end()?.map(|at| at.end.info().peer) else { return Ok(self) };
+        if let Some(work) = workload::ALL.iter().find(|work| work.is_usual_for(peer)) {
             self.workload = work.info().id.to_owned();
         }
         Ok(self)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::outcome::{Difference, Entrant};
-use deadheat_contract::contract::{Congestion, Delivery, Framing, Ordering, PeerKind};
+use deadheat_contract::contract::{Congestion, Delivery, Framing, Ordering};
 use deadheat_datapath::transport::equal::Terms;
 use deadheat_datapath::transport::{Contender, several};
 use deadheat_records::commands::ProgramCopy;
@@ -186,17 +186,9 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "far end",
-        value: |contender| match contender.transport.info().peer {
-            PeerKind::Process
-            | PeerKind::Group
-            | PeerKind::Echo
-            | PeerKind::Sink
-            | PeerKind::Meter
-            | PeerKind::DuplexMeter
-            | PeerKind::Origin
-            | PeerKind::Responder
-            | PeerKind::Command => "a process".into(),
-            PeerKind::Kernel | PeerKind::Opener => "the kernel".into(),
+        value: |contender| match contender.transport.info().peer.is_kernel {
+            true => "the kernel".into(),
+            false => "a process".into(),
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
                   see",
@@ -220,18 +212,9 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "recipients",
-        value: |contender| match contender.transport.info().peer {
-            PeerKind::Group => "all, of one connection".into(),
-            PeerKind::Process
-            | PeerKind::Kernel
-            | PeerKind::Opener
-            | PeerKind::Echo
-            | PeerKind::Sink
-            | PeerKind::Meter
-            | PeerKind::DuplexMeter
-            | PeerKind::Origin
-            | PeerKind::Responder
-            | PeerKind::Command => "one for each connection".into(),
+        value: |contender| match contender.transport.info().peer.is_group {
+            true => "all, of one connection".into(),
+            false => "one for each connection".into(),
         },
         matters: "data that is sent once for all receivers crosses the shared part of a path once, and connections carry it once for each receiver",
     },

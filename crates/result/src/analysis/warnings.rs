@@ -15,7 +15,7 @@ use crate::analysis::claims::fewest_for;
 use crate::outcome::{Entrant, Outcome, Trial};
 use deadheat_base::spec::Spec;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{PeerKind, Side};
+use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::Throttled;
 use deadheat_datapath::transport::{Contender, options};
 use deadheat_path::PathKind;
@@ -126,7 +126,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     let translated = translated(outcome);
     for entrant in &outcome.contenders {
         let ours = entrant.recorded().ok();
-        let is_kernel = |ours: &Contender| ours.transport.info().peer == PeerKind::Kernel;
+        let is_kernel = |ours: &Contender| ours.transport.info().peer.is_floor();
         if let Some(translated) = translated.filter(|_| ours.as_ref().is_some_and(is_kernel)) {
             let label = entrant.label.clone();
             all.push(Notice::Host(HostNotice::FloorElsewhere { label, translated }));

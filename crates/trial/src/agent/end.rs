@@ -10,7 +10,7 @@ use crate::path::model_time::{accept_timeout, dial_timeout};
 use crate::{dealt, misfit, suited_at};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{LaneSet, PeerKind, Side, Store};
+use deadheat_contract::contract::{LaneSet, Side, Store};
 use deadheat_contract::workload::{Endpoint, NamedFile, Part, SharedTask};
 use deadheat_datapath::transport::far_end::{self, FarEndAt};
 use deadheat_datapath::transport::handover::ConnectionSource;
@@ -135,15 +135,12 @@ impl AgentEnd {
         let AgentEnd { plan, contender, task, tickets } = self;
         let nodes = || iter::once(&plan.endpoint).chain(&plan.further);
         let all;
-        let to = match contender.transport.info().peer {
-            PeerKind::Group => {
-                all = Address::Several(nodes().cloned().collect());
-                &all
-            }
-            _ => {
-                let node = usize::from(number) % task.info().flows.len().max(1) % nodes().count();
-                nodes().nth(node).unwrap_or(&plan.endpoint)
-            }
+        let to = if contender.transport.info().peer.is_group {
+            all = Address::Several(nodes().cloned().collect());
+            &all
+        } else {
+            let node = usize::from(number) % task.info().flows.len().max(1) % nodes().count();
+            nodes().nth(node).unwrap_or(&plan.endpoint)
         };
         contender.transport.dial(&Dial {
             to,

@@ -134,7 +134,7 @@ fn trial(
         emulated: plan.emulated.is_some(),
         userspace,
         stopped: false,
-        at_others: plan.far_end.is_some() && !contender.transport.info().peer.is_meter(),
+        at_others: plan.far_end.is_some() && !contender.transport.info().peer.has_session(),
     };
     let (share, flows_in_all) = (end.share(), task.info().flows.len() as u16);
     let place = Box::new(move |number| share.place(number % flows_in_all));

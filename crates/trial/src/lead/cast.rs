@@ -16,7 +16,7 @@ use deadheat_base::clocks::ClockMap;
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{PeerKind, Side, WaitMode};
+use deadheat_contract::contract::{Side, WaitMode};
 use deadheat_contract::measurements::{ClockNeed, Role};
 use deadheat_contract::workload::SharedTask;
 use deadheat_contract::workload::load::Stint;
@@ -127,19 +127,10 @@ impl Group {
         let task = work_by_side[0].clone();
         let contender = suited(order.pairing.contender.clone(), &*task)?;
         let task = dealt(&contender, task);
-        let far_nodes = match contender.transport.info().peer {
-            PeerKind::Process | PeerKind::Group => task.info().receivers,
-            PeerKind::Kernel
-            | PeerKind::Opener
-            | PeerKind::Echo
-            | PeerKind::Sink
-            | PeerKind::Origin
-            | PeerKind::Responder => 0,
-            // A stand-in here, which speaks the control protocol of the far end.
-            PeerKind::Meter | PeerKind::DuplexMeter => 1,
-            // A keeper of the server command.
-            PeerKind::Command => 1,
-        };
+        let peer = contender.transport.info().peer;
+        // A stand-in here, which speaks the control protocol of the far end; or a keeper of the server command.
+        let has_one = peer.has_session() || peer.is_command;
+        let far_nodes = if peer.is_ours { task.info().receivers } else { u16::from(has_one) };
         Ok(Group {
             contender,
             task,
@@ -236,9 +227,9 @@ impl Group {
 
     /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.
     pub(super) fn near_share(&self) -> Share {
-        match self.contender.transport.info().peer {
-            PeerKind::Group => Share { node: 0, nodes: self.far_nodes },
-            _ => Share::WHOLE,
+        match self.contender.transport.info().peer.is_group {
+            true => Share { node: 0, nodes: self.far_nodes },
+            false => Share::WHOLE,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Record of a trial, made of the reports of both ends.
 
 use crate::control::AgentReport;
-use deadheat_contract::contract::{Delivery, Framing, Guarantees, PeerKind};
+use deadheat_contract::contract::{Delivery, Framing, Guarantees, PeerFacts};
 use deadheat_contract::measurements::{
     Account, ConnStats, Cost, Ledger, Marks, Outage, Packets, Throttled, Wire, total,
 };
@@ -107,13 +107,11 @@ fn with_cpu_time(
 }
 
 /// Returns the ledger without the counts that a far end of others does not say: it counts arrivals alone.
-fn as_counted(ledger: Ledger, peer: PeerKind) -> Ledger {
+fn as_counted(ledger: Ledger, peer: PeerFacts) -> Ledger {
     let of_messages = |account: &Account| account.unit == "messages";
-    let up = match (peer, ledger.up) {
-        (PeerKind::Meter | PeerKind::DuplexMeter, Some(up)) if of_messages(&up) => {
-            Some(up.without_receivers_counts())
-        }
-        (_, up) => up,
+    let up = match ledger.up {
+        Some(up) if peer.has_session() && of_messages(&up) => Some(up.without_receivers_counts()),
+        up => up,
     };
     Ledger { up, ..ledger }
 }
@@ -173,6 +171,7 @@ fn packets(info: &Info, message_bytes: u64, conns: &[ConnStats]) -> Option<Packe
 mod tests {
     use super::*;
     use deadheat_base::time::Nanos;
+    use deadheat_contract::contract::CountSource;
     use deadheat_contract::measurements::Tally;
     use deadheat_contract::workload::{self, Clocks};
 
@@ -180,15 +179,16 @@ mod tests {
     fn a_far_end_that_counts_arrivals_alone_has_no_other_counts() {
         let account = Account { unit: "messages".into(), sent: 9, ..Account::COUNTED };
         let ledger = Ledger { up: Some(account.clone()), down: Some(account), round_trip: None };
-        let of_others = as_counted(ledger.clone(), PeerKind::Meter);
+        let meter = PeerFacts { counts: CountSource::Session, ..PeerFacts::OTHERS };
+        let of_others = as_counted(ledger.clone(), meter);
         assert_eq!(of_others.down, ledger.down, "they arrived here");
         let up = of_others.up.unwrap();
         let counts = [up.dropped_at_receiver, up.duplicates, up.late, up.reordered, up.corrupted];
         assert_eq!((up.sent, counts), (9, [None; 5]));
-        assert_eq!(as_counted(ledger.clone(), PeerKind::Echo), ledger);
+        assert_eq!(as_counted(ledger.clone(), PeerFacts::ECHO), ledger);
         let bytes = Account { unit: "bytes".into(), ..Account::COUNTED };
         let stream = Ledger { up: Some(bytes), ..Ledger::default() };
-        assert_eq!(as_counted(stream.clone(), PeerKind::Meter), stream, "TCP loses none");
+        assert_eq!(as_counted(stream.clone(), meter), stream, "TCP loses none");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::Order;
 use crate::control::AgentReport;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Direction, PeerKind};
+use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::measurements::{ConnStats, Tally};
 use deadheat_contract::workload::{EndpointReport, ProgramWork, ReceiveSpan, TaskInfo};
 use deadheat_datapath::transport::commands::CommandPair;
@@ -30,7 +30,7 @@ pub(super) fn dialled<T>(order: &Order, mut trial: impl FnMut() -> Result<T>) ->
     for _ in 1..DIALS {
         let peer = order.pairing.contender.transport.info().peer;
         ran = match ran {
-            Err(Error::Blocked { .. }) if peer.is_meter() => trial(),
+            Err(Error::Blocked { .. }) if peer.has_session() => trial(),
             ran => return ran,
         };
     }
@@ -97,14 +97,14 @@ fn ended_well(mut reports: BothReports, task: &TaskInfo) -> BothReports {
 }
 
 /// Completes the far end's report of work that `peer` did, unless that is a process of ours, whose report is complete.
-fn complete(mut reports: BothReports, peer: PeerKind, task: &TaskInfo) -> BothReports {
+fn complete(mut reports: BothReports, peer: PeerFacts, task: &TaskInfo) -> BothReports {
     let near = &reports.near;
-    let far = match (peer, reports.far.take()) {
-        (PeerKind::Sink, _) => Some(acknowledged(near)),
-        (PeerKind::Meter | PeerKind::DuplexMeter, far) => far,
-        (PeerKind::Origin, _) => Some(answered(near)),
-        (PeerKind::Responder, _) => Some(confirmed(near)),
-        (_, far) => return BothReports { far, ..reports },
+    let far = match peer.counts {
+        CountSource::Report => return reports,
+        CountSource::Session => reports.far.take(),
+        CountSource::Acknowledgements => Some(acknowledged(near)),
+        CountSource::Answers => Some(answered(near)),
+        CountSource::Confirmation => Some(confirmed(near)),
     };
     reports.far = far.map(|mut far| {
         let uncounted = far.uncounted;
@@ -238,7 +238,11 @@ mod tests {
     }
 
     fn completed(near: AgentReport, far: Option<AgentReport>, warmup: u64) -> EndpointReport {
-        let peer = if far.is_some() { PeerKind::Meter } else { PeerKind::Sink };
+        let counts = match &far {
+            Some(_) => CountSource::Session,
+            None => CountSource::Acknowledgements,
+        };
+        let peer = PeerFacts { counts, ..PeerFacts::OTHERS };
         let clocks = Clocks::Shared;
         let (took, doubt, commands) = (Nanos::ZERO, None, Default::default());
         let both = BothReports { near, far, took, clocks, doubt, commands };

@@ -5,9 +5,7 @@
 
 use deadheat_base::error::Error;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{
-    Action, Delivery, FileAt, Framing, Guarantees, Lane, PeerKind, Sink,
-};
+use deadheat_contract::contract::{Action, Delivery, FileAt, Framing, Guarantees, Lane, Sink};
 use deadheat_contract::measurements::Tally;
 
 use super::keeper::{Fit, Keeper};
@@ -71,12 +69,9 @@ impl BulkReceiver {
         }
     }
 
-    /// Makes the receiver the end that asks, if its peer is an origin.
-    pub(super) fn from(self, peer: PeerKind) -> BulkReceiver {
-        let asked = match peer {
-            PeerKind::Origin | PeerKind::Responder => RequestTime::First,
-            _ => RequestTime::Never,
-        };
+    /// Sets whether the receiver asks its peer for the data.
+    pub(super) fn asking(self, asks: bool) -> BulkReceiver {
+        let asked = if asks { RequestTime::First } else { RequestTime::Never };
         BulkReceiver { asked, ..self }
     }
 

@@ -5,7 +5,7 @@ use deadheat_base::spec::typed::{Optional, Preset, Text};
 use deadheat_base::spec::{Key, Settings};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Direction, Framing, PeerKind, Side};
+use deadheat_contract::contract::{CountSource, Direction, Framing, PeerFacts, Side};
 
 use deadheat_contract::workload::header;
 use deadheat_contract::workload::theory::{Conditions, Prediction};
@@ -203,38 +203,26 @@ impl Terms {
     pub(super) fn misfit_of_others(
         &self,
         framing: Framing,
-        peer: PeerKind,
+        peer: PeerFacts,
     ) -> Option<&'static str> {
-        let is_up = self.directions == [Direction::Up];
-        match peer {
-            PeerKind::Process | PeerKind::Group | PeerKind::Command => None,
-            PeerKind::Opener => Some(PeerKind::NOBODY_BEHIND),
-            PeerKind::Kernel | PeerKind::Echo => {
-                Some("its far end only echoes, so no end could receive or count bulk data")
-            }
-            _ if self.cargo.is_content() => {
-                Some("its far end neither stores nor checks the received data")
-            }
-            PeerKind::Sink if !is_up => Some("its far end sends nothing; direction=up fits"),
-            PeerKind::Sink if framing == Framing::Messages => {
-                Some("its far end counts nothing, and no end acknowledges messages of this kind")
-            }
-            PeerKind::Meter if self.directions.len() > 1 => {
-                Some("its far end is driven one way at a time; give direction=up or direction=down")
-            }
-            PeerKind::Meter | PeerKind::DuplexMeter
-                if !is_up && !matches!(self.extent, Extent::Time(_)) =>
-            {
-                Some("its far end sends until it is stopped; give time, without bytes")
-            }
-            PeerKind::Origin if self.directions != [Direction::Down] => {
-                Some("its far end sends documents, and takes none; direction=down fits")
-            }
-            PeerKind::Sink
-            | PeerKind::Meter
-            | PeerKind::DuplexMeter
-            | PeerKind::Origin
-            | PeerKind::Responder => None,
+        let has = |direction| self.directions.contains(&direction);
+        let is_acknowledged = peer.counts == CountSource::Acknowledgements;
+        if peer.is_ours {
+            None
+        } else if peer.only_connects {
+            Some(PeerFacts::NOBODY_BEHIND)
+        } else if peer.echoes {
+            Some("its far end only echoes, so no end could receive or count bulk data")
+        } else if self.cargo.is_content() {
+            Some("its far end neither stores nor checks the received data")
+        } else if has(Direction::Down) && !peer.sends_data {
+            Some("its far end sends nothing; direction=up fits")
+        } else if is_acknowledged && framing == Framing::Messages {
+            Some("its far end counts nothing, and no end acknowledges messages of this kind")
+        } else if has(Direction::Up) && !peer.takes_data {
+            Some("its far end sends documents, and takes none; direction=down fits")
+        } else {
+            None
         }
     }
 

@@ -67,7 +67,7 @@ fn half(
             seed: 1,
             transit: Nanos::ZERO,
             guarantees,
-            peer: PeerKind::Process,
+            peer: PeerFacts::OURS,
             recorder,
             carried: deadheat_contract::contract::LaneSet::ALL,
             store: None,
@@ -165,9 +165,9 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("cbr:rate=0bit").contains("outside"));
     assert!(say("cbr:rate=1Gpps").contains("did you mean"));
     assert!(say("cbr:size=11").contains("outside"));
-    let misfit = task("cbr:size=9000").misfit(&Guarantees::DATAGRAMS, PeerKind::Kernel);
+    let misfit = task("cbr:size=9000").misfit(&Guarantees::DATAGRAMS, PeerFacts::ECHO);
     assert!(misfit.unwrap().contains("only echoes"));
-    assert_eq!(task("cbr").misfit(&Guarantees::BYTE_STREAM, PeerKind::Process), None);
+    assert_eq!(task("cbr").misfit(&Guarantees::BYTE_STREAM, PeerFacts::OURS), None);
 }
 
 #[test]

@@ -144,13 +144,14 @@ fn it_says_how_many_connections_it_opens_and_what_it_is() {
         workload::parse(&task.info().spec.to_string()).unwrap().info().spec,
         task.info().spec
     );
-    let kernel = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Kernel);
+    let kernel = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerFacts::ECHO);
     assert_eq!(kernel.as_deref(), Some("it has no connections to open"));
-    assert_eq!(workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Process), None);
-    let opener = workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Opener).unwrap();
+    assert_eq!(workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerFacts::OURS), None);
+    let connects = PeerFacts { only_connects: true, ..PeerFacts::OTHERS };
+    let opener = workload::misfit(&*task, &Guarantees::DATAGRAMS, connects).unwrap();
     assert!(opener.ends_with("claim=set_up fits"), "{opener}");
     let alone = workload::parse("connect:claim=set_up").unwrap();
-    assert_eq!(workload::misfit(&*alone, &Guarantees::DATAGRAMS, PeerKind::Opener), None);
+    assert_eq!(workload::misfit(&*alone, &Guarantees::DATAGRAMS, connects), None);
 }
 
 #[test]

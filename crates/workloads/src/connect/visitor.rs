@@ -155,7 +155,7 @@ impl Endpoint for Visitor {
 mod tests {
     use super::*;
     use crate::paced::pacer::tests::part;
-    use deadheat_contract::contract::PeerKind;
+    use deadheat_contract::contract::PeerFacts;
     use deadheat_contract::workload::header::DUE_LEN;
     use deadheat_contract::workload::{self, AnswerSource, Part, Setting};
 
@@ -166,7 +166,7 @@ mod tests {
             deadheat_contract::contract::Side::Near,
             deadheat_contract::contract::Guarantees::BYTE_STREAM,
         );
-        task.half(Part { peer: PeerKind::Origin, ..part })
+        task.half(Part { peer: PeerFacts { has_documents: true, ..PeerFacts::OTHERS }, ..part })
     }
 
     /// Gives the endpoint a part of the document for its request `seq`.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::paced::pacer::tests::part;
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::{Action, Offer, Offers, PeerKind, Side};
+use deadheat_contract::contract::{Action, Offer, Offers, PeerFacts, Side};
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::{self, Bounds, LanesApart, Part, PathKind, SharedTask};
 
@@ -37,7 +37,7 @@ fn each_kind_has_a_lane_where_there_are_two() {
 #[test]
 fn what_does_not_keep_its_promise_is_not_applicable() {
     let why = |typed: &str, promised: &Guarantees| {
-        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*task(typed), promised, PeerFacts::OURS).unwrap_or_default()
     };
     assert_eq!(why("events", &Guarantees::BYTE_STREAM), "");
     assert_eq!(why("events:service=latest,order=none", &LANES), "");
@@ -45,7 +45,7 @@ fn what_does_not_keep_its_promise_is_not_applicable() {
     assert!(why("events:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
     assert!(why("events:service=latest", &Guarantees::BYTE_STREAM).contains("has no lanes"));
     assert!(why("events:service=latest,state-size=2kB", &LANES).contains("1400 bytes"));
-    let echo = workload::misfit(&*task("events"), &LANES, PeerKind::Kernel);
+    let echo = workload::misfit(&*task("events"), &LANES, PeerFacts::ECHO);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

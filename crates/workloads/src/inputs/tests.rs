@@ -13,7 +13,7 @@ fn task(typed: &str) -> Box<dyn Task> {
 #[test]
 fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     let why = |typed: &str, promised: &Guarantees| {
-        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*task(typed), promised, PeerFacts::OURS).unwrap_or_default()
     };
     for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
         assert_eq!(why("inputs", promised), "");
@@ -23,7 +23,7 @@ fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     assert!(reliable.contains("reliable, ordered"), "{reliable}");
     let lossy = why("inputs:service=unreliable", &Guarantees::BYTE_STREAM);
     assert!(lossy.contains("best effort"), "{lossy}");
-    let echo = workload::misfit(&*task("inputs"), &Guarantees::DATAGRAMS, PeerKind::Kernel);
+    let echo = workload::misfit(&*task("inputs"), &Guarantees::DATAGRAMS, PeerFacts::ECHO);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

@@ -275,7 +275,7 @@ pub(crate) mod tests {
     /// Returns a part of a trial with tag 7, for tests that drive halves.
     pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
-        let (transit, peer) = (Nanos::ZERO, deadheat_contract::contract::PeerKind::Process);
+        let (transit, peer) = (Nanos::ZERO, deadheat_contract::contract::PeerFacts::OURS);
         let (carried, store) = (LaneSet::ALL, None);
         Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, carried, store }
     }

@@ -5,7 +5,7 @@ use deadheat_base::spec::Settings;
 use deadheat_base::spec::typed::Preset;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{
-    Delivery, Direction, Guarantees, Lane, LaneSet, PeerKind, Service, Side,
+    Delivery, Direction, Guarantees, Lane, LaneSet, PeerFacts, Service, Side,
 };
 use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
@@ -265,8 +265,8 @@ impl<W: Work> Task for Paced<W> {
         self.work.lanes(promised)
     }
 
-    fn misfit(&self, _promised: &Guarantees, peer: PeerKind) -> Option<String> {
-        (!peer.runs_the_work()).then(|| {
+    fn misfit(&self, _promised: &Guarantees, peer: PeerFacts) -> Option<String> {
+        (!peer.is_ours).then(|| {
             "its far end only echoes or counts, so no end could measure the data".to_owned()
         })
     }

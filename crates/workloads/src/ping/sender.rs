@@ -469,7 +469,7 @@ mod tests {
             seed: 1,
             transit,
             guarantees,
-            peer: deadheat_contract::contract::PeerKind::Process,
+            peer: deadheat_contract::contract::PeerFacts::OURS,
             recorder,
             carried: deadheat_contract::contract::LaneSet::ALL,
             store,

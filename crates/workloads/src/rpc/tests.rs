@@ -23,10 +23,10 @@ fn requests_take_as_many_lanes_as_there_are() {
     };
     assert_eq!((lanes("rpc", 1), lanes("rpc", 4), lanes("rpc:lanes=2", 4)), (1, 4, 2));
     let why = |promised: &Guarantees, peer| workload::misfit(&*task("rpc"), promised, peer);
-    assert_eq!(why(&Guarantees::BYTE_STREAM, PeerKind::Process), None);
-    let lossy = why(&Guarantees::DATAGRAMS, PeerKind::Process).unwrap();
+    assert_eq!(why(&Guarantees::BYTE_STREAM, PeerFacts::OURS), None);
+    let lossy = why(&Guarantees::DATAGRAMS, PeerFacts::OURS).unwrap();
     assert!(lossy.contains("no lane that is reliable, ordered"), "{lossy}");
-    assert!(why(&Guarantees::DATAGRAMS, PeerKind::Kernel).unwrap().contains("only echoes"));
+    assert!(why(&Guarantees::DATAGRAMS, PeerFacts::ECHO).unwrap().contains("only echoes"));
 }
 
 #[test]
@@ -254,7 +254,10 @@ fn a_connection_that_ends_too_early_leaves_its_request_unanswered() {
 fn documents_of_an_origin_are_timed_from_when_they_were_due() {
     let setting = Setting { answers: AnswerSource::Origin, ..Setting::REMOTE };
     let task = workload::parse_on("rpc:rate=10pps,count=20,arrivals=constant", &setting).unwrap();
-    let part = Part { peer: PeerKind::Origin, ..part(Side::Near, Guarantees::BYTE_STREAM) };
+    let part = Part {
+        peer: PeerFacts { has_documents: true, ..PeerFacts::OTHERS },
+        ..part(Side::Near, Guarantees::BYTE_STREAM)
+    };
     let (mut reader, mut out) = (task.half(part), [0; 64]);
     let (mut now, mut asked) = (Nanos::ZERO, 0);
     loop {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::paced::pacer::tests::part;
-use deadheat_contract::contract::{Action, Lane, Offer, Offers, PeerKind, Side};
+use deadheat_contract::contract::{Action, Lane, Offer, Offers, PeerFacts, Side};
 use deadheat_contract::measurements::ConnStats;
 use deadheat_contract::workload::{self, EndpointReport, Measurements, PathKind, Reports};
 use deadheat_contract::workload::{Clocks, FlowEvent};
@@ -36,14 +36,14 @@ fn each_part_has_a_lane_where_there_are_four() {
 #[test]
 fn what_does_not_keep_its_promise_is_not_applicable() {
     let why = |typed: &str, promised: &Guarantees| {
-        workload::misfit(&*session(typed), promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*session(typed), promised, PeerFacts::OURS).unwrap_or_default()
     };
     assert_eq!(why("share", &Guarantees::BYTE_STREAM), "");
     assert_eq!(why("share:service=latest", &LANES), "");
     assert!(why("share", &Guarantees::DATAGRAMS).contains("no lane that is reliable, ordered"));
     assert!(why("share:service=latest", &Guarantees::BYTE_STREAM).contains("has no lanes"));
     assert!(why("share:service=latest,mtu=2kB", &LANES).contains("1400 bytes"));
-    let echo = workload::misfit(&*session("share"), &LANES, PeerKind::Kernel);
+    let echo = workload::misfit(&*session("share"), &LANES, PeerFacts::ECHO);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

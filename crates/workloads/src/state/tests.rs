@@ -2,7 +2,7 @@
 
 use super::*;
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::{self, Bounds, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -12,7 +12,7 @@ fn task(typed: &str) -> Box<dyn Task> {
 #[test]
 fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     let why = |typed: &str, promised: &Guarantees| {
-        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*task(typed), promised, PeerFacts::OURS).unwrap_or_default()
     };
     for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
         assert_eq!(why("state", promised), "");
@@ -21,7 +21,7 @@ fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     assert!(why("state:service=reliable", &Guarantees::DATAGRAMS).contains("reliable, ordered"));
     assert!(why("state:service=latest", &Guarantees::BYTE_STREAM).contains("best effort"));
     assert_eq!(why("state:service=latest", &Guarantees::DATAGRAMS), "");
-    let echo = workload::misfit(&*task("state"), &Guarantees::DATAGRAMS, PeerKind::Kernel);
+    let echo = workload::misfit(&*task("state"), &Guarantees::DATAGRAMS, PeerFacts::ECHO);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

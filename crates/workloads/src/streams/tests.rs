@@ -1,7 +1,7 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::{self, PathKind};
 
 fn task(typed: &str) -> Box<dyn Task> {
@@ -23,12 +23,12 @@ fn streams_take_as_many_lanes_as_there_are() {
 #[test]
 fn what_does_not_keep_its_promise_is_not_applicable() {
     let why = |typed: &str, promised: &Guarantees| {
-        workload::misfit(&*task(typed), promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*task(typed), promised, PeerFacts::OURS).unwrap_or_default()
     };
     assert_eq!(why("streams", &Guarantees::BYTE_STREAM), "");
     assert!(why("streams", &Guarantees::DATAGRAMS).contains("no lane that is reliable, ordered"));
     assert!(why("streams:order=none", &Guarantees::BYTE_STREAM).contains("reliable, unordered"));
-    let echo = workload::misfit(&*task("streams"), &Guarantees::DATAGRAMS, PeerKind::Kernel);
+    let echo = workload::misfit(&*task("streams"), &Guarantees::DATAGRAMS, PeerFacts::ECHO);
     assert!(echo.unwrap().contains("only echoes"));
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::{Offer, Offers, PeerKind};
+use deadheat_contract::contract::{Offer, Offers, PeerFacts};
 use deadheat_contract::workload::{self, Bounds, PathKind};
 
 fn paced(typed: &str) -> Paced<Moving> {
@@ -13,7 +13,7 @@ fn paced(typed: &str) -> Paced<Moving> {
 fn the_service_is_the_transports_own_unless_one_is_asked_for() {
     let why = |typed: &str, promised: &Guarantees| {
         let task = workload::parse(typed).unwrap();
-        workload::misfit(&*task, promised, PeerKind::Process).unwrap_or_default()
+        workload::misfit(&*task, promised, PeerFacts::OURS).unwrap_or_default()
     };
     for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
         assert_eq!(why("video", promised), "");

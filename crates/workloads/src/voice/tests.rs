@@ -1,17 +1,17 @@
 //! Settings that are accepted, and those that are refused.
 
 use super::*;
-use deadheat_contract::contract::{Guarantees, PeerKind};
+use deadheat_contract::contract::{Guarantees, PeerFacts};
 use deadheat_contract::workload::{self, PathKind};
 
 #[test]
 fn any_transport_may_carry_a_voice_but_an_echo_cannot_listen() {
     let task = workload::parse("voice").unwrap();
     for promised in [&Guarantees::DATAGRAMS, &Guarantees::BYTE_STREAM] {
-        assert_eq!(workload::misfit(&*task, promised, PeerKind::Process), None);
+        assert_eq!(workload::misfit(&*task, promised, PeerFacts::OURS), None);
     }
     assert!(
-        workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerKind::Kernel)
+        workload::misfit(&*task, &Guarantees::DATAGRAMS, PeerFacts::ECHO)
             .unwrap()
             .contains("only echoes")
     );

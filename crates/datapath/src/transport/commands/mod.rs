@@ -23,7 +23,7 @@ use deadheat_base::spec::typed::Text;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Direction, Guarantees, PeerKind, Reach, Side};
+use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Reach, Side};
 use deadheat_contract::workload::{ProgramFigure, ProgramWork};
 
 mod figure;
@@ -421,7 +421,7 @@ fn info() -> Info {
         implementation: "programs",
         summary: FORM.1,
         guarantees: Guarantees::BYTE_STREAM,
-        peer: PeerKind::Command,
+        peer: PeerFacts { is_command: true, ..PeerFacts::OTHERS },
         reach: Reach::Path,
         keys: &[],
         ..Info::KERNEL

@@ -11,8 +11,8 @@ use crate::transport::handover::{ConnectionSource, readable};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{
-    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, PeerKind,
-    Reach, Service,
+    Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offers, Ordering as Order, Reach,
+    Service,
 };
 
 mod agree;
@@ -121,13 +121,13 @@ pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Res
 /// Returns the distance that `whole`, which consists of these parts, covers.
 fn reach(whole: &str, parts: &[Part]) -> Result<Reach> {
     for part in parts {
-        if part.info().peer == PeerKind::Kernel {
+        if part.info().peer.is_floor() {
             return Err(Error::usage(format!(
                 "`{whole}`: `{}` is answered by the far host's kernel, which carries no part of any work",
                 part.contender.spec
             )));
         }
-        if part.info().peer == PeerKind::Group {
+        if part.info().peer.is_group {
             return Err(Error::usage(format!(
                 "`{whole}`: `{}` sends to a group of receivers, and the parts of a mix to one; race it by itself",
                 part.contender.spec

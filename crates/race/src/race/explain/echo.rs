@@ -1,7 +1,7 @@
 //! Round trips: the rows of all trials, matched and split into parts.
 
 use super::PassTrial;
-use deadheat_contract::contract::PeerKind;
+use deadheat_contract::contract::PeerFacts;
 use deadheat_result::explained::Explanation;
 use deadheat_trial::Observations;
 use deadheat_trial::explain::FlowNotes;
@@ -12,7 +12,7 @@ use deadheat_trial::explain::parts::{Missing, Scheme, SplitRoundTrips, clocks};
 const STEP_NS: u64 = 5_000;
 
 /// Splits the round trips of `trials`, with as much detail as the stamps allow.
-pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanation) {
+pub(super) fn explain(trials: &[PassTrial], peer: PeerFacts, into: &mut Explanation) {
     let steady: Vec<&Observations> =
         trials.iter().map(|explored| &explored.noted).filter(|noted| is_steady(noted)).collect();
     if steady.len() < trials.len() {
@@ -24,7 +24,7 @@ pub(super) fn explain(trials: &[PassTrial], peer: PeerKind, into: &mut Explanati
     }
     let Some(first) = steady.first() else { return };
     let clocks = first.far.as_ref().map(|far| clocks(&first.near, far));
-    if peer.runs_the_work() && clocks.is_none() {
+    if peer.is_ours && clocks.is_none() {
         into.missing.push(
             "The far end noted nothing; its deadheat is older than this one, which also limits \
              the near end's view to the whole round trip."

@@ -187,7 +187,7 @@ fn a_clock_that_was_set_takes_the_trial_out() {
         PassTrial { record: deadheat_result::testing::record(Metrics::new()), noted }
     };
     let trials = [trial(40), trial(-3_600_000_000_000), trial(0)];
-    echo::explain(&trials, deadheat_contract::contract::PeerKind::Process, &mut explanation);
+    echo::explain(&trials, deadheat_contract::contract::PeerFacts::OURS, &mut explanation);
     assert_eq!(explanation.round_trip.unwrap().messages, 180);
     assert!(explanation.missing[0].contains("set during 1 of 3 trials"));
 }
@@ -198,7 +198,7 @@ fn without_stamps_the_applications_tell_and_the_reason_is_given() {
     let mut noted = noted(700);
     noted.far.as_mut().unwrap().flows[0].unstamped = Some("no device".into());
     let trials = [PassTrial { record: deadheat_result::testing::record(Metrics::new()), noted }];
-    echo::explain(&trials, deadheat_contract::contract::PeerKind::Process, &mut explanation);
+    echo::explain(&trials, deadheat_contract::contract::PeerFacts::OURS, &mut explanation);
     let expected = [(Part::FarApplication, 700.0), (Part::BothUnsplit, 1_000.0)];
     assert_eq!(parts(&explanation), BTreeMap::from(expected));
     assert_eq!(explanation.missing, ["No kernel stamps: no device."]);
