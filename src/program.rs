@@ -56,7 +56,7 @@ impl Program {
 
     /// Adds a far end of others: what `--to NAME://HOST` reaches.
     #[must_use]
-    pub fn far_end(mut self, far_end: &'static dyn FarEnd) -> Program {
+    pub fn far_end(mut self, far_end: &'static FarEnd) -> Program {
         self.registry.far_ends.push(far_end);
         self
     }

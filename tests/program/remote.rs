@@ -66,7 +66,7 @@ fn table_of_others() -> String {
     let works: Vec<String> = WORKS_OF_OTHERS.iter().map(|work| (*work).to_owned()).collect();
     let mut rows = Vec::new();
     for end in far_end::ALL.iter() {
-        let info = end.info();
+        let info = &end.info;
         let to = format!("{}://host.example", info.id);
         let mut of_end: Vec<Row> = Vec::new();
         for contender in contenders() {
@@ -116,7 +116,7 @@ fn far_ends() -> String {
         "| `--to` | what it is | carries | counts | not known |\n|---|---|---|---|---|\n",
     );
     for end in far_end::ALL.iter() {
-        let info = end.info();
+        let info = &end.info;
         let over: Vec<String> = info.over.iter().map(ToString::to_string).collect();
         let over = over.join(", ");
         writeln!(

@@ -10,44 +10,43 @@ use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{CountSource, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
 /// Discard port.
-pub(super) struct Discard;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "discard",
-    label: "a discard port",
-    summary: "a discard port (RFC 863), as of inetd and xinetd; drops what it receives, and counts nothing",
-    port: 9,
-    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp],
-    peer: PeerFacts {
-        takes_data: true,
-        counts: CountSource::Acknowledgements,
-        ..PeerFacts::OTHERS
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "discard",
+        label: "a discard port",
+        summary: "a discard port (RFC 863), as of inetd and xinetd; drops what it receives, and counts nothing",
+        port: 9,
+        takes_path: false,
+        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp],
+        peer: PeerFacts {
+            takes_data: true,
+            counts: CountSource::Acknowledgements,
+            ..PeerFacts::OTHERS
+        },
+        counts: None,
+        unknown: &[
+            "what the far program read: delivered is what the far kernel acknowledged to this one",
+            "cost and options of the far end",
+        ],
     },
-    counts: None,
-    unknown: &[
-        "what the far program read: delivered is what the far kernel acknowledged to this one",
-        "cost and options of the far end",
-    ],
+    misfit: None,
+    dial,
+    remarks: None,
+    session: None,
 };
 
-impl FarEnd for Discard {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        inside.open(dial, &Silent)
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    _task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    inside.open(dial, &Silent)
 }
 
 /// Greeting of a port that takes none.

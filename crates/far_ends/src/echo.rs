@@ -14,44 +14,43 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::handover::fill;
 use deadheat_datapath::transport::hello::{Hello, LEN};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
 /// Echo port.
-pub(super) struct Echo;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "echo",
-    label: "an echo port",
-    summary: "an echo port (RFC 862), as of inetd, xinetd and socat; sends back what it receives",
-    port: 7,
-    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp],
-    peer: PeerFacts::ECHO,
-    counts: None,
-    unknown: &[
-        "on which of the two ways a message was lost",
-        "how long the far end took to answer: its process is part of the round trip",
-        "options of the far end, such as Nagle's algorithm, by which its TCP may hold answers back",
-        "delays one way",
-    ],
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "echo",
+        label: "an echo port",
+        summary: "an echo port (RFC 862), as of inetd, xinetd and socat; sends back what it receives",
+        port: 7,
+        takes_path: false,
+        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp],
+        peer: PeerFacts::ECHO,
+        counts: None,
+        unknown: &[
+            "on which of the two ways a message was lost",
+            "how long the far end took to answer: its process is part of the round trip",
+            "options of the far end, such as Nagle's algorithm, by which its TCP may hold answers back",
+            "delays one way",
+        ],
+    },
+    misfit: None,
+    dial,
+    remarks: None,
+    session: None,
 };
 
-impl FarEnd for Echo {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        inside.open(dial, &EchoedHello(dial.hello))
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    _task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    inside.open(dial, &EchoedHello(dial.hello))
 }
 
 /// Hello that has to come back as it is.

@@ -7,71 +7,70 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::REFLECTED_LEN;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Address, Conn, Dial};
 
 mod attempts;
 
 /// Host without a far end.
-pub(super) struct Host;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "host",
-    label: "a host alone",
-    summary: "any host: its kernel answers pings and TCP handshakes, as for ping and mtr -T",
-    // A port that most firewalls let through.
-    port: 443,
-    over: &[PlainProtocol::Tcp],
-    peer: PeerFacts { is_kernel: true, only_connects: true, ..PeerFacts::OTHERS },
-    counts: None,
-    unknown: &[
-        "on which of the two ways a message was lost",
-        "whether the host, or a firewall before it, limits the rate of its answers: those are then lost, too",
-        "which machine answered: a firewall may refuse, or accept, in the host's place",
-        "delays one way",
-    ],
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "host",
+        label: "a host alone",
+        summary: "any host: its kernel answers pings and TCP handshakes, as for ping and mtr -T",
+        // A port that most firewalls let through.
+        port: 443,
+        takes_path: false,
+        over: &[PlainProtocol::Tcp],
+        peer: PeerFacts { is_kernel: true, only_connects: true, ..PeerFacts::OTHERS },
+        counts: None,
+        unknown: &[
+            "on which of the two ways a message was lost",
+            "whether the host, or a firewall before it, limits the rate of its answers: those are then lost, too",
+            "which machine answered: a firewall may refuse, or accept, in the host's place",
+            "delays one way",
+        ],
+    },
+    misfit: Some(misfit),
+    dial,
+    remarks: None,
+    session: None,
 };
 
 /// Shortest time between two attempts to connect: more of them look like an attack.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_millis(10);
 
-impl FarEnd for Host {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
+fn misfit(over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+    if task.reconnects() {
+        return None;
     }
-
-    fn misfit(&self, over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        if task.reconnects() {
-            return None;
-        }
-        let Some(planned) = task.planned.filter(|_| task.offered().is_some()) else {
-            return Some(format!(
-                "attempts to connect over {over} leave on a schedule, so that they are no flood; leave out window"
-            ));
-        };
-        let messages = task.most_bytes.unwrap_or(0) / task.largest_message.max(1) as u64;
-        if planned.0 / messages.max(1) < SHORTEST_INTERVAL.0 {
-            return Some(format!(
-                "more than 100 attempts to connect in a second look like an attack; give interval={}ms, or more",
-                SHORTEST_INTERVAL.0 / 1_000_000
-            ));
-        }
-        (task.largest_message < REFLECTED_LEN).then(|| {
-            format!("an attempt to connect stands for a message of {REFLECTED_LEN} bytes or more; leave out size")
-        })
+    let Some(planned) = task.planned.filter(|_| task.offered().is_some()) else {
+        return Some(format!(
+            "attempts to connect over {over} leave on a schedule, so that they are no flood; leave out window"
+        ));
+    };
+    let messages = task.most_bytes.unwrap_or(0) / task.largest_message.max(1) as u64;
+    if planned.0 / messages.max(1) < SHORTEST_INTERVAL.0 {
+        return Some(format!(
+            "more than 100 attempts to connect in a second look like an attack; give interval={}ms, or more",
+            SHORTEST_INTERVAL.0 / 1_000_000
+        ));
     }
+    (task.largest_message < REFLECTED_LEN).then(|| {
+        format!("an attempt to connect stands for a message of {REFLECTED_LEN} bytes or more; leave out size")
+    })
+}
 
-    fn dial(
-        &self,
-        _inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        match dial.to {
-            Address::Ip(to) => Ok(Box::new(AttemptConn::dial(*to, dial)?)),
-            other => Err(Error::usage(format!("{other} is no address of a host"))),
-        }
+fn dial(
+    _inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    _task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    match dial.to {
+        Address::Ip(to) => Ok(Box::new(AttemptConn::dial(*to, dial)?)),
+        other => Err(Error::usage(format!("{other} is no address of a host"))),
     }
 }
 
@@ -89,13 +88,13 @@ mod tests {
                 is_paced,
                 ..TaskInfo::default()
             };
-            Host.misfit(PlainProtocol::Tcp, &task).unwrap_or_default()
+            misfit(PlainProtocol::Tcp, &task).unwrap_or_default()
         };
         assert_eq!(why(10, true, 64), "");
         assert!(why(9, true, 64).contains("interval=10ms"));
         assert!(why(10, false, 64).contains("leave out window"));
         assert!(why(10, true, 12).contains("leave out size"));
         let connections = TaskInfo { connections: 21, ..TaskInfo::default() };
-        assert_eq!(Host.misfit(PlainProtocol::Tcp, &connections), None);
+        assert_eq!(misfit(PlainProtocol::Tcp, &connections), None);
     }
 }

@@ -18,7 +18,7 @@ use deadheat_base::error::Result;
 use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::application::ApplicationTerms;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarEndRemark, Locator, SeenTrial};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
@@ -46,28 +46,33 @@ mod version;
 pub mod wire;
 
 /// Web server.
-pub(super) struct Https;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "https",
-    label: "a web server",
-    summary: "a web server, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document",
-    port: 443,
-    over: &[PlainProtocol::Tls, PlainProtocol::Quic],
-    peer: PeerFacts {
-        sends_data: true,
-        answers_requests: true,
-        has_documents: true,
-        counts: CountSource::Answers,
-        ..PeerFacts::OTHERS
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "https",
+        label: "a web server",
+        summary: "a web server, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document",
+        port: 443,
+        takes_path: true,
+        over: &[PlainProtocol::Tls, PlainProtocol::Quic],
+        peer: PeerFacts {
+            sends_data: true,
+            answers_requests: true,
+            has_documents: true,
+            counts: CountSource::Answers,
+            ..PeerFacts::OTHERS
+        },
+        counts: None,
+        unknown: &[
+            "how long it took to make an answer, which is part of each time",
+            "whether a cache, a proxy or the host itself answered, and whether the same one for each contender",
+            "which of its packets were lost",
+            "cost and options of the far end, such as its congestion control",
+        ],
     },
-    counts: None,
-    unknown: &[
-        "how long it took to make an answer, which is part of each time",
-        "whether a cache, a proxy or the host itself answered, and whether the same one for each contender",
-        "which of its packets were lost",
-        "cost and options of the far end, such as its congestion control",
-    ],
+    misfit: None,
+    dial,
+    remarks: Some(remarks::of),
+    session: None,
 };
 
 /// Protocols inside TLS, the preferred first.
@@ -75,36 +80,21 @@ const OVER_TLS: &[&str] = &["h2", "http/1.1"];
 /// Protocols inside QUIC.
 const OVER_QUIC: &[&str] = &["h3"];
 
-impl FarEnd for Https {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
-    }
-
-    fn takes_path(&self) -> bool {
-        true
-    }
-
-    fn remarks(&self, seen: &[SeenTrial<'_>]) -> Vec<FarEndRemark> {
-        remarks::of(seen)
-    }
-
-    fn dial_at(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-        locator: &Locator,
-    ) -> Result<Box<dyn Conn>> {
-        let over = inside.protocol();
-        let purpose = purpose(task, dial.hello.flow);
-        let application = Box::new(Exchange::new(Request::of(locator), over, purpose));
-        let protocols = if over == PlainProtocol::Quic { OVER_QUIC } else { OVER_TLS };
-        let (name, pin) = (locator.name.clone(), locator.pin.clone());
-        let terms = ApplicationTerms { name, pin, protocols, application };
-        let conn = inside.open_encrypted(dial, terms)?;
-        let time = task.planned.filter(|_| purpose != Use::Messages);
-        Ok(VisitConn::around(conn, time))
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    task: &TaskInfo,
+    locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    let over = inside.protocol();
+    let purpose = purpose(task, dial.hello.flow);
+    let application = Box::new(Exchange::new(Request::of(locator), over, purpose));
+    let protocols = if over == PlainProtocol::Quic { OVER_QUIC } else { OVER_TLS };
+    let (name, pin) = (locator.name.clone(), locator.pin.clone());
+    let terms = ApplicationTerms { name, pin, protocols, application };
+    let conn = inside.open_encrypted(dial, terms)?;
+    let time = task.planned.filter(|_| purpose != Use::Messages);
+    Ok(VisitConn::around(conn, time))
 }
 
 #[cfg(test)]

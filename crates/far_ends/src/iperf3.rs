@@ -31,7 +31,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarOpening, SessionOrder};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
@@ -50,29 +50,34 @@ mod stream_counts;
 pub(crate) use control::steps;
 
 /// Server of iperf3.
-pub(super) struct Iperf3;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "iperf3",
-    label: "an iperf3 server",
-    summary: "an iperf3 server, from 3.1 on; one test at a time, of one protocol",
-    port: 5201,
-    over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp, PlainProtocol::Sctp],
-    peer: PeerFacts {
-        takes_data: true,
-        sends_data: true,
-        keeps_schedule: true,
-        counts: CountSource::Session,
-        ..PeerFacts::OTHERS
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "iperf3",
+        label: "an iperf3 server",
+        summary: "an iperf3 server, from 3.1 on; one test at a time, of one protocol",
+        port: 5201,
+        takes_path: false,
+        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp, PlainProtocol::Sctp],
+        peer: PeerFacts {
+            takes_data: true,
+            sends_data: true,
+            keeps_schedule: true,
+            counts: CountSource::Session,
+            ..PeerFacts::OTHERS
+        },
+        counts: Some("bytes of each stream, and datagrams received and missing"),
+        unknown: &[
+            "when bytes arrived there: the time of an upload is that of the far kernel's acknowledgements, or of sending",
+            "whether a datagram was lost on the path or at the far socket",
+            "which datagrams arrived there twice, late or out of order",
+            "the pace of its sending, beyond the datagrams and bytes that it counts",
+            "cost and options of the far end",
+        ],
     },
-    counts: Some("bytes of each stream, and datagrams received and missing"),
-    unknown: &[
-        "when bytes arrived there: the time of an upload is that of the far kernel's acknowledgements, or of sending",
-        "whether a datagram was lost on the path or at the far socket",
-        "which datagrams arrived there twice, late or out of order",
-        "the pace of its sending, beyond the datagrams and bytes that it counts",
-        "cost and options of the far end",
-    ],
+    misfit: Some(misfit),
+    dial,
+    remarks: None,
+    session: Some(session::open),
 };
 
 /// Length of a cookie: 36 characters and a NUL.
@@ -89,55 +94,45 @@ const UDP_REPLIES: [[u8; 4]; 2] = [[0x36, 0x37, 0x38, 0x39], 987_654_321_u32.to_
 /// Longest wait for the answer to the first datagram, which the protocol sends once. The trial is dialled anew then.
 const UDP_REPLY: Nanos = Nanos::from_secs(3);
 
-impl FarEnd for Iperf3 {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
+fn misfit(over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+    if task.load.is_some() {
+        let why = "iperf3's server runs one test at a time, all of whose streams carry one work, so a load beside it \
+                   takes a far end of ours; direction=both and streams= share one test";
+        return Some(why.to_owned());
     }
+    let least = LEAST_LEN;
+    if over == PlainProtocol::Udp && task.largest_message < least {
+        return Some(format!("iperf3's own header takes {least} bytes of each datagram"));
+    }
+    let is_down = task.flows.contains(&Some(Direction::Down));
+    if is_down && over == PlainProtocol::Udp && !task.is_paced {
+        let why = "iperf3's server would flood the line with datagrams, and only its operator could stop it; cbr fits";
+        return Some(why.to_owned());
+    }
+    (is_down && task.planned.is_none())
+        .then(|| "iperf3's server sends until it is stopped; give time".to_owned())
+}
 
-    fn misfit(&self, over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        if task.load.is_some() {
-            let why = "iperf3's server runs one test at a time, all of whose streams carry one work, so a load beside it \
-                       takes a far end of ours; direction=both and streams= share one test";
-            return Some(why.to_owned());
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    let greeting = Iperf3Greeting(cookie(&dial.hello.token));
+    let conn = inside.open(dial, &greeting)?;
+    let (tag, largest) = (dial.hello.token.tag(), dial.largest_message);
+    let is_down = task.flows.get(usize::from(dial.hello.flow)) == Some(&Some(Direction::Down));
+    Ok(match inside.protocol() {
+        PlainProtocol::Udp => Around::datagrams(conn, Box::new(Datagrams::new(tag)), largest),
+        PlainProtocol::Sctp if is_down => {
+            Around::datagrams(conn, Box::new(Blocks::new(tag, largest)), largest)
         }
-        let least = LEAST_LEN;
-        if over == PlainProtocol::Udp && task.largest_message < least {
-            return Some(format!("iperf3's own header takes {least} bytes of each datagram"));
+        PlainProtocol::Tcp | PlainProtocol::Mptcp if is_down && task.is_paced => {
+            Around::blocks(conn, Blocks::new(tag, largest))
         }
-        let is_down = task.flows.contains(&Some(Direction::Down));
-        if is_down && over == PlainProtocol::Udp && !task.is_paced {
-            let why = "iperf3's server would flood the line with datagrams, and only its operator could stop it; cbr fits";
-            return Some(why.to_owned());
-        }
-        (is_down && task.planned.is_none())
-            .then(|| "iperf3's server sends until it is stopped; give time".to_owned())
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        let greeting = Iperf3Greeting(cookie(&dial.hello.token));
-        let conn = inside.open(dial, &greeting)?;
-        let (tag, largest) = (dial.hello.token.tag(), dial.largest_message);
-        let is_down = task.flows.get(usize::from(dial.hello.flow)) == Some(&Some(Direction::Down));
-        Ok(match inside.protocol() {
-            PlainProtocol::Udp => Around::datagrams(conn, Box::new(Datagrams::new(tag)), largest),
-            PlainProtocol::Sctp if is_down => {
-                Around::datagrams(conn, Box::new(Blocks::new(tag, largest)), largest)
-            }
-            PlainProtocol::Tcp | PlainProtocol::Mptcp if is_down && task.is_paced => {
-                Around::blocks(conn, Blocks::new(tag, largest))
-            }
-            _ => Around::stream(conn),
-        })
-    }
-
-    fn session(&self, order: &SessionOrder<'_>) -> Result<FarOpening> {
-        session::open(order)
-    }
+        _ => Around::stream(conn),
+    })
 }
 
 /// Returns the cookie of a trial: 36 characters, which the token decides, and a NUL.

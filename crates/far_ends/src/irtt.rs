@@ -25,7 +25,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use parameters::{Parameters, RECEIVED_COUNT};
@@ -35,23 +35,28 @@ mod parameters;
 pub(crate) mod wire;
 
 /// Server of irtt.
-pub(super) struct Irtt;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "irtt",
-    label: "an irtt server",
-    summary: "an irtt server, 0.9; sends messages back with its times, one each 10ms at most unless its operator allows more",
-    port: 2112,
-    over: &[PlainProtocol::Udp],
-    peer: PeerFacts::ECHO,
-    counts: Some(
-        "messages received, by which losses are of the way up or down, and its times of receiving and sending of each",
-    ),
-    unknown: &[
-        "whether the payload arrived as it was sent: the server's fill is its own",
-        "order of arrival there",
-        "cost and options of the far end",
-    ],
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "irtt",
+        label: "an irtt server",
+        summary: "an irtt server, 0.9; sends messages back with its times, one each 10ms at most unless its operator allows more",
+        port: 2112,
+        takes_path: false,
+        over: &[PlainProtocol::Udp],
+        peer: PeerFacts::ECHO,
+        counts: Some(
+            "messages received, by which losses are of the way up or down, and its times of receiving and sending of each",
+        ),
+        unknown: &[
+            "whether the payload arrived as it was sent: the server's fill is its own",
+            "order of arrival there",
+            "cost and options of the far end",
+        ],
+    },
+    misfit: Some(misfit),
+    dial,
+    remarks: None,
+    session: None,
 };
 
 /// Environment variable with the key of a server with `--hmac`.
@@ -60,41 +65,38 @@ pub(crate) const KEY_VARIABLE: &str = "DEADHEAT_IRTT_HMAC";
 /// Waits for the reply to an open request: each request may open a connection at the server, so they are few.
 const WAITS: [Nanos; 3] = [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4)];
 
-impl FarEnd for Irtt {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
+fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+    let least = REFLECTED_LEN;
+    if task.offered().is_none() {
+        let what = "irtt's server takes messages at an interval that is agreed on before";
+        return Some(format!("{what}; leave out window"));
     }
+    (task.largest_message < least).then(|| {
+        format!(
+            "smaller messages have no room for what irtt's server says; give size={least}, or more"
+        )
+    })
+}
 
-    fn misfit(&self, _over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        let least = REFLECTED_LEN;
-        if task.offered().is_none() {
-            let what = "irtt's server takes messages at an interval that is agreed on before";
-            return Some(format!("{what}; leave out window"));
-        }
-        (task.largest_message < least)
-            .then(|| format!("smaller messages have no room for what irtt's server says; give size={least}, or more"))
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
-        let seal = IrttSeal::new(key.as_deref().map(str::as_bytes));
-        let largest = dial.largest_message;
-        let asked = Parameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
-        let interval = Nanos(asked.interval_ns.unsigned_abs());
-        let opened = Mutex::new(None);
-        let greeting = IrttGreeting { seal: &seal, asked, opened: &opened };
-        let conn = inside.open(&Dial { largest_message: largest + HEADERS, ..*dial }, &greeting)?;
-        let (token, allowed) = opened.into_inner().ok().flatten().unwrap_or_default();
-        let (sent, allowance) = (SentMessages::new(largest, 0), Allowance::new(interval));
-        let fields = ReplyFields::of(&allowed);
-        let codec = IrttPackets { seal, token, fields, sent, allowance };
-        Ok(Around::datagrams(conn, Box::new(codec), largest))
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
+    let seal = IrttSeal::new(key.as_deref().map(str::as_bytes));
+    let largest = dial.largest_message;
+    let asked = Parameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
+    let interval = Nanos(asked.interval_ns.unsigned_abs());
+    let opened = Mutex::new(None);
+    let greeting = IrttGreeting { seal: &seal, asked, opened: &opened };
+    let conn = inside.open(&Dial { largest_message: largest + HEADERS, ..*dial }, &greeting)?;
+    let (token, allowed) = opened.into_inner().ok().flatten().unwrap_or_default();
+    let (sent, allowance) = (SentMessages::new(largest, 0), Allowance::new(interval));
+    let fields = ReplyFields::of(&allowed);
+    let codec = IrttPackets { seal, token, fields, sent, allowance };
+    Ok(Around::datagrams(conn, Box::new(codec), largest))
 }
 
 /// Bytes of token and number.
@@ -176,11 +178,11 @@ impl Greeting for IrttGreeting<'_> {
         let reply = reply.unwrap_or_default();
         if reply.is_closed {
             let what = "it refuses the test: its operator allows no such parameters";
-            return Err(Error::limited(format!("{} at {to}: {what}", INFO.label)));
+            return Err(Error::limited(format!("{} at {to}: {what}", FAR_END.info.label)));
         }
         self.asked
             .check(&reply.allowed)
-            .map_err(|what| Error::limited(format!("{} at {to}: {what}", INFO.label)))?;
+            .map_err(|what| Error::limited(format!("{} at {to}: {what}", FAR_END.info.label)))?;
         if let Ok(mut opened) = self.opened.lock() {
             *opened = Some((reply.token, reply.allowed));
         }

@@ -28,14 +28,23 @@ pub use https::wire as http3;
 use deadheat_datapath::transport::far_end::FarEnd;
 
 /// Every far end, in the order in which lists show them.
-pub const ALL: &[&dyn FarEnd] = &[
-    &iperf3::Iperf3,
-    &quicperf::QuicPerf,
-    &ndt7::Ndt7,
-    &irtt::Irtt,
-    &stamp::Stamp,
-    &https::Https,
-    &echo::Echo,
-    &discard::Discard,
-    &host::Host,
+pub static ALL: &[&FarEnd] = &[
+    &iperf3::FAR_END,
+    &quicperf::FAR_END,
+    &ndt7::FAR_END,
+    &irtt::FAR_END,
+    &stamp::FAR_END,
+    &https::FAR_END,
+    &echo::FAR_END,
+    &discard::FAR_END,
+    &host::FAR_END,
 ];
+
+#[cfg(test)]
+#[test]
+fn a_far_end_that_counts_on_a_session_opens_one() {
+    for end in ALL {
+        let info = &end.info;
+        assert_eq!(end.session.is_some(), info.peer.has_session(), "{}", info.id);
+    }
+}

@@ -29,31 +29,36 @@ mod tests;
 pub(crate) use tests::steps;
 
 /// Server of ndt7.
-pub(super) struct Ndt7;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "ndt7",
-    label: "an ndt7 server",
-    summary: "a server of M-Lab's speed test; one direction and one connection at a time, for ten seconds at most",
-    port: 443,
-    over: &[PlainProtocol::Wss],
-    peer: PeerFacts {
-        takes_data: true,
-        sends_data: true,
-        ignores_boundaries: true,
-        answers_requests: true,
-        counts: CountSource::Confirmation,
-        ..PeerFacts::OTHERS
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "ndt7",
+        label: "an ndt7 server",
+        summary: "a server of M-Lab's speed test; one direction and one connection at a time, for ten seconds at most",
+        port: 443,
+        takes_path: true,
+        over: &[PlainProtocol::Wss],
+        peer: PeerFacts {
+            takes_data: true,
+            sends_data: true,
+            ignores_boundaries: true,
+            answers_requests: true,
+            counts: CountSource::Confirmation,
+            ..PeerFacts::OTHERS
+        },
+        counts: Some(
+            "bytes that its program has read or sent so far, and its kernel's view of the connection (TCP_INFO)",
+        ),
+        unknown: &[
+            "when bytes of an upload arrived there: its time is that of the far kernel's acknowledgements, and the far program's \
+             answer to the Close frame confirms it whole",
+            "how much it sent of a download that was stopped after its time, beyond what arrived",
+            "cost and options of the far end, but for its congestion control, which should be BBR",
+        ],
     },
-    counts: Some(
-        "bytes that its program has read or sent so far, and its kernel's view of the connection (TCP_INFO)",
-    ),
-    unknown: &[
-        "when bytes of an upload arrived there: its time is that of the far kernel's acknowledgements, and the far program's \
-         answer to the Close frame confirms it whole",
-        "how much it sent of a download that was stopped after its time, beyond what arrived",
-        "cost and options of the far end, but for its congestion control, which should be BBR",
-    ],
+    misfit: Some(misfit),
+    dial,
+    remarks: None,
+    session: None,
 };
 
 /// Protocol of the messages.
@@ -71,54 +76,43 @@ const PART: u64 = 16;
 /// Longest work: the server ends each test after ten seconds.
 const MOST: Nanos = Nanos::from_secs(9);
 
-impl FarEnd for Ndt7 {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
+fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+    let most = MOST.0 / 1_000_000_000;
+    if task.flows.iter().any(Option::is_none) {
+        return Some("ndt7 carries bulk data, and no requests; bulk fits".to_owned());
     }
+    if task.flows.len() > 1 {
+        return Some("ndt7 measures one connection and one direction at a time".to_owned());
+    }
+    match task.planned {
+        None => Some(format!("ndt7 measures for a time; give time, of {most}s at most")),
+        Some(planned) if planned > MOST => Some(format!(
+            "an ndt7 server ends each test after ten seconds; give time and warmup of {most}s at most together"
+        )),
+        Some(_) => None,
+    }
+}
 
-    fn misfit(&self, _over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        let most = MOST.0 / 1_000_000_000;
-        if task.flows.iter().any(Option::is_none) {
-            return Some("ndt7 carries bulk data, and no requests; bulk fits".to_owned());
-        }
-        if task.flows.len() > 1 {
-            return Some("ndt7 measures one connection and one direction at a time".to_owned());
-        }
-        match task.planned {
-            None => Some(format!("ndt7 measures for a time; give time, of {most}s at most")),
-            Some(planned) if planned > MOST => Some(format!(
-                "an ndt7 server ends each test after ten seconds; give time and warmup of {most}s at most together"
-            )),
-            Some(_) => None,
-        }
-    }
-
-    fn takes_path(&self) -> bool {
-        true
-    }
-
-    fn dial_at(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-        locator: &Locator,
-    ) -> Result<Box<dyn Conn>> {
-        let is_up = task.flows.first() == Some(&Some(Direction::Up));
-        let (test, way) = if is_up { ("upload", DataWay::Out) } else { ("download", DataWay::In) };
-        let terms = MessageTerms {
-            name: locator.name.clone(),
-            pin: locator.pin.clone(),
-            authority: locator.authority.clone(),
-            resource: resource(&locator.path, test)?,
-            subprotocol: SUBPROTOCOL,
-            largest: LARGEST,
-            way,
-            stops_after: task.planned.filter(|_| !is_up),
-            application: Box::new(Measurements { way, last: None }),
-        };
-        inside.open_messages(dial, terms)
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    task: &TaskInfo,
+    locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    let is_up = task.flows.first() == Some(&Some(Direction::Up));
+    let (test, way) = if is_up { ("upload", DataWay::Out) } else { ("download", DataWay::In) };
+    let terms = MessageTerms {
+        name: locator.name.clone(),
+        pin: locator.pin.clone(),
+        authority: locator.authority.clone(),
+        resource: resource(&locator.path, test)?,
+        subprotocol: SUBPROTOCOL,
+        largest: LARGEST,
+        way,
+        stops_after: task.planned.filter(|_| !is_up),
+        application: Box::new(Measurements { way, last: None }),
+    };
+    inside.open_messages(dial, terms)
 }
 
 /// Returns the path of a test, with the query that was typed: an access token of a fleet that hands them out.

@@ -29,30 +29,35 @@ mod tests;
 pub(crate) use tests::steps;
 
 /// Server of QUIC perf.
-pub(super) struct QuicPerf;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "quicperf",
-    label: "a QUIC perf server",
-    summary: "a QUIC perf server (ALPN perf: quic-go, msquic, picoquic, s2n-quic); takes and sends as many bytes as the client asks for",
-    port: 443,
-    over: &[PlainProtocol::Quic],
-    peer: PeerFacts {
-        takes_data: true,
-        sends_data: true,
-        ignores_boundaries: true,
-        answers_requests: true,
-        counts: CountSource::Confirmation,
-        ..PeerFacts::OTHERS
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "quicperf",
+        label: "a QUIC perf server",
+        summary: "a QUIC perf server (ALPN perf: quic-go, msquic, picoquic, s2n-quic); takes and sends as many bytes as the client asks for",
+        port: 443,
+        takes_path: false,
+        over: &[PlainProtocol::Quic],
+        peer: PeerFacts {
+            takes_data: true,
+            sends_data: true,
+            ignores_boundaries: true,
+            answers_requests: true,
+            counts: CountSource::Confirmation,
+            ..PeerFacts::OTHERS
+        },
+        counts: None,
+        unknown: &[
+            "when bytes of an upload arrived there: its time is that of the far end's acknowledgements, and the end of the far \
+             program's answer confirms it whole",
+            "how much it sent of a download that was stopped after its time, beyond what arrived",
+            "how long the far program took to answer a request: that is part of the response time",
+            "congestion control, windows, cost and options of the far end",
+        ],
     },
-    counts: None,
-    unknown: &[
-        "when bytes of an upload arrived there: its time is that of the far end's acknowledgements, and the end of the far \
-         program's answer confirms it whole",
-        "how much it sent of a download that was stopped after its time, beyond what arrived",
-        "how long the far program took to answer a request: that is part of the response time",
-        "congestion control, windows, cost and options of the far end",
-    ],
+    misfit: None,
+    dial,
+    remarks: None,
+    session: None,
 };
 
 /// Protocol in the handshake (RFC 7301).
@@ -70,34 +75,27 @@ const ENDLESS: u64 = u64::MAX;
 /// Code of a stream that this end stops.
 const STOPPED: u32 = 0;
 
-impl FarEnd for QuicPerf {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
-    }
-
-    fn dial_at(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-        locator: &Locator,
-    ) -> Result<Box<dyn Conn>> {
-        let give_up = Monotonic.now() + dial.timeout;
-        loop {
-            let terms = ApplicationTerms {
-                name: locator.name.clone(),
-                pin: locator.pin.clone(),
-                protocols: PROTOCOLS,
-                application: application(dial, task),
-            };
-            let left = Dial { timeout: give_up - Monotonic.now(), ..*dial };
-            match inside.open_encrypted(&left, terms) {
-                // A server that serves others, or closes the test before, refuses at once.
-                Err(Error::Blocked { .. }) if Monotonic.now() + AGAIN < give_up => {
-                    std::thread::sleep(AGAIN.into());
-                }
-                opened => return opened,
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    task: &TaskInfo,
+    locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    let give_up = Monotonic.now() + dial.timeout;
+    loop {
+        let terms = ApplicationTerms {
+            name: locator.name.clone(),
+            pin: locator.pin.clone(),
+            protocols: PROTOCOLS,
+            application: application(dial, task),
+        };
+        let left = Dial { timeout: give_up - Monotonic.now(), ..*dial };
+        match inside.open_encrypted(&left, terms) {
+            // A server that serves others, or closes the test before, refuses at once.
+            Err(Error::Blocked { .. }) if Monotonic.now() + AGAIN < give_up => {
+                std::thread::sleep(AGAIN.into());
             }
+            opened => return opened,
         }
     }
 }

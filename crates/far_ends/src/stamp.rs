@@ -17,7 +17,7 @@ use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use packets::StampForm;
@@ -26,25 +26,30 @@ pub(crate) mod layout;
 mod packets;
 
 /// Reflector of STAMP.
-pub(super) struct Stamp;
-
-static INFO: FarEndInfo = FarEndInfo {
-    id: "stamp",
-    label: "a STAMP reflector",
-    summary: "a STAMP or TWAMP Light reflector (RFC 8762), as in routers and probes; sends messages back with its times",
-    port: 862,
-    over: &[PlainProtocol::Udp],
-    peer: PeerFacts::ECHO,
-    counts: Some(
-        "its times of receiving and sending of each message; if it has state, messages received, by which losses are of the way up or down",
-    ),
-    unknown: &[
-        "delays one way, if its clock is not synchronised by its own word",
-        "on which of the two ways a message was lost, if it has no state",
-        "whether the payload arrived as it was sent: the reflector need not return it",
-        "whether the reflector limits the rate of its answers: those are then lost, too",
-        "cost and options of the far end",
-    ],
+pub(super) static FAR_END: FarEnd = FarEnd {
+    info: FarEndInfo {
+        id: "stamp",
+        label: "a STAMP reflector",
+        summary: "a STAMP or TWAMP Light reflector (RFC 8762), as in routers and probes; sends messages back with its times",
+        port: 862,
+        takes_path: false,
+        over: &[PlainProtocol::Udp],
+        peer: PeerFacts::ECHO,
+        counts: Some(
+            "its times of receiving and sending of each message; if it has state, messages received, by which losses are of the way up or down",
+        ),
+        unknown: &[
+            "delays one way, if its clock is not synchronised by its own word",
+            "on which of the two ways a message was lost, if it has no state",
+            "whether the payload arrived as it was sent: the reflector need not return it",
+            "whether the reflector limits the rate of its answers: those are then lost, too",
+            "cost and options of the far end",
+        ],
+    },
+    misfit: Some(misfit),
+    dial,
+    remarks: None,
+    session: None,
 };
 
 /// Environment variable with the key of a reflector in authenticated mode.
@@ -62,32 +67,26 @@ fn asked_form() -> StampForm {
     StampForm::new(key.as_deref())
 }
 
-impl FarEnd for Stamp {
-    fn info(&self) -> &'static FarEndInfo {
-        &INFO
-    }
+fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
+    let least = asked_form().base_len();
+    (task.largest_message < least).then(|| {
+        format!("a packet of STAMP has {least} bytes at least; give size={least}, or more")
+    })
+}
 
-    fn misfit(&self, _over: PlainProtocol, task: &TaskInfo) -> Option<String> {
-        let least = asked_form().base_len();
-        (task.largest_message < least).then(|| {
-            format!("a packet of STAMP has {least} bytes at least; give size={least}, or more")
-        })
-    }
-
-    fn dial(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        // Number 0 stands for no session.
-        let session = (dial.hello.token.tag() as u16).max(1);
-        let largest = dial.largest_message;
-        let dial = Dial { largest_message: largest + HEADERS, ..*dial };
-        let probe = Probe::new(session, asked_form());
-        let conn = inside.open(&dial, &probe)?;
-        Ok(Around::datagrams(conn, Box::new(probe.packets(largest)), largest))
-    }
+fn dial(
+    inside: &dyn PlainTransport,
+    dial: &Dial<'_>,
+    _task: &TaskInfo,
+    _locator: &Locator,
+) -> Result<Box<dyn Conn>> {
+    // Number 0 stands for no session.
+    let session = (dial.hello.token.tag() as u16).max(1);
+    let largest = dial.largest_message;
+    let dial = Dial { largest_message: largest + HEADERS, ..*dial };
+    let probe = Probe::new(session, asked_form());
+    let conn = inside.open(&dial, &probe)?;
+    Ok(Around::datagrams(conn, Box::new(probe.packets(largest)), largest))
 }
 
 /// First packets of a session.

@@ -18,7 +18,7 @@ pub struct Registry {
     /// Transports that can be raced.
     pub transports: Vec<&'static dyn Transport>,
     /// Far ends of others.
-    pub far_ends: Vec<&'static dyn FarEnd>,
+    pub far_ends: Vec<&'static FarEnd>,
     /// Responders to the clients of other programs.
     pub responders: Vec<&'static dyn Responder>,
     /// Transports that a build may leave out.
@@ -40,7 +40,7 @@ impl Registry {
     pub fn hand_in(self) -> Result<()> {
         unique("transport", self.transports.iter().map(|one| one.info().id))?;
         unique("workload", self.workloads.iter().map(|one| one.info().id))?;
-        unique("far end", self.far_ends.iter().map(|one| one.info().id))?;
+        unique("far end", self.far_ends.iter().map(|one| one.info.id))?;
         unique("responder", self.responders.iter().map(|one| one.info().id))?;
         transport::ALL.fill(self.transports)?;
         far_end::ALL.fill(self.far_ends)?;

@@ -108,7 +108,7 @@ fn values(command: &Command, arg: &Arg, last: &str) -> Option<Vec<Word>> {
         (_, "path") => return Some(of_path(last)),
         ("run" | "check", "spec") => return Some(of_path(last)),
         (_, "format") => formats(),
-        (_, "to") => far_end::ALL.iter().map(|end| far_end_word(end.info())).collect(),
+        (_, "to") => far_end::ALL.iter().map(|end| far_end_word(&end.info)).collect(),
         (_, "placement") => plain(&["same-core", "cross-core", "busy", "host"]),
         (_, "idle") => plain(&["awake", "host"]),
         ("list", _) => everything(),

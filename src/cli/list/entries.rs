@@ -139,7 +139,7 @@ pub(super) fn paths() -> Vec<ListEntry> {
 }
 
 pub(super) fn far_ends() -> Vec<ListEntry> {
-    let infos = far_end::ALL.iter().map(|end| end.info());
+    let infos = far_end::ALL.iter().map(|end| &end.info);
     infos.map(|info| ListEntry::new(info.id, info.summary, EntryGroup::Plain)).collect()
 }
 

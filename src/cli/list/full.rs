@@ -183,8 +183,8 @@ pub(super) fn paths(wanted: &Selection<'_>) -> String {
 pub(super) fn far_ends(wanted: &Selection<'_>) -> String {
     let width = wanted.width;
     let mut out = String::from("FAR ENDS\n");
-    for end in far_end::ALL.iter().filter(|end| wanted.has(end.info().id)) {
-        let info = end.info();
+    for end in far_end::ALL.iter().filter(|end| wanted.has(end.info.id)) {
+        let info = &end.info;
         let port = if info.over.is_empty() { String::new() } else { format!("[:{}]", info.port) };
         let name = format!("{}://HOST{port}", info.id);
         put(&mut out, 2, (&name, 26), info.summary, width);

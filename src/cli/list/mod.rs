@@ -196,7 +196,7 @@ fn names() -> Vec<&'static str> {
     let profiles = profile::ALL.iter().map(|profile| profile.name);
     let kinds = KINDS.iter().map(|kind| kind.name);
     let files = bundled::names().chain(apps::names());
-    let far_ends = far_end::ALL.iter().map(|end| end.info().id);
+    let far_ends = far_end::ALL.iter().map(|end| end.info.id);
     let files = files.chain(far_ends);
     kinds.chain(transports).chain(left_out).chain(workloads).chain(profiles).chain(files).collect()
 }

@@ -36,7 +36,7 @@ use deadheat_contract::measurements::Tally;
 use deadheat_contract::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
 
 /// Every far end that the program has handed in, in the order in which lists show them.
-pub static ALL: HandedIn<dyn FarEnd> = HandedIn::new();
+pub static ALL: HandedIn<FarEnd> = HandedIn::new();
 
 /// Separator of a far end's name and its host.
 const SCHEME_END: &str = "://";
@@ -52,6 +52,8 @@ pub struct FarEndInfo {
     pub summary: &'static str,
     /// Port, unless the user gives another.
     pub port: u16,
+    /// True if a path may follow its host, as of a document: `NAME://HOST[:PORT]/PATH`.
+    pub takes_path: bool,
     /// Protocols that it carries.
     pub over: &'static [PlainProtocol],
     /// Facts of it as a peer.
@@ -63,67 +65,28 @@ pub struct FarEndInfo {
 }
 
 /// Far end of others.
-pub trait FarEnd: Send + Sync {
-    /// Returns its description.
-    fn info(&self) -> &'static FarEndInfo;
-
-    /// Returns the reason why it cannot do this work over `over`, which its kind of peer can, as a sentence; `None` if
-    /// it can.
-    fn misfit(&self, _over: PlainProtocol, _task: &TaskInfo) -> Option<String> {
-        None
-    }
-
-    /// Opens a connection of `inside` to it. A far end that needs its name or a path has [`FarEnd::dial_at`] in its place.
+pub struct FarEnd {
+    /// Description.
+    pub info: FarEndInfo,
+    /// Reason why it cannot do this work over this protocol, which its facts allow, as a sentence; `None` if it can.
+    pub misfit: Option<fn(PlainProtocol, &TaskInfo) -> Option<String>>,
+    /// Connection of the transport to the object that a locator names there, for this work.
     ///
     /// # Errors
     /// As [`Transport::dial`].
-    fn dial(
-        &self,
-        _inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        _task: &TaskInfo,
-    ) -> Result<Box<dyn Conn>> {
-        let what =
-            format!("{} at {} is dialled by its name (a defect)", self.info().label, dial.to);
-        Err(Error::usage(what))
-    }
-
-    /// Returns true if a path may follow its host, as of a document: `NAME://HOST[:PORT]/PATH`.
-    fn takes_path(&self) -> bool {
-        false
-    }
-
-    /// Opens a connection of `inside` to what `locator` names there.
-    ///
-    /// # Errors
-    /// As [`FarEnd::dial`].
-    fn dial_at(
-        &self,
-        inside: &dyn PlainTransport,
-        dial: &Dial<'_>,
-        task: &TaskInfo,
-        _locator: &Locator,
-    ) -> Result<Box<dyn Conn>> {
-        self.dial(inside, dial, task)
-    }
-
-    /// Returns what a reader of a race's figures should know of the far end as its trials found it.
-    fn remarks(&self, _seen: &[SeenTrial<'_>]) -> Vec<FarEndRemark> {
-        Vec::new()
-    }
-
-    /// Opens a session with a far end that counts, up to where it takes the connections of the flows.
+    pub dial: fn(&dyn PlainTransport, &Dial<'_>, &TaskInfo, &Locator) -> Result<Box<dyn Conn>>,
+    /// Remarks for a reader of a race's figures on the far end as its trials found it.
+    pub remarks: Option<fn(&[SeenTrial<'_>]) -> Vec<FarEndRemark>>,
+    /// Session with a far end that counts, up to its readiness for the connections of the flows.
     ///
     /// # Errors
     /// The failed operation with the address; [`Error::Broken`] with the state in which the far end failed.
-    fn session(&self, order: &SessionOrder<'_>) -> Result<FarOpening> {
-        Err(Error::usage(format!("{} at {} counts nothing", self.info().label, order.to)))
-    }
+    pub session: Option<fn(&SessionOrder<'_>) -> Result<FarOpening>>,
 }
 
-impl fmt::Debug for dyn FarEnd {
+impl fmt::Debug for FarEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.info().id)
+        f.write_str(self.info.id)
     }
 }
 
@@ -238,7 +201,7 @@ impl From<&FarEndInfo> for FarEndFacts {
 #[derive(Debug, Clone, Copy)]
 pub struct FarEndAt<'a> {
     /// Far end.
-    pub end: &'static dyn FarEnd,
+    pub end: &'static FarEnd,
     /// Host, with its port if one was typed.
     pub host: &'a str,
     /// Path behind the host, with its slash; empty if none was typed.
@@ -290,12 +253,12 @@ pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
             "--to {typed} names no host; write {id}{SCHEME_END}HOST or {id}{SCHEME_END}HOST:PORT"
         )));
     }
-    if !end.takes_path() {
+    if !end.info.takes_path {
         return match path.trim_matches('/') {
             "" => Ok(Some(FarEndAt { end, host, path: "", pin: None })),
             _ => Err(Error::usage(format!(
                 "--to {typed}: {} has no path; leave out {path}",
-                end.info().label
+                end.info.label
             ))),
         };
     }
@@ -312,18 +275,18 @@ pub fn parse(typed: &str) -> Result<Option<FarEndAt<'_>>> {
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none.
-pub fn find(typed: &str) -> Result<&'static dyn FarEnd> {
+pub fn find(typed: &str) -> Result<&'static FarEnd> {
     let id = typed.split_once(SCHEME_END).map_or(typed, |(id, _)| id);
-    let found = ALL.iter().find(|end| end.info().id == id);
+    let found = ALL.iter().find(|end| end.info.id == id);
     found.copied().ok_or_else(|| {
-        let ids: Vec<&str> = ALL.iter().map(|end| end.info().id).collect();
+        let ids: Vec<&str> = ALL.iter().map(|end| end.info.id).collect();
         ALL.unknown("far end", id, &ids)
     })
 }
 
 /// Returns the source of the answers of work that asks a far end.
-pub fn answers(end: &dyn FarEnd) -> AnswerSource {
-    match end.info().peer.has_documents {
+pub fn answers(end: &FarEnd) -> AnswerSource {
+    match end.info.peer.has_documents {
         true => AnswerSource::Origin,
         false => AnswerSource::Ours,
     }
@@ -346,20 +309,20 @@ pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Resul
     if !carries(end, &*contender.transport) {
         return Ok(contender);
     }
-    let info = info_of(contender.transport.info(), end.info().peer);
+    let info = info_of(contender.transport.info(), end.info.peer);
     let (inside, task, locator) = (contender.transport, task.clone(), Locator::from(at));
     let transport = AgainstFarEnd { end, info, inside, task, locator };
     Ok(Contender { transport: Carrier::Made(Arc::new(transport)), ..contender })
 }
 
 /// Returns true if `end` carries the protocol of `transport`.
-pub fn carries(end: &dyn FarEnd, transport: &dyn Transport) -> bool {
-    transport.plain().is_some_and(|plain| end.info().over.contains(&plain.protocol()))
+pub fn carries(end: &FarEnd, transport: &dyn Transport) -> bool {
+    transport.plain().is_some_and(|plain| end.info.over.contains(&plain.protocol()))
 }
 
 /// Returns the reason why `end` does not carry `contender`, whatever the work; `None` if it does.
-pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
-    let info = end.info();
+pub fn refusal(end: &FarEnd, contender: &Contender) -> Option<String> {
+    let info = &end.info;
     if contender.external.is_some() {
         return Some(external::unserved(&contender.spec.to_string()));
     }
@@ -391,7 +354,7 @@ pub fn refusal(end: &dyn FarEnd, contender: &Contender) -> Option<String> {
 }
 
 /// Returns the protocol of a contender that is not carried, and the transports by which a far end carries it, if any.
-fn by_another(end: &dyn FarEnd, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
+fn by_another(end: &FarEnd, contender: &Contender) -> Option<(&'static str, Vec<String>)> {
     let protocol = contender.transport.info().protocol?;
     let is_other =
         |one: &&&dyn Transport| one.info().protocol == Some(protocol) && carries(end, **one);
@@ -400,10 +363,10 @@ fn by_another(end: &dyn FarEnd, contender: &Contender) -> Option<(&'static str, 
 }
 
 /// Returns the reason why `contender`, which runs [`against`] `end`, cannot do this work there; `None` if it can.
-pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Option<String> {
-    let (info, label) = (task.info(), end.info().label);
+pub fn misfit(end: &FarEnd, contender: &Contender, task: &dyn Task) -> Option<String> {
+    let (info, label) = (task.info(), end.info.label);
     let plain = contender.transport.plain();
-    let own = || end.misfit(plain?.protocol(), info);
+    let own = || (end.misfit?)(plain?.protocol(), info);
     if info.load.is_some() {
         let why = format!("a load beside the work takes a far end of ours, and {label} is none");
         return own().or(Some(why));
@@ -418,7 +381,7 @@ pub fn misfit(end: &dyn FarEnd, contender: &Contender, task: &dyn Task) -> Optio
 
 /// Transport that dials a far end of others.
 struct AgainstFarEnd {
-    end: &'static dyn FarEnd,
+    end: &'static FarEnd,
     info: Info,
     inside: Carrier,
     task: TaskInfo,
@@ -479,7 +442,7 @@ impl Transport for AgainstFarEnd {
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         match self.inside.plain() {
-            Some(plain) => self.end.dial_at(plain, dial, &self.task, &self.locator),
+            Some(plain) => (self.end.dial)(plain, dial, &self.task, &self.locator),
             None => Err(self.not_ours()),
         }
     }
@@ -491,7 +454,7 @@ impl Transport for AgainstFarEnd {
 
 impl AgainstFarEnd {
     fn not_ours(&self) -> Error {
-        let label = self.end.info().label;
+        let label = self.end.info.label;
         Error::usage(format!("{} runs against {label}, which is no far end of ours", self.info.id))
     }
 }

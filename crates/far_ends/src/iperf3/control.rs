@@ -8,13 +8,12 @@ use serde_json::Value;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::states::State;
-use super::{Iperf3, login};
+use super::{FAR_END, login};
 #[cfg(test)]
 use crate::steps::{PeerFault, StepEnd, StepRow, byte_stream, drip, nowhere};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::{option, origin};
-use deadheat_datapath::transport::far_end::FarEnd;
 use deadheat_datapath::transport::handover::fill;
 use deadheat_datapath::transport::step::{STEP_BYTES, StepBudget};
 
@@ -44,7 +43,7 @@ impl Control {
     /// Connects to a server.
     pub(super) fn connect(to: SocketAddr, patience: Nanos) -> Result<Control, Refused> {
         let failed = |e| {
-            let label = Iperf3.info().label;
+            let label = FAR_END.info.label;
             Error::setup_advice(
                 format!("connect to {label} at {to}"),
                 e,

@@ -111,7 +111,7 @@ impl Request {
         if let [typed] = hosts.names()
             && let Some(FarEndAt { end, host, .. }) = far_end::parse(typed)?
         {
-            let address = reach::find(host, end.info().port, &route)?;
+            let address = reach::find(host, end.info.port, &route)?;
             let pin = credentials.pin.as_ref().map(ToString::to_string);
             let (typed, origin) = (typed.clone(), route.origin);
             return Ok(Far::Others { typed, end, address, origin, pin });
@@ -143,14 +143,14 @@ impl Request {
         if found.len() > 1 {
             return Err(Error::usage(format!(
                 "--to names {hosts}: {} is the only far end of a race; several hosts take `deadheat serve`",
-                end.info().label
+                end.info.label
             )));
         }
         reach::check(host)?;
         if self.after == FinalStep::Explain {
             return Err(Error::usage(format!(
                 "--explain sees where the time goes at both ends, and {} is not ours; leave it out",
-                end.info().label
+                end.info.label
             )));
         }
         Ok(Some(*at))
@@ -213,7 +213,7 @@ impl Request {
                 };
                 transport::ALL.iter().find(is_over).map(|one| one.info().id.to_owned())
             };
-            let firsts = end.info().over.iter().filter_map(|over| first_over(*over));
+            let firsts = end.info.over.iter().filter_map(|over| first_over(*over));
             self.contenders = firsts.collect();
         }
         Ok(self)
@@ -225,7 +225,7 @@ impl Request {
     /// # Errors
     /// As of `Request::far_end`.
     pub fn usual_work(mut self) -> Result<Request> {
-        let Some(peer) = self.far_end()?.map(|at| at.end.info().peer) else { return Ok(self) };
+        let Some(peer) = self.far_end()?.map(|at| at.end.info.peer) else { return Ok(self) };
         if let Some(work) = workload::ALL.iter().find(|work| work.is_usual_for(peer)) {
             self.workload = work.info().id.to_owned();
         }
@@ -292,7 +292,7 @@ mod tests {
     fn far_ends_of_others_are_read_by_their_name() {
         let named = |to: &str| {
             let request = Race::new(["icmp"]).to(to);
-            request.far_end().unwrap().map(|at| at.end.info().id)
+            request.far_end().unwrap().map(|at| at.end.info.id)
         };
         assert!(named("far.example").is_none());
         assert_eq!(named("iperf3://far.example:5300").unwrap(), "iperf3");

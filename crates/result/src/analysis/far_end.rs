@@ -57,8 +57,9 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<FarEndNotice> {
     });
     let seen: Vec<SeenTrial<'_>> = seen.collect();
     // A result may be of a program with other far ends.
-    let remarks = far_end::find(&facts.id).map_or_else(|_| Vec::new(), |end| end.remarks(&seen));
-    all.extend(remarks.into_iter().map(FarEndNotice::Remark));
+    if let Some(remarks) = far_end::find(&facts.id).ok().and_then(|end| end.remarks) {
+        all.extend(remarks(&seen).into_iter().map(FarEndNotice::Remark));
+    }
     all
 }
 

@@ -42,6 +42,9 @@ pub(super) fn run(plan: &AgentPlan, id: &str, mut control: UnixStream) -> Result
     let Address::Ip(to) = plan.endpoint else {
         return Err(Error::usage(format!("{id} needs an IP address, not `{}`", plan.endpoint)));
     };
+    let Some(open) = end.session else {
+        return Err(Error::usage(format!("{} at {to} counts nothing", end.info.label)));
+    };
     let contender = Contender::sent(&plan.contender)?;
     let task = workload::parse(&plan.workload)?;
     let Some(plain) = contender.transport.plain() else {
@@ -57,7 +60,7 @@ pub(super) fn run(plan: &AgentPlan, id: &str, mut control: UnixStream) -> Result
         patience: STEP,
     };
     let mut session = loop {
-        match end.session(&order)? {
+        match open(&order)? {
             FarOpening::Open(session) => break session,
             FarOpening::Busy => {
                 send_message(&mut control, &FromAgent::Busy)?;

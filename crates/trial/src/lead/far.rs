@@ -32,7 +32,7 @@ pub enum Far {
         /// Far end and host as typed after `--to`.
         typed: String,
         /// Far end.
-        end: &'static dyn FarEnd,
+        end: &'static FarEnd,
         /// Its address.
         address: SocketAddr,
         /// Local address and interface that connections to it leave from.
@@ -169,7 +169,7 @@ impl Far {
     }
 
     /// Returns the far end of others, if it is one.
-    pub(super) fn others(&self) -> Option<&'static dyn FarEnd> {
+    pub(super) fn others(&self) -> Option<&'static FarEnd> {
         match self {
             Far::Others { end, .. } => Some(*end),
             Far::Loopback(_) | Far::Emulated(_) | Far::Servers(_) => None,
@@ -233,7 +233,7 @@ impl Far {
                 address: address.to_string(),
                 built: None,
                 reached: None,
-                far_end: Some(Box::new(end.info().into())),
+                far_end: Some(Box::new((&end.info).into())),
             },
             Far::Servers(FarServers { hosts, .. }) => PathFacts {
                 spec: of_each(hosts, |far| far.host.clone()),
