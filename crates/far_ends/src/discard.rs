@@ -2,16 +2,11 @@
 //!
 //! Nobody counts at the far end. What its kernel acknowledged over time is known here, and makes the goodput.
 
-use std::net::SocketAddr;
-
-use socket2::Socket;
-
 use deadheat_base::error::Result;
-use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{CountSource, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
 /// Discard port.
@@ -22,7 +17,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "a discard port (RFC 863), as of inetd and xinetd; drops what it receives, and counts nothing",
         port: 9,
         takes_path: false,
-        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp],
+        over: &[PlainProtocol::TCP, PlainProtocol::MPTCP],
         peer: PeerFacts {
             takes_data: true,
             counts: CountSource::Acknowledgements,
@@ -41,19 +36,10 @@ pub(super) static FAR_END: FarEnd = FarEnd {
 };
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     _task: &TaskInfo,
     _locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
-    inside.open(dial, &Silent)
-}
-
-/// Greeting of a port that takes none.
-struct Silent;
-
-impl Greeting for Silent {
-    fn stream(&self, _socket: &Socket, _to: SocketAddr, _deadline: Nanos) -> Result<()> {
-        Ok(())
-    }
+    inside.open(dial, &|_, _, _| Ok(()))
 }

@@ -17,7 +17,7 @@ use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::handover::fill;
 use deadheat_datapath::transport::hello::{Hello, LEN};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
 /// Echo port.
@@ -28,7 +28,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "an echo port (RFC 862), as of inetd, xinetd and socat; sends back what it receives",
         port: 7,
         takes_path: false,
-        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp],
+        over: &[PlainProtocol::TCP, PlainProtocol::MPTCP, PlainProtocol::UDP],
         peer: PeerFacts::ECHO,
         counts: None,
         unknown: &[
@@ -45,51 +45,53 @@ pub(super) static FAR_END: FarEnd = FarEnd {
 };
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     _task: &TaskInfo,
     _locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
-    inside.open(dial, &EchoedHello(dial.hello))
+    let (over, hello) = (inside.protocol, dial.hello);
+    inside.open(dial, &|socket, to, deadline| match over.keeps_boundaries {
+        true => ask_datagrams(hello, socket, to, deadline),
+        false => ask_stream(hello, socket, to, deadline),
+    })
 }
-
-/// Hello that has to come back as it is.
-struct EchoedHello(Hello);
 
 /// Returns a hello, for tests.
 #[cfg(test)]
-pub(crate) fn greeting() -> Box<dyn Greeting> {
+pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'static>> {
     let token = deadheat_datapath::transport::hello::Token::from_bytes([7; 16]);
-    Box::new(EchoedHello(Hello { token, flow: 0 }))
+    let hello = Hello { token, flow: 0 };
+    Box::new(move |socket, to, deadline| ask_datagrams(hello, socket, to, deadline))
 }
 
-impl Greeting for EchoedHello {
-    fn stream(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
-        let hello = self.0.encode();
-        say(socket, &hello).map_err(|e| Error::setup(format!("send a hello to {to}"), e))?;
-        let mut back = [0; LEN];
-        let have = fill(socket, &mut back, deadline).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                Error::peer(to.to_string(), "closed the connection instead of an echo")
-            }
-            _ => Error::setup(format!("receive an echo from {to}"), e),
-        })?;
-        match have {
-            LEN if back == hello => Ok(()),
-            LEN => Err(Error::peer(
-                to.to_string(),
-                "answered with other bytes than it was sent; it is no echo port",
-            )),
-            have => Err(Error::blocked(format!(
-                "connected to {to} and sent {LEN} bytes; {have} of them came back: no echo port?"
-            ))),
+/// Sends a hello on a byte stream, and receives it as it was sent.
+fn ask_stream(hello: Hello, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+    let hello = hello.encode();
+    say(socket, &hello).map_err(|e| Error::setup(format!("send a hello to {to}"), e))?;
+    let mut back = [0; LEN];
+    let have = fill(socket, &mut back, deadline).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            Error::peer(to.to_string(), "closed the connection instead of an echo")
         }
+        _ => Error::setup(format!("receive an echo from {to}"), e),
+    })?;
+    match have {
+        LEN if back == hello => Ok(()),
+        LEN => Err(Error::peer(
+            to.to_string(),
+            "answered with other bytes than it was sent; it is no echo port",
+        )),
+        have => Err(Error::blocked(format!(
+            "connected to {to} and sent {LEN} bytes; {have} of them came back: no echo port?"
+        ))),
     }
+}
 
-    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
-        let hello = self.0.encode();
-        let what = format!("UDP hellos of {LEN} B for an echo");
-        let question = Question { what: &what, bytes: &hello, most: u32::MAX };
-        question.ask(socket, to, deadline, |got| got == hello)
-    }
+/// Sends a hello in datagrams, until it comes back as it was sent.
+fn ask_datagrams(hello: Hello, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+    let hello = hello.encode();
+    let what = format!("UDP hellos of {LEN} B for an echo");
+    let question = Question { what: &what, bytes: &hello, most: u32::MAX };
+    question.ask(socket, to, deadline, |got| got == hello)
 }

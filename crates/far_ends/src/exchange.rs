@@ -91,7 +91,7 @@ pub(crate) mod tests {
     use deadheat_datapath::transport::plain::Greeting;
 
     /// Greets a peer that has sent these datagrams already and answers nothing more; `None` for a peer that is gone.
-    pub(crate) fn greeted(greeting: &dyn Greeting, said: Option<&[Vec<u8>]>) -> Result<()> {
+    pub(crate) fn greeted(greeting: &Greeting<'_>, said: Option<&[Vec<u8>]>) -> Result<()> {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = far.local_addr().unwrap();
@@ -102,7 +102,7 @@ pub(crate) mod tests {
         }
         let _far = said.map(|_| far);
         let deadline = Monotonic.now() + Nanos::from_millis(60);
-        greeting.datagrams(&near.into(), to, deadline)
+        greeting(&near.into(), to, deadline)
     }
 
     /// Datagrams of every length up to 200, of bytes that follow from a number.

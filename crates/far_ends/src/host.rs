@@ -22,7 +22,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         // A port that most firewalls let through.
         port: 443,
         takes_path: false,
-        over: &[PlainProtocol::Tcp],
+        over: &[PlainProtocol::TCP],
         peer: PeerFacts { is_kernel: true, only_connects: true, ..PeerFacts::OTHERS },
         counts: None,
         unknown: &[
@@ -63,7 +63,7 @@ fn misfit(over: PlainProtocol, task: &TaskInfo) -> Option<String> {
 }
 
 fn dial(
-    _inside: &dyn PlainTransport,
+    _inside: &PlainTransport,
     dial: &Dial<'_>,
     _task: &TaskInfo,
     _locator: &Locator,
@@ -88,13 +88,13 @@ mod tests {
                 is_paced,
                 ..TaskInfo::default()
             };
-            misfit(PlainProtocol::Tcp, &task).unwrap_or_default()
+            misfit(PlainProtocol::TCP, &task).unwrap_or_default()
         };
         assert_eq!(why(10, true, 64), "");
         assert!(why(9, true, 64).contains("interval=10ms"));
         assert!(why(10, false, 64).contains("leave out window"));
         assert!(why(10, true, 12).contains("leave out size"));
         let connections = TaskInfo { connections: 21, ..TaskInfo::default() };
-        assert_eq!(misfit(PlainProtocol::Tcp, &connections), None);
+        assert_eq!(misfit(PlainProtocol::TCP, &connections), None);
     }
 }

@@ -53,7 +53,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "a web server, https://HOST/PATH: HTTP/2 or HTTP/1.1 over TLS, HTTP/3 over QUIC; answers with the document",
         port: 443,
         takes_path: true,
-        over: &[PlainProtocol::Tls, PlainProtocol::Quic],
+        over: &[PlainProtocol::TLS, PlainProtocol::QUIC],
         peer: PeerFacts {
             sends_data: true,
             answers_requests: true,
@@ -81,15 +81,15 @@ const OVER_TLS: &[&str] = &["h2", "http/1.1"];
 const OVER_QUIC: &[&str] = &["h3"];
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     task: &TaskInfo,
     locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
-    let over = inside.protocol();
+    let over = inside.protocol;
     let purpose = purpose(task, dial.hello.flow);
     let application = Box::new(Exchange::new(Request::of(locator), over, purpose));
-    let protocols = if over == PlainProtocol::Quic { OVER_QUIC } else { OVER_TLS };
+    let protocols = if over.has_streams { OVER_QUIC } else { OVER_TLS };
     let (name, pin) = (locator.name.clone(), locator.pin.clone());
     let terms = ApplicationTerms { name, pin, protocols, application };
     let conn = inside.open_encrypted(dial, terms)?;

@@ -33,7 +33,7 @@ use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::hello::Token;
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
 mod control;
@@ -57,7 +57,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "an iperf3 server, from 3.1 on; one test at a time, of one protocol",
         port: 5201,
         takes_path: false,
-        over: &[PlainProtocol::Tcp, PlainProtocol::Mptcp, PlainProtocol::Udp, PlainProtocol::Sctp],
+        over: &[PlainProtocol::TCP, PlainProtocol::MPTCP, PlainProtocol::UDP, PlainProtocol::SCTP],
         peer: PeerFacts {
             takes_data: true,
             sends_data: true,
@@ -101,11 +101,11 @@ fn misfit(over: PlainProtocol, task: &TaskInfo) -> Option<String> {
         return Some(why.to_owned());
     }
     let least = LEAST_LEN;
-    if over == PlainProtocol::Udp && task.largest_message < least {
+    if !over.is_reliable && task.largest_message < least {
         return Some(format!("iperf3's own header takes {least} bytes of each datagram"));
     }
     let is_down = task.flows.contains(&Some(Direction::Down));
-    if is_down && over == PlainProtocol::Udp && !task.is_paced {
+    if is_down && !over.is_reliable && !task.is_paced {
         let why = "iperf3's server would flood the line with datagrams, and only its operator could stop it; cbr fits";
         return Some(why.to_owned());
     }
@@ -114,24 +114,27 @@ fn misfit(over: PlainProtocol, task: &TaskInfo) -> Option<String> {
 }
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     task: &TaskInfo,
     _locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
-    let greeting = Iperf3Greeting(cookie(&dial.hello.token));
-    let conn = inside.open(dial, &greeting)?;
+    let (over, cookie) = (inside.protocol, cookie(&dial.hello.token));
+    let conn = inside.open(dial, &|socket, to, deadline| match over.is_reliable {
+        true => send_cookie(&cookie, socket, to),
+        false => open_datagrams(socket, to, deadline),
+    })?;
     let (tag, largest) = (dial.hello.token.tag(), dial.largest_message);
     let is_down = task.flows.get(usize::from(dial.hello.flow)) == Some(&Some(Direction::Down));
-    Ok(match inside.protocol() {
-        PlainProtocol::Udp => Around::datagrams(conn, Box::new(Datagrams::new(tag)), largest),
-        PlainProtocol::Sctp if is_down => {
-            Around::datagrams(conn, Box::new(Blocks::new(tag, largest)), largest)
-        }
-        PlainProtocol::Tcp | PlainProtocol::Mptcp if is_down && task.is_paced => {
-            Around::blocks(conn, Blocks::new(tag, largest))
-        }
-        _ => Around::stream(conn),
+    let blocks = || Blocks::new(tag, largest);
+    Ok(if !over.is_reliable {
+        Around::datagrams(conn, Box::new(Datagrams::new(tag)), largest)
+    } else if is_down && over.keeps_boundaries {
+        Around::datagrams(conn, Box::new(blocks()), largest)
+    } else if is_down && task.is_paced {
+        Around::blocks(conn, blocks())
+    } else {
+        Around::stream(conn)
     })
 }
 
@@ -149,27 +152,23 @@ fn cookie(token: &Token) -> [u8; COOKIE_LEN] {
     cookie
 }
 
-/// First bytes of a stream.
-struct Iperf3Greeting([u8; COOKIE_LEN]);
+/// Sends the cookie, with which a stream begins and which the server does not answer.
+fn send_cookie(cookie: &[u8], socket: &Socket, to: SocketAddr) -> Result<()> {
+    say(socket, cookie).map_err(|e| match e.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            Error::peer(to.to_string(), "closed a stream of the test before its cookie")
+        }
+        _ => Error::setup(format!("send a stream's cookie to {to}"), e),
+    })
+}
 
-impl Greeting for Iperf3Greeting {
-    /// Sends the cookie, which the server does not answer.
-    fn stream(&self, socket: &Socket, to: SocketAddr, _deadline: Nanos) -> Result<()> {
-        say(socket, &self.0).map_err(|e| match e.kind() {
-            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-                Error::peer(to.to_string(), "closed a stream of the test before its cookie")
-            }
-            _ => Error::setup(format!("send a stream's cookie to {to}"), e),
-        })
-    }
-
-    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
-        let deadline = deadline
-            .min(deadheat_base::time::Clock::now(&deadheat_base::time::Monotonic) + UDP_REPLY);
-        let what = "datagram that opens a stream of iperf3 (sent once, by its protocol)";
-        let question = Question { what, bytes: &UDP_CONNECT, most: 1 };
-        question.ask(socket, to, deadline, |got| UDP_REPLIES.iter().any(|reply| got == reply))
-    }
+/// Opens a stream of datagrams.
+fn open_datagrams(socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+    let deadline =
+        deadline.min(deadheat_base::time::Clock::now(&deadheat_base::time::Monotonic) + UDP_REPLY);
+    let what = "datagram that opens a stream of iperf3 (sent once, by its protocol)";
+    let question = Question { what, bytes: &UDP_CONNECT, most: 1 };
+    question.ask(socket, to, deadline, |got| UDP_REPLIES.iter().any(|reply| got == reply))
 }
 
 #[cfg(test)]

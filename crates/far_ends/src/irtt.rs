@@ -12,8 +12,8 @@
 //! The server ignores requests that come faster than it allows; the work is refused before it begins then, so that its
 //! drops do not count as losses of the path. The fill of a reply is the server's own: messages are made anew here.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
-use std::sync::Mutex;
 
 use socket2::Socket;
 
@@ -26,7 +26,7 @@ use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use parameters::{Parameters, RECEIVED_COUNT};
 use wire::{CLOSE, IrttSeal, OPEN, REPLY};
@@ -42,7 +42,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "an irtt server, 0.9; sends messages back with its times, one each 10ms at most unless its operator allows more",
         port: 2112,
         takes_path: false,
-        over: &[PlainProtocol::Udp],
+        over: &[PlainProtocol::UDP],
         peer: PeerFacts::ECHO,
         counts: Some(
             "messages received, by which losses are of the way up or down, and its times of receiving and sending of each",
@@ -79,7 +79,7 @@ fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
 }
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     task: &TaskInfo,
     _locator: &Locator,
@@ -89,10 +89,11 @@ fn dial(
     let largest = dial.largest_message;
     let asked = Parameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
     let interval = Nanos(asked.interval_ns.unsigned_abs());
-    let opened = Mutex::new(None);
+    let opened = OnceCell::new();
     let greeting = IrttGreeting { seal: &seal, asked, opened: &opened };
-    let conn = inside.open(&Dial { largest_message: largest + HEADERS, ..*dial }, &greeting)?;
-    let (token, allowed) = opened.into_inner().ok().flatten().unwrap_or_default();
+    let dial = Dial { largest_message: largest + HEADERS, ..*dial };
+    let conn = inside.open(&dial, &|socket, to, deadline| greeting.greet(socket, to, deadline))?;
+    let (token, allowed) = opened.into_inner().unwrap_or_default();
     let (sent, allowance) = (SentMessages::new(largest, 0), Allowance::new(interval));
     let fields = ReplyFields::of(&allowed);
     let codec = IrttPackets { seal, token, fields, sent, allowance };
@@ -145,7 +146,7 @@ struct IrttGreeting<'a> {
     seal: &'a IrttSeal,
     asked: Parameters,
     /// Token of the connection and what the server allows, once it is open.
-    opened: &'a Mutex<Option<(u64, Parameters)>>,
+    opened: &'a OnceCell<(u64, Parameters)>,
 }
 
 impl IrttGreeting<'_> {
@@ -156,10 +157,9 @@ impl IrttGreeting<'_> {
         self.seal.close(&mut packet);
         packet
     }
-}
 
-impl Greeting for IrttGreeting<'_> {
-    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+    /// Asks the server to open a connection.
+    fn greet(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
         let request = self.request();
         let question = Question { what: "irtt open requests", bytes: &request, most: 1 };
         let mut reply = None;
@@ -183,9 +183,7 @@ impl Greeting for IrttGreeting<'_> {
         self.asked
             .check(&reply.allowed)
             .map_err(|what| Error::limited(format!("{} at {to}: {what}", FAR_END.info.label)))?;
-        if let Ok(mut opened) = self.opened.lock() {
-            *opened = Some((reply.token, reply.allowed));
-        }
+        let _ = self.opened.set((reply.token, reply.allowed));
         Ok(())
     }
 }
@@ -332,16 +330,12 @@ pub(crate) mod reading {
 
 /// Returns an open request, for tests.
 #[cfg(test)]
-pub(crate) fn greeting() -> Box<dyn Greeting> {
-    struct Own(IrttSeal, Mutex<Option<(u64, Parameters)>>);
-    impl Greeting for Own {
-        fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
-            let asked = Parameters::asked(&TaskInfo::default(), 100);
-            let greeting = IrttGreeting { seal: &self.0, asked, opened: &self.1 };
-            greeting.datagrams(socket, to, deadline)
-        }
-    }
-    Box::new(Own(IrttSeal::new(None), Mutex::default()))
+pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'static>> {
+    Box::new(|socket, to, deadline| {
+        let asked = Parameters::asked(&TaskInfo::default(), 100);
+        let (seal, opened) = (&IrttSeal::new(None), &OnceCell::new());
+        IrttGreeting { seal, asked, opened }.greet(socket, to, deadline)
+    })
 }
 
 #[cfg(test)]
@@ -488,10 +482,11 @@ mod tests {
             packet
         };
         let greet = |said: Option<&[Vec<u8>]>| {
-            let opened = Mutex::new(None);
+            let opened = OnceCell::new();
             let greeting = IrttGreeting { seal: &seal, asked: asked.clone(), opened: &opened };
-            let said = greeted(&greeting, said).map_err(|error| error.to_string());
-            said.map(|()| opened.into_inner().unwrap().unwrap())
+            let greet = |socket: &Socket, to, deadline| greeting.greet(socket, to, deadline);
+            let said = greeted(&greet, said).map_err(|error| error.to_string());
+            said.map(|()| opened.into_inner().unwrap())
         };
         let right = reply(OPEN | REPLY, &asked, "secret");
         let wrong = [reply(OPEN | REPLY, &asked, "other"), reply(REPLY, &asked, "secret")];

@@ -36,7 +36,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "a server of M-Lab's speed test; one direction and one connection at a time, for ten seconds at most",
         port: 443,
         takes_path: true,
-        over: &[PlainProtocol::Wss],
+        over: &[PlainProtocol::WSS],
         peer: PeerFacts {
             takes_data: true,
             sends_data: true,
@@ -94,7 +94,7 @@ fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
 }
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     task: &TaskInfo,
     locator: &Locator,

@@ -36,7 +36,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "a QUIC perf server (ALPN perf: quic-go, msquic, picoquic, s2n-quic); takes and sends as many bytes as the client asks for",
         port: 443,
         takes_path: false,
-        over: &[PlainProtocol::Quic],
+        over: &[PlainProtocol::QUIC],
         peer: PeerFacts {
             takes_data: true,
             sends_data: true,
@@ -76,7 +76,7 @@ const ENDLESS: u64 = u64::MAX;
 const STOPPED: u32 = 0;
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     task: &TaskInfo,
     locator: &Locator,

@@ -5,8 +5,8 @@
 //! first reply shows whether the reflector counts: one without state copies the number, and one with state answers with
 //! the number of its own reply. Its counts tell losses of the way up from those of the way down.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use socket2::Socket;
 
@@ -18,7 +18,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use packets::StampForm;
 
@@ -33,7 +33,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
         summary: "a STAMP or TWAMP Light reflector (RFC 8762), as in routers and probes; sends messages back with its times",
         port: 862,
         takes_path: false,
-        over: &[PlainProtocol::Udp],
+        over: &[PlainProtocol::UDP],
         peer: PeerFacts::ECHO,
         counts: Some(
             "its times of receiving and sending of each message; if it has state, messages received, by which losses are of the way up or down",
@@ -75,7 +75,7 @@ fn misfit(_over: PlainProtocol, task: &TaskInfo) -> Option<String> {
 }
 
 fn dial(
-    inside: &dyn PlainTransport,
+    inside: &PlainTransport,
     dial: &Dial<'_>,
     _task: &TaskInfo,
     _locator: &Locator,
@@ -85,7 +85,7 @@ fn dial(
     let largest = dial.largest_message;
     let dial = Dial { largest_message: largest + HEADERS, ..*dial };
     let probe = Probe::new(session, asked_form());
-    let conn = inside.open(&dial, &probe)?;
+    let conn = inside.open(&dial, &|socket, to, deadline| probe.greet(socket, to, deadline))?;
     Ok(Around::datagrams(conn, Box::new(probe.packets(largest)), largest))
 }
 
@@ -94,40 +94,39 @@ struct Probe {
     session: u16,
     form: StampForm,
     /// Number of the next packet.
-    next: AtomicU32,
-    /// 1 once a reply has a number of its own.
-    counts: AtomicU32,
+    next: Cell<u32>,
+    /// True once a reply has a number of its own.
+    counts: Cell<bool>,
 }
 
 impl Probe {
     fn new(session: u16, form: StampForm) -> Probe {
-        let [next, counts] = [FIRST_NUMBER, 0].map(AtomicU32::new);
-        Probe { session, form, next, counts }
+        Probe { session, form, next: Cell::new(FIRST_NUMBER), counts: Cell::new(false) }
     }
 
     /// Returns the packets of the session that it began, for messages of up to `largest` bytes.
     fn packets(self, largest: usize) -> StampPackets {
         let sent = SentMessages::new(largest, self.next.into_inner());
-        let counts = self.counts.into_inner() != 0;
+        let counts = self.counts.into_inner();
         StampPackets { session: self.session, form: self.form, counts, sent }
     }
 }
 
-impl Greeting for Probe {
-    fn datagrams(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
+impl Probe {
+    /// Sends the first packets, until one comes back.
+    fn greet(&self, socket: &Socket, to: SocketAddr, deadline: Nanos) -> Result<()> {
         let len = self.form.base_len();
         let what = format!("STAMP packets of {len} B");
         let question = Question { what: &what, bytes: &[], most: PROBES };
         let next = || {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let number = self.next.replace(self.next.get() + 1);
             let mut packet = vec![0; len];
             self.form.write(number, self.session, len, &mut packet);
             packet
         };
         question.ask_anew(socket, to, deadline, next, |got| {
             let Some(reply) = self.form.read(self.session, got) else { return false };
-            let own = u32::from(reply.own_number != reply.number);
-            self.counts.store(own, Ordering::Relaxed);
+            self.counts.set(reply.own_number != reply.number);
             true
         })
     }
@@ -172,8 +171,9 @@ impl Codec for StampPackets {
 
 /// Returns the first packets of a session, for tests.
 #[cfg(test)]
-pub(crate) fn greeting() -> Box<dyn Greeting> {
-    Box::new(Probe::new(7, StampForm::new(None)))
+pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'static>> {
+    let probe = Probe::new(7, StampForm::new(None));
+    Box::new(move |socket, to, deadline| probe.greet(socket, to, deadline))
 }
 
 /// Readers for fuzz targets.
@@ -204,7 +204,7 @@ mod tests {
             let form = StampForm::new(key);
             for (has_state, count) in [(false, None), (true, Some(33))] {
                 let probe = Probe::new(9, form.clone());
-                probe.counts.store(u32::from(has_state), Ordering::Relaxed);
+                probe.counts.set(has_state);
                 let mut own = probe.packets(size);
                 let (mut message, mut packet) = ([7; 120], [0; 120 + HEADERS]);
                 Header { tag: 1, seq: 5 }.write(&mut message);
@@ -243,7 +243,8 @@ mod tests {
             };
             let greet = |said: Option<&[Vec<u8>]>| {
                 let probe = Probe::new(9, form.clone());
-                greeted(&probe, said).map(|()| probe.packets(64)).map_err(|e| e.to_string())
+                let greeting = |socket: &Socket, to, deadline| probe.greet(socket, to, deadline);
+                greeted(&greeting, said).map(|()| probe.packets(64)).map_err(|e| e.to_string())
             };
             let wrong = [reply(8, &form, 0), reply(9, &StampForm::new(Some("other")), 0)];
             let wrong = &wrong[..if key.is_some() { 2 } else { 1 }];

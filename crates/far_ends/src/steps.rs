@@ -79,7 +79,7 @@ pub(crate) fn run_out<S: Streams>(
 
 /// Rows of a question in datagrams, whose answer does not come.
 fn greetings() -> Vec<StepRow> {
-    type Make = fn() -> Box<dyn Greeting>;
+    type Make = fn() -> Box<Greeting<'static>>;
     let all: [(&str, Make); 3] =
         [("irtt", irtt::greeting), ("STAMP", stamp::greeting), ("echo over UDP", echo::greeting)];
     let row = |(protocol, make): (&'static str, Make), fault| StepRow {

@@ -16,7 +16,7 @@ use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::options::{self, SUBFLOWS};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame,
 };
@@ -85,8 +85,8 @@ impl Transport for Mptcp {
         })
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -100,16 +100,14 @@ impl Transport for Mptcp {
     }
 }
 
-impl PlainTransport for Mptcp {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Mptcp
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::MPTCP, opening: PlainOpening::Greeted(open_plain) };
 
-    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        let options = tcp::TcpOptions::from(dial.knobs);
-        let flavour = MptcpFlavour { options, to: Some(dial.to.clone()) };
-        tcp::greet(MPTCP, dial, flavour, greeting)
-    }
+fn open_plain(dial: &Dial<'_>, greeting: &Greeting<'_>) -> Result<Box<dyn Conn>> {
+    let options = tcp::TcpOptions::from(dial.knobs);
+    let flavour = MptcpFlavour { options, to: Some(dial.to.clone()) };
+    tcp::greet(MPTCP, dial, flavour, greeting)
 }
 
 /// Properties of multipath TCP that TCP does not have.

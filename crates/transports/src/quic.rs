@@ -18,7 +18,7 @@ use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::identity::TrustedName;
 use deadheat_datapath::transport::options::Meaning;
-use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use deadheat_datapath::transport::{Conn, Dial, Info, identity, options};
 use end::QuicEnd;
@@ -209,19 +209,17 @@ impl Userspace for Quic {
         open(STREAM.id, &Layer::NONE, opening)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 }
 
-impl PlainTransport for Quic {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Quic
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::QUIC, opening: PlainOpening::Encrypted(open_plain) };
 
-    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-        application::dial::<QuinnMachine>(&STREAM_TO_OTHERS, dial, terms)
-    }
+fn open_plain(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+    application::dial::<QuinnMachine>(&STREAM_TO_OTHERS, dial, terms)
 }
 
 impl Userspace for QuicDatagram {

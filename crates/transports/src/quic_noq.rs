@@ -16,7 +16,7 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::units::Bytes;
 use deadheat_datapath::transport::application::ApplicationTerms;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
-use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
 use deadheat_datapath::transport::{Conn, Dial, Info, identity};
 use machine::NoqMachine;
@@ -102,17 +102,15 @@ impl Userspace for QuicNoq {
         Ok(Box::new(quic::end_of::<NoqMachine>(INFO.id, &Layer::NONE, opening, None)?))
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 }
 
-impl PlainTransport for QuicNoq {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Quic
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::QUIC, opening: PlainOpening::Encrypted(open_plain) };
 
-    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-        application::dial::<NoqMachine>(&TO_OTHERS, dial, terms)
-    }
+fn open_plain(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+    application::dial::<NoqMachine>(&TO_OTHERS, dial, terms)
 }

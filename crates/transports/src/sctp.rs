@@ -29,7 +29,7 @@ use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::header::HeaderTerms;
 use deadheat_datapath::transport::hello::{Hello, LEN};
 use deadheat_datapath::transport::own_port::OwnPort;
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, options,
 };
@@ -133,8 +133,8 @@ impl Transport for Sctp {
             .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
@@ -156,21 +156,19 @@ impl Transport for Sctp {
     }
 }
 
-impl PlainTransport for Sctp {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Sctp
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::SCTP, opening: PlainOpening::Greeted(open_plain) };
 
-    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
-        let deadline = Monotonic.now() + dial.timeout;
-        let to = dial.to.ip(SCTP.id)?;
-        let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
-        greeting.stream(&socket, to, deadline)?;
-        options
-            .open(socket, connect_ns)
-            .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
-    }
+fn open_plain(dial: &Dial<'_>, greeting: &Greeting<'_>) -> Result<Box<dyn Conn>> {
+    let options = SctpOptions::new(dial.knobs, dial.lanes, dial.largest_message);
+    let deadline = Monotonic.now() + dial.timeout;
+    let to = dial.to.ip(SCTP.id)?;
+    let (socket, connect_ns) = tcp::connect(SCTP, dial, |socket| options.apply(socket))?;
+    greeting(&socket, to, deadline)?;
+    options
+        .open(socket, connect_ns)
+        .map_err(|e| Error::setup(format!("set up an SCTP connection to {}", dial.to), e))
 }
 
 /// Knobs as the socket takes them, with lanes and message length of the work.

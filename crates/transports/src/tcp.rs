@@ -15,7 +15,7 @@ use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::options::{self, Meaning};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
 use ecn::AskedEcn;
 use knobs::KEYS;
@@ -78,8 +78,8 @@ impl Transport for Tcp {
         check_settings(TCP, key, value, place)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -92,14 +92,12 @@ impl Transport for Tcp {
     }
 }
 
-impl PlainTransport for Tcp {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Tcp
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::TCP, opening: PlainOpening::Greeted(open_plain) };
 
-    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        greet(TCP, dial, TcpOptions::from(dial.knobs), greeting)
-    }
+fn open_plain(dial: &Dial<'_>, greeting: &Greeting<'_>) -> Result<Box<dyn Conn>> {
+    greet(TCP, dial, TcpOptions::from(dial.knobs), greeting)
 }
 
 /// Connection-oriented protocol of the kernel that a socket uses.
@@ -182,12 +180,12 @@ pub(super) fn dial<F: Flavour>(
 /// Opens a near end of a connection to a program of others, which `greeting` greets.
 ///
 /// # Errors
-/// As [`PlainTransport::open`].
+/// As [`PlainOpening::Greeted`].
 pub(super) fn greet<F: Flavour>(
     variant: Variant,
     dial: &Dial<'_>,
     flavour: F,
-    greeting: &dyn Greeting,
+    greeting: &Greeting<'_>,
 ) -> Result<Box<dyn Conn>> {
     let deadline = Monotonic.now() + dial.timeout;
     let to = dial.to.ip(variant.id)?;
@@ -195,7 +193,7 @@ pub(super) fn greet<F: Flavour>(
     let (socket, connect_ns) = connect(variant, dial, |socket| flavour.apply(socket))?;
     drop(asked);
     flavour.connected(&socket)?;
-    greeting.stream(&socket, to, deadline)?;
+    greeting(&socket, to, deadline)?;
     flavour
         .connection(socket, Side::Near, dial.largest_message, connect_ns)
         .map_err(|e| Error::setup(format!("set up a connection to {to}"), e))

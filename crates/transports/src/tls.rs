@@ -27,7 +27,7 @@ use deadheat_datapath::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
 use deadheat_datapath::transport::options::{self, Meaning};
-use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::step::StepBudget;
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
@@ -137,8 +137,8 @@ impl Transport for Tls {
         tcp::check_settings(TLS, key, value, place)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -152,19 +152,17 @@ impl Transport for Tls {
     }
 }
 
-impl PlainTransport for Tls {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Tls
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::TLS, opening: PlainOpening::Encrypted(open_plain) };
 
-    fn open_encrypted(&self, dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
-        let (token, tickets) = (dial.hello.token, dial.tickets);
-        let own = TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?;
-        let flavour = own.against_others(&terms.name, terms.pin.as_deref(), terms.protocols)?;
-        let (socket, connect_ns) = tcp::connect(TLS, dial, |socket| flavour.apply(socket))?;
-        flavour.connected(&socket)?;
-        application::open(socket, flavour, terms.application, (dial.to, connect_ns))
-    }
+fn open_plain(dial: &Dial<'_>, terms: ApplicationTerms) -> Result<Box<dyn Conn>> {
+    let (token, tickets) = (dial.hello.token, dial.tickets);
+    let own = TlsFlavour::new(INFO.id, dial.knobs, token, tickets)?;
+    let flavour = own.against_others(&terms.name, terms.pin.as_deref(), terms.protocols)?;
+    let (socket, connect_ns) = tcp::connect(TLS, dial, |socket| flavour.apply(socket))?;
+    flavour.connected(&socket)?;
+    application::open(socket, flavour, terms.application, (dial.to, connect_ns))
 }
 
 /// Checks that this host has the feature that a knob's value names.

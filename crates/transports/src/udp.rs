@@ -26,7 +26,7 @@ use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::datapath::option::{self, Buffer, Fragmenting};
 use deadheat_datapath::transport::hello::{self, Hello};
 use deadheat_datapath::transport::options::{self, Meaning};
-use deadheat_datapath::transport::plain::{Greeting, PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::udp_handshake::{
     self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, Variant,
 };
@@ -83,8 +83,8 @@ impl Transport for Udp {
         knobs::check(key, value)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn dial(&self, to: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -96,24 +96,22 @@ impl Transport for Udp {
     }
 }
 
-impl PlainTransport for Udp {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Udp
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::UDP, opening: PlainOpening::Greeted(open_plain) };
 
-    /// Opens a connected socket, whatever the knob says: a program of others is one peer.
-    fn open(&self, dial: &Dial<'_>, greeting: &dyn Greeting) -> Result<Box<dyn Conn>> {
-        let to = dial.to.ip(UDP.id)?;
-        let deadline = Monotonic.now() + dial.timeout;
-        let knobs = Knobs { binding: Binding::Connected, ..Knobs::new(UDP, dial.knobs) };
-        let engines = UdpEngines::new(&knobs)?;
-        let socket = udp_handshake::connected(UDP, to, &|socket| knobs.prepare(socket))?;
-        greeting.datagrams(&socket, to, deadline)?;
-        let socket = take_over(socket, to, knobs.binding)
-            .map_err(|e| Error::setup(format!("set up a {} socket to {to}", UDP.label), e))?;
-        let (hello, largest) = (dial.hello, dial.largest_message);
-        Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
-    }
+/// Opens a connected socket, whatever the knob says: a program of others is one peer.
+fn open_plain(dial: &Dial<'_>, greeting: &Greeting<'_>) -> Result<Box<dyn Conn>> {
+    let to = dial.to.ip(UDP.id)?;
+    let deadline = Monotonic.now() + dial.timeout;
+    let knobs = Knobs { binding: Binding::Connected, ..Knobs::new(UDP, dial.knobs) };
+    let engines = UdpEngines::new(&knobs)?;
+    let socket = udp_handshake::connected(UDP, to, &|socket| knobs.prepare(socket))?;
+    greeting(&socket, to, deadline)?;
+    let socket = take_over(socket, to, knobs.binding)
+        .map_err(|e| Error::setup(format!("set up a {} socket to {to}", UDP.label), e))?;
+    let (hello, largest) = (dial.hello, dial.largest_message);
+    Ok(Box::new(UdpConn::new(socket, hello, Side::Near, (knobs, engines), largest)))
 }
 
 /// Opens a near end.

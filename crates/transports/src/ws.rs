@@ -15,7 +15,7 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::{Key, Kind};
 use deadheat_contract::contract::{Framing, Guarantees, Side};
 use deadheat_datapath::transport::application::MessageTerms;
-use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
+use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
 };
@@ -153,8 +153,8 @@ impl Transport for Wss {
         tcp::check_settings(WSS, key, value, place)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
-        Some(self)
+    fn plain(&self) -> Option<&'static PlainTransport> {
+        Some(&PLAIN)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -168,18 +168,16 @@ impl Transport for Wss {
     }
 }
 
-impl PlainTransport for Wss {
-    fn protocol(&self) -> PlainProtocol {
-        PlainProtocol::Wss
-    }
+/// Connections to programs of others.
+static PLAIN: PlainTransport =
+    PlainTransport { protocol: PlainProtocol::WSS, opening: PlainOpening::Messages(open_plain) };
 
-    fn open_messages(&self, dial: &Dial<'_>, terms: MessageTerms) -> Result<Box<dyn Conn>> {
-        let own = TlsFlavour::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
-        let flavour = own.against_others(&terms.name, terms.pin.as_deref(), BELOW)?;
-        let (socket, connect_ns) = tcp::connect(WSS, dial, |socket| flavour.apply(socket))?;
-        flavour.connected(&socket)?;
-        others::connect(socket, flavour, terms, (dial, connect_ns))
-    }
+fn open_plain(dial: &Dial<'_>, terms: MessageTerms) -> Result<Box<dyn Conn>> {
+    let own = TlsFlavour::new(WSS.id, dial.knobs, dial.hello.token, dial.tickets)?;
+    let flavour = own.against_others(&terms.name, terms.pin.as_deref(), BELOW)?;
+    let (socket, connect_ns) = tcp::connect(WSS, dial, |socket| flavour.apply(socket))?;
+    flavour.connected(&socket)?;
+    others::connect(socket, flavour, terms, (dial, connect_ns))
 }
 
 /// Protocol that a WebSocket begins with (RFC 7301).

@@ -74,15 +74,21 @@ pub struct FarEnd {
     ///
     /// # Errors
     /// As [`Transport::dial`].
-    pub dial: fn(&dyn PlainTransport, &Dial<'_>, &TaskInfo, &Locator) -> Result<Box<dyn Conn>>,
+    pub dial: DialFarEnd,
     /// Remarks for a reader of a race's figures on the far end as its trials found it.
-    pub remarks: Option<fn(&[SeenTrial<'_>]) -> Vec<FarEndRemark>>,
+    pub remarks: Option<Remark>,
     /// Session with a far end that counts, up to its readiness for the connections of the flows.
     ///
     /// # Errors
     /// The failed operation with the address; [`Error::Broken`] with the state in which the far end failed.
     pub session: Option<fn(&SessionOrder<'_>) -> Result<FarOpening>>,
 }
+
+/// Function that opens a connection to a far end.
+pub type DialFarEnd = fn(&PlainTransport, &Dial<'_>, &TaskInfo, &Locator) -> Result<Box<dyn Conn>>;
+
+/// Function that makes remarks on trials against a far end.
+pub type Remark = fn(&[SeenTrial<'_>]) -> Vec<FarEndRemark>;
 
 impl fmt::Debug for FarEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -317,7 +323,7 @@ pub fn against(at: FarEndAt<'_>, contender: Contender, task: &TaskInfo) -> Resul
 
 /// Returns true if `end` carries the protocol of `transport`.
 pub fn carries(end: &FarEnd, transport: &dyn Transport) -> bool {
-    transport.plain().is_some_and(|plain| end.info.over.contains(&plain.protocol()))
+    transport.plain().is_some_and(|plain| end.info.over.contains(&plain.protocol))
 }
 
 /// Returns the reason why `end` does not carry `contender`, whatever the work; `None` if it does.
@@ -366,7 +372,7 @@ fn by_another(end: &FarEnd, contender: &Contender) -> Option<(&'static str, Vec<
 pub fn misfit(end: &FarEnd, contender: &Contender, task: &dyn Task) -> Option<String> {
     let (info, label) = (task.info(), end.info.label);
     let plain = contender.transport.plain();
-    let own = || (end.misfit?)(plain?.protocol(), info);
+    let own = || (end.misfit?)(plain?.protocol, info);
     if info.load.is_some() {
         let why = format!("a load beside the work takes a far end of ours, and {label} is none");
         return own().or(Some(why));
@@ -436,7 +442,7 @@ impl Transport for AgainstFarEnd {
         self.inside.check_settings(key, value, place)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
+    fn plain(&self) -> Option<&'static PlainTransport> {
         self.inside.plain()
     }
 

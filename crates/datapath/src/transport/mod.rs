@@ -182,9 +182,9 @@ pub trait Transport: Send + Sync {
         None
     }
 
-    /// Returns itself as a transport that opens connections to programs of others, if its packets carry the application's
+    /// Returns the way in which it opens connections to programs of others, if its packets carry the application's
     /// bytes alone; `None` if they carry more.
-    fn plain(&self) -> Option<&dyn PlainTransport> {
+    fn plain(&self) -> Option<&'static PlainTransport> {
         None
     }
 

@@ -229,12 +229,15 @@ impl Request {
 
 impl Application for Exchange {
     fn begin(&mut self, protocol: Option<&[u8]>, streams: &mut dyn Streams) -> Result<(), String> {
-        let mut version: Box<dyn Version> = match (self.over, protocol) {
-            (PlainProtocol::Quic, Some(b"h3")) => Box::new(Http3::new(&self.request)),
-            (PlainProtocol::Tls, Some(b"h2")) => Box::new(Http2::new(&self.request)),
+        let mut version: Box<dyn Version> = match (self.over.has_streams, protocol) {
+            (true, Some(b"h3")) => Box::new(Http3::new(&self.request)),
+            (false, Some(b"h2")) => Box::new(Http2::new(&self.request)),
             // A server that agrees on nothing has HTTP/1.1 (RFC 7301, 3.2).
-            (PlainProtocol::Tls, Some(b"http/1.1") | None) => Box::new(Http1::new(&self.request)),
-            (over, _) => return Err(self.request.fault(&format!("it speaks no HTTP over {over}"))),
+            (false, Some(b"http/1.1") | None) => Box::new(Http1::new(&self.request)),
+            _ => {
+                let why = format!("it speaks no HTTP over {}", self.over);
+                return Err(self.request.fault(&why));
+            }
         };
         let begun = version.begin(streams);
         self.version = Some(version);
@@ -281,7 +284,7 @@ impl Application for Exchange {
     /// Returns the time of the next look at what is asked; for bulk data over TLS none, whose receiving calls then need no
     /// timer: `VisitConn` looks between them.
     fn next_deadline(&self) -> Option<Nanos> {
-        let has_timer = self.over != PlainProtocol::Tls || self.purpose == Use::Messages;
+        let has_timer = self.over.has_streams || self.purpose == Use::Messages;
         self.looks.next(has_timer && !self.open.is_empty())
     }
 
@@ -315,7 +318,7 @@ mod tests {
 
     /// Asks once over HTTP/1.1, and returns the messages, or the bytes, of the answer.
     fn asked(purpose: Use, answer: &str) -> (Vec<Vec<u8>>, Result<(), String>, Exchange) {
-        let mut exchange = Exchange::new(request(), PlainProtocol::Tls, purpose);
+        let mut exchange = Exchange::new(request(), PlainProtocol::TLS, purpose);
         let mut streams = FakeStreams::byte_stream();
         exchange.begin(None, &mut streams).unwrap();
         let mut message = [0; DUE_LEN];
@@ -379,9 +382,9 @@ mod tests {
     fn a_protocol_that_is_not_spoken_is_refused() {
         let mut streams = FakeStreams::default();
         for (over, protocol) in [
-            (PlainProtocol::Quic, None),
-            (PlainProtocol::Quic, Some(&b"hq"[..])),
-            (PlainProtocol::Tls, Some(b"ftp")),
+            (PlainProtocol::QUIC, None),
+            (PlainProtocol::QUIC, Some(&b"hq"[..])),
+            (PlainProtocol::TLS, Some(b"ftp")),
         ] {
             let mut exchange = Exchange::new(request(), over, Use::Messages);
             let said = exchange.begin(protocol, &mut streams).unwrap_err();

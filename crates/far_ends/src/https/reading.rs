@@ -14,17 +14,17 @@ const WANTED: u64 = 300;
 
 /// Reads answers of HTTP/1.1, with chunked bodies among them.
 pub(crate) fn http1(bytes: &[u8]) {
-    visits(bytes, PlainProtocol::Tls, b"http/1.1");
+    visits(bytes, PlainProtocol::TLS, b"http/1.1");
 }
 
 /// Reads frames of HTTP/2, with HPACK in them.
 pub(crate) fn http2(bytes: &[u8]) {
-    visits(bytes, PlainProtocol::Tls, b"h2");
+    visits(bytes, PlainProtocol::TLS, b"h2");
 }
 
 /// Reads frames of HTTP/3, with QPACK in them, on the streams of requests and on those that the server opens.
 pub(crate) fn http3(bytes: &[u8]) {
-    visits(bytes, PlainProtocol::Quic, b"h3");
+    visits(bytes, PlainProtocol::QUIC, b"h3");
 }
 
 fn visits(bytes: &[u8], over: PlainProtocol, protocol: &[u8]) {
@@ -47,9 +47,9 @@ fn visit(bytes: &[u8], over: PlainProtocol, protocol: &[u8], purpose: Use) {
         if asks && exchange.ask(&message, &mut streams).is_err() {
             break;
         }
-        match over {
-            PlainProtocol::Quic => streams.feed(place, piece),
-            _ => streams.feed_the_one(place, piece),
+        match over.has_streams {
+            true => streams.feed(place, piece),
+            false => streams.feed_the_one(place, piece),
         }
         let read = exchange.read(&mut streams, &mut |part| match purpose {
             Use::Messages => assert!(DocumentPart::read(part).is_some(), "a part of a document"),

@@ -20,9 +20,9 @@ const THEIRS: u64 = 3;
 /// Version, by the protocols that agree on it.
 type Agreed = (PlainProtocol, Option<&'static [u8]>);
 
-const HTTP1: Agreed = (PlainProtocol::Tls, None);
-const HTTP2: Agreed = (PlainProtocol::Tls, Some(b"h2"));
-const HTTP3: Agreed = (PlainProtocol::Quic, Some(b"h3"));
+const HTTP1: Agreed = (PlainProtocol::TLS, None);
+const HTTP2: Agreed = (PlainProtocol::TLS, Some(b"h2"));
+const HTTP3: Agreed = (PlainProtocol::QUIC, Some(b"h3"));
 
 /// Returns the row of a peer that sends `before` on a stream, and then `again` for ever.
 fn row(
@@ -31,9 +31,9 @@ fn row(
     (stream, before, again): (u64, Vec<u8>, Vec<u8>),
 ) -> StepRow {
     let run = move || {
-        let mut streams = match agreed.0 {
-            PlainProtocol::Quic => FakeStreams::default(),
-            _ => FakeStreams::byte_stream(),
+        let mut streams = match agreed.0.has_streams {
+            true => FakeStreams::default(),
+            false => FakeStreams::byte_stream(),
         };
         let mut exchange = Exchange::new(request(), agreed.0, Use::Messages);
         exchange.begin(agreed.1, &mut streams).unwrap();

@@ -21,16 +21,9 @@ const SWITCHED_ON: &str = "on";
 /// Returns the bytes of a call of the server.
 pub(super) fn call_len(order: &SessionOrder<'_>) -> usize {
     let task = order.task;
-    match order.over {
-        PlainProtocol::Udp | PlainProtocol::Sctp => task.largest_message,
-        // A server that sends blocks as long as messages sends messages, whose boundaries are known by counting.
-        PlainProtocol::Tcp | PlainProtocol::Mptcp
-            if task.is_paced && StreamCounts::of(task).down > 0 =>
-        {
-            task.largest_message
-        }
-        _ => STREAM_LEN,
-    }
+    // A server that sends blocks as long as messages sends messages, whose boundaries are known by counting.
+    let sends_blocks = task.is_paced && StreamCounts::of(task).down > 0;
+    if order.over.keeps_boundaries || sends_blocks { task.largest_message } else { STREAM_LEN }
 }
 
 /// Returns the parameters of the test.
@@ -38,8 +31,8 @@ pub(super) fn parameters(order: &SessionOrder<'_>, login: Option<&Login>) -> Val
     let task = order.task;
     let ways = StreamCounts::of(task);
     let key = match order.over {
-        PlainProtocol::Udp => "udp",
-        PlainProtocol::Sctp => "sctp",
+        PlainProtocol::UDP => "udp",
+        PlainProtocol::SCTP => "sctp",
         _ => "tcp",
     };
     let streams = ways.parallel();
@@ -53,7 +46,7 @@ pub(super) fn parameters(order: &SessionOrder<'_>, login: Option<&Login>) -> Val
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
     put(key, json!(true));
-    if order.over == PlainProtocol::Mptcp {
+    if order.over == PlainProtocol::MPTCP {
         put("mptcp", json!(1));
     }
     put("omit", json!(0));

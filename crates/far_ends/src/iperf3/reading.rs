@@ -23,12 +23,12 @@ use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Reads what a server says in a test up.
 pub(crate) fn control_up(bytes: &[u8]) {
-    control(bytes, PlainProtocol::Tcp, &[Direction::Up]);
+    control(bytes, PlainProtocol::TCP, &[Direction::Up]);
 }
 
 /// Reads what a server says in a test both ways.
 pub(crate) fn control_both(bytes: &[u8]) {
-    control(bytes, PlainProtocol::Udp, &[Direction::Up, Direction::Down]);
+    control(bytes, PlainProtocol::UDP, &[Direction::Up, Direction::Down]);
 }
 
 /// Runs a whole test with a server that says all of `bytes` at once, and then nothing more.

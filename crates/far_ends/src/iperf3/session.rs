@@ -16,7 +16,6 @@ use deadheat_contract::measurements::Tally;
 use deadheat_contract::workload::EndpointReport;
 use deadheat_datapath::transport::far_end::{FarCounts, FarOpening, FarSession, SessionOrder};
 use deadheat_datapath::transport::options;
-use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Time beside a round trip after the last datagram was sent, before those under way count as lost.
 const QUIET: Nanos = Nanos::from_millis(200);
@@ -58,14 +57,11 @@ pub(super) fn begun(
     Ok(Iperf3Test {
         control,
         streams: StreamCounts::of(order.task),
-        settles_in: match order.over {
-            PlainProtocol::Udp => QUIET,
-            _ => READS_WITHIN,
-        },
+        settles_in: if order.over.is_reliable { READS_WITHIN } else { QUIET },
         call_len: call_len(order) as u64,
         payload: order.task.largest_message as u64,
         framing: order.transport.framing_bytes as u64,
-        is_numbered: order.task.is_paced || order.over.keeps_boundaries(),
+        is_numbered: order.task.is_paced || order.over.keeps_boundaries,
     })
 }
 
@@ -189,6 +185,7 @@ mod tests {
     use deadheat_contract::workload::TaskInfo;
     use deadheat_datapath::transport::Info;
     use deadheat_datapath::transport::hello::Token;
+    use deadheat_datapath::transport::plain::PlainProtocol;
 
     /// Step of a server.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -304,7 +301,7 @@ mod tests {
         let order = SessionOrder {
             to,
             token: Token::from_bytes([3; 16]),
-            over: PlainProtocol::Tcp,
+            over: PlainProtocol::TCP,
             transport: &Info::KERNEL,
             knobs: &Settings::check(&Spec::parse("x").unwrap(), &[]).unwrap(),
             task,
@@ -427,7 +424,7 @@ mod tests {
         let order = SessionOrder {
             to,
             token: Token::from_bytes([3; 16]),
-            over: PlainProtocol::Tcp,
+            over: PlainProtocol::TCP,
             transport: &Info::KERNEL,
             knobs: &Settings::check(&Spec::parse("x").unwrap(), &[]).unwrap(),
             task: &upload(),
@@ -477,7 +474,7 @@ mod tests {
         let order = SessionOrder {
             to,
             token: Token::from_bytes([3; 16]),
-            over: PlainProtocol::Tcp,
+            over: PlainProtocol::TCP,
             transport: &Info::KERNEL,
             knobs: &Settings::check(&Spec::parse("x").unwrap(), &[]).unwrap(),
             task: &upload(),

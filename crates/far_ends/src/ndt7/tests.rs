@@ -44,7 +44,7 @@ fn work_that_a_server_does_not_take_is_refused_with_the_work_that_fits() {
     let (up, down) = (Some(Direction::Up), Some(Direction::Down));
     let of = |flows: &[Option<Direction>], planned| {
         let task = TaskInfo { flows: flows.to_vec(), planned, ..TaskInfo::default() };
-        misfit(PlainProtocol::Wss, &task).unwrap_or_default()
+        misfit(PlainProtocol::WSS, &task).unwrap_or_default()
     };
     let secs = |secs| Some(Nanos::from_secs(secs));
     assert_eq!(of(&[up], secs(9)), "");

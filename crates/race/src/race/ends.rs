@@ -208,9 +208,8 @@ impl Request {
             || !own.iter().any(|contender| far_end::carries(end, &*contender.transport))
         {
             let first_over = |over: PlainProtocol| {
-                let is_over = |one: &&&dyn Transport| {
-                    one.plain().is_some_and(|plain| plain.protocol() == over)
-                };
+                let is_over =
+                    |one: &&&dyn Transport| one.plain().is_some_and(|plain| plain.protocol == over);
                 transport::ALL.iter().find(is_over).map(|one| one.info().id.to_owned())
             };
             let firsts = end.info.over.iter().filter_map(|over| first_over(*over));

@@ -53,7 +53,7 @@ pub(super) fn run(plan: &AgentPlan, id: &str, mut control: UnixStream) -> Result
     let order = SessionOrder {
         to,
         token: plan.token,
-        over: plain.protocol(),
+        over: plain.protocol,
         transport: contender.transport.info(),
         knobs: &contender.knobs,
         task: task.info(),

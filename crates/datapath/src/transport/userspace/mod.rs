@@ -66,7 +66,7 @@ impl<T: Userspace + Copy + Send + 'static> Transport for T {
         Some(self)
     }
 
-    fn plain(&self) -> Option<&dyn PlainTransport> {
+    fn plain(&self) -> Option<&'static PlainTransport> {
         Userspace::plain(self)
     }
 

@@ -29,9 +29,9 @@ pub trait Userspace: Sync {
     /// [`deadheat_base::error::Error::Usage`] where the knobs do not suit the path, with knobs that would.
     fn open(&self, opening: &Opening<'_>) -> Result<Box<dyn Protocol>>;
 
-    /// Returns itself as a transport that opens connections to programs of others, as
+    /// Returns the way in which it opens connections to programs of others, as
     /// [`Transport::plain`](crate::transport::Transport::plain); `None` if it does not.
-    fn plain(&self) -> Option<&dyn PlainTransport> {
+    fn plain(&self) -> Option<&'static PlainTransport> {
         None
     }
 }
