@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Command, CommandFactory};
 
 use deadheat_base::error::{Error, Result, unknown};
+use deadheat_datapath::transport::far_end;
 use deadheat_report::words;
 
 use super::{Cli, emit, exit};
@@ -24,7 +25,7 @@ pub(super) struct Man {
     all: Option<PathBuf>,
 }
 
-/// Variables that the program reads, with their use and the commands that read them; none for all.
+/// Variables that the program reads, with their use and the commands that read them; none for all. Far ends have more.
 const ENVIRONMENT: &[(&str, &str, &[&str])] = &[
     (
         "DEADHEAT_SECRET",
@@ -35,17 +36,6 @@ const ENVIRONMENT: &[(&str, &str, &[&str])] = &[
         "DEADHEAT_PIN",
         "The key of the server, as it prints it; control is then encrypted.",
         &["race", "line", "study-run", "map", "advise"],
-    ),
-    (
-        "DEADHEAT_IPERF3_USER, DEADHEAT_IPERF3_PASSWORD, DEADHEAT_IPERF3_PASSWORD_FILE, DEADHEAT_IPERF3_PUBLIC_KEY, \
-         DEADHEAT_IPERF3_PADDING",
-        "The login at an iperf3 server that asks for one, with --to iperf3://HOST.",
-        &["race"],
-    ),
-    (
-        "DEADHEAT_IRTT_HMAC, DEADHEAT_STAMP_HMAC",
-        "The key that an irtt or a STAMP reflector asks for.",
-        &["race"],
     ),
     (
         "DEADHEAT_TURN_USER, DEADHEAT_TURN_PASSWORD",
@@ -134,9 +124,12 @@ fn manual(command: &Command, all: &[&Command]) -> String {
         is_program || commands.is_empty() || commands.contains(&own)
     };
     let read = ENVIRONMENT.iter().filter(|(.., commands)| reads(commands));
+    let of_far_ends = far_end::ALL.iter().filter(|_| reads(&["race"]));
+    let of_far_ends = of_far_ends.filter_map(|end| end.info.variables);
     page += &section(
         "ENVIRONMENT",
-        read.map(|(name, text, _)| ((*name).to_owned(), (*text).to_owned())),
+        read.map(|(name, text, _)| ((*name).to_owned(), (*text).to_owned()))
+            .chain(of_far_ends.map(|own| (own.names.join(", "), own.purpose.to_owned()))),
     );
     let lines: Vec<&str> = examples(&name).collect();
     if !lines.is_empty() {

@@ -28,6 +28,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "what the far program read: delivered is what the far kernel acknowledged to this one",
             "cost and options of the far end",
         ],
+        variables: None,
     },
     misfit: None,
     dial,

@@ -37,6 +37,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "options of the far end, such as Nagle's algorithm, by which its TCP may hold answers back",
             "delays one way",
         ],
+        variables: None,
     },
     misfit: None,
     dial,

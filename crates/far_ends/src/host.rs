@@ -31,6 +31,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "which machine answered: a firewall may refuse, or accept, in the host's place",
             "delays one way",
         ],
+        variables: None,
     },
     misfit: Some(misfit),
     dial,

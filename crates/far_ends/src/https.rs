@@ -68,6 +68,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "which of its packets were lost",
             "cost and options of the far end, such as its congestion control",
         ],
+        variables: None,
     },
     misfit: None,
     dial,

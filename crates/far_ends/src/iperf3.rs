@@ -73,6 +73,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "the pace of its sending, beyond the datagrams and bytes that it counts",
             "cost and options of the far end",
         ],
+        variables: Some(login::VARIABLES),
     },
     misfit: Some(misfit),
     dial,

@@ -25,7 +25,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, ReflectorClock};
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarEndVariables, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use parameters::{Parameters, RECEIVED_COUNT};
@@ -52,6 +52,10 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "order of arrival there",
             "cost and options of the far end",
         ],
+        variables: Some(FarEndVariables {
+            names: &[KEY_VARIABLE],
+            purpose: "The key that an irtt server asks for, with --to irtt://HOST.",
+        }),
     },
     misfit: Some(misfit),
     dial,

@@ -54,6 +54,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "how much it sent of a download that was stopped after its time, beyond what arrived",
             "cost and options of the far end, but for its congestion control, which should be BBR",
         ],
+        variables: None,
     },
     misfit: Some(misfit),
     dial,

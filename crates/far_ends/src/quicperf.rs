@@ -53,6 +53,7 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "how long the far program took to answer a request: that is part of the response time",
             "congestion control, windows, cost and options of the far end",
         ],
+        variables: None,
     },
     misfit: None,
     dial,

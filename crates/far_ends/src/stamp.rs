@@ -17,7 +17,7 @@ use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::PeerFacts;
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
+use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarEndVariables, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 use packets::StampForm;
@@ -45,6 +45,10 @@ pub(super) static FAR_END: FarEnd = FarEnd {
             "whether the reflector limits the rate of its answers: those are then lost, too",
             "cost and options of the far end",
         ],
+        variables: Some(FarEndVariables {
+            names: &[KEY_VARIABLE],
+            purpose: "The key that a STAMP reflector asks for, with --to stamp://HOST.",
+        }),
     },
     misfit: Some(misfit),
     dial,

@@ -62,6 +62,17 @@ pub struct FarEndInfo {
     pub counts: Option<&'static str>,
     /// Facts that cannot be known from it, in words.
     pub unknown: &'static [&'static str],
+    /// Environment variables that it reads, with their use, if there are any.
+    pub variables: Option<FarEndVariables>,
+}
+
+/// Environment variables that a far end reads.
+#[derive(Debug, Clone, Copy)]
+pub struct FarEndVariables {
+    /// Names.
+    pub names: &'static [&'static str],
+    /// Use, as a sentence.
+    pub purpose: &'static str,
 }
 
 /// Far end of others.

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
 use deadheat_base::error::{Error, Result};
+use deadheat_datapath::transport::far_end::FarEndVariables;
 
 /// Environment variables with the name, the password or a file that has it, the server's public key as a PEM file, and the
 /// padding. A command line would show a password to every user of the host.
@@ -15,6 +16,12 @@ const PASSWORD: &str = "DEADHEAT_IPERF3_PASSWORD";
 const PASSWORD_FILE: &str = "DEADHEAT_IPERF3_PASSWORD_FILE";
 const KEY: &str = "DEADHEAT_IPERF3_PUBLIC_KEY";
 const PADDING: &str = "DEADHEAT_IPERF3_PADDING";
+
+/// All of them.
+pub(super) const VARIABLES: FarEndVariables = FarEndVariables {
+    names: &[USER, PASSWORD, PASSWORD_FILE, KEY, PADDING],
+    purpose: "The login at an iperf3 server that asks for one, with --to iperf3://HOST.",
+};
 
 /// Longest password or key that is read from a file.
 const LONGEST: u64 = 64 << 10;
