@@ -12,7 +12,8 @@ use deadheat::contract::{
     Action, Congestion, Direction, Ending, Framing, Guarantees, LaneSet, Offers, PeerFacts,
     Service, Side,
 };
-use deadheat::path::impair::{Channel, EcnCapability, Packet, Place};
+use deadheat::path::impair::Channel;
+use deadheat::path::impair::packet::{EcnCapability, Packet, Place};
 use deadheat::path::network::{
     Discipline, GilbertElliott, Impairments, Jitter, Loss, Order, Queue, Rate, Shape,
 };

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::impair::Packet;
+use super::impair::packet::Packet;
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{parse_span, span_text};
@@ -131,7 +131,8 @@ pub fn text(rules: &[Block]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::impair::{Cause, Channel, End, Place};
+    use crate::impair::Channel;
+    use crate::impair::packet::{Cause, End, Place};
     use crate::network::{Impairments, Loss};
     use deadheat_base::ends::Direction;
 

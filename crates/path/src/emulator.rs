@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Family;
 use crate::emulated::hosts::Namespaces;
+use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
@@ -43,16 +44,6 @@ pub use host::Host;
 
 /// Longest wait for an answer; the emulator makes a thousand devices in less.
 const PATIENCE: Nanos = Nanos::from_secs(30);
-
-/// CPUs on which the programs of the hosts run. A thread that moves packets is woken up sooner by a program on its own CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SenderCpus {
-    /// CPUs without a thread that moves packets.
-    Others,
-    /// All CPUs.
-    Any,
-}
 
 /// Request to the emulator.
 #[derive(Debug, Serialize, Deserialize)]

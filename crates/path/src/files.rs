@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::trace::{Format, Mode, Trace};
+use super::trace::{Format, Mode, Trace, content};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign;
 
@@ -51,11 +51,4 @@ impl<'r> Files<'r> {
         self.traces.push((mode, format, Arc::clone(&trace)));
         Ok((trace, format))
     }
-}
-
-/// Iterates over the lines of a file that are neither empty nor a comment, with their numbers from 1.
-pub(super) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines =
-        foreign::file::unmarked(text).lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
-    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }

@@ -18,14 +18,14 @@ use std::collections::VecDeque;
 use self::draw::{COPY, Chance, Model, Stream, fold};
 use self::log::{Log, LossRun};
 use self::loss::Losses;
-use self::queue::{Item, Mark, PacketQueue, QueueDrops, QueueEntry, Turn};
+use self::packet::{Cause, Changes, Departure, End, Item, Mark, Packet, Place, Turn};
+use self::queue::{PacketQueue, QueueDrops, QueueEntry};
 use self::rate::{Server, Steps};
 use super::block::Block;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
 use crate::impair::delay_stage::DelayStage;
 use crate::measurements::PacketOutcomes;
-use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
 mod alone;
@@ -37,6 +37,7 @@ mod fair;
 mod firewall;
 pub mod log;
 mod loss;
+pub mod packet;
 mod pie;
 mod queue;
 mod rate;
@@ -119,17 +120,6 @@ struct DroppedPacket<H> {
     queued: u64,
     handle: H,
     cause: Cause,
-}
-
-/// Seed, link and direction: together with the model and the packet number, they fix every draw of a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Seed of the path.
-    pub seed: u64,
-    /// Number of the link, from 0.
-    pub link: u16,
-    /// Direction of the link.
-    pub direction: Direction,
 }
 
 impl<H: Copy> Channel<H> {
@@ -436,70 +426,4 @@ impl Delay {
             }
         }
     }
-}
-
-/// Properties of a packet that a channel needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
-    /// Length as an IP packet, in bytes.
-    pub bytes: u32,
-    /// Flow of the packet: a hash of addresses, protocol and ports.
-    pub flow: u64,
-    /// Protocol number of the IP packet's payload; 0 if unknown.
-    pub protocol: u8,
-    /// ECN capability of the sender (RFC 3168).
-    pub capable: EcnCapability,
-}
-
-/// ECN capability of a packet: it may be marked instead of dropped, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EcnCapability {
-    /// Not-ECT.
-    No,
-    /// ECT(0), ECT(1) or CE already.
-    Yes,
-}
-
-/// Departure of a packet: how it left the channel, and the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Departure<H> {
-    /// Time of departure.
-    pub at: Nanos,
-    /// Time spent in the queue, the packet's own transmission not counted.
-    pub queued: Nanos,
-    /// Handle that the owner gave the packet.
-    pub handle: H,
-    /// End: delivery or drop.
-    pub end: End,
-}
-
-/// End of a packet, or of a copy, in the channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Delivered at the other side, with these changes.
-    Delivered(Changes),
-    /// Dropped, for this cause.
-    Dropped(Cause),
-}
-
-/// Changes made to a packet that is delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Changes {
-    /// True if its congestion mark is set (CE).
-    pub marked: bool,
-    /// Number of the flipped bit, counted from the first of its IP packet.
-    pub flipped: Option<u32>,
-}
-
-/// Cause of a drop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// Dropped by a firewall, for its protocol.
-    Blocked,
-    /// Dropped by the loss model.
-    Lost,
-    /// Full queue.
-    Full,
-    /// Early drop by the queue, to stay short.
-    Early,
 }

@@ -37,8 +37,10 @@ pub mod trace;
 pub use deadheat_base::ends::{Direction, Side};
 pub use deadheat_base::error::{Error, Result};
 pub use deadheat_base::time::Nanos;
-pub use emulator::{Emulator, Host, SenderCpus};
-pub use impair::{Channel, Departure, End, Packet};
+pub use emulated::lag::SenderCpus;
+pub use emulator::{Emulator, Host};
+pub use impair::Channel;
+pub use impair::packet::{Departure, End, Packet};
 pub use kind::PathKind;
 pub use network::Network;
 

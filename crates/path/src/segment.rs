@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::impair::{Changes, EcnCapability};
+use super::impair::packet::{Changes, EcnCapability};
 use deadheat_base::checksum::{fold, sum};
 use deadheat_base::rng::first;
 

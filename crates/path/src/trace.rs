@@ -8,8 +8,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::files::content;
 use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::hex::hex;
 use deadheat_base::units::{BitRate, parse_rate, parse_share, parse_span};
@@ -360,6 +360,13 @@ fn short(typed: &str) -> String {
         start.push('…');
     }
     start
+}
+
+/// Iterates over the lines of a file that are neither empty nor a comment, with their numbers from 1.
+pub(super) fn content(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines =
+        foreign::file::unmarked(text).lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
 use deadheat_base::rng::SplitMix64;
-use deadheat_path::impair::Changes;
+use deadheat_path::impair::packet::Changes;
 use deadheat_path::segment::{GsoFrame, Head, VNET};
 
 const IFF_TUN: i16 = 0x1;

@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::wait::{Bell, Sleeper, go_first};
-use crate::emulator::SenderCpus;
+use serde::{Deserialize, Serialize};
+
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 
@@ -74,6 +75,16 @@ fn measure(cpu: usize, other: usize) -> Option<Nanos> {
         let _sleeping = thread().spawn_scoped(scope, sleeper).ok()?;
         ringing.join().ok().flatten()
     })
+}
+
+/// CPUs on which the programs of the hosts run. A thread that moves packets is woken up sooner by a program on its own CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SenderCpus {
+    /// CPUs without a thread that moves packets.
+    Others,
+    /// All CPUs.
+    Any,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 pub mod card;
 pub mod forward;
 pub mod hosts;
-mod lag;
+pub(crate) mod lag;
 pub(crate) mod namespace;
 mod netlink;
 mod packet;

@@ -5,7 +5,8 @@ use std::io::{self, IoSlice};
 
 use super::port::{LONGEST_FRAME, Port};
 use super::slab::{Slab, Slot};
-use crate::impair::{Changes, Channel, Departure, End, Packet, Place};
+use crate::impair::Channel;
+use crate::impair::packet::{Changes, Departure, End, Packet, Place};
 use crate::measurements::DirectionFigures;
 use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
 use crate::segment::{GsoFrame, Head};

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
 use super::port::Port;
-use crate::impair::Changes;
+use crate::impair::packet::Changes;
 use crate::segment::{GsoFrame, Head, VNET};
 use deadheat_base::time::{Clock, Manual, Nanos};
 

@@ -6,10 +6,11 @@ use std::os::unix::net::UnixStream;
 use deadheat_base::process::{die_with_parent, ignore_interrupts, is_hung_up, live_without_parent};
 use deadheat_base::{descriptor, frame};
 
-use super::{BuiltNetwork, FromEmulator, Rights, SenderCpus, ToEmulator};
+use super::{BuiltNetwork, FromEmulator, Rights, ToEmulator};
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
+use crate::emulated::lag::SenderCpus;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;

@@ -9,11 +9,12 @@ use super::keys::{
     REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
 };
 use crate::block::Block;
-use crate::files::{Files, content};
+use crate::files::Files;
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
     Queue, Rate, Reorder, Shape,
 };
+use crate::trace::content;
 use crate::trace::{Content, Format, OPPORTUNITY_OVERHEAD};
 use deadheat_base::error::{Error, Result, nearest, unknown};
 use deadheat_base::spec::Settings;

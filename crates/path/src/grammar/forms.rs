@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::files::{Files, content};
+use crate::files::Files;
 use crate::network::{Limit, Nic};
+use crate::trace::content;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::{Kind, Reference};
 use deadheat_base::time::Nanos;

@@ -1,6 +1,7 @@
 //! Channel by itself, in virtual time: for tests of protocols without a kernel.
 
-use super::{Channel, Departure, EcnCapability, Packet, Place};
+use super::Channel;
+use super::packet::{Departure, EcnCapability, Packet, Place};
 use crate::network::{Impairments, Network};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
@@ -40,7 +41,7 @@ impl<H: Copy> Channel<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::impair::End;
+    use crate::impair::packet::End;
 
     #[test]
     fn the_rest_is_all_there_is_and_in_order() {

@@ -1,8 +1,7 @@
 //! Controlled delay (RFC 8289): packets are dropped at the head of the queue once they have waited longer than
 //! `target` for a whole `interval`, then at intervals that shrink with the number of drops.
 
-use super::EcnCapability;
-use super::queue::{Item, Mark};
+use super::packet::{EcnCapability, Item, Mark};
 use crate::network::Ecn;
 use deadheat_base::time::Nanos;
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::queue::{Item, Mark, Turn};
+use super::packet::{Item, Mark, Turn};
 use crate::network::{Impairments, Order};
 
 /// Packet with the time at which it leaves the stage.

@@ -5,7 +5,7 @@
 //! link's number, plus 1 for the direction down, and its draw number `i` is output `i` of SplitMix64 started at
 //! that key. All sums wrap. None of it may ever change: a published seed stands for its losses.
 
-use super::Place;
+use super::packet::Place;
 use deadheat_base::ends::Direction;
 use deadheat_base::rng::{STEP, first};
 

@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::Place;
 use super::codel::{Codel, Law};
 use super::draw::{Model, Stream};
-use super::queue::Item;
+use super::packet::{Item, Place};
 
 /// Number of queues (RFC 8290, section 5.2.2).
 const QUEUES: usize = 1_024;

@@ -1,6 +1,7 @@
 //! Firewall in front of a channel: packets of blocked protocols go no further, and have no number.
 
-use super::{Cause, Channel, DroppedPacket, Packet};
+use super::packet::{Cause, Packet};
+use super::{Channel, DroppedPacket};
 use deadheat_base::time::Nanos;
 
 impl<H: Copy> Channel<H> {

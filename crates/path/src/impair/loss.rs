@@ -1,7 +1,7 @@
 //! Loss before the queue.
 
-use super::Place;
 use super::draw::{Chance, Model, Stream, unit};
+use super::packet::Place;
 use super::rate::Steps;
 use super::shape::exponential;
 use crate::network::{GilbertElliott, Impairments, Loss, Outages, Rate};

@@ -3,8 +3,7 @@
 //! the rate of departures. Its timer runs in the channel's time.
 
 use super::draw::{Model, Stream, unit};
-use super::queue::Item;
-use super::{EcnCapability, Place};
+use super::packet::{EcnCapability, Item, Place};
 use crate::network::Ecn;
 use deadheat_base::time::Nanos;
 

@@ -4,45 +4,10 @@ use std::collections::VecDeque;
 
 use super::codel::{Codel, Law};
 use super::fair::Fair;
+use super::packet::{Cause, Item, Mark, Place};
 use super::pie::Pie;
 use super::rate::Server;
-use super::{Cause, EcnCapability, Place};
 use crate::network::{Discipline, Ecn, Limit, Queue as Model};
-
-/// Packet inside the channel.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Item<H> {
-    pub(super) handle: H,
-    /// Arrival time.
-    pub(super) arrived: u64,
-    /// Sequence number among packets and copies in order of arrival.
-    pub(super) seq: u64,
-    /// Offset of its delay from the model's, in nanoseconds.
-    pub(super) offset: i64,
-    /// Length with link-layer overhead, which the rate and the queue count.
-    pub(super) wire: u64,
-    /// Length as an IP packet.
-    pub(super) bytes: u32,
-    /// Number of the bit that is flipped.
-    pub(super) flip: Option<u32>,
-    pub(super) turn: Turn,
-    pub(super) capable: EcnCapability,
-    pub(super) mark: Mark,
-}
-
-/// Turn of a packet: kept, or given up to later packets that overtake it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    Kept,
-    Given,
-}
-
-/// Congestion mark of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    None,
-    Set,
-}
 
 /// Way in which a packet enters the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

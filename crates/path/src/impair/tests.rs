@@ -7,7 +7,9 @@ mod rates;
 mod way;
 
 use super::*;
+use crate::impair::packet::EcnCapability;
 use crate::network::{Loss, Outages, Rate};
+use deadheat_base::ends::Direction;
 use deadheat_base::units::BitRate;
 
 const PLACE: Place = Place { seed: 7, link: 0, direction: Direction::Up };

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use deadheat_base::ports::SocketTable;
 
 use super::Talk;
-use super::keeper::{Task, VARIABLE};
+
 use super::signals::{self, TakenSignal};
+use super::task::{Task, VARIABLE};
 use crate::emulated::namespace;
 
 /// Longest wait for a far command without a given port.

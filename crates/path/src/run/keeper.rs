@@ -11,43 +11,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
 use deadheat_base::process::{die_with_parent, itself};
-use serde::{Deserialize, Serialize};
 
+use super::init;
 use super::signals::{self, TakenSignal};
-use super::{Talk, init};
+use super::task::{Task, VARIABLE};
 use crate::emulated::hosts::Namespaces;
 use crate::emulated::namespace::enter as enter_hosts;
 use deadheat_base::error::{Error, Result};
-
-/// Environment variable of a keeper: its [`Task`] in JSON.
-pub(super) const VARIABLE: &str = "DEADHEAT_KEEPER";
-
-/// Task of a keeper.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Task {
-    /// Id of the process that started it.
-    pub parent: u32,
-    /// Descriptor of the user namespace, where there is one.
-    pub user: Option<RawFd>,
-    /// Descriptor of the near host's network namespace.
-    pub near: RawFd,
-    /// Descriptor of the far host's network namespace.
-    pub far: RawFd,
-    /// Command on the far host, for a shell.
-    pub far_command: Option<String>,
-    /// Port at which it must listen before the near command starts.
-    pub far_ready: Option<u16>,
-    /// Lines for /etc/hosts: names of the hosts for the commands.
-    pub names: String,
-    /// Amount of messages, such as the end of the far command.
-    pub talk: Talk,
-}
 
 /// Starts a keeper for these commands.
 ///

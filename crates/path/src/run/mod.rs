@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::course::Course;
-use self::keeper::Task;
 use self::signals::TakenSignal;
+use self::task::Task;
 use crate::Family;
 use crate::emulator::{BuiltNetwork, Emulator};
 use deadheat_base::ends::Side;
@@ -33,6 +33,7 @@ mod course;
 mod init;
 mod keeper;
 mod signals;
+mod task;
 
 pub use keeper::enter;
 

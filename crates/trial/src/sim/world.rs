@@ -22,7 +22,8 @@ use deadheat_contract::measurements::series::Point;
 use deadheat_contract::workload::load::Stint;
 use deadheat_datapath::datapath::datagram::Received;
 use deadheat_datapath::transport::userspace::UDP_HEADER;
-use deadheat_path::impair::{self, Changes, Channel, EcnCapability, Packet};
+use deadheat_path::impair::Channel;
+use deadheat_path::impair::packet::{Changes, EcnCapability, End, Packet, Place};
 use deadheat_path::network::{Link, USUAL_NIC};
 
 /// Protocol number of UDP in an IP header, which all packets here have.
@@ -117,7 +118,7 @@ impl World {
     /// Creates a world with `link` between the two hosts and `seed` for its random draws, starting now.
     pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
         let channel = |direction| {
-            let place = impair::Place { seed, link: 0, direction };
+            let place = Place { seed, link: 0, direction };
             Channel::new(link.toward(direction), place)
         };
         World {
@@ -278,7 +279,7 @@ impl World {
             let part = departure.handle;
             // The checksums of IP and UDP detect every flip of a single bit, and such a packet is dropped on arrival.
             let sound = match departure.end {
-                impair::End::Delivered(Changes { marked, flipped: None }) => Some(marked),
+                End::Delivered(Changes { marked, flipped: None }) => Some(marked),
                 _ => None,
             };
             if sound.is_some_and(|marked| self.flights.arrive(part, marked) == DatagramState::Whole)

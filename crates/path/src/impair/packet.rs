@@ -1,0 +1,116 @@
+//! Packet on its way through a channel, from its arrival to its departure.
+
+use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
+
+/// Seed, link and direction: together with the model and the packet number, they fix every draw of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Seed of the path.
+    pub seed: u64,
+    /// Number of the link, from 0.
+    pub link: u16,
+    /// Direction of the link.
+    pub direction: Direction,
+}
+
+/// Properties of a packet that a channel needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Length as an IP packet, in bytes.
+    pub bytes: u32,
+    /// Flow of the packet: a hash of addresses, protocol and ports.
+    pub flow: u64,
+    /// Protocol number of the IP packet's payload; 0 if unknown.
+    pub protocol: u8,
+    /// ECN capability of the sender (RFC 3168).
+    pub capable: EcnCapability,
+}
+
+/// ECN capability of a packet: it may be marked instead of dropped, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EcnCapability {
+    /// Not-ECT.
+    No,
+    /// ECT(0), ECT(1) or CE already.
+    Yes,
+}
+
+/// Departure of a packet: how it left the channel, and the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure<H> {
+    /// Time of departure.
+    pub at: Nanos,
+    /// Time spent in the queue, the packet's own transmission not counted.
+    pub queued: Nanos,
+    /// Handle that the owner gave the packet.
+    pub handle: H,
+    /// End: delivery or drop.
+    pub end: End,
+}
+
+/// End of a packet, or of a copy, in the channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Delivered at the other side, with these changes.
+    Delivered(Changes),
+    /// Dropped, for this cause.
+    Dropped(Cause),
+}
+
+/// Changes made to a packet that is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// True if its congestion mark is set (CE).
+    pub marked: bool,
+    /// Number of the flipped bit, counted from the first of its IP packet.
+    pub flipped: Option<u32>,
+}
+
+/// Cause of a drop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Dropped by a firewall, for its protocol.
+    Blocked,
+    /// Dropped by the loss model.
+    Lost,
+    /// Full queue.
+    Full,
+    /// Early drop by the queue, to stay short.
+    Early,
+}
+
+/// Packet inside the channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item<H> {
+    pub(super) handle: H,
+    /// Arrival time.
+    pub(super) arrived: u64,
+    /// Sequence number among packets and copies in order of arrival.
+    pub(super) seq: u64,
+    /// Offset of its delay from the model's, in nanoseconds.
+    pub(super) offset: i64,
+    /// Length with link-layer overhead, which the rate and the queue count.
+    pub(super) wire: u64,
+    /// Length as an IP packet.
+    pub(super) bytes: u32,
+    /// Number of the bit that is flipped.
+    pub(super) flip: Option<u32>,
+    pub(super) turn: Turn,
+    pub(super) capable: EcnCapability,
+    pub(super) mark: Mark,
+}
+
+/// Turn of a packet: kept, or given up to later packets that overtake it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Kept,
+    Given,
+}
+
+/// Congestion mark of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    Set,
+}
