@@ -73,6 +73,29 @@ pub(super) fn sorted_finite(mut values: Vec<f64>) -> Option<Vec<f64>> {
     Some(values)
 }
 
+/// Bounds on the error of every log-ratio from lateness of the generator: the largest distances of the true value from
+/// the measured one, at least 0.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Slack {
+    /// Bound below: the true value may be lower by this.
+    pub below: f64,
+    /// Bound above: the true value may be higher by this.
+    pub above: f64,
+}
+
+impl Slack {
+    /// Returns the bounds with an error of up to `either` on both sides.
+    #[must_use]
+    pub fn plus(self, either: f64) -> Slack {
+        Slack { below: self.below.max(0.0) + either, above: self.above.max(0.0) + either }
+    }
+
+    pub(super) fn widen(self, interval: Estimate) -> Estimate {
+        let (low, high) = (interval.low - self.below.max(0.0), interval.high + self.above.max(0.0));
+        Estimate { low, high, ..interval }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

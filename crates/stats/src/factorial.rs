@@ -8,7 +8,6 @@
 //! Stat. 61(2)), which is Shapley's value of the factor. Its degrees of freedom are averaged in the same way, so that
 //! for a factor without an effect the expected sum of squares is the noise variance times them.
 
-use super::variance::Observation;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -349,4 +348,15 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 fn binomial(n: usize, k: usize) -> f64 {
     (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
+}
+
+/// Figure of a trial under a combination of levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Block of the trial.
+    pub block: u64,
+    /// Levels of the factors, one for each, by index.
+    pub levels: Vec<usize>,
+    /// Natural logarithm of the figure.
+    pub value: f64,
 }

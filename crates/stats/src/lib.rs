@@ -64,8 +64,9 @@ pub mod verdict;
 pub use agreement::Disagreement;
 pub use aligned_ranks::aligned_ranks;
 pub use components::{Components, best_length, components};
-pub use estimate::Estimate;
+pub use estimate::{Estimate, Slack};
 pub use exact::fisher;
+pub use factorial::Observation;
 pub use knee::{Knee, knee};
 pub use persistence::{Persistence, persistence};
 pub use planning::{REASONABLE_BLOCKS, blocks_for, resolution, scatter};
@@ -73,7 +74,7 @@ pub use pooled_quantile::pooled_quantile;
 pub use regimes::{Regime, regimes};
 pub use sequential::{Look, Plan};
 pub use signed_rank::Tail;
-pub use verdict::{Claim, Missing, Outcome, Ruling, Scale, Slack, Winner, rule, rule_any_time};
+pub use verdict::{Claim, Missing, Outcome, Ruling, Scale, Winner, rule, rule_any_time};
 
 /// Direction of better figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@
 //! which the interval excludes 1. By the normal formula for the signed-rank test it is `(t_level + t_power) s / √(n
 //! 3/π)` in logarithms, with Student's t because the scatter `s` is known from few blocks.
 
+use super::estimate::Slack;
 use super::signed_rank::{self, Walsh};
-use super::verdict::Slack;
 use super::{Estimate, normal, serial, student};
 
 /// Largest number of blocks to advise; if more are needed, the estimate lies on the margin, or near it.

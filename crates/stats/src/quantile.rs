@@ -1,7 +1,6 @@
 //! Percentiles, the median and the median absolute deviation.
 
-use super::estimate::{Estimate, sorted_finite};
-use super::serial;
+use super::estimate::sorted_finite;
 
 /// Definition of [`quantile_sorted`]; printed beside every percentile, because nine definitions are in use and they
 /// differ most in the tail.
@@ -52,26 +51,6 @@ pub fn median_ranks(n: usize, error: f64) -> Option<(usize, usize)> {
         rank += 1;
     }
     Some((rank.checked_sub(1)?, n - rank))
-}
-
-/// Returns the median of values in order of measurement, with an interval of order statistics that misses it with a
-/// probability of `error`, widened for serial dependence. If all values have the same sign, so have the ends. `None`
-/// with too few values, or if one is not finite.
-pub fn median_interval(values: &[f64], error: f64) -> Option<Estimate> {
-    let sorted = sorted_finite(values.to_vec())?;
-    let (low, high) = median_ranks(sorted.len(), error)?;
-    let (low, high, point) = (*sorted.get(low)?, *sorted.get(high)?, median_sorted(&sorted)?);
-    let wide = Estimate { point, low, high, confidence: 1.0 - error };
-    // Positive figures are widened on a logarithmic scale. An end that equals the median remains exactly equal.
-    if sorted.first().is_some_and(|least| *least > 0.0) {
-        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        let factor = serial::inflation(&logs);
-        let end = |end: f64| point * (end / point).powf(factor);
-        return Some(Estimate { low: end(low), high: end(high), ..wide });
-    }
-    let wide = wide.widened(serial::inflation(values));
-    let is_negative = sorted.first().is_some_and(|least| *least < 0.0);
-    Some(if is_negative { wide } else { Estimate { low: wide.low.max(0.0), ..wide } })
 }
 
 /// Returns the median absolute deviation from the median, in the unit of the values and not rescaled: times
@@ -133,30 +112,6 @@ mod tests {
             assert!(!printable(n - 10, q), "{n} {q}");
         }
         assert!(!printable(999, 0.99) && !printable(0, 0.5) && !printable(1_000_000, 1.0));
-    }
-
-    #[test]
-    fn the_interval_of_a_median_is_widened_and_crosses_no_zero() {
-        // Ranks 6 and 15 of 20, each even number twice; alternating values are not alike, so nothing is widened.
-        let alternating: Vec<f64> =
-            (1..=20).map(|i| f64::from(if i % 2 == 0 { i } else { 21 - i })).collect();
-        let seen = median_interval(&alternating, 0.05).unwrap();
-        assert!((seen.low - 6.0).abs() < 1e-9 && (seen.high - 16.0).abs() < 1e-9, "{seen:?}");
-        let rising: Vec<f64> = (1..=20).map(f64::from).collect();
-        let wider = median_interval(&rising, 0.05).unwrap();
-        assert!(wider.low > 0.0 && wider.low < 3.0 && wider.high > 20.0, "{wider:?}");
-        let losses: Vec<f64> = (0..20).map(|i| f64::from((i - 12).max(0))).collect();
-        assert_eq!(median_interval(&losses, 0.05).unwrap().low, 0.0);
-        assert_eq!(
-            median_interval(&[0.0; 12], 0.05).map(|seen| (seen.low, seen.high)),
-            Some((0.0, 0.0))
-        );
-        let same = 20_000_000.3;
-        let seen = median_interval(&[same; 12], 0.05).unwrap();
-        assert_eq!((seen.low, seen.point, seen.high), (same, same, same));
-        let negative: Vec<f64> = (-20..0).map(f64::from).collect();
-        assert!(median_interval(&negative, 0.05).unwrap().low < -20.0);
-        assert_eq!(median_interval(&[1.0; 5], 0.05), None);
     }
 
     #[test]

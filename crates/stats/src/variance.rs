@@ -23,7 +23,7 @@
 //! more. With fewer than [`FEWEST_BLOCKS`] there is no interval. The share of the blocks never has one: there are only
 //! as many values of it as blocks, and in simulations resampling them gave a coverage as low as 70 %.
 
-use super::factorial::{Factorial, Squares, Sums};
+use super::factorial::{Factorial, Observation, Squares, Sums};
 use super::quantile::quantile_sorted;
 use super::{normal, serial, signed_rank, student};
 use crate::rng::SplitMix64;
@@ -34,17 +34,6 @@ pub const FEWEST_BLOCKS: usize = 6;
 
 /// Number of resamples behind each interval.
 pub const RESAMPLES: usize = 1_000;
-
-/// Figure of a trial under a combination of levels.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Observation {
-    /// Block of the trial.
-    pub block: u64,
-    /// Levels of the factors, one for each, by index.
-    pub levels: Vec<usize>,
-    /// Natural logarithm of the figure.
-    pub value: f64,
-}
 
 /// Part of a factor, or of another source, in the variation.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -29,6 +29,7 @@
 
 use super::agreement::{self, Disagreement, Sample};
 use super::eprocess::{self, Side, evidence};
+use super::estimate::Slack;
 use super::planning::{self, OpenClaim, POWER, REASONABLE_BLOCKS, distance, scatter_of};
 use super::signed_rank::{self, Walsh};
 use super::{Estimate, serial};
@@ -82,16 +83,6 @@ impl Missing {
             Missing::Nothing | Missing::Never => None,
         }
     }
-}
-
-/// Bounds on the error of every log-ratio from lateness of the generator: the largest distances of the true value from
-/// the measured one, at least 0.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Slack {
-    /// Bound below: the true value may be lower by this.
-    pub below: f64,
-    /// Bound above: the true value may be higher by this.
-    pub above: f64,
 }
 
 /// Scale of a claim.
@@ -441,19 +432,6 @@ impl Scale {
 
     fn difference(self, estimate: Estimate) -> Option<Estimate> {
         matches!(self, Scale::Differences { .. }).then_some(estimate)
-    }
-}
-
-impl Slack {
-    /// Returns the bounds with an error of up to `either` on both sides.
-    #[must_use]
-    pub fn plus(self, either: f64) -> Slack {
-        Slack { below: self.below.max(0.0) + either, above: self.above.max(0.0) + either }
-    }
-
-    fn widen(self, interval: Estimate) -> Estimate {
-        let (low, high) = (interval.low - self.below.max(0.0), interval.high + self.above.max(0.0));
-        Estimate { low, high, ..interval }
     }
 }
 

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a broken golden file is a failed test")]
 
+use deadheat_stats::Observation;
 use deadheat_stats::rng::SplitMix64;
-use deadheat_stats::variance::{FEWEST_BLOCKS, Observation, Part, level_shifts, variation};
+use deadheat_stats::variance::{FEWEST_BLOCKS, Part, level_shifts, variation};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

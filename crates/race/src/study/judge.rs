@@ -331,7 +331,7 @@ fn figure_evidence(
     let Some(point) = quantile::median(&values) else {
         return TestEvidence::nothing(no_trial(outcome, id));
     };
-    let interval = quantile::median_interval(&values, alpha(family.confidence()));
+    let interval = serial::median_interval(&values, alpha(family.confidence()));
     let (low, high) = (interval.map(|seen| seen.low), interval.map(|seen| seen.high));
     let blocks = values.len() as u64;
     let (high, lacks) = if is_censored(outcome, metric, id) {

@@ -6,7 +6,8 @@
 
 use crate::outcome::{LevelRatio, Outcome, ShareKind, Trial, VarianceShare};
 use deadheat_contract::measurements::Metric;
-use deadheat_stats::variance::{self, Observation, Part};
+use deadheat_stats::Observation;
+use deadheat_stats::variance::{self, Part};
 
 /// Maximum share of valid trials without a figure above 0. With more, as for a loss that is mostly 0, the rest is
 /// not representative.

@@ -6,7 +6,8 @@ use super::part::LinePart;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Account, Better, Unit};
 use deadheat_contract::workload::load;
-use deadheat_stats::quantile::{median, median_interval, median_ranks};
+use deadheat_stats::quantile::{median, median_ranks};
+use deadheat_stats::serial::median_interval;
 
 /// Error level of intervals, where there are enough rounds.
 const ERROR: f64 = 0.05;

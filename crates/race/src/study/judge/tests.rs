@@ -492,7 +492,7 @@ fn intervals_hold_where_neighbouring_blocks_are_alike() {
             let seen = ratio(&logs, (false, false), Family(1)).unwrap();
             ratios_miss += misses(seen.low, seen.high);
             let figures: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
-            let seen = quantile::median_interval(&figures, 0.05).unwrap();
+            let seen = serial::median_interval(&figures, 0.05).unwrap();
             figures_miss += misses(Some(seen.low), Some(seen.high));
         }
         let shares = [ratios_miss, figures_miss].map(|n| f64::from(n) / f64::from(SERIES));
