@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::verdicts;
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{Better, ClockNeed, Metric, Role, Unit};
@@ -69,7 +70,7 @@ pub(crate) fn large() -> Outcome {
     };
     outcome.asked.contenders = NAMES.map(|(spec, _, _)| spec.to_owned()).to_vec();
     outcome.plan.blocks_max = BLOCKS;
-    verdicts::refresh(&mut outcome, verdicts::DecisionStage::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, DecisionStage::Look { alpha: 0.05, next: None });
     outcome
 }
 

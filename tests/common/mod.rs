@@ -12,6 +12,7 @@ pub(crate) mod study;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
 use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
@@ -374,7 +375,7 @@ pub(crate) fn varied() -> Outcome {
             outcome.trials.push(trial);
         }
     }
-    verdicts::refresh(&mut outcome, verdicts::DecisionStage::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut outcome, DecisionStage::Look { alpha: 0.05, next: None });
     outcome.shares = shares::shares(&outcome);
     outcome
 }

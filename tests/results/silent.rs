@@ -3,6 +3,7 @@
 use crate::common;
 use deadheat::analysis::compare::{Comparison, compare as compare_runs};
 use deadheat::analysis::history::{FALSE_ALARM_IN, HistoryEntry, history};
+use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::no_figures::{AbsentFigures, ComparedSide};
 use deadheat::analysis::{verdicts, warnings};
 use deadheat::report::{self, Detail, Style};
@@ -21,7 +22,7 @@ fn without(contenders: &[usize]) -> Outcome {
         }
     }
     race.verdicts.clear();
-    verdicts::refresh(&mut race, verdicts::DecisionStage::Look { alpha: 0.05, next: None });
+    verdicts::refresh(&mut race, DecisionStage::Look { alpha: 0.05, next: None });
     warnings::refresh(&mut race, None);
     race
 }

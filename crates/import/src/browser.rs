@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use super::collection::{entrant, path, settle};
 use deadheat_base::units::hex::hex;
 use deadheat_result::analysis::claims::{alpha, fewest_for};
-use deadheat_result::analysis::verdicts::{DecisionStage, refresh};
+use deadheat_result::analysis::judgement::DecisionStage;
+use deadheat_result::analysis::verdicts::refresh;
 use deadheat_result::analysis::{claims, warnings};
 use deadheat_result::date;
 use deadheat_result::imported::{

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dropped::DropReason;
 use super::outcome::{Entrant, Outcome, RecordedPlan, Trial};
-use super::save::{LARGEST, explained};
+use super::save::{LARGEST, explained, parse};
 use super::{layout, packed};
 use crate::outcome::blocks_done;
 use deadheat_base::error::{Error, Result};
@@ -214,7 +214,7 @@ pub fn beside(result: &Path) -> PathBuf {
 ///
 /// # Errors
 /// As [`packed::read`].
-pub(crate) fn read(result: &Path) -> Result<Vec<u8>> {
+fn read(result: &Path) -> Result<Vec<u8>> {
     let file = beside(result);
     if fs::metadata(&file).is_ok_and(|there| there.is_file()) {
         match packed::read(&file, LARGEST) {
@@ -241,7 +241,7 @@ pub struct JournalRecovery {
 ///
 /// # Errors
 /// As `derive`.
-pub(crate) fn recover(
+fn recover(
     result: &Path,
     journal: Result<Vec<u8>>,
     saved: Outcome,
@@ -349,6 +349,23 @@ impl JournalReader<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads a race, as saved or compressed by gzip; if it is running or was killed, with the blocks in its journal. If
+/// there are any, or if the journal cannot be read, `derive` updates the results that follow from the trials and
+/// records the skipped part.
+///
+/// # Errors
+/// [`Error::Setup`] if the file cannot be read, [`Error::Data`] if it is not a complete race in this format, with a
+/// description of its content.
+pub fn load_with(
+    file: &Path,
+    derive: impl Fn(&mut Outcome, &JournalRecovery) -> Result<()>,
+) -> Result<Outcome> {
+    let journal = read(file);
+    let text = packed::read(file, LARGEST)?;
+    let outcome = parse(&text).map_err(|what| Error::data(file.display().to_string(), what))?;
+    recover(file, journal, outcome, derive)
 }
 
 #[cfg(test)]

@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
 
-use super::journal::JournalRecovery;
 use super::outcome::{FORMAT, Factor, Outcome};
-use super::{date, journal, json_path, layout, packed};
+use super::{date, json_path, layout};
 use deadheat_base::error::{Error, Result};
 
 /// Maximum size of a file to read, in bytes. A race of 10,000 blocks has about 100 MB.
@@ -131,29 +130,18 @@ pub fn save<T: Serialize>(value: &T, file: &Path) -> Result<()> {
     })
 }
 
-/// Reads a race, as saved or compressed by gzip; if it is running or was killed, with the blocks in its journal. If
-/// there are any, or if the journal cannot be read, `derive` updates the results that follow from the trials and
-/// records the skipped part.
-///
-/// # Errors
-/// [`Error::Setup`] if the file cannot be read, [`Error::Data`] if it is not a complete race in this format, with a
-/// description of its content.
-pub fn load_with(
-    file: &Path,
-    derive: impl Fn(&mut Outcome, &JournalRecovery) -> Result<()>,
-) -> Result<Outcome> {
-    let journal = journal::read(file);
-    let text = packed::read(file, LARGEST)?;
-    let outcome = parse(&text).map_err(|what| Error::data(file.display().to_string(), what))?;
-    journal::recover(file, journal, outcome, derive)
-}
-
 /// Returns the file of raw samples beside a result: `race.samples` for `race.json` and for `race.json.gz`.
 pub fn samples_file(result: &Path) -> PathBuf {
     match result.extension() {
         Some(ending) if ending == "gz" => result.with_extension("").with_extension("samples"),
         _ => result.with_extension("samples"),
     }
+}
+
+/// Returns the file of raw samples beside a result, if there is one.
+pub fn samples_of(result: &Path) -> Option<PathBuf> {
+    let samples = samples_file(result);
+    samples.is_file().then_some(samples)
 }
 
 /// Reads a race from its JSON.

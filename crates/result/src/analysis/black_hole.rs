@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::notice::Notice;
 use crate::outcome::{Outcome, Trial};
 use deadheat_base::foreign::visible;
 use deadheat_datapath::transport::path_mtu::PathMtu;
@@ -87,15 +86,14 @@ impl fmt::Display for BlackHole {
 }
 
 /// Returns a notice for each far host with a black hole on the path to it, and for each whose path was not probed.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
+pub(crate) fn notices(outcome: &Outcome) -> Vec<FarPathNotice> {
     let mut hosts: Vec<&str> = Vec::new();
     for host in outcome.trials.iter().flat_map(|trial| &trial.record.path_mtu) {
         if !hosts.contains(&host.host.as_str()) {
             hosts.push(&host.host);
         }
     }
-    let found = hosts.into_iter().filter_map(|host| of_host(outcome, host));
-    found.map(Notice::FarPath).collect()
+    hosts.into_iter().filter_map(|host| of_host(outcome, host)).collect()
 }
 
 fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
@@ -122,7 +120,6 @@ fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Warning;
     use crate::testing;
     use deadheat_datapath::transport::path_mtu::{LargerPackets, WayMtu};
     use deadheat_records::trial::Record;
@@ -138,13 +135,13 @@ mod tests {
     }
 
     /// Returns the warnings of a race with a trial for each of these findings, a block each.
-    fn warned(trials: &[Vec<ProbedPath>]) -> Vec<Warning> {
+    fn warned(trials: &[Vec<ProbedPath>]) -> Vec<FarPathNotice> {
         let mut outcome = testing::outcome(2);
         for (block, path_mtu) in (0..).zip(trials) {
             let record = Record { path_mtu: path_mtu.clone(), ..Record::default() };
             outcome.trials.push(Trial { block, order: 0, contender: 0, control: false, record });
         }
-        notices(&outcome).iter().map(Notice::warning).collect()
+        notices(&outcome)
     }
 
     #[test]
@@ -153,16 +150,16 @@ mod tests {
         let calm = path("a.example", 1_280, LargerPackets::Announced);
         let warned = warned(&[vec![calm.clone(), hole.clone()], vec![calm, hole]]);
         assert_eq!(warned.len(), 1, "{warned:?}");
-        assert_eq!(warned[0].code, "black_hole");
+        assert_eq!(warned[0].code(), "black_hole");
         let want = "packets of more than 1280 bytes vanish on the way to b.example (no ICMP): a black hole; contenders";
-        assert!(warned[0].message.starts_with(want), "{}", warned[0].message);
+        assert!(warned[0].to_string().starts_with(want), "{}", warned[0]);
     }
 
     #[test]
     fn a_black_hole_that_began_amid_the_race_is_named_with_its_block() {
         let whole = vec![path("h", 1_500, LargerPackets::Unsent)];
         let hole = vec![path("h", 1_400, LargerPackets::Vanish)];
-        let said = &warned(&[whole.clone(), whole, hole])[0].message;
+        let said = warned(&[whole.clone(), whole, hole])[0].to_string();
         let want = "a black hole that began amid the race, as packets of 1500 bytes passed before block 2;";
         assert!(said.contains(want), "{said}");
     }
@@ -174,7 +171,7 @@ mod tests {
             unknown("b", UnknownMtu::OldServer),
         ]]);
         assert_eq!(warned.len(), 1, "{warned:?}");
-        assert_eq!(warned[0].code, "path_not_probed");
-        assert!(warned[0].message.starts_with("the path to b was not probed: its server"));
+        assert_eq!(warned[0].code(), "path_not_probed");
+        assert!(warned[0].to_string().starts_with("the path to b was not probed: its server"));
     }
 }

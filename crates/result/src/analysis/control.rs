@@ -6,7 +6,7 @@
 
 use super::table::{Pairs, Table};
 use crate::analysis::claims::{alpha, claimed};
-use crate::analysis::verdicts::{DecisionStage, JudgingTerms, Question, judge};
+use crate::analysis::judgement::{DecisionStage, JudgingTerms, Question, judge};
 use crate::outcome::{Control, Outcome, Ratio, Verdict};
 use deadheat_base::figures::{IN_TIMES, change, change_range, percent};
 use deadheat_stats::{self as stats, Claim, Outcome as Ruled};

@@ -5,17 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::differences::differences;
-use super::{host_use, path_ways, shares, sweep, warnings};
+use super::path_ways::{self, network};
+use super::{host_use, shares, sweep, warnings};
 use crate::analysis::claims::looks;
-use crate::analysis::verdicts::{self, DecisionStage};
-use crate::journal::JournalRecovery;
+use crate::analysis::judgement::DecisionStage;
+use crate::analysis::verdicts;
+use crate::journal::{self, JournalRecovery};
 use crate::outcome::{DEFAULT_MARGIN, Entrant, Outcome, Trial, Verdict, Warning, blocks_done};
-use crate::save;
-use deadheat_base::error::{Error, Result};
+use deadheat_base::error::Result;
 use deadheat_base::foreign::short;
 use deadheat_datapath::transport::Contender;
-use deadheat_path::PathSpec;
-use deadheat_path::files::ReadFile;
 use deadheat_path::network::Network;
 use deadheat_records::quiet::HostQuiet;
 use deadheat_stats::Plan;
@@ -77,23 +76,13 @@ pub fn settle(entrant: &mut Entrant, trials: &[Trial]) {
     entrant.far_effective.clone_from(&record.far_effective);
 }
 
-/// Returns the model of the path of the trials, if it is emulated. A result that is only read opens no file that
-/// its path names; it then has no model.
-pub fn network(outcome: &Outcome) -> Option<Network> {
-    let closed: ReadFile<'_> = &mut |file| Err(Error::usage(format!("{file} is not opened")));
-    match PathSpec::parse_with(&outcome.asked.path, closed) {
-        Ok(PathSpec::Emulated(network) | PathSpec::Simulated(network)) => Some(network),
-        Ok(PathSpec::Loopback) | Err(_) => None,
-    }
-}
-
 /// Reads a race as saved or compressed by gzip; if it is running or was killed, with the blocks in its journal and
 /// the results that follow from them.
 ///
 /// # Errors
-/// As [`save::load_with`].
+/// As [`journal::load_with`].
 pub fn load(file: &Path) -> Result<Outcome> {
-    save::load_with(file, derive)
+    journal::load_with(file, derive)
 }
 
 /// Derives all results from all blocks of a recovered outcome, and adds a warning for the skipped part of its

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::notice::Notice;
 use crate::analysis::spread::valid_trials;
 use crate::outcome::{Entrant, Outcome};
 use deadheat_base::figures::percent;
@@ -39,22 +38,20 @@ pub(super) const LIBRARY_ADVICE: &str = "raise its window where it has a knob fo
                                          library, and say nothing of the path";
 
 /// Returns a notice for each contender that its library limited for most of the time.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
+pub(crate) fn notices(outcome: &Outcome) -> Vec<LibraryLimit> {
     outcome.contenders.iter().filter_map(|entrant| notice(outcome, entrant)).collect()
 }
 
-fn notice(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
+fn notice(outcome: &Outcome, entrant: &Entrant) -> Option<LibraryLimit> {
     let flows = valid_trials(outcome, entrant.id)
         .flat_map(|trial| trial.record.intervals.iter().chain(&trial.record.far_intervals));
     let times: Vec<[u64; 2]> = flows.filter_map(times).collect();
     let sum = |at: usize| times.iter().map(|times| times[at] as f64).sum::<f64>();
     let share = sum(0) / sum(1);
-    (share > MOST).then(|| {
-        Notice::LibraryLimit(LibraryLimit {
-            label: entrant.label.clone(),
-            share: share.min(1.0),
-            window: entrant.effective.get("window").cloned(),
-        })
+    (share > MOST).then(|| LibraryLimit {
+        label: entrant.label.clone(),
+        share: share.min(1.0),
+        window: entrant.effective.get("window").cloned(),
     })
 }
 

@@ -4,7 +4,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`derived`] | all results that follow from the trials, while a race runs and when it is read |
-//! | [`verdicts`], [`claims`] | from trials to summary and verdicts; the claims and their error levels |
+//! | [`verdicts`], [`judgement`], [`claims`] | from trials to summary and verdicts; the judgement of pairs; the claims and their error levels |
 //! | `table` | figures by contender and block, and their log-ratios |
 //! | [`course`] | the work over time, before, during and after a load |
 //! | [`time_differences`] | claims on differences in time, free of the offset between two hosts' clocks |
@@ -52,6 +52,7 @@ pub mod history;
 pub mod host_notice;
 pub mod host_use;
 pub mod independent;
+pub mod judgement;
 pub mod kind;
 mod library_limits;
 mod loss_words;

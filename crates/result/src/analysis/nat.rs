@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::notice::Notice;
 use crate::outcome::{Entrant, Outcome};
 use deadheat_base::time::Nanos;
 
@@ -41,12 +40,11 @@ impl fmt::Display for ForgottenFlow {
 }
 
 /// Returns a notice for each contender over UDP whose messages were lost after long pauses behind a NAT.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
+pub(crate) fn notices(outcome: &Outcome) -> Vec<ForgottenFlow> {
     let translated = outcome.path.reached.as_ref().and_then(|reached| reached.translated());
     let Some(seen_as) = translated else { return Vec::new() };
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
-    let found = racing.filter_map(|entrant| forgotten(outcome, entrant, seen_as));
-    found.map(Notice::NatForgot).collect()
+    racing.filter_map(|entrant| forgotten(outcome, entrant, seen_as)).collect()
 }
 
 fn forgotten(outcome: &Outcome, entrant: &Entrant, seen_as: IpAddr) -> Option<ForgottenFlow> {
@@ -91,7 +89,7 @@ mod tests {
         let mut record = Record { took_ns: seconds * 1_000_000_000, ..Record::default() };
         record.ledger.round_trip = Some(Account { sent: 10, delivered, ..Account::default() });
         outcome.trials.push(Trial { block: 0, order: 0, contender: 0, control: false, record });
-        notices(&outcome).iter().map(|notice| notice.warning().message).collect()
+        notices(&outcome).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -140,8 +140,9 @@ fn residuals(series: &StateSeries<'_>) -> BTreeMap<(usize, bool), Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::judgement::DecisionStage;
     use crate::analysis::table::TrialFilter;
-    use crate::analysis::verdicts::{self, DecisionStage};
+    use crate::analysis::verdicts;
     use crate::outcome::Trial;
     use crate::testing;
     use deadheat_base::rng::SplitMix64;

@@ -81,7 +81,7 @@ fn device_drops(path: &PathFigures) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::derived;
+    use crate::analysis::path_ways;
     use crate::testing;
     use deadheat_contract::measurements::path::LinkFigures;
 
@@ -128,7 +128,7 @@ mod tests {
                     record,
                 });
             }
-            let network = derived::network(&outcome);
+            let network = path_ways::network(&outcome);
             repeated_draws(&outcome, network.as_ref()).map(|notice| notice.code())
         };
         for path in

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use crate::outcome::{Outcome, Trial};
 use crate::path_way::PathWay;
+use deadheat_base::error::Error;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes};
 use deadheat_contract::measurements::{Distribution, Quantile};
+use deadheat_path::PathSpec;
+use deadheat_path::files::ReadFile;
 use deadheat_path::impair::expected;
 use deadheat_path::network::Network;
 use deadheat_stats::quantile;
@@ -110,6 +113,16 @@ fn draws(outcome: &Outcome, accounts: &[(&Trial, &DirectionFigures)]) -> u64 {
         }
     }
     if squares > 0.0 { (sum * sum / squares) as u64 } else { 0 }
+}
+
+/// Returns the model of the path of the trials, if it is emulated. A result that is only read opens no file that
+/// its path names; it then has no model.
+pub fn network(outcome: &Outcome) -> Option<Network> {
+    let closed: ReadFile<'_> = &mut |file| Err(Error::usage(format!("{file} is not opened")));
+    match PathSpec::parse_with(&outcome.asked.path, closed) {
+        Ok(PathSpec::Emulated(network) | PathSpec::Simulated(network)) => Some(network),
+        Ok(PathSpec::Loopback) | Err(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::notice::Notice;
 use crate::outcome::{Entrant, Outcome};
 use deadheat_datapath::datapath::ip_header::Dscp;
 use deadheat_datapath::transport::Effective;
@@ -36,12 +35,12 @@ impl fmt::Display for RewrittenDscp {
 }
 
 /// Returns a notice for each contender and direction with such a DSCP.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
+pub(crate) fn notices(outcome: &Outcome) -> Vec<RewrittenDscp> {
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
     racing.flat_map(of_entrant).collect()
 }
 
-fn of_entrant(entrant: &Entrant) -> Vec<Notice> {
+fn of_entrant(entrant: &Entrant) -> Vec<RewrittenDscp> {
     let (near, far) = (&entrant.effective, &entrant.far_effective);
     [("far", near, far), ("near", far, near)]
         .into_iter()
@@ -52,7 +51,7 @@ fn of_entrant(entrant: &Entrant) -> Vec<Notice> {
             });
             rewritten.map(move |(sent, arrived)| {
                 let (label, arrived) = (entrant.label.clone(), arrived.clone());
-                Notice::DscpRewritten(RewrittenDscp { label, sent, arrived, end })
+                RewrittenDscp { label, sent, arrived, end }
             })
         })
         .collect()
@@ -76,7 +75,7 @@ mod tests {
         };
         (outcome.contenders[0].effective, outcome.contenders[0].far_effective) =
             (own(near), own(far));
-        notices(&outcome).iter().map(|notice| notice.warning().message).collect()
+        notices(&outcome).iter().map(ToString::to_string).collect()
     }
 
     #[test]

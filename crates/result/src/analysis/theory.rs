@@ -1,7 +1,7 @@
 //! Closed forms beside the measurement: the theoretical figure under the conditions of a race, and a check that the
 //! mean over trials agrees with it. Pure and descriptive, without claims.
 
-use crate::analysis::derived::network;
+use crate::analysis::path_ways::network;
 use crate::analysis::spread::figures;
 use crate::outcome::{Entrant, Outcome, Warning};
 use deadheat_base::figures::percent;

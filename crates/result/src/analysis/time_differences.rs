@@ -109,7 +109,8 @@ pub(crate) fn clock_slack(summary: &Summary) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::verdicts::{DecisionStage, refresh};
+    use crate::analysis::judgement::DecisionStage;
+    use crate::analysis::verdicts::refresh;
     use crate::outcome::{Trial, Verdict};
     use crate::testing;
     use deadheat_contract::measurements::ClockEstimate;

@@ -85,10 +85,10 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(own_state::own_states(outcome, &table).into_iter().map(Notice::OwnState));
     all.extend(path_account::notices(outcome));
     all.extend(fallbacks::notices(outcome));
-    all.extend(nat::notices(outcome));
-    all.extend(rewritten::notices(outcome));
-    all.extend(library_limits::notices(outcome));
-    all.extend(black_hole::notices(outcome));
+    all.extend(nat::notices(outcome).into_iter().map(Notice::NatForgot));
+    all.extend(rewritten::notices(outcome).into_iter().map(Notice::DscpRewritten));
+    all.extend(library_limits::notices(outcome).into_iter().map(Notice::LibraryLimit));
+    all.extend(black_hole::notices(outcome).into_iter().map(Notice::FarPath));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));
@@ -362,6 +362,7 @@ fn has_dropped_out(outcome: &Outcome, trial: &Trial) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::judgement::DecisionStage;
     use crate::analysis::verdicts;
     use crate::outcome::{UNTRUSTED_GATE, Warning};
     use crate::testing;
@@ -393,7 +394,7 @@ mod tests {
 
     fn codes(mut outcome: Outcome, change: impl FnOnce(&mut Outcome)) -> Vec<String> {
         change(&mut outcome);
-        verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
+        verdicts::refresh(&mut outcome, DecisionStage::Between { next: None });
         refresh(&mut outcome, None);
         let complete = |w: &Warning| !w.message.is_empty() && !w.advice.is_empty();
         assert!(outcome.warnings.iter().all(complete));
@@ -626,7 +627,7 @@ mod tests {
     fn advice(change: impl FnOnce(&mut Outcome)) -> String {
         let mut outcome = calm();
         change(&mut outcome);
-        verdicts::refresh(&mut outcome, verdicts::DecisionStage::Between { next: None });
+        verdicts::refresh(&mut outcome, DecisionStage::Between { next: None });
         refresh(&mut outcome, None);
         let [warning] = outcome.warnings.as_slice() else { panic!("{:?}", outcome.warnings) };
         warning.advice.clone()

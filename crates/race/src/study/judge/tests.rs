@@ -2,6 +2,7 @@ use super::*;
 use crate::race::testing;
 use crate::study::{again, read};
 use deadheat_path::measurements::{LinkFigures, PathFigures};
+use deadheat_result::analysis::judgement::DecisionStage;
 use deadheat_result::study::outcome::{RaceRun, StudyRun};
 use deadheat_trial::{Order, TrialOutcome};
 
@@ -148,7 +149,7 @@ fn too_few_blocks_and_races_that_did_not_run_leave_it_open_and_say_so() {
     let mut results = ran(&checked, "plain", Setting::Full, noisy(echoes));
     let outcome = results.get_mut("plain").unwrap();
     outcome.trials.retain(|trial| trial.block < 3);
-    verdicts::refresh(outcome, verdicts::DecisionStage::Between { next: None });
+    verdicts::refresh(outcome, DecisionStage::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
     assert_eq!(ruling.ruling, Ruling::Open);
     assert_eq!(ruling.answers[0].seen.unwrap().low, None);
@@ -196,7 +197,7 @@ fn of_a_censored_figure_only_the_least_is_known() {
     for trial in outcome.trials.iter_mut().filter(|trial| trial.contender == 1) {
         trial.record.censored.push("rtt_p50_ns".into());
     }
-    verdicts::refresh(outcome, verdicts::DecisionStage::Between { next: None });
+    verdicts::refresh(outcome, DecisionStage::Between { next: None });
     let ruling = judged(&checked, &results).rulings.remove(0);
     let answers: Vec<AnswerKind> = ruling.answers.iter().map(|one| one.answer).collect();
     assert_eq!(answers, [AnswerKind::Yes, AnswerKind::Open, AnswerKind::Yes, AnswerKind::Open]);
