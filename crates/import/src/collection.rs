@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::foreign_file::FileDigests;
 use super::pairs::{self, RunList, RunPlace};
 use super::plain::MOST_TRIALS;
-use super::{Arm, FileContent, Import, ImportedTrial, duplicates, notes};
+use super::{Arm, FileContent, Import, ImportedTrial, notes};
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_path::PathKind;
@@ -74,7 +74,7 @@ impl LeftOut {
 /// # Errors
 /// [`Error::Data`] if there are too many trials; [`Error::Setup`] if samples cannot be written.
 pub(super) fn outcome(
-    mut read: Vec<SourceFile>,
+    read: Vec<SourceFile>,
     left_out: Vec<LeftOut>,
     import: &Import,
     samples: Option<&Path>,
@@ -82,7 +82,6 @@ pub(super) fn outcome(
     if let Some(samples) = samples {
         remove_stale(samples)?;
     }
-    duplicates::once(&mut read);
     let began = read.iter().filter_map(|read| read.reading.began).min();
     let mut gathered = ImportCollection::default();
     for read in read {

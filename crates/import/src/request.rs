@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::collection::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
-use super::{Format, ReaderContext, RowColumns, find, ids, sniff};
+use super::{Format, ReaderContext, RowColumns, duplicates, find, ids, sniff};
 use deadheat_base::error::{Error, Result};
 use deadheat_result::outcome::Outcome;
 
@@ -173,6 +173,7 @@ impl Import {
             return Err(error);
         }
         self.check_used(&read)?;
+        duplicates::once(&mut read);
         collection::outcome(read, left_out, self, samples)
     }
 
