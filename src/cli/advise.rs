@@ -10,9 +10,8 @@ use deadheat_base::units;
 use deadheat_path::PathSpec;
 use deadheat_race::advise::app;
 use deadheat_race::advise::bundled;
-use deadheat_race::advise::run::{
-    AdviceJob, AdviceTask, DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races,
-};
+use deadheat_race::advise::course::{AdviceJob, AdviceTask};
+use deadheat_race::advise::run::{DEFAULT_BUDGET, VIRTUAL_BLOCKS, beforehand, run as run_races};
 use deadheat_report::advise::render;
 use deadheat_report::study::Form;
 use deadheat_result::advise::app::{App, Need};

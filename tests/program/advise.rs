@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 use std::time::UNIX_EPOCH;
 
 use deadheat::advise::app;
-use deadheat::advise::run::{AdviceJob, AdviceTask, DEFAULT_BUDGET, run};
+use deadheat::advise::course::{AdviceJob, AdviceTask};
+use deadheat::advise::run::{DEFAULT_BUDGET, run};
 use deadheat::race::{RaceContext, SilentObserver};
 use deadheat::report::study::Form;
 use deadheat::report::{Style, advise::render};

@@ -2,23 +2,53 @@
 //! contenders that run there are compared with whole trials; then the leaders, and contenders that do not run in
 //! virtual time, race on the path itself.
 
+use std::path::{Path as File, PathBuf};
+use std::time::SystemTime;
+
 use super::plan::{Plan, PlanEntry, RaceWork, VIRTUAL_PACKET};
 use super::rank;
-use super::run::{self, AdviceJob, AdviceTask};
 use crate::race::Request;
 use deadheat_base::error::{Error, Result};
-use deadheat_base::figures::wait;
 use deadheat_base::time::{Clock, Nanos};
 use deadheat_path::PathSpec;
-use deadheat_result::advise::outcome::{AdviceRace, Purpose, RankedContender, VerdictEvidence};
+use deadheat_result::advise::app::App;
+use deadheat_result::advise::outcome::{AdviceRace, Purpose, VerdictEvidence};
 use deadheat_result::advise::search::Lead;
 use deadheat_result::outcome::{Outcome, Status};
 
-/// Maximum share of the time for the most important traffic.
-const FIRST_SHARE: f64 = 0.7;
+/// Task: an application that needs advice.
+#[derive(Debug)]
+pub struct AdviceTask<'a> {
+    /// The application's name.
+    pub name: &'a str,
+    /// The application.
+    pub app: &'a App,
+    /// The path, as typed.
+    pub path: &'a str,
+    /// Contenders if the application names none.
+    pub usual: &'a [&'a str],
+    /// Time limit for all races, including races in virtual time.
+    pub budget: Nanos,
+    /// Number of blocks of a race in virtual time.
+    pub virtual_blocks: u64,
+    /// Seed of each race; random if absent.
+    pub seed: Option<u64>,
+    /// Directory for results, to be created.
+    pub dir: &'a File,
+    /// Time of day.
+    pub started: SystemTime,
+}
 
-/// Maximum number of blocks of a race in real time; usually the time limit ends it first.
-const MOST_BLOCKS: u64 = 200;
+/// Job: a race to run.
+#[derive(Debug)]
+pub struct AdviceJob {
+    /// Name of the race and of its file.
+    pub name: String,
+    /// Checked request for the race.
+    pub request: Request,
+    /// File for its result.
+    pub file: PathBuf,
+}
 
 /// Races so far, with their results.
 pub(super) struct AdviceCourse<'a> {
@@ -126,151 +156,6 @@ impl<'a> AdviceCourse<'a> {
                 is_virtual: ran.is_virtual,
             })
         })
-    }
-
-    /// Compares the contenders in each traffic: in virtual time first if they run there, then on the path.
-    pub(super) fn compare(&mut self) {
-        let plan = self.plan;
-        for entry in &plan.entries {
-            let considered = &entry.considered;
-            match &considered.contenders[..] {
-                _ if self.is_stopped => return,
-                [] => self.notes.push(format!("`{}`: no contender carries it", considered.name)),
-                [only] => {
-                    self.notes.push(format!("`{}`: {only} alone carries it", considered.name));
-                }
-                _ => self.screen(entry),
-            }
-        }
-        if plan.is_virtual() {
-            return;
-        }
-        for (at, entry) in plan.entries.iter().enumerate() {
-            if !self.is_stopped && entry.considered.contenders.len() > 1 {
-                self.race_on_path(entry, &self.finalists(at, entry), at == 0);
-            }
-        }
-    }
-
-    /// Compares the contenders that run in virtual time.
-    fn screen(&mut self, entry: &PlanEntry) {
-        let Some(path) = self.plan.in_virtual_time() else { return };
-        let contenders = entry.screened();
-        if contenders.len() < 2 {
-            return;
-        }
-        let (name, purpose) = match self.plan.is_virtual() {
-            true => (entry.considered.name.clone(), Purpose::Comparison),
-            false => (format!("{}-virtual", entry.considered.name), Purpose::Screening),
-        };
-        self.run(PlannedRace {
-            name,
-            entry,
-            raced: &entry.whole(path),
-            purpose,
-            path,
-            contenders: &contenders,
-            budget: None,
-            blocks: self.task.virtual_blocks,
-        });
-    }
-
-    /// Returns the contenders for a race on the path, the most promising first: the leader in virtual time,
-    /// contenders without virtual time, then contenders that are not behind in virtual time, and the second there
-    /// if there is no other.
-    fn finalists(&self, at: usize, entry: &PlanEntry) -> Vec<String> {
-        let places = run::places(self.plan, self);
-        let carrier = |placed: &RankedContender| {
-            let candidates = &self.plan.candidates;
-            candidates.iter().find(|one| one.name == placed.contender)?.carries[at].clone()
-        };
-        let screened = |is_wanted: fn(usize) -> bool| {
-            let wanted = places.iter().filter(move |placed| is_wanted(placed.place));
-            wanted.filter_map(carrier).filter(|typed| entry.simulated.contains_key(typed))
-        };
-        let mut leaders = screened(|place| place == 1);
-        let mut finalists: Vec<String> = leaders.next().into_iter().collect();
-        let all = entry.considered.contenders.iter();
-        let is_first_screen = finalists.is_empty();
-        let real = all.filter(|typed| is_first_screen || !entry.simulated.contains_key(*typed));
-        finalists.extend(real.cloned());
-        for typed in leaders {
-            if !finalists.contains(&typed) {
-                finalists.push(typed);
-            }
-        }
-        if finalists.len() < 2 {
-            let mut others = screened(|place| place > 1);
-            finalists.extend(others.find(|typed| !finalists.contains(typed)));
-        }
-        finalists
-    }
-
-    /// Races as many of `finalists` on the path as the time allows: with whole trials if that leaves two, otherwise
-    /// with short ones.
-    fn race_on_path(&mut self, entry: &PlanEntry, finalists: &[String], is_first: bool) {
-        if finalists.len() < 2 {
-            return;
-        }
-        let name = &entry.considered.name;
-        // Crossovers in virtual time run last, and need time too.
-        let reserved =
-            self.plan.search_time(self.task.virtual_blocks).0.min(self.task.budget.0 / 4);
-        let left = self.left() - Nanos(reserved);
-        let share = if is_first { (left.0 as f64 * FIRST_SHARE) as u64 } else { left.0 };
-        let whole = entry.whole(&self.plan.path);
-        let most = |raced: &RaceWork| {
-            // At least two, if need be in the whole remaining time.
-            let two = raced.costs(2) <= left;
-            (2..=finalists.len()).rev().find(|n| raced.costs(*n).0 <= share).or(two.then_some(2))
-        };
-        let takes = whole.costs(2);
-        let short = entry.short();
-        let least = short.as_ref().map_or(takes, |short| short.costs(2).min(takes));
-        let found = most(&whole).map(|n| (n, whole));
-        let found = found.or_else(|| short.and_then(|short| Some((most(&short)?, short))));
-        let Some((n, raced)) = found else {
-            self.notes.push(format!(
-                "`{name}` was not raced on the path: that takes {}; --budget gives more time",
-                wait(least)
-            ));
-            return;
-        };
-        let purpose = match raced.metric.name == entry.considered.metric.name {
-            true => Purpose::Comparison,
-            false => Purpose::Confirmation,
-        };
-        let (met, others) = finalists.split_at(n);
-        let unscreened = |typed: &&String| !entry.simulated.contains_key(*typed);
-        let others: Vec<&str> = others.iter().filter(unscreened).map(String::as_str).collect();
-        if !others.is_empty() {
-            self.notes.push(format!(
-                "`{name}`: {} not raced, for want of time; --budget gives more",
-                others.join(", ")
-            ));
-        }
-        let costs = raced.costs(n).0;
-        let budget = Nanos(share.max(costs).min(costs.saturating_mul(2)).min(left.0.max(costs)));
-        self.run(PlannedRace {
-            name: name.clone(),
-            entry,
-            raced: &raced,
-            purpose,
-            path: &self.plan.path,
-            contenders: met,
-            budget: Some(budget),
-            blocks: MOST_BLOCKS,
-        });
-        let real: Vec<&str> = met.iter().filter(unscreened).map(String::as_str).collect();
-        if purpose == Purpose::Confirmation && !real.is_empty() && !self.is_stopped {
-            self.notes.push(format!(
-                "{} of {} in `{name}` is not known: {} no virtual time, and the path takes {} to tell; --budget gives more",
-                entry.considered.metric.label,
-                real.join(", "),
-                if real.len() == 1 { "it has" } else { "they have" },
-                wait(Nanos((takes.0 as f64 / FIRST_SHARE) as u64))
-            ));
-        }
     }
 
     /// Runs a race and records its result.

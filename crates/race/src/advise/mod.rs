@@ -8,7 +8,8 @@
 //! | [`candidate`] | candidates: contenders with services for their lanes, and pairs of contenders; pure |
 //! | [`length`] | length of a trial; pure |
 //! | [`plan`] | traffic as workloads, and the candidates that carry it; runs no race |
-//! | [`run`] | the races, one after another, within the time limit |
+//! | [`course`], `comparison`, `steps` | the races, one after another, within the time limit; which comes next |
+//! | [`run`], `standings` | all of it; the places by the verdicts so far |
 //! | [`rank`] | places from pairwise verdicts; pure |
 //!
 //! On an emulated path, all contenders that run in virtual time are compared there first, in trials as long as the
@@ -17,9 +18,11 @@
 pub mod app;
 pub mod bundled;
 pub mod candidate;
-mod course;
+mod comparison;
+pub mod course;
 pub mod length;
 pub mod plan;
 pub mod rank;
 pub mod run;
+mod standings;
 mod steps;

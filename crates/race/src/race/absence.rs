@@ -10,7 +10,7 @@ use deadheat_base::units::span_text;
 use deadheat_result::analysis::far_end::FarEndNotice;
 use deadheat_result::analysis::notice::Notice;
 use deadheat_result::date;
-use deadheat_result::outcome::Absence;
+use deadheat_result::outcome::{Absence, Entrant};
 use deadheat_trial::Reconnection;
 
 /// Least time for which a race waits for a far end, unless a person asks for another.
@@ -154,6 +154,35 @@ fn gone(host: &str, loss: &Loss, last: &str, longest: Nanos) -> Error {
             span_text(longest)
         ),
     )
+}
+
+pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
+    entrants.iter().filter(|entrant| entrant.is_racing())
+}
+
+/// Returns the error of a race in which all contenders dropped out.
+pub(super) fn none_left(entrants: &[Entrant]) -> Error {
+    let dropped = |of: fn(&Entrant) -> Option<&String>| -> Vec<String> {
+        let named = entrants.iter().filter_map(|one| Some(format!("{}: {}", one.label, of(one)?)));
+        named.collect()
+    };
+    let blocked = dropped(|entrant| entrant.blocked.as_ref());
+    let limited = dropped(|entrant| entrant.limited.as_ref());
+    let overload = dropped(|entrant| entrant.overload.as_ref());
+    let failed = [overload, dropped(|entrant| entrant.failed.as_ref())].concat();
+    let unfit = dropped(|entrant| entrant.not_applicable.as_ref());
+    if failed.is_empty() && blocked.is_empty() && limited.is_empty() {
+        return Error::usage(format!("no contender can carry the work; {}", unfit.join("; ")));
+    }
+    if failed.is_empty() && blocked.is_empty() {
+        let all = limited.join("; ");
+        return Error::limited(format!("no contender fits the limits of the far end; {all}"));
+    }
+    if failed.is_empty() && limited.is_empty() {
+        return Error::blocked(format!("no contender gets through; {}", blocked.join("; ")));
+    }
+    let all = [failed, limited, blocked].concat().join("; ");
+    Error::broken("race", format!("no contender is left; {all}"))
 }
 
 #[cfg(test)]

@@ -8,12 +8,11 @@
 use deadheat_result::analysis::{claims, derived, shares, sweep, warnings};
 use std::{fs, io};
 
-use super::absence;
+use super::absence::{self, active, none_left};
 use super::block::{self, TrialSettings};
-use super::cost::{BlockCost, SpentTime};
+use super::cost::{BlockCost, SpentTime, has_floors};
 use super::enough::TimeLimit;
 use super::every::Pace;
-use super::run::{active, none_left};
 use super::{explain, hope, plan, quiet};
 use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
@@ -21,9 +20,9 @@ use deadheat_base::time::Nanos;
 use deadheat_datapath::transport::Contender;
 use deadheat_path::network::Network;
 use deadheat_result::analysis::far_end::FarEndNotice;
+use deadheat_result::analysis::judgement::DecisionStage;
 use deadheat_result::analysis::notice::Notice;
 use deadheat_result::analysis::pauses::Pauses;
-use deadheat_result::analysis::judgement::DecisionStage;
 use deadheat_result::analysis::verdicts;
 use deadheat_result::journal::Journal;
 use deadheat_result::outcome::{Entrant, Outcome, Status, blocks_done};
@@ -310,7 +309,7 @@ impl<'a> BlockLoop<'a> {
         let active: Vec<usize> = active.iter().map(|entrant| entrant.id).collect();
         let floors: Vec<BlockSlot> = floors
             .iter()
-            .filter(|_| plan::has_floors(self.done))
+            .filter(|_| has_floors(self.done))
             .map(|entrant| BlockSlot { contender: entrant.id, role: SlotRole::Contender })
             .collect();
         if active.is_empty() {

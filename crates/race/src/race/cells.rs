@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
-use super::request::{CheckedRequest, Request};
-use super::{blast, commands, files, plan};
+use super::request::{CheckedRequest, Claims, Request};
+use super::{blast, commands, files};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::{Key, Spec};
 use deadheat_base::time::Nanos;
@@ -277,7 +277,7 @@ impl FactorGrid<'_> {
         }
         let by_kernel = |contender: &Contender| contender.transport.info().peer.is_floor();
         let answered: Vec<bool> = parsed.iter().map(by_kernel).collect();
-        plan::mark_floors(&mut entrants, &answered, self.request.claims_at_far_end(&answered)?);
+        mark_floors(&mut entrants, &answered, self.request.claims_at_far_end(&answered)?);
         let factors = self.factors;
         Ok(CheckedRequest {
             load,
@@ -453,6 +453,16 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
 
 fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<Cell>) -> Entrant {
     Entrant { unlabelled: name.unlabelled, cell, ..Entrant::of(id, name.label, contender) }
+}
+
+/// Marks the reference rows: contenders that the far kernel answers, if a program answers others.
+fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: Claims) {
+    if claims == Claims::All || answered.iter().all(|by_kernel| *by_kernel) {
+        return;
+    }
+    for (entrant, by_kernel) in entrants.iter_mut().zip(answered) {
+        entrant.floor = *by_kernel;
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Duration of blocks: expected from the trials before the first block, and measured from blocks.
 
 use super::block::TrialSettings;
-use super::plan::{Pilot, has_floors};
+use super::pilot::Pilot;
 use super::request::MOST_BLOCKS;
 use deadheat_base::time::Nanos;
 use deadheat_result::outcome::Entrant;
@@ -117,6 +117,12 @@ impl SpentTime {
             floors: mean(self.floors, self.with_floors, self.expected.floors),
         }
     }
+}
+
+/// Returns true if this block has reference rows: the first two have, and later blocks ever less often, about eight
+/// in a hundred.
+pub(super) fn has_floors(block: u64) -> bool {
+    block == 0 || block.is_power_of_two()
 }
 
 #[cfg(test)]

@@ -10,9 +10,6 @@ use deadheat_result::analysis::claims;
 /// Longest default time limit of a race over conditions, if neither blocks nor a budget are asked for.
 const LONGEST_BUDGET: Nanos = Nanos::from_secs(600);
 
-/// Maximum number of blocks of a screening.
-pub const SCREENING_BLOCKS: u64 = 20;
-
 /// Time limit of a screening with short trials; the fewest blocks for a verdict always run.
 pub const SCREENING_TIME: Nanos = Nanos::from_secs(20);
 

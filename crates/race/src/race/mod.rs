@@ -2,7 +2,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | [`request`] | the request for a race, and its checks |
+//! | [`request`], `checks` | the request for a race; its checks |
 //! | `asked` | the request as results record it |
 //! | `cells` | contenders under every combination of conditions |
 //! | `names` | names of contenders: their labels, or their specs |
@@ -46,6 +46,7 @@ mod blast;
 mod block;
 mod block_loop;
 mod cells;
+mod checks;
 mod commands;
 pub mod context;
 mod cost;

@@ -1,7 +1,7 @@
 //! Files and commands that the text of a request names, if the text is from a file: a saved result, a study, an
 //! application. They are shown, and no file is opened and no command is run until a person allows it.
 
-use super::request::Request;
+use super::request::{Request, RequestFile, RequestOrigin};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::Spec;
 use deadheat_base::spec::outside::{Named, Outside};
@@ -10,29 +10,6 @@ use deadheat_datapath::transport::{ALL, Contender, via};
 use deadheat_path as path;
 use deadheat_path::files::{self, ReadFile};
 use deadheat_result::outcome::Outcome;
-
-/// Origin of the text of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum RequestOrigin {
-    /// A person typed them.
-    #[default]
-    Typed,
-    /// From a file.
-    Written(RequestFile),
-}
-
-/// File from which a request was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RequestFile {
-    /// Name of the file.
-    file: String,
-    /// Kinds of files and commands that its text may name.
-    allowed: Vec<Outside>,
-    /// Contenders beside the requested ones: as an earlier race ran them.
-    contenders: Vec<String>,
-    /// Workloads beside the requested one.
-    workloads: Vec<String>,
-}
 
 impl Request {
     /// Records that the text of this request is from `file`, and which kinds of files and commands a person allows.

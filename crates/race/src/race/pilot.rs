@@ -3,11 +3,11 @@
 
 use super::absence::{self, Loss};
 use super::block::{self, TrialSettings};
-use super::plan::{PILOT_TRIALS, Pilot};
 use super::request::Request;
 use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::{Metric, Metrics};
 use deadheat_contract::workload::{Lengths, SharedTask};
 use deadheat_result::dropped::DropReason;
 use deadheat_result::outcome::Entrant;
@@ -74,7 +74,7 @@ pub(super) fn run(
             PilotOutcome::Out(dropped) => entrant.drop_out(dropped),
         }
     }
-    Err(super::run::none_left(entrants))
+    Err(absence::none_left(entrants))
 }
 
 /// The search for the length of a trial, if the plan decides it.
@@ -228,4 +228,53 @@ pub(super) fn attempt(
         let from_ms = context.runner.silent_ms().unwrap_or(from_ms);
         context.recover(Loss { from_ms, why, block: None }, absence::PATIENCE)?;
     }
+}
+
+/// Number of trials of a full pilot.
+const PILOT_TRIALS: u64 = 6;
+
+/// Results of the trials before block 0.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Pilot {
+    /// Duration of each trial, including the start and end of its processes.
+    pub took: Vec<Nanos>,
+    /// Figures of each valid trial, in order.
+    pub figures: Vec<Metrics>,
+    /// Claimed figure of equal parts of each valid trial, in order.
+    pub segments: Vec<Vec<f64>>,
+    /// True if no trial passed its gate. The first blocks still show what the contenders measure here.
+    pub is_refused: bool,
+    /// Label of the contender that ran.
+    pub label: String,
+    /// Work of each trial of the race, with the reason; absent unless the pilot chose the length.
+    pub work: Option<(SharedTask, String)>,
+}
+
+impl Pilot {
+    /// Returns the standard deviation of the log-ratio of a block, from trials of one contender; `None`
+    /// with too few of them.
+    pub(super) fn scatter(&self, metric: &Metric) -> Option<f64> {
+        let logs: Vec<f64> = self
+            .figures
+            .iter()
+            // The first trial has cold caches and an idle CPU, so it is not used.
+            .skip(1)
+            .filter_map(|figures| figures.get(&metric.name))
+            .map(|figure| figure.ln())
+            .filter(|log| log.is_finite())
+            .collect();
+        // A log-ratio has the scatter of two trials.
+        Some(deviation(&logs)? * std::f64::consts::SQRT_2)
+    }
+}
+
+/// Returns the sample standard deviation; `None` with fewer than three values.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    if n < 3.0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (n - 1.0)).sqrt())
 }

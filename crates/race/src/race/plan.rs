@@ -8,22 +8,18 @@
 
 use super::cost::{BlockCost, most};
 use super::enough::TimeLimit;
+use super::pilot::Pilot;
 use super::request::{
-    CheckedRequest, Claims, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS,
-    RaceLength, Request,
+    CheckedRequest, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, RaceLength,
+    Request,
 };
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::{percent, wait};
 use deadheat_base::time::Nanos;
-use deadheat_contract::measurements::{Metric, Metrics};
-use deadheat_contract::workload::SharedTask;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::claims::{alpha, claimed, claims, looks};
 use deadheat_result::outcome::{DEFAULT_MARGIN, Entrant, RecordedPlan, Replan};
 use deadheat_stats::{self as stats, Plan, quantile};
-
-/// Number of trials of a full pilot.
-pub const PILOT_TRIALS: u64 = 6;
 
 /// Planned resolution, as a share of the margin. Even if the scatter is larger than in the pilot, the resolution
 /// then stays below the margin.
@@ -35,23 +31,6 @@ const FEWEST: u64 = 12;
 
 /// Blocks per spare block in the time for a verdict.
 pub const SPARE: u64 = 4;
-
-/// Results of the trials before block 0.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pilot {
-    /// Duration of each trial, including the start and end of its processes.
-    pub took: Vec<Nanos>,
-    /// Figures of each valid trial, in order.
-    pub figures: Vec<Metrics>,
-    /// Claimed figure of equal parts of each valid trial, in order.
-    pub segments: Vec<Vec<f64>>,
-    /// True if no trial passed its gate. The first blocks still show what the contenders measure here.
-    pub is_refused: bool,
-    /// Label of the contender that ran.
-    pub label: String,
-    /// Work of each trial of the race, with the reason; absent unless the pilot chose the length.
-    pub work: Option<(SharedTask, String)>,
-}
 
 /// Fixed plan, and the time the race may take.
 #[derive(Debug, Clone, PartialEq)]
@@ -343,54 +322,11 @@ pub(super) fn again(
     from != to
 }
 
-impl Pilot {
-    /// Returns the standard deviation of the log-ratio of a block, from trials of one contender; `None`
-    /// with too few of them.
-    fn scatter(&self, metric: &Metric) -> Option<f64> {
-        let logs: Vec<f64> = self
-            .figures
-            .iter()
-            // The first trial has cold caches and an idle CPU, so it is not used.
-            .skip(1)
-            .filter_map(|figures| figures.get(&metric.name))
-            .map(|figure| figure.ln())
-            .filter(|log| log.is_finite())
-            .collect();
-        // A log-ratio has the scatter of two trials.
-        Some(deviation(&logs)? * std::f64::consts::SQRT_2)
-    }
-}
-
-/// Returns the sample standard deviation; `None` with fewer than three values.
-fn deviation(values: &[f64]) -> Option<f64> {
-    let n = values.len() as f64;
-    if n < 3.0 {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (n - 1.0)).sqrt())
-}
-
-/// Marks the reference rows: contenders that the far kernel answers, if a program answers others.
-pub(super) fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: Claims) {
-    if claims == Claims::All || answered.iter().all(|by_kernel| *by_kernel) {
-        return;
-    }
-    for (entrant, by_kernel) in entrants.iter_mut().zip(answered) {
-        entrant.floor = *by_kernel;
-    }
-}
-
-/// Returns true if this block has reference rows: the first two have, and later blocks ever less often, about eight
-/// in a hundred.
-pub(super) fn has_floors(block: u64) -> bool {
-    block == 0 || block.is_power_of_two()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::race::request::Claims;
+    use deadheat_contract::measurements::{Metric, Metrics};
 
     /// Returns a pilot on a request's first claim, with these figures, 10 ms each.
     fn pilot(metrics: &[Metric], figures: &[f64]) -> Pilot {

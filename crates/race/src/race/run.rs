@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use super::absence::PATIENCE;
+use super::absence::{PATIENCE, active};
 use super::block::TrialSettings;
 use super::cost::BlockCost;
 use super::plan::{self, FixedPlan};
@@ -12,7 +12,7 @@ use super::request::{CheckedRequest, Request};
 use super::{commands, pilot, quiet};
 use crate::race::block_loop::BlockLoop;
 use crate::race::context::{RaceContext, RaceEvent, SilentObserver};
-use deadheat_base::error::{Error, Result};
+use deadheat_base::error::Result;
 use deadheat_base::rng::fresh_seed;
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::{Metric, Role, Unit};
@@ -178,10 +178,6 @@ pub(super) fn claimed(metrics: &[Metric]) -> ClaimKind {
     }
 }
 
-pub(super) fn active(entrants: &[Entrant]) -> impl Iterator<Item = &Entrant> {
-    entrants.iter().filter(|entrant| entrant.is_racing())
-}
-
 /// Rules out the cells with a placement that is not possible on this machine.
 ///
 /// # Errors
@@ -201,34 +197,10 @@ fn rule_out(entrants: &mut [Entrant], context: &mut RaceContext<'_>, load: Load)
     }
 }
 
-/// Returns the error of a race in which all contenders dropped out.
-pub(super) fn none_left(entrants: &[Entrant]) -> Error {
-    let dropped = |of: fn(&Entrant) -> Option<&String>| -> Vec<String> {
-        let named = entrants.iter().filter_map(|one| Some(format!("{}: {}", one.label, of(one)?)));
-        named.collect()
-    };
-    let blocked = dropped(|entrant| entrant.blocked.as_ref());
-    let limited = dropped(|entrant| entrant.limited.as_ref());
-    let overload = dropped(|entrant| entrant.overload.as_ref());
-    let failed = [overload, dropped(|entrant| entrant.failed.as_ref())].concat();
-    let unfit = dropped(|entrant| entrant.not_applicable.as_ref());
-    if failed.is_empty() && blocked.is_empty() && limited.is_empty() {
-        return Error::usage(format!("no contender can carry the work; {}", unfit.join("; ")));
-    }
-    if failed.is_empty() && blocked.is_empty() {
-        let all = limited.join("; ");
-        return Error::limited(format!("no contender fits the limits of the far end; {all}"));
-    }
-    if failed.is_empty() && limited.is_empty() {
-        return Error::blocked(format!("no contender gets through; {}", blocked.join("; ")));
-    }
-    let all = [failed, limited, blocked].concat().join("; ");
-    Error::broken("race", format!("no contender is left; {all}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::race::absence::none_left;
 
     #[test]
     fn a_race_that_no_contender_fits_says_why_for_each() {

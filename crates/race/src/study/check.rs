@@ -10,7 +10,7 @@ use deadheat_base::error::{Error, unknown};
 use deadheat_base::spec::outside::Outside;
 use deadheat_contract::measurements::{Metric, Unit};
 use deadheat_datapath::transport::Contender;
-use deadheat_result::outcome::{Entrant, Factor};
+use deadheat_result::outcome::{Entrant, Factor, Outcome};
 use deadheat_result::study::expect::{ExpectedRange, figure};
 use deadheat_result::study::model::{
     Claim, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject,
@@ -313,6 +313,14 @@ pub(super) fn stands_for(
     found.contender == row
         && cell.levels.len() == factors.len()
         && factors.iter().zip(&found.levels).all(level)
+}
+
+/// Returns the contender of a race to which a cell of its study refers.
+pub fn cell_id(outcome: &Outcome, cell: &RaceCell) -> Option<usize> {
+    let rows = 0..outcome.asked.contenders.len();
+    let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
+    let mut entrants = outcome.contenders.iter();
+    entrants.find(|entrant| stands_for(entrant, row, cell, &outcome.factors)).map(|e| e.id)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fault of a path that a test is about: packets that are lost or blocked. A fault that hit no packet of the cells
 //! under test says nothing about them, so the test is then open.
 
-use super::judge::cell_id;
+use super::check::cell_id;
 use deadheat_path::measurements::PathFigures;
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::Outcome;

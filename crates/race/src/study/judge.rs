@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use super::check::{CheckedStudy, stands_for};
+use super::check::{CheckedStudy, cell_id};
 use super::fault;
 use deadheat_contract::measurements::Better;
 use deadheat_result::analysis::claims::{alpha, fewest_blocks};
@@ -297,14 +297,6 @@ fn rank(own: f64, all: &[f64], better: Better) -> u64 {
         Better::Higher => **other > own,
     };
     1 + all.iter().filter(is_ahead).count() as u64
-}
-
-/// Returns the contender of a race to which a cell of its study refers.
-pub fn cell_id(outcome: &Outcome, cell: &RaceCell) -> Option<usize> {
-    let rows = 0..outcome.asked.contenders.len();
-    let row = rows.into_iter().find(|row| outcome.contender(*row) == cell.contender)?;
-    let mut entrants = outcome.contenders.iter();
-    entrants.find(|entrant| stands_for(entrant, row, cell, &outcome.factors)).map(|e| e.id)
 }
 
 fn summary<'a>(outcome: &'a Outcome, metric: &str, id: usize) -> Option<&'a Summary> {
