@@ -200,7 +200,7 @@ pub(super) fn work(race: &Outcome) -> String {
 
 /// Returns the blocks of races, the fewest and the most: `52 blocks`, `40 to 52 blocks`.
 pub(super) fn blocks(races: &[JudgedRace<'_>]) -> String {
-    let done = races.iter().map(|judged| crate::content::blocks_done(judged.race));
+    let done = races.iter().map(|judged| crate::totals::blocks_done(judged.race));
     let (least, most) = (done.clone().min().unwrap_or(0), done.max().unwrap_or(0));
     match least == most {
         true => words::count(most, "block"),

@@ -1,18 +1,9 @@
 //! Box plots of the trials of each contender, in lines of text, on one axis.
 
-use super::content::label;
-use super::document::{Block, Section};
-use super::results;
-use super::words::{self, Scale};
-use deadheat_contract::measurements::{Metric, Role};
-use deadheat_result::analysis::spread::{self, FiveNumbers, valid_trials};
-use deadheat_result::outcome::Outcome;
+use deadheat_result::analysis::spread::FiveNumbers;
 
 /// Minimum ratio of the greatest figure to the least at which the axis is logarithmic.
 const WIDE: f64 = 10.0;
-
-/// Maximum number of contenders that are drawn; a race over conditions may have hundreds.
-const MOST: usize = 40;
 
 /// Box plots on one axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,8 +12,9 @@ pub(super) struct Boxes {
     pub rows: Vec<BoxRow>,
     /// Legend needed to read them; a line below.
     pub legend: String,
-    axis: BoxAxis,
-    ends: (String, String),
+    pub(super) axis: BoxAxis,
+    /// Figures at the ends of the axis.
+    pub(super) ends: (String, String),
 }
 
 /// Box plot of one contender.
@@ -30,57 +22,27 @@ pub(super) struct Boxes {
 pub(super) struct BoxRow {
     /// Label of the contender.
     pub name: String,
-    five: FiveNumbers,
+    pub(super) five: FiveNumbers,
     /// Outliers: figures beyond the whiskers.
-    far: Vec<f64>,
+    pub(super) far: Vec<f64>,
     /// Censored figures, which are only known to be greater.
-    censored: Vec<f64>,
+    pub(super) censored: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BoxAxis {
     least: f64,
     greatest: f64,
-    steps: Steps,
+    pub(super) steps: Steps,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Steps {
+pub(super) enum Steps {
     Even,
     Logarithmic,
 }
 
-/// Returns the section with a plot for each claimed metric of which some contender has two figures.
-pub(super) fn section(outcome: &Outcome) -> Option<Section> {
-    let claims = outcome.metrics.iter().filter(|metric| metric.role == Role::Claim);
-    let blocks = claims.filter_map(|metric| Some(Block::Boxes(Boxes::of(outcome, metric)?)));
-    Section::new("Spread of the trials", blocks.collect())
-}
-
 impl Boxes {
-    fn of(outcome: &Outcome, metric: &Metric) -> Option<Boxes> {
-        let rows = results::rows(outcome).into_iter();
-        let rows: Vec<BoxRow> =
-            rows.filter_map(|id| BoxRow::of(outcome, id, metric)).take(MOST).collect();
-        if rows.iter().all(|row| row.five.n < 2) {
-            return None;
-        }
-        let least = rows.iter().map(|row| row.five.min).fold(f64::INFINITY, f64::min);
-        let greatest = rows.iter().map(|row| row.five.max).fold(f64::NEG_INFINITY, f64::max);
-        let axis = BoxAxis::new(least, greatest);
-        let scale = |value: f64| {
-            // Distant ends have units of their own.
-            let shared: &[f64] = match axis.steps {
-                Steps::Even => &[least, greatest],
-                Steps::Logarithmic => &[value],
-            };
-            Scale::of(shared.iter().copied(), metric.unit).with_unit(value)
-        };
-        let ends = (scale(least), scale(greatest));
-        let legend = legend(&rows, axis.steps, metric, outcome);
-        Some(Boxes { rows, legend, axis, ends })
-    }
-
     /// Draws a row in `width` columns.
     pub(super) fn draw(&self, row: &BoxRow, width: usize) -> String {
         let mut line = vec![' '; width.max(1)];
@@ -119,45 +81,6 @@ impl Boxes {
     }
 }
 
-fn legend(rows: &[BoxRow], steps: Steps, metric: &Metric, outcome: &Outcome) -> String {
-    let axis = match steps {
-        Steps::Even => "",
-        Steps::Logarithmic => ", on a logarithmic axis",
-    };
-    let mut legend = format!(
-        "{} of each valid trial{axis}. Box: the middle half, ┃ the median; whiskers: the furthest \
-         trials within 1.5 boxes of it; · further ones.",
-        metric.label
-    );
-    if rows.iter().any(|row| !row.censored.is_empty()) {
-        legend.push_str(" › is only known to be greater.");
-    }
-    if outcome.contenders.len() > MOST {
-        let those = words::count(MOST as u64, "contender");
-        legend.push_str(&format!(" Only the first {those} are drawn."));
-    }
-    legend
-}
-
-impl BoxRow {
-    fn of(outcome: &Outcome, contender: usize, metric: &Metric) -> Option<BoxRow> {
-        let mut figures = spread::figures(outcome, contender, &metric.name);
-        let five = spread::five_numbers(&mut figures)?;
-        let is_far = |value: &f64| *value < five.low || *value > five.high;
-        let trials = valid_trials(outcome, contender);
-        let censored = trials.filter(|trial| trial.record.censored.contains(&metric.name));
-        Some(BoxRow {
-            name: label(outcome, contender),
-            far: figures.into_iter().filter(is_far).collect(),
-            censored: censored
-                .filter_map(|trial| trial.record.metrics.get(&metric.name).copied())
-                .filter(|value| value.is_finite())
-                .collect(),
-            five,
-        })
-    }
-}
-
 impl BoxAxis {
     pub(super) fn new(least: f64, greatest: f64) -> BoxAxis {
         let is_wide = least > 0.0 && greatest > WIDE * least;
@@ -183,6 +106,7 @@ impl BoxAxis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use deadheat_result::analysis::spread;
 
     fn boxes(figures: &[&[f64]]) -> Boxes {
         let rows = figures.iter().map(|figures| {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::against::{self, Differing, comparison};
-use crate::content::entrant;
 use crate::document::{Cell, Column, Section, Table, Tone};
 use crate::html::markup;
 use crate::markdown::{escape, render_section, render_table};
+use crate::names::entrant;
 use crate::results::Bound;
 use crate::words::Scale;
 use crate::{Report, ReportInput, Style, brief, commands, evidence, words};

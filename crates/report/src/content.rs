@@ -2,12 +2,10 @@
 
 use super::document::{Document, Section};
 use super::{
-    answer, arrived, boxes, brief, commands, evidence, explain, factors, far_end, highs, imported,
-    needs, outages, over_time, path, results, sweeps, theory, way, words,
+    answer, arrived, brief, commands, evidence, explain, factors, far_end, highs, imported, names,
+    needs, outages, over_time, path, results, scatter, sweeps, theory, way,
 };
-use deadheat_contract::workload::load;
-use deadheat_result::analysis::translated::translated;
-use deadheat_result::outcome::{Entrant, Outcome};
+use deadheat_result::outcome::Outcome;
 
 /// Place of a section in a form that has drawings, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +23,7 @@ pub(super) enum Place {
 /// Returns the report of `outcome`.
 pub(super) fn document(outcome: &Outcome) -> Document {
     Document {
-        title: title(outcome),
+        title: names::title(outcome),
         subtitle: format!("deadheat {} · {}", outcome.deadheat.version, brief::subtitle(outcome)),
         sections: sections(outcome).into_iter().map(|(_, section)| section).collect(),
     }
@@ -40,7 +38,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Results, factors::combinations(outcome)),
         (Place::Results, results::section(outcome)),
         (Place::Results, imported::five_numbers(outcome)),
-        (Place::Letters, boxes::section(outcome)),
+        (Place::Letters, scatter::section(outcome)),
         (Place::Answer, evidence::verdicts(outcome)),
         (Place::Answer, evidence::unfiltered(outcome)),
         (Place::Basis, explain::section(outcome)),
@@ -66,57 +64,4 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, evidence::conditions(outcome)),
     ];
     sections.into_iter().filter_map(|(place, section)| Some((place, section?))).collect()
-}
-
-/// Returns the title of the race: the title that its user gave, or the contenders that ran.
-pub(super) fn title(outcome: &Outcome) -> String {
-    outcome.title.clone().unwrap_or_else(|| entered(outcome))
-}
-
-/// Returns the contenders that ran: `tcp and udp`, `tcp, udp; icmp as the floor`.
-pub(super) fn entered(outcome: &Outcome) -> String {
-    if factors::vary(outcome) {
-        let name = |name: &str| match load::is_key(name) {
-            // "over load" would be read as overload.
-            true => "loads beside the work".to_owned(),
-            false => name.to_owned(),
-        };
-        let names: Vec<String> = outcome.factors.iter().map(|factor| name(&factor.name)).collect();
-        let contenders: Vec<String> =
-            (0..outcome.asked.contenders.len()).map(|row| outcome.contender(row)).collect();
-        return format!("{} over {}", words::list(&contenders), words::list(&names));
-    }
-    let labels = |is_floor: bool| -> Vec<&str> {
-        let own = outcome.contenders.iter().filter(|one| one.floor == is_floor);
-        own.map(|contender| contender.label.as_str()).collect()
-    };
-    let (racing, floors) = (labels(false), labels(true));
-    match (racing.as_slice(), floors.as_slice()) {
-        (_, []) => words::list(&racing),
-        ([], _) => words::list(&floors),
-        // Another host may have answered: this is no floor of the path.
-        _ if translated(outcome).is_some() => {
-            format!("{}; {} beside them", racing.join(", "), words::list(&floors))
-        }
-        _ => format!("{}; {} as the floor", racing.join(", "), words::list(&floors)),
-    }
-}
-
-/// Returns the label of the contender `id`; a damaged file may name a contender that it does not have.
-pub(super) fn label(outcome: &Outcome, id: usize) -> String {
-    entrant(outcome, id)
-        .map_or_else(|| format!("contender {id}"), |contender| contender.label.clone())
-}
-
-/// Returns the contender `id`.
-pub(super) fn entrant(outcome: &Outcome, id: usize) -> Option<&Entrant> {
-    outcome.contenders.iter().find(|contender| contender.id == id)
-}
-
-/// Returns the number of blocks that have trials.
-pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
-    let mut blocks: Vec<u64> = outcome.trials.iter().map(|trial| trial.block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    blocks.len() as u64
 }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::content::label;
+use super::names::label;
 use super::text::field;
 use super::{Report, ReportInput, Style};
 use deadheat_base::error::Result;

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::tone;
-use super::content::{blocks_done, label};
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
+use super::names::label;
 use super::path::least_rtt;
+use super::standing::tone;
+use super::totals::blocks_done;
 use super::totals::{Total, TrialSet};
 use super::words::{self, Scale};
 use super::{factors, imported, libraries};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::content::label;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
+use super::names::label;
 use super::words;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::Unit;

@@ -1,10 +1,10 @@
 //! Report on a race over conditions: shares of variation by factor, ratios of levels, and the figures of
 //! every contender under every combination.
 
-use super::answer::{Standing, result, tone};
-use super::content::entrant;
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
+use super::names::{entrant, vary};
 use super::results::{Bound, figure};
+use super::standing::{Standing, result, tone};
 use super::words::{self, Scale};
 use deadheat_base::figures::{in_percent, percent};
 use deadheat_contract::measurements::{Metric, Role};
@@ -15,11 +15,6 @@ use deadheat_stats as stats;
 
 /// Minimum share of the interactions at which no factor has a notable effect of its own.
 const TOGETHER: f64 = 0.1;
-
-/// Returns true if conditions were varied.
-pub(super) fn vary(outcome: &Outcome) -> bool {
-    !outcome.factors.is_empty()
-}
 
 /// Returns the answer: the factor that matters most, then the leader under how many combinations.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {

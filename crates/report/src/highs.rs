@@ -1,7 +1,7 @@
 //! Highs and lows of a race that went on for hours or days.
 
-use super::content::label;
 use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
+use super::names::label;
 use super::words;
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::Unit;

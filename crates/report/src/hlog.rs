@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 
-use super::content::{label, title};
+use super::names::{label, title};
 use super::{Report, ReportInput, Samples, Style, words};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign::visible;

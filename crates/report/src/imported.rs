@@ -1,7 +1,7 @@
 //! Report on an imported result: its source files, five numbers of each contender, and information that is lost.
 
-use super::content::label;
 use super::document::{Block, Cell, Column, Point, Section, Table};
+use super::names::label;
 use super::words::{self, Scale};
 use deadheat_result::imported::{ImportOrigin, ImportedFile, Spread, SpreadOver};
 use deadheat_result::outcome::Outcome;

@@ -9,12 +9,13 @@
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
 //! | `content.rs` | content of a full report, in order: the one list of sections for people |
 //! | `opening/` | the first screen of a page, in plain words |
-//! | `answer.rs` | the verdicts in a few sentences, and places in which a tie shows as a tie |
+//! | `answer.rs` `standing.rs` | the verdicts in a few sentences; places in which a tie shows as a tie |
+//! | `names.rs` | names of a race and of its contenders |
 //! | `absence.rs` | contenders without figures, with the reasons |
 //! | `libraries.rs` | on what the implementations of one protocol agree, and on what they do not |
 //! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
 //! | `results.rs` | the table of figures |
-//! | `boxes.rs` | box plots in text, over trials |
+//! | `scatter.rs` `boxes.rs` | box plots in text, over trials |
 //! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `needs.rs` | bytes on the wire, memory and allocations |
@@ -25,7 +26,7 @@
 //! | `document.rs` | headings, tables and lists, independent of their form |
 //! | `words.rs` | numbers with their units |
 //! | `text.rs` | wrapping and alignment |
-//! | `terminal.rs` `markdown.rs` | a document as text |
+//! | `screen.rs` `terminal.rs` `markdown.rs` | what a terminal shows; a document as text |
 //! | `comment.rs` `against.rs` | a comment on a pull request; the second contender against the first, in sentences |
 //! | `json.rs` `csv.rs` | the result for programs |
 //! | `html/` | a page for a browser |
@@ -76,6 +77,7 @@ mod libraries;
 pub mod line;
 pub mod map;
 pub mod markdown;
+mod names;
 mod needs;
 mod opening;
 mod outages;
@@ -84,7 +86,10 @@ mod path;
 pub mod plot;
 mod resolution;
 mod results;
+mod scatter;
+mod screen;
 pub mod spark;
+mod standing;
 pub mod studies;
 pub mod study;
 mod sweeps;
@@ -100,7 +105,7 @@ pub use text::{columns, wrap};
 
 /// Formats in the order in which lists show them. The first is the default.
 pub const ALL: &[&dyn Report] = &[
-    &terminal::Terminal,
+    &screen::Terminal,
     &json::Json,
     &csv::Csv,
     &markdown::Markdown,

@@ -2,7 +2,8 @@
 //! implementations agree.
 
 use super::document::{Line, Tone};
-use super::{factors, words};
+use super::names;
+use super::words;
 use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::claims;
 use deadheat_result::outcome::{Entrant, Outcome};
@@ -77,7 +78,7 @@ pub(super) fn implementation(entrant: &Entrant) -> String {
 
 /// Returns sentences on protocols of which several implementations race: on what they agree, and on what they do not.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
-    if factors::vary(outcome) || claims::is_for_figures(outcome) {
+    if names::vary(outcome) || claims::is_for_figures(outcome) {
         return Vec::new();
     }
     let racing: Vec<&Entrant> =

@@ -1,8 +1,8 @@
 //! Outages in order of time: stretches of trials in which nothing arrived, absences of the far end, and failed trials.
 //! Stretches that fall into one outage are joined.
 
-use super::content::label;
 use super::document::{Block, Line, Section, Tone};
+use super::names::label;
 use super::words;
 use deadheat_contract::measurements::Unit;
 use deadheat_result::date;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::content::label;
 use super::document::{Block, Line, Section, Tone};
+use super::names::label;
 use super::spark::BARS;
 use super::text::field;
 use super::words;

@@ -105,6 +105,6 @@ fn range<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<String> {
 fn copies(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let control = outcome.control.as_ref()?;
     let verdict = control.verdicts.iter().find(|verdict| verdict.metric == metric.name)?;
-    let name = super::content::label(outcome, control.contender);
+    let name = super::names::label(outcome, control.contender);
     Some(verdict.ratio?.of_copies(&name))
 }

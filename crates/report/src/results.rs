@@ -1,11 +1,12 @@
 //! The table of figures: one row for each contender, best first, each figure with its interval.
 
-use super::answer::{Standing, best_first};
-use super::content::{entrant, label};
 use super::document::{Block, Cell, Column, Section, Table, Tone};
+use super::names;
+use super::names::{entrant, label};
+use super::spark;
+use super::standing::{Standing, best_first};
 use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
-use super::{factors, spark};
 use deadheat_contract::measurements::{Metric, Role, Unit};
 use deadheat_result::analysis::no_figures;
 use deadheat_result::analysis::spread::{self, valid_trials};
@@ -50,7 +51,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
 /// Returns contenders best first. In a race over conditions, where the best would have the best
 /// conditions: the possible ones, contender after contender.
 pub(super) fn rows(outcome: &Outcome) -> Vec<usize> {
-    if let (Some(metric), false) = (outcome.metrics.first(), factors::vary(outcome)) {
+    if let (Some(metric), false) = (outcome.metrics.first(), names::vary(outcome)) {
         return best_first(outcome, metric);
     }
     let possible = outcome.contenders.iter().filter(|contender| contender.infeasible().is_none());
@@ -69,7 +70,7 @@ fn legend(outcome: &Outcome, has_places: bool, has_bars: bool) -> String {
     );
     if has_places {
         legend.push_str(" Places: = is shared in a dead heat, 1–2 is still open.");
-        if factors::vary(outcome) {
+        if names::vary(outcome) {
             legend.push_str(" They are among contenders under the same conditions.");
         }
     }

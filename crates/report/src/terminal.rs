@@ -4,8 +4,7 @@
 use super::boxes::Boxes;
 use super::document::{Block, Column, Document, Line, Point, Section, Table, Tone};
 use super::text::{align_decimals, columns, pad, wrap};
-use super::{Colour, Detail, Report, ReportInput, Style, brief, content};
-use deadheat_base::error::Result;
+use super::{Colour, Style};
 use deadheat_base::foreign::visible;
 
 /// Minimum width of the layout; a narrower terminal breaks lines itself.
@@ -22,27 +21,6 @@ const SHORT_HEADING: usize = 8;
 
 const INDENT: usize = 2;
 const GAP: usize = 2;
-
-/// Format of text for a terminal.
-pub(super) struct Terminal;
-
-impl Report for Terminal {
-    fn id(&self) -> &'static str {
-        "terminal"
-    }
-
-    fn summary(&self) -> &'static str {
-        "for people: the answer, the table, and their basis"
-    }
-
-    fn render(&self, shown: &ReportInput<'_>, style: &Style) -> Result<Vec<u8>> {
-        let text = match style.detail {
-            Detail::Brief => brief::render(shown.outcome, style),
-            Detail::Full => render(&content::document(shown.outcome), style),
-        };
-        Ok(text.into_bytes())
-    }
-}
 
 /// Renders `document` as text, with a newline at its end.
 pub(super) fn render(document: &Document, style: &Style) -> String {

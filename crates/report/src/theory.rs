@@ -1,7 +1,7 @@
 //! Theory beside the measurement: predictions of closed forms, and their distance from the figures.
 
-use super::content::label;
 use super::document::{Block, Cell, Column, Section, Table, Tone};
+use super::names::label;
 use super::words;
 use deadheat_base::figures;
 use deadheat_contract::measurements::Unit;

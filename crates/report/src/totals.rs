@@ -216,3 +216,11 @@ fn bytes(outcome: &Outcome, id: usize, totals: &[Total]) -> Option<u64> {
 fn sum(parts: impl Iterator<Item = u64>) -> u64 {
     parts.fold(0, u64::saturating_add)
 }
+
+/// Returns the number of blocks that have trials.
+pub(super) fn blocks_done(outcome: &Outcome) -> u64 {
+    let mut blocks: Vec<u64> = outcome.trials.iter().map(|trial| trial.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks.len() as u64
+}

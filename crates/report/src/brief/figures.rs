@@ -1,10 +1,11 @@
 //! Table of the claimed figures: a row for each contender, its figure, and a strip of its trials.
 
-use crate::answer::Standing;
 use crate::boxes::BoxAxis;
-use crate::content::{entrant, label};
 use crate::document::{Cell, Column, Table, Tone};
+use crate::names;
+use crate::names::{entrant, label};
 use crate::results::{self, Bound};
+use crate::standing::Standing;
 use crate::words::Scale;
 use crate::{factors, spark};
 use deadheat_contract::measurements::{Metric, Role};
@@ -21,7 +22,7 @@ const MANY: usize = 4;
 
 /// Returns a table for each claimed metric, in a race over conditions with a row for each combination.
 pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
-    if factors::vary(outcome) {
+    if names::vary(outcome) {
         return factors::combined_tables(outcome).into_iter().map(without_intervals).collect();
     }
     let bars = if width >= NARROW { BARS.0 } else { BARS.1 };
@@ -30,7 +31,7 @@ pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
 
 /// Returns the tables with intervals in place of strips, for a form that has drawings.
 pub(crate) fn claimed(outcome: &Outcome) -> Vec<Table> {
-    if factors::vary(outcome) {
+    if names::vary(outcome) {
         return factors::combined_tables(outcome);
     }
     claims(outcome).filter_map(|metric| table(outcome, metric, Strips::None)).collect()

@@ -1,7 +1,9 @@
 //! Line under the title: the workload, the place, and the duration of the race.
 
-use crate::content::{blocks_done, entered};
-use crate::{factors, imported, words};
+use crate::names;
+use crate::names::entered;
+use crate::totals::blocks_done;
+use crate::{imported, words};
 use deadheat_base::time::Nanos;
 use deadheat_path::PathKind;
 use deadheat_records::idle::Idle;
@@ -28,7 +30,7 @@ pub(crate) fn subtitle(outcome: &Outcome) -> String {
     if outcome.title.is_some() {
         parts.insert(0, entered(outcome));
     }
-    if factors::vary(outcome) {
+    if names::vary(outcome) {
         let cells = outcome.contenders.iter().filter_map(|entrant| entrant.cell.as_ref());
         let mut combinations: Vec<_> = cells.map(|cell| &cell.levels).collect();
         combinations.sort_unstable();

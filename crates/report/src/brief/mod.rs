@@ -6,7 +6,8 @@ mod head;
 mod trust;
 
 use super::document::{Block, Document, Line, Section, Tone};
-use super::{Colour, Style, answer, commands, content, explain, factors, terminal, words};
+use super::names;
+use super::{Colour, Style, answer, commands, explain, terminal, words};
 use deadheat_result::outcome::Outcome;
 
 pub(super) use figures::claimed;
@@ -76,7 +77,7 @@ fn document(outcome: &Outcome, room: Limits, style: &Style) -> Document {
         Section::new("", vec![Block::Sentences(last(outcome, room, &cut))]),
     ];
     Document {
-        title: content::title(outcome),
+        title: names::title(outcome),
         subtitle: head::subtitle(outcome),
         sections: sections.into_iter().flatten().collect(),
     }
@@ -126,7 +127,7 @@ fn last(outcome: &Outcome, room: Limits, cut: &CutCounts) -> Vec<Line> {
     let rest: Vec<String> = [
         (cut.sentences, "more sentence"),
         (cut.tables, "more claimed figure"),
-        (cut.rows, if factors::vary(outcome) { "more combination" } else { "more contender" }),
+        (cut.rows, if names::vary(outcome) { "more combination" } else { "more contender" }),
         (others, "more note"),
     ]
     .into_iter()

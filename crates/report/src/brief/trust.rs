@@ -1,9 +1,10 @@
 //! Trust in the answer, in a line; and warnings that a reader can act on.
 
-use crate::content::label;
 use crate::document::{Line, Tone};
+use crate::names::label;
+use crate::standing;
 use crate::totals::TrialSet;
-use crate::{answer, outages, words};
+use crate::{outages, words};
 use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::lost_shares::LedgerSums;
 use deadheat_result::outcome::{Outcome, Verdict, Warning};
@@ -147,7 +148,7 @@ fn unfiltered(outcome: &Outcome) -> Option<Line> {
         .filter(|verdict| !same(verdict))
         .map(|verdict| {
             let pair = [label(outcome, verdict.a), label(outcome, verdict.b)];
-            format!("{}: {}", words::list(&pair), answer::result(outcome, verdict))
+            format!("{}: {}", words::list(&pair), standing::result(outcome, verdict))
         })
         .collect();
     Some(if other.is_empty() {

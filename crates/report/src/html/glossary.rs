@@ -1,7 +1,6 @@
 //! Words of this program that a page uses, with their meanings, at its end.
 
-use super::markup::Markup;
-use super::shell::Link;
+use super::markup::{Link, Markup};
 
 /// Word with a meaning of its own.
 struct Term {

@@ -3,8 +3,9 @@
 use super::markup::Markup;
 use super::{blocks, day, several, shell, study};
 use crate::document::{Line, Tone};
+use crate::names;
 use crate::opening::RaceSet;
-use crate::{content, opening, words};
+use crate::{opening, words};
 use deadheat_result::outcome::Outcome;
 use deadheat_result::study::outcome::StudyRun;
 
@@ -115,7 +116,7 @@ fn race(html: &mut Markup, file: &str, outcome: &Outcome, page: &str) {
         outcome.asked.contenders.join(", "),
         file.to_owned(),
     ];
-    let title = content::title(outcome);
+    let title = names::title(outcome);
     card(html, Card { title: &title, page, facts, lines: vec![opening::headline(outcome)] });
 }
 

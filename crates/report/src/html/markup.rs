@@ -115,6 +115,9 @@ pub(super) fn slug(heading: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
+/// A link of the bar: its target and its text.
+pub(super) type Link = (String, String);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@
 
 use super::document::{Block, Document, Line};
 use super::figure::Figure;
+use super::names;
 use super::opening::{Opening, RaceSet};
 use super::plot::palette::Tint;
 use super::{Report, ReportInput, Samples, Style, content};
@@ -37,8 +38,7 @@ mod study;
 pub use shell::STYLE;
 
 pub use index::{EntryContent, IndexEntry, index};
-use markup::{Markup, slug};
-use shell::Link;
+use markup::{Link, Markup, slug};
 pub use studies::of_studies;
 
 /// Name of the format, after `--format`.
@@ -80,7 +80,7 @@ pub struct Page<'a> {
 impl<'a> Page<'a> {
     /// Creates the page of one result.
     pub fn of(part: Part<'a>) -> Page<'a> {
-        Page { title: content::title(part.shown.outcome), parts: vec![part], study: None }
+        Page { title: names::title(part.shown.outcome), parts: vec![part], study: None }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::markup::{Markup, slug};
-use super::shell::{self, Link};
+use super::markup::{Link, Markup, slug};
+use super::shell;
 use super::study::RaceDescription;
 use super::{Part, blocks, day, figure, opening, section_id};
 use crate::content::{self, Place};

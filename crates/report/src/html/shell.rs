@@ -7,14 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::glossary;
-use super::markup::{Markup, escape};
+use super::markup::{Link, Markup, escape};
 
 /// Style of every page.
 pub const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-
-/// A link of the bar: its target and its text.
-pub(super) type Link = (String, String);
 
 /// Renders a page: `title` names it, `colours` are further style rules, `links` are the links of the bar,
 /// and `content` is its main part, behind which the meanings of its words are.

@@ -1,7 +1,8 @@
 //! A page over several studies: every claim with its ruling. The races of a study are in its own page.
 
+use super::markup::Link;
 use super::markup::Markup;
-use super::shell::{self, Link};
+use super::shell;
 use super::{blocks, opening, study};
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};

@@ -1,8 +1,7 @@
 //! Study at the top of its page: the question, the ruling on each claim, and published figures beside
 //! those measured here.
 
-use super::markup::Markup;
-use super::shell::Link;
+use super::markup::{Link, Markup};
 use super::{blocks, day, figure, opening};
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::opening::{Opening, OpeningFigure};

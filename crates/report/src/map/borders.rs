@@ -1,7 +1,6 @@
 //! Changes of the lead: row by row, equal rows together.
 
-use super::outcome_text;
-use super::sheet::{MapPanel, Sheet};
+use super::sheet::{MapPanel, Sheet, outcome_text};
 use deadheat_result::map::file::Map;
 use deadheat_result::map::point::MapPoint;
 

@@ -16,7 +16,7 @@ use deadheat_base::error::{Error, Result, unknown};
 use deadheat_result::layout;
 use deadheat_result::map::file::Map;
 use deadheat_result::map::point::{MapPoint, PointAnswer};
-use sheet::{MapPanel, Sheet};
+use sheet::{MapPanel, Sheet, figure_text, is_alone, outcome_text, subtitle, title};
 
 mod borders;
 mod csv;
@@ -66,75 +66,6 @@ pub fn render(map: &Map, format: &str, style: &Style) -> Result<String> {
 pub fn picture(map: &Map) -> String {
     let colours = map.contenders.iter().map(|contender| contender.colour.as_str());
     style::standalone(&plot::map_figure(map), &palette::areas(colours))
-}
-
-/// Returns the subject of a map, in words.
-pub(super) fn subtitle(map: &Map) -> String {
-    let asked = &map.asked;
-    let path = match asked.path.trim() {
-        "" => "an emulated path".to_owned(),
-        path => format!("path {path}"),
-    };
-    let sizes: Vec<String> = asked.over.iter().map(|key| key.levels.len().to_string()).collect();
-    let blocks = asked.blocks.map(|blocks| format!(", up to {}", words::count(blocks, "block")));
-    format!(
-        "{} over {path} · {} points{} · margin {}",
-        asked.workload,
-        sizes.join(" × "),
-        blocks.unwrap_or_default(),
-        words::margin(asked.margin)
-    )
-}
-
-/// Returns the title of a map.
-pub(super) fn title(map: &Map) -> String {
-    let labels: Vec<&str> = map.contenders.iter().map(|c| c.label.as_str()).collect();
-    if let [only] = labels[..] {
-        let keys: Vec<String> = map.asked.over.iter().map(|key| sheet::axis(&key.name)).collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        return format!("{} of {only} over {}", map.metric.label, words::list(&keys));
-    }
-    format!("Who is ahead where in {}: {}", map.metric.label, words::list(&labels))
-}
-
-/// Returns the outcome at a point, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
-pub(super) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
-    let Some(point) = point else { return "not run".to_owned() };
-    let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
-    let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
-    match point.outcome {
-        PointAnswer::Ahead => leaders.concat(),
-        PointAnswer::DeadHeat if leaders.len() == map.contenders.len() && leaders.len() > 2 => {
-            "dead heat of all".to_owned()
-        }
-        PointAnswer::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
-        PointAnswer::Undecided => match Sheet::of(map).leaning(point) {
-            Some(id) => format!("undecided, {} leads in the figures", label(&id)),
-            None => "undecided".to_owned(),
-        },
-        PointAnswer::Alone => format!("{} alone", leaders.concat()),
-        PointAnswer::Failed => "no contender".to_owned(),
-        PointAnswer::Figure => figure_text(map, point),
-    }
-}
-
-/// Returns the figure of a map's only contender with its interval: `12.3 ms (11.0 to 14.2)`.
-fn figure_text(map: &Map, point: &MapPoint) -> String {
-    let Some(summary) = point.summary.first() else { return words::NOTHING.to_owned() };
-    let scale = Scale::of([summary.estimate], map.metric.unit);
-    let figure = scale.with_unit(summary.estimate);
-    let doubt = if point.trusted { "" } else { ", not to be trusted" };
-    match (summary.low, summary.high) {
-        (Some(low), Some(high)) => {
-            format!("{figure} ({} to {}){doubt}", scale.number(low), scale.number(high))
-        }
-        _ => format!("{figure}{doubt}"),
-    }
-}
-
-/// Returns true for a map of one contender, which has figures and no leads.
-pub(super) fn is_alone(map: &Map) -> bool {
-    map.contenders.len() == 1
 }
 
 fn document(map: &Map, more: Vec<Option<Section>>) -> Document {

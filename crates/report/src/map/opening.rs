@@ -1,6 +1,7 @@
 //! First screen of a map's page: who is ahead at how many points, the widest lead, and how far to trust it.
 
-use super::{answer, is_alone};
+use super::answer;
+use super::sheet::is_alone;
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::words;

@@ -1,7 +1,7 @@
 //! Points of a map by rows and columns, and the letters that stand for them.
 
 use super::super::text::wrap;
-use super::super::words::Scale;
+use super::super::words::{self, Scale};
 use deadheat_contract::measurements::Better;
 use deadheat_result::map::file::Map;
 use deadheat_result::map::point::{MapPoint, PointAnswer};
@@ -137,7 +137,7 @@ impl<'a> Sheet<'a> {
     /// Returns the meaning of each letter and sign on the map.
     pub(super) fn legend(&self) -> Vec<String> {
         let contenders = self.map.contenders.iter();
-        let names: Vec<String> = match super::is_alone(self.map) {
+        let names: Vec<String> = match is_alone(self.map) {
             true => self.digits().into_iter().collect(),
             false => {
                 contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect()
@@ -215,8 +215,7 @@ pub(crate) fn mark(sheet: &Sheet<'_>, point: &MapPoint) -> String {
 
 /// Returns the outcome at a point, in a sentence.
 pub(crate) fn sentence(map: &Map, point: &MapPoint) -> String {
-    let mut text =
-        format!("{}: {}", map.asked.name(&point.at), super::outcome_text(map, Some(point)));
+    let mut text = format!("{}: {}", map.asked.name(&point.at), outcome_text(map, Some(point)));
     let nearest = super::nearest(map, point);
     if !nearest.is_empty() {
         text += &format!(", {nearest}");
@@ -234,4 +233,73 @@ fn range(map: &Map) -> Option<(f64, f64)> {
         figures.filter_map(|point| point.summary.first()).map(|summary| summary.estimate)
     };
     Some((figures().reduce(f64::min)?, figures().reduce(f64::max)?))
+}
+
+/// Returns the subject of a map, in words.
+pub(crate) fn subtitle(map: &Map) -> String {
+    let asked = &map.asked;
+    let path = match asked.path.trim() {
+        "" => "an emulated path".to_owned(),
+        path => format!("path {path}"),
+    };
+    let sizes: Vec<String> = asked.over.iter().map(|key| key.levels.len().to_string()).collect();
+    let blocks = asked.blocks.map(|blocks| format!(", up to {}", words::count(blocks, "block")));
+    format!(
+        "{} over {path} · {} points{} · margin {}",
+        asked.workload,
+        sizes.join(" × "),
+        blocks.unwrap_or_default(),
+        words::margin(asked.margin)
+    )
+}
+
+/// Returns the title of a map.
+pub(crate) fn title(map: &Map) -> String {
+    let labels: Vec<&str> = map.contenders.iter().map(|c| c.label.as_str()).collect();
+    if let [only] = labels[..] {
+        let keys: Vec<String> = map.asked.over.iter().map(|key| axis(&key.name)).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        return format!("{} of {only} over {}", map.metric.label, words::list(&keys));
+    }
+    format!("Who is ahead where in {}: {}", map.metric.label, words::list(&labels))
+}
+
+/// Returns the outcome at a point, in a few words: `kcp`, `dead heat of quic and kcp`, `undecided`.
+pub(crate) fn outcome_text(map: &Map, point: Option<&MapPoint>) -> String {
+    let Some(point) = point else { return "not run".to_owned() };
+    let label = |id: &usize| map.contenders.get(*id).map_or("", |one| one.label.as_str());
+    let leaders: Vec<&str> = point.leaders.iter().map(label).collect();
+    match point.outcome {
+        PointAnswer::Ahead => leaders.concat(),
+        PointAnswer::DeadHeat if leaders.len() == map.contenders.len() && leaders.len() > 2 => {
+            "dead heat of all".to_owned()
+        }
+        PointAnswer::DeadHeat => format!("dead heat of {}", words::list(&leaders)),
+        PointAnswer::Undecided => match Sheet::of(map).leaning(point) {
+            Some(id) => format!("undecided, {} leads in the figures", label(&id)),
+            None => "undecided".to_owned(),
+        },
+        PointAnswer::Alone => format!("{} alone", leaders.concat()),
+        PointAnswer::Failed => "no contender".to_owned(),
+        PointAnswer::Figure => figure_text(map, point),
+    }
+}
+
+/// Returns the figure of a map's only contender with its interval: `12.3 ms (11.0 to 14.2)`.
+pub(super) fn figure_text(map: &Map, point: &MapPoint) -> String {
+    let Some(summary) = point.summary.first() else { return words::NOTHING.to_owned() };
+    let scale = Scale::of([summary.estimate], map.metric.unit);
+    let figure = scale.with_unit(summary.estimate);
+    let doubt = if point.trusted { "" } else { ", not to be trusted" };
+    match (summary.low, summary.high) {
+        (Some(low), Some(high)) => {
+            format!("{figure} ({} to {}){doubt}", scale.number(low), scale.number(high))
+        }
+        _ => format!("{figure}{doubt}"),
+    }
+}
+
+/// Returns true for a map of one contender, which has figures and no leads.
+pub(crate) fn is_alone(map: &Map) -> bool {
+    map.contenders.len() == 1
 }

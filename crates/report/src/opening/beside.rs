@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::OpeningFigure;
 use super::plain::PlainClaim;
-use crate::content::label;
 use crate::document::{Line, Tone};
+use crate::names::label;
 use crate::words;
 use deadheat_base::figures::{percent, percent_range, times};
 use deadheat_contract::measurements::{Metric, Role, Unit};

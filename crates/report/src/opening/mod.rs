@@ -6,9 +6,12 @@
 //! | `several.rs` | several races, or a race under several conditions |
 //! | `beside.rs` | contenders that share a path with a load: what the load leaves of their figures |
 
-use super::answer::{self, Standing};
-use super::content::{blocks_done, label};
+use super::answer;
 use super::document::{Line, Tone};
+use super::names;
+use super::names::label;
+use super::standing::Standing;
+use super::totals::blocks_done;
 use super::{factors, sweeps, words};
 use deadheat_result::analysis::{claims, no_figures};
 use deadheat_result::imported::ImportOrigin;
@@ -115,7 +118,7 @@ pub(super) fn headline(outcome: &Outcome) -> Line {
 /// Returns the standings under each claim that has verdicts; none for a race over conditions and one for its figures,
 /// which have sentences of their own.
 fn standings(outcome: &Outcome) -> Vec<Standing<'_>> {
-    if factors::vary(outcome) || claims::is_for_figures(outcome) {
+    if names::vary(outcome) || claims::is_for_figures(outcome) {
         return Vec::new();
     }
     outcome.metrics.iter().filter_map(|metric| Standing::of(outcome, metric)).collect()
@@ -124,7 +127,7 @@ fn standings(outcome: &Outcome) -> Vec<Standing<'_>> {
 /// Returns the answer of a race without verdicts on single pairs, as other reports have it.
 fn in_sentences(outcome: &Outcome) -> Vec<Line> {
     let mut lines = sweeps::lines(outcome);
-    if factors::vary(outcome) {
+    if names::vary(outcome) {
         lines.extend(factors::leads(outcome));
     }
     if lines.is_empty() {

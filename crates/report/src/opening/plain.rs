@@ -1,10 +1,10 @@
 //! Verdicts in words of every day: more, shorter, the same.
 
 use super::OpeningFigure;
-use crate::answer::{Standing, outlook};
-use crate::content::{entrant, label};
 use crate::document::{Line, Tone};
+use crate::names::{entrant, label};
 use crate::results::Bound;
+use crate::standing::{Standing, outlook};
 use crate::words;
 use deadheat_base::figures::{self, IN_TIMES, change_range, percent, percent_range, times};
 use deadheat_contract::measurements::name::{GOODPUT, Percentile};
@@ -29,7 +29,7 @@ fn of_figures(standing: &Standing<'_>) -> Line {
     let place = all.place();
     if let ([_, _], [verdict]) = (standing.ids.as_slice(), standing.verdicts.as_slice()) {
         let text = all.pair(verdict, "");
-        return Line::new(text, crate::answer::tone(verdict.outcome));
+        return Line::new(text, crate::standing::tone(verdict.outcome));
     }
     let Some((first, others)) = groups.split_first() else { return Line::default() };
     if others.is_empty() {
@@ -234,7 +234,7 @@ impl PlainClaim<'_> {
     /// Returns the verdict as its race wrote it.
     fn noted(&self, verdict: &Verdict) -> String {
         match verdict.note.is_empty() {
-            true => format!("{}.", words::capital(&crate::answer::result(self.outcome, verdict))),
+            true => format!("{}.", words::capital(&crate::standing::result(self.outcome, verdict))),
             false => verdict.note.clone(),
         }
     }

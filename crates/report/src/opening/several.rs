@@ -2,11 +2,12 @@
 //! trust it, and all figures side by side. Nothing is computed here but counts.
 
 use super::{Opening, OpeningFigure, beside, plain};
-use crate::answer::Standing;
-use crate::content::blocks_done;
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::factors;
+use crate::names;
 use crate::results::{Bound, figure};
+use crate::standing::Standing;
+use crate::totals::blocks_done;
 use crate::words::{self, Scale};
 use deadheat_base::figures::percent;
 use deadheat_contract::measurements::Metric;
@@ -93,7 +94,7 @@ impl<'a> RaceSetting<'a> {
         if claims::is_for_figures(outcome) {
             return Vec::new();
         }
-        if factors::vary(outcome) {
+        if names::vary(outcome) {
             let all = factors::combined_names(outcome).into_iter();
             return all.filter_map(|(name, ids)| RaceSetting::of(name, outcome, ids)).collect();
         }
@@ -137,7 +138,7 @@ impl<'a> RaceSet<'a> {
             all
         };
         let settings: Vec<RaceSetting<'a>> = races.iter().flat_map(settings).collect();
-        let is_varied = races.iter().any(|(_, outcome)| factors::vary(outcome));
+        let is_varied = races.iter().any(|(_, outcome)| names::vary(outcome));
         let noun = if is_varied { "comparison" } else { "race" };
         RaceSet { settings, races, noun, names: SettingNames::Nouns }
     }
@@ -145,7 +146,7 @@ impl<'a> RaceSet<'a> {
     /// Returns the set of the combinations of a race; `None` if it has not two with verdicts.
     pub(crate) fn of_conditions(outcome: &'a Outcome) -> Option<RaceSet<'a>> {
         let mut settings =
-            if factors::vary(outcome) { RaceSetting::all_of(outcome) } else { Vec::new() };
+            if names::vary(outcome) { RaceSetting::all_of(outcome) } else { Vec::new() };
         let mut names = SettingNames::Nouns;
         if let Some(loads) = beside::names(outcome) {
             names = SettingNames::Loads;

@@ -1,5 +1,6 @@
 //! Bars: round trips in their parts, CPU time of both ends, the ladder of goodput.
 
+use crate::names;
 use std::collections::BTreeSet;
 
 use super::axis::{Axis, Quantity};
@@ -8,11 +9,11 @@ use super::facets::LineKey;
 use super::ink::Ink;
 use super::rows::{Row, Rows, RowsAxis};
 use super::{drawn, figure_text, numbers, order, palette};
-use crate::content::label;
 use crate::explain::name;
 use crate::figure::Figure;
+use crate::names::label;
 use crate::totals::{Cost, Work};
-use crate::{factors, words};
+use crate::words;
 use deadheat_contract::measurements::{Role, Unit};
 use deadheat_records::parts::{Part, RoundTrip};
 use deadheat_result::outcome::{Outcome, Summary};
@@ -172,7 +173,7 @@ pub(super) fn ladder(outcome: &Outcome) -> Option<Figure> {
         .iter()
         .filter(|s| s.metric == metric.name && s.estimate.is_finite())
         .collect();
-    if rungs.len() < FEWEST_RUNGS || factors::vary(outcome) {
+    if rungs.len() < FEWEST_RUNGS || names::vary(outcome) {
         return None;
     }
     rungs.sort_by(|a, b| b.estimate.total_cmp(&a.estimate));

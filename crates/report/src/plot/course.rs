@@ -6,8 +6,8 @@ use super::canvas::{Anchor, Canvas, Frame, Panel, SMALL, Size};
 use super::facets::LineKey;
 use super::ink::Ink;
 use super::{drawn, figure_text, label, left_out, numbers, palette};
-use crate::content;
 use crate::figure::Figure;
+use crate::names;
 use crate::words;
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::Unit;
@@ -80,7 +80,7 @@ fn figure(outcome: &Outcome, courses: &Courses) -> Option<Figure> {
 
 /// Returns the title, with the conditions if they are varied.
 fn title(outcome: &Outcome, courses: &Courses, what: &str) -> String {
-    let first = courses.lines.first().and_then(|line| content::entrant(outcome, line.contender));
+    let first = courses.lines.first().and_then(|line| names::entrant(outcome, line.contender));
     let levels = first.and_then(|entrant| entrant.cell.as_ref()).map(|cell| &cell.levels);
     let named =
         outcome.factors.iter().zip(levels.into_iter().flatten()).filter_map(|(factor, level)| {
@@ -98,7 +98,7 @@ fn rows(outcome: &Outcome, courses: &Courses, lines: &[Course], unit: Unit) -> V
     let row = |line: &Course, at: usize| {
         let time = Nanos(courses.step_ns * at as u64 + courses.step_ns / 2);
         vec![
-            content::label(outcome, line.contender),
+            names::label(outcome, line.contender),
             words::figure(time.0 as f64, Unit::Nanos),
             figure_text(middle(&line.work, at), unit),
             figure_text(middle(&line.lost, at), Unit::Share),
@@ -140,7 +140,7 @@ fn draw(
     strips: &[Strip],
     size: Size,
 ) -> String {
-    let label = |line: &Course| content::label(outcome, line.contender);
+    let label = |line: &Course| names::label(outcome, line.contender);
     let names: Vec<String> = lines.iter().map(label).collect();
     let number = |line: &Course| palette::number(outcome, line.contender);
     let key = LineKey::new(size, lines.iter().map(number).zip(names.iter().map(String::as_str)));

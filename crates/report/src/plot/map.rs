@@ -6,8 +6,9 @@ use super::ink::Ink;
 use super::label::{cut, width};
 use super::{MOST_ROWS, drawn, left_out, numbers};
 use crate::figure::Figure;
-use crate::map::sheet::{self, Sheet, axis, mark, sentence};
-use crate::map::{is_alone, outcome_text, subtitle, title};
+use crate::map::sheet::{
+    self, Sheet, axis, is_alone, mark, outcome_text, sentence, subtitle, title,
+};
 use deadheat_result::map::file::Map;
 use deadheat_result::map::point::{MapPoint, PointAnswer};
 

@@ -57,7 +57,7 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
 /// Returns a colour of areas for each contender, from the colour of its transport: paler than marks, and so
 /// further apart.
 pub fn areas<'a>(colours: impl Iterator<Item = &'a str>) -> Vec<Tint> {
-    apart(colours.map(Some), NEAR / super::style::PALE, OF_AREAS)
+    apart(colours.map(Some), NEAR / PALE, OF_AREAS)
 }
 
 /// Returns a distinct colour for each contender, from the colour of its transport: any two are `near`
@@ -207,6 +207,9 @@ fn contrast(a: &str, b: &str) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
+
+/// Opacity of an area with letters on it: class `f2` of the style.
+pub(super) const PALE: f64 = 0.42;
 
 #[cfg(test)]
 mod tests {

@@ -6,9 +6,6 @@ use super::palette::{self, DARK_PAGE, LIGHT_PAGE, Tint};
 use super::svg::escape;
 use crate::figure::Figure;
 
-/// Opacity of an area with letters on it: class `f2` in [`RULES`].
-pub(super) const PALE: f64 = 0.42;
-
 /// Style rules of every class, in terms of variables that [`variables`] sets. For pages, too.
 pub const RULES: &str = "\
 .t{fill:var(--ink);font:12px system-ui,sans-serif;font-variant-numeric:tabular-nums}\
