@@ -5,6 +5,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::percent;
 use deadheat_base::time::Nanos;
 use deadheat_host::doctor::Doctor;
+use deadheat_host::findings::examine;
 use deadheat_host::timing::Lateness;
 use deadheat_result::layout;
 
@@ -36,7 +37,7 @@ const NAMES: usize = 16;
 /// # Errors
 /// If not even an echo on one CPU works.
 pub(super) fn run(args: DoctorArgs) -> Result<()> {
-    let doctor = Doctor::examine()?;
+    let doctor = examine()?;
     super::print(&match args.format {
         DoctorFormat::Terminal => table(&doctor),
         DoctorFormat::Json => {

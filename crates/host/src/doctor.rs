@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::findings::{self, Finding};
 use super::noise::{self, Noise};
 use super::placement::{Ends, Load, choose};
 use super::probe::{self, Echo};
@@ -81,12 +80,8 @@ fn may_open_raw_icmp() -> bool {
 }
 
 impl Doctor {
-    /// Examines this machine: about five seconds, on loopback only. Other work on it during that time affects every
-    /// figure, on purpose: it would in a race, too.
-    ///
-    /// # Errors
-    /// Fails if not even an echo on one CPU works; names the operation.
-    pub fn examine() -> Result<Doctor> {
+    /// Measures this machine, as [`super::findings::examine`] says; no findings yet.
+    pub(super) fn measure() -> Result<Doctor> {
         let topology = Topology::here();
         let start = Monotonic.now();
         let before = CpuTimes::read();
@@ -95,7 +90,7 @@ impl Doctor {
         let floors = measure_floors(topology)?;
         let (placement, placement_reason) = choose(topology, Ends::OneMachine, Load::Paced);
         let every = Nanos::from_millis(1);
-        let mut doctor = Doctor {
+        Ok(Doctor {
             host: super::facts::gather(),
             cores: topology.cores() as u64,
             clock: ClockFacts::measure(),
@@ -113,9 +108,7 @@ impl Doctor {
             raw_icmp: may_open_raw_icmp(),
             took_ns: Monotonic.now() - start,
             findings: Vec::new(),
-        };
-        doctor.findings = findings::of(&doctor);
-        Ok(doctor)
+        })
     }
 
     /// Describes in a sentence the differences that this machine can resolve.
@@ -232,6 +225,17 @@ pub fn healthy() -> Doctor {
         took_ns: Nanos::from_secs(5),
         findings: Vec::new(),
     }
+}
+
+/// Finding that prevents good figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable identifier: `steal`, `one_cpu`.
+    pub code: String,
+    /// Observation, and its effect.
+    pub message: String,
+    /// Advice for the user.
+    pub advice: String,
 }
 
 #[cfg(test)]

@@ -1,24 +1,12 @@
 //! Findings that prevent good figures on a machine: observation, its effect, and advice.
 
-use serde::{Deserialize, Serialize};
-
-use super::doctor::Doctor;
+use super::doctor::{Doctor, Finding};
+use deadheat_base::error::Result;
 use deadheat_base::figures::percent;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_datapath::datapath::wait::SPIN_WINDOW;
 use deadheat_records::placement::Placement;
-
-/// Finding that prevents good figures.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Stable identifier: `steal`, `one_cpu`.
-    pub code: String,
-    /// Observation, and its effect.
-    pub message: String,
-    /// Advice for the user.
-    pub advice: String,
-}
 
 /// Default margin of races.
 const DEFAULT_MARGIN: f64 = 0.05;
@@ -38,6 +26,16 @@ const ENOUGH_BUFFER: u64 = 4 << 20;
 /// Time of a clock read above which it is a system call or a trip to the hypervisor instead of the vDSO, in
 /// nanoseconds.
 const SLOW_CLOCK_NS: f64 = 150.0;
+
+/// Examines this machine: about five seconds, on loopback only. Other work on it during that time affects every figure, on
+/// purpose: it would in a race, too.
+///
+/// # Errors
+/// Fails if not even an echo on one CPU works; names the operation.
+pub fn examine() -> Result<Doctor> {
+    let doctor = Doctor::measure()?;
+    Ok(Doctor { findings: of(&doctor), ..doctor })
+}
 
 /// Returns the findings of an examination, the most harmful first.
 pub fn of(doctor: &Doctor) -> Vec<Finding> {
