@@ -11,7 +11,7 @@ use deadheat::server::AllowedPairs;
 use deadheat::time::Nanos;
 use deadheat::transport::Address;
 use deadheat::transport::commands::CopySet;
-use deadheat::trial::between::commands::{CommandAsk, PairList, PairOffer};
+use deadheat::trial::control::pairs::{CommandAsk, PairList, PairOffer};
 use deadheat::trial::control::{FromAgent, FromServer, ToAgent};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -7,14 +7,14 @@ use deadheat_base::clocks::ClockMap;
 use super::own_ports::Also;
 use super::pairs::AllowedPairs;
 use super::relay_to::RelayTo;
-use super::responders::ResponderSetup;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
+use deadheat_datapath::transport::responder::Responder;
 use deadheat_trial::control::key::ServerKey;
 use deadheat_trial::control::{Limits, Secret};
 
-pub use deadheat_trial::control::remote::DEFAULT_PORT;
+pub use deadheat_trial::control::DEFAULT_PORT;
 
 /// Default limits of a trial.
 ///
@@ -221,6 +221,17 @@ impl Bind {
             ],
         }
     }
+}
+
+/// Responder that the operator asks for.
+#[derive(Debug, Clone)]
+pub struct ResponderSetup {
+    /// Responder.
+    pub responder: &'static dyn Responder,
+    /// Port.
+    pub port: u16,
+    /// Key that its clients must prove, if there is one.
+    pub key: Option<Secret>,
 }
 
 #[cfg(test)]

@@ -85,8 +85,8 @@ mod token_table;
 mod wait;
 
 pub use config::{
-    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, Room,
-    ServedClients,
+    Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, ResponderSetup,
+    Room, ServedClients,
 };
 pub use deadheat_trial::control::Secret;
 pub use deadheat_trial::control::key::ServerKey;
@@ -94,7 +94,6 @@ pub use log::{Backlog, Log};
 pub use own_ports::{Also, parse_also};
 pub use pairs::AllowedPairs;
 pub use relay_to::RelayTo;
-pub use responders::ResponderSetup;
 pub use stop::Stop;
 
 use crate::connection_limits::{ConnectionLimits, Permit};

@@ -15,9 +15,8 @@ use deadheat_base::foreign::short;
 use deadheat_base::units::hex::hex;
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::commands::{CommandPair, PairTerms, allowed};
-use deadheat_trial::between::commands::{
-    CommandAsk, FileStamps, PairList, PairOffer, ProgramCopies, builds,
-};
+use deadheat_trial::between::commands::{FileStamps, ProgramCopies, builds};
+use deadheat_trial::control::pairs::{CommandAsk, PairList, PairOffer};
 
 /// Largest number of bytes of all offers, as a client gets them in one message.
 const MOST_BYTES: usize = 256 << 10;

@@ -9,27 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
 use super::Shared;
+use super::config::ResponderSetup;
 use super::stop::Stop;
 use super::test_turn::{TestTurn, busy};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::transport::responder::{
-    NoGrant, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad, TestGrant,
-    TestLimits,
+    NoGrant, OpenResponder, ResponderHost, ResponderInfo, ResponderLoad, TestGrant, TestLimits,
 };
 use deadheat_trial::agent::confine::{FileAccess, confine};
 use deadheat_trial::control::Secret;
-
-/// Responder that the operator asks for.
-#[derive(Debug, Clone)]
-pub struct ResponderSetup {
-    /// Responder.
-    pub responder: &'static dyn Responder,
-    /// Port.
-    pub port: u16,
-    /// Key that its clients must prove, if there is one.
-    pub key: Option<Secret>,
-}
 
 /// Open responders of a server.
 pub(super) struct OpenResponders {

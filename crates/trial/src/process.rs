@@ -12,6 +12,7 @@ use std::process::Command;
 
 use deadheat_base::process::{die_with_parent, ignore_interrupts, itself};
 
+use crate::agent::AGENT;
 use crate::control::SECRET_VARIABLE;
 use deadheat_base::error::{Error, Result};
 use deadheat_datapath::datapath::account::Account;
@@ -19,10 +20,7 @@ use deadheat_datapath::transport::handover::{ConnectionSource, HandOver};
 use deadheat_path::emulated::hosts::Entry;
 
 pub use deadheat_base::process::Helper as AgentProcess;
-pub(super) use deadheat_base::process::spawn;
 
-/// Environment variable that is set for agents.
-pub(super) const AGENT: &str = "DEADHEAT_AGENT";
 /// Environment variable with the program to start as an agent, if it is not the running one (tests).
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Value of [`AGENT`] in a process that keeps a command.
@@ -187,19 +185,7 @@ fn leave_at(fd: RawFd, place: RawFd) -> io::Result<()> {
 
 /// Prepares an agent's process, before anything else: it ignores Ctrl-C on the terminal, which the race handles and
 /// then ends the agent, and it dies with the race.
-pub(super) fn serve_parent() {
+fn serve_parent() {
     die_with_parent();
     ignore_interrupts();
-}
-
-/// Lets `SIGUSR1` interrupt system calls and do nothing else.
-pub(super) fn take_nudges() {
-    extern "C" fn ignore(_: libc::c_int) {}
-    // SAFETY: an all-zero sigaction is valid, without SA_RESTART, so that calls are interrupted; the
-    // handler does nothing, which is async-signal-safe.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-    }
 }

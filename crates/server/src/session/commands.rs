@@ -11,8 +11,9 @@ use crate::relay::{FarPort, TrialEnd};
 use crate::running::AgentSetting;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic};
-use deadheat_trial::between::commands::{CommandAsk, ServedCommand, ServedTerms, until_ready};
+use deadheat_trial::between::commands::{ServedCommand, ServedTerms, until_ready};
 use deadheat_trial::control::FromServer;
+use deadheat_trial::control::pairs::CommandAsk;
 
 /// Largest number of requests for pairs in a session. A race needs one for each of its contenders, and one more each time that
 /// it connects anew.

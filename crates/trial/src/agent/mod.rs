@@ -16,3 +16,6 @@ mod stuck;
 mod upkeep;
 
 pub use deadheat_driver::{driver, intervals};
+
+/// Environment variable that is set for agents.
+pub(super) const AGENT: &str = "DEADHEAT_AGENT";

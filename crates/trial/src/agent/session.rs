@@ -14,8 +14,8 @@ use deadheat_base::panics::contained;
 
 use crate::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use crate::explain::{Before, FlowNotes, Pass};
-use crate::process::{spawn, take_nudges};
 use deadheat_base::error::{Error, Result};
+use deadheat_base::process::spawn;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{GUARD, WaitMode};
 use deadheat_contract::measurements::series::{Point, Series};
@@ -411,4 +411,16 @@ pub(crate) fn send_message(control: &mut UnixStream, word: &FromAgent) -> Result
 
 pub(crate) fn control_failed(source: io::Error) -> Error {
     Error::setup("talk to the process that started this agent", source)
+}
+
+/// Lets `SIGUSR1` interrupt system calls and do nothing else.
+fn take_nudges() {
+    extern "C" fn ignore(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is valid, without SA_RESTART, so that calls are interrupted; the
+    // handler does nothing, which is async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
 }

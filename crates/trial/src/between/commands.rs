@@ -43,7 +43,7 @@ mod server;
 
 pub use builds::{FileStamps, builds};
 pub use copies::ProgramCopies;
-pub use served::{CommandAsk, PairList, PairOffer, ServedCommand, ServedTerms};
+pub use served::{ServedCommand, ServedTerms};
 
 /// Longest time until a server command is ready.
 const UNTIL_READY: Nanos = Nanos::from_secs(10);
@@ -203,11 +203,6 @@ impl NodePlan {
     fn broke(&self, what: &str) -> Error {
         Error::broken(self.who(), what)
     }
-}
-
-/// Returns true if a text is a SHA-256 in hexadecimal.
-pub(crate) fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Sends the plan of a command to its keeper, before any message.

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deadheat_base::frame;
 use serde::{Deserialize, Serialize};
 
-use crate::process::AgentProcess;
 use deadheat_base::error::{Error, Fault, Result};
+use deadheat_base::process::Helper;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::Cost;
@@ -79,7 +79,7 @@ enum FromKeeper {
 pub(crate) fn forward(
     pair: &Pair,
     target: SocketAddr,
-    keeper: impl Fn(Side) -> Result<AgentProcess>,
+    keeper: impl Fn(Side) -> Result<Helper>,
     goes_first: bool,
     stop: &AtomicBool,
 ) -> Result<(SocketAddr, [RunningCommand; 2])> {
@@ -104,7 +104,7 @@ pub(crate) fn forward(
 pub(crate) struct RunningCommand {
     side: Side,
     who: String,
-    keeper: AgentProcess,
+    keeper: Helper,
 }
 
 impl RunningCommand {
@@ -113,7 +113,7 @@ impl RunningCommand {
     /// # Errors
     /// Fault of the command, with its last output.
     pub(crate) fn start(
-        keeper: AgentProcess,
+        keeper: Helper,
         side: Side,
         plan: &CommandPlan,
         stop: &AtomicBool,

@@ -11,9 +11,9 @@ use deadheat_base::cpu::{allowed_cpus, hold, pin};
 use deadheat_base::ports::SocketTable;
 use deadheat_base::process::die_with_parent;
 
+use crate::agent::AGENT;
 use crate::between::relay::bind;
 use crate::control::SECRET_VARIABLE;
-use crate::process::AGENT;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::transport::external::Port;

@@ -21,7 +21,7 @@
 //!  |<------------------------------------------------------ Done, Done           |
 //! ```
 //! A server whose operator allows pairs of commands starts the keeper of one in place of the far agent: `Pairs` asks which,
-//! and `Command` takes the place of `Open` (`trial::between::commands::served`).
+//! and `Command` takes the place of `Open` ([`pairs`]).
 //!
 //! An agent ends after `Done` or `Fault`; a server waits for the next `Open`. Where a trial has several far ends at one
 //! server, each has a control connection of its own: the first `Open` waits for a turn and makes a grant, which the
@@ -37,8 +37,8 @@ use sha2::Sha256;
 
 use deadheat_base::clocks::{ClockMap, HostClock};
 
+use self::pairs::{CommandAsk, PairList};
 use super::explain::{EndNotes, Pass};
-use crate::between::commands::{CommandAsk, PairList};
 use crate::between::turn::{CoturnPlan, TurnPlan};
 use deadheat_base::error::{Error, Fault, Result};
 use deadheat_base::time::Nanos;
@@ -61,6 +61,7 @@ pub mod announcement;
 pub mod eyeballs;
 pub mod heartbeat;
 pub mod key;
+pub mod pairs;
 pub(super) mod patient;
 pub mod private_file;
 pub mod reach;
@@ -578,6 +579,9 @@ fn keyed(secret: &str, nonce: &str, binding: Option<[u8; 32]>) -> Hmac<Sha256> {
     mac.update(binding.as_ref().map_or(&[], |binding| &binding[..]));
     mac
 }
+
+/// Default port of servers, TCP and UDP.
+pub const DEFAULT_PORT: u16 = 5210;
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use deadheat_base::descriptor::ready;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::DEFAULT_PORT;
 use super::eyeballs::{self, DialEvent, DialNet, PendingLookups};
-use super::remote::DEFAULT_PORT;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::origin::{Origin, needs_zone, zoned};

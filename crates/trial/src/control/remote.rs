@@ -29,9 +29,6 @@ use deadheat_records::path::ReachFacts;
 
 mod knock;
 
-/// Default port of servers, TCP and UDP.
-pub const DEFAULT_PORT: u16 = 5210;
-
 /// Longest time from the greeting until a server admits this client.
 const LET_IN: Nanos = STEP;
 

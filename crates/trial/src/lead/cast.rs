@@ -26,6 +26,7 @@ use deadheat_datapath::transport::path_mtu::PathMtu;
 use deadheat_datapath::transport::via::{self, Via};
 use deadheat_datapath::transport::{Address, Contender, equal, external};
 
+use super::far::Far;
 use super::load;
 use super::nodes::SLACK;
 use crate::between::commands::{CommandOrder, NodePlan};
@@ -256,6 +257,12 @@ impl Group {
     pub(super) fn host_of(&self, node: u16, hosts: usize) -> Option<usize> {
         let named = self.at.get(usize::from(node)).copied();
         named.or_else(|| usize::from(node).checked_rem(hosts)).filter(|host| *host < hosts)
+    }
+
+    /// Returns the address of the server of a far node; `None` without a server.
+    pub(super) fn server_of(&self, node: u16, far: &Far) -> Option<SocketAddr> {
+        let host = self.host_of(node, far.hosts().len())?;
+        far.hosts().get(host).map(|far| far.server.address)
     }
 
     /// Returns true if a far node is at the host with this position, out of `hosts` in all.

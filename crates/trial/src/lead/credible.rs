@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::agent::intervals::MOST_POINTS;
-use crate::between::commands::is_digest;
 use crate::control::AgentReport;
+use crate::control::pairs::is_digest;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::Direction;

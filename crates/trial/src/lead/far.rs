@@ -16,8 +16,6 @@ use deadheat_host::placement::Ends;
 use deadheat_path::{Family, PathKind};
 use deadheat_records::trial::PathFacts;
 
-use super::cast::Group;
-
 /// Location of the far end.
 #[derive(Debug)]
 pub enum Far {
@@ -301,12 +299,6 @@ impl Far {
     pub(super) fn server_at(&mut self, host: usize) -> Option<&mut RemoteServer> {
         let Far::Servers(FarServers { hosts, .. }) = self else { return None };
         hosts.get_mut(host).map(|far| &mut *far.server)
-    }
-
-    /// Returns the address of the server of a group's far node; `None` without a server.
-    pub(super) fn address_of(&self, group: &Group, node: u16) -> Option<SocketAddr> {
-        let host = group.host_of(node, self.hosts().len())?;
-        self.hosts().get(host).map(|far| far.server.address)
     }
 
     /// Returns the positions of the hosts of a contender's parts, by far node; none where they are dealt in order.

@@ -4,7 +4,7 @@
 use deadheat_base::clocks::HostClock;
 
 use super::both_reports::BothReports;
-use super::far_clock::{ClockReading, bound, contradiction, within_kernels};
+use super::clock_reading::{ClockReading, bound, contradiction, within_kernels};
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::clock::{ClockLine, ClockTrack, Echo};
 use deadheat_contract::measurements::{ClockEstimate, FarView};

@@ -4,6 +4,7 @@
 pub mod agents;
 pub(super) mod both_reports;
 mod cast;
+mod clock_reading;
 pub(super) mod conclude;
 mod credible;
 mod exchange;

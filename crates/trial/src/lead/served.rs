@@ -103,7 +103,7 @@ impl OpeningStep {
             let step = move |node, at, role| OpeningStep { at, group, node, role };
             let both = move |node| {
                 let relay = relay.map(|at| step(node, at, NodeRole::Relay));
-                [Some(step(node, far.address_of(one, node), NodeRole::FarEnd)), relay]
+                [Some(step(node, one.server_of(node, far), NodeRole::FarEnd)), relay]
             };
             (0..one.far_nodes).flat_map(both).flatten().collect::<Vec<_>>()
         };

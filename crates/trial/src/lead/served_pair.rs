@@ -10,7 +10,7 @@ use super::exchange::{answer, say, who};
 use super::far::Far;
 use super::link::Link;
 use super::served::ServedCast;
-use crate::between::commands::{CommandAsk, PairOffer};
+use crate::control::pairs::{CommandAsk, PairOffer};
 use crate::control::remote::RemoteServer;
 use crate::control::{FromServer, ToAgent};
 use deadheat_base::error::{Error, Result};
@@ -27,7 +27,7 @@ impl ServedPairs {
     /// Returns the server's offer for a pair; asks for it the first time.
     ///
     /// # Errors
-    /// As of [`crate::between::commands::PairList::offer_for`]; fails if the server does not answer.
+    /// As of [`crate::control::pairs::PairList::offer_for`]; fails if the server does not answer.
     pub(super) fn offer(
         &mut self,
         far: &Far,

@@ -99,7 +99,7 @@ impl Agents {
         let open = ToAgent::Open(Box::new(plan));
         let at = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
         // The port that control reached is used; behind a NAT the server knows another one.
-        let at = self.far.address_of(group, node).map_or(at, Address::Ip);
+        let at = group.server_of(node, &self.far).map_or(at, Address::Ip);
         let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) else {
             return Ok(((link, at), Vec::new()));
         };
@@ -128,7 +128,7 @@ impl Agents {
         };
         let (mut link, open) = self.pairs.open(group, served, &mut self.far, &self.stop)?;
         let listens = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
-        Ok((link, reached_at(self.far.address_of(group, node), listens)))
+        Ok((link, reached_at(group.server_of(node, &self.far), listens)))
     }
 
     /// Starts the keeper of a command of one side, for a server at `at`.
@@ -153,7 +153,7 @@ impl Agents {
         node: u16,
         served: Option<&mut ServedCast>,
     ) -> Result<(Link, Address)> {
-        let (Some(served), Some(to)) = (served, self.far.address_of(group, node)) else {
+        let (Some(served), Some(to)) = (served, group.server_of(node, &self.far)) else {
             return Err(Error::usage("a relay without a server"));
         };
         let (ServedNode { mut link, place }, at) =
