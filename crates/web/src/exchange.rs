@@ -6,17 +6,13 @@ use std::io;
 use serde_json::json;
 
 use crate::channel::WaitFor;
-use crate::http::{Answer, PATIENCE, RequestHead, Requests};
+use crate::http::{Answer, CONNECTION, PATIENCE, RequestHead, Requests};
 use crate::server::WebServer;
 use crate::work::{CHUNK, LONGEST, Work};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 
 /// Bytes of the longest setup.
 const LONGEST_SETUP: usize = 1_000;
-
-/// Field with the number of the request on its connection, and the time that the connection waited before in microseconds:
-/// the page knows from it whether a connection is new.
-pub(crate) const CONNECTION: &str = "deadheat-connection";
 
 /// Type of a body of bytes.
 const BYTES: &str = "application/octet-stream";

@@ -14,7 +14,8 @@
 //! | `work.rs` | far end of a connection, without socket and clock |
 //! | `carrier.rs` `carriers.rs` | what a carrier with ports of its own promises; the list of all |
 //! | `channel.rs` `http.rs` | a connection, with TLS or without; requests and answers of HTTP/1.1 |
-//! | `server.rs` `routes.rs` | connections within limits, and which request gets which answer |
+//! | `connections.rs` `routes.rs` | connections within limits, and which request gets which answer |
+//! | `server.rs` | what all connections share: trials that run, races, results |
 //! | `websocket.rs` `exchange.rs` | carriers of the page's own port |
 //! | `http2.rs` | fetch over HTTP/2, at a TCP port of its own |
 //! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
@@ -47,6 +48,7 @@ use deadheat_everything as _;
 mod carrier;
 mod carriers;
 mod channel;
+mod connections;
 #[cfg(feature = "datachannel")]
 mod datachannel;
 mod exchange;
@@ -154,6 +156,6 @@ impl OpenResponder for OpenWeb {
         let security = self.security.clone();
         let page = PageGround { at: self.local, names: self.names.clone() };
         let server = server::WebServer::new(host, store, security, page);
-        server.serve(&self.listener, stop)
+        connections::serve(&server, &self.listener, stop)
     }
 }

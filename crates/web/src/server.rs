@@ -1,36 +1,18 @@
 //! Connections of browsers, a thread for each within limits, and the trials that run.
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Scope;
-
-use deadheat_base::descriptor::ready;
-use deadheat_datapath::datapath::destination::canonical;
 
 use crate::carrier::CarrierGround;
 use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
-use crate::http::Requests;
 use crate::names::HostNames;
-use crate::places::Places;
 use crate::races::RaceTable;
 use crate::results::ResultStore;
-use crate::routes;
 use crate::tickets::{TicketAccount, TicketBook};
 use crate::work::TrialAccount as _;
-use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::transport::responder::{NoGrant, ResponderHost, TestGrant};
-
-/// Connections at once, of all browsers and of one address. Each costs a thread.
-const MOST_CONNECTIONS: usize = 128;
-const MOST_OF_ONE: usize = 32;
-
-/// Time between two looks at the trials that run.
-const LOOK: Nanos = Nanos::from_millis(250);
 
 /// Longest time for which an answer beside trials waits for its turn.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
@@ -44,14 +26,13 @@ pub(crate) struct PageGround {
 /// Server of the page.
 pub(crate) struct WebServer<'h> {
     host: &'h dyn ResponderHost,
-    security: Security,
+    pub security: Security,
     pub names: HostNames,
     pub tickets: Arc<TicketBook>,
     pub carriers: OpenCarriers,
     pub races: RaceTable,
     pub store: ResultStore,
     running: Mutex<Vec<RunningTrial<'h>>>,
-    places: Places,
 }
 
 /// Trial that has its turn.
@@ -85,65 +66,7 @@ impl<'h> WebServer<'h> {
             races: RaceTable::default(),
             store,
             running: Mutex::default(),
-            places: Places::new(MOST_CONNECTIONS, MOST_OF_ONE),
         }
-    }
-
-    /// Answers browsers until `stop` is readable.
-    ///
-    /// # Errors
-    /// If it cannot wait for connections.
-    pub(crate) fn serve(&self, listener: &TcpListener, stop: BorrowedFd<'_>) -> Result<()> {
-        std::thread::scope(|scope| {
-            loop {
-                let fds = [(stop, libc::POLLIN), (listener.as_fd(), libc::POLLIN)];
-                let found = ready(fds, Some(LOOK));
-                let found = found.map_err(|e| Error::setup("wait for browsers", e))?;
-                if found[0] {
-                    return Ok(());
-                }
-                while found[1] && self.accept(scope, listener, stop) {}
-                self.look_at_trials();
-            }
-        })
-    }
-
-    /// Accepts a connection; returns false if none waits.
-    fn accept<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        listener: &TcpListener,
-        stop: BorrowedFd<'scope>,
-    ) -> bool {
-        let (socket, peer) = match listener.accept() {
-            Ok(accepted) => accepted,
-            // It may be gone already.
-            Err(e) => return e.kind() == io::ErrorKind::ConnectionAborted,
-        };
-        let peer = canonical(peer);
-        let place = match self.places.take(peer.ip(), Some(&socket)) {
-            Ok(place) => place,
-            Err(why) => {
-                self.host.note(peer, &format!("turned away: {why}"));
-                return true;
-            }
-        };
-        let run = move || {
-            let ran = catch_unwind(AssertUnwindSafe(|| {
-                if let Ok(channel) = Channel::new(socket, peer, &self.security, stop) {
-                    routes::serve(self, Requests::new(channel));
-                }
-            }));
-            if ran.is_err() {
-                self.host.note(peer, "a connection ended by a fault in deadheat; please report it");
-            }
-            drop(place);
-        };
-        if let Err(e) = std::thread::Builder::new().name("browser".into()).spawn_scoped(scope, run)
-        {
-            self.host.note(peer, &format!("no thread for it: {e}"));
-        }
-        true
     }
 
     /// Returns the server that it runs in.
@@ -215,7 +138,7 @@ impl<'h> WebServer<'h> {
     }
 
     /// Notes trials that have begun, and ends those whose time is over.
-    fn look_at_trials(&self) {
+    pub(crate) fn look_at_trials(&self) {
         let now = Monotonic.now();
         let mut over = Vec::new();
         for trial in lock(&self.running).iter_mut() {

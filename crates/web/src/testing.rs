@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::carrier::PemPair;
 use crate::channel::Security;
+use crate::connections;
 use crate::names::HostNames;
 use crate::results::ResultStore;
 use crate::server::{PageGround, WebServer};
@@ -112,7 +113,7 @@ pub(crate) fn with_host(test: impl FnOnce(SocketAddr, &FakeHost)) {
     let page = PageGround { at: local, names: HostNames::here(&[]) };
     let server = WebServer::new(&host, ResultStore::default(), Security::Plain, page);
     std::thread::scope(|scope| {
-        scope.spawn(|| server.serve(&listener, stop.as_fd()).unwrap());
+        scope.spawn(|| connections::serve(&server, &listener, stop.as_fd()).unwrap());
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(local, &host)));
         drop(stopper);
         if let Err(panic) = ran {

@@ -35,6 +35,7 @@ mod datagram_lane;
 mod own_certificate;
 mod request;
 mod session;
+mod stream;
 mod stream_lane;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::fields;
+use crate::http::CONNECTION;
 use crate::work::{LONGEST, Tickets, Work};
 use deadheat_base::time::Nanos;
 
@@ -191,9 +192,9 @@ impl Reply {
             &[
                 ("content-type", "application/octet-stream"),
                 ("cache-control", "no-store"),
-                (crate::exchange::CONNECTION, connection),
+                (CONNECTION, connection),
                 ("access-control-allow-origin", origin),
-                ("access-control-expose-headers", crate::exchange::CONNECTION),
+                ("access-control-expose-headers", CONNECTION),
                 ("timing-allow-origin", origin),
                 ("cross-origin-resource-policy", "same-site"),
                 ("vary", "origin"),

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use deadheat_far_ends::http3::{Frame, FrameEvent, Frames, put_varint, varint};
-use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
+use quinn_proto::{Connection, Dir, StreamId, VarInt};
 
 use super::datagram_lane::DatagramLane;
 use super::request::{BrowserAnswer, BrowserRequest, HEADERS};
+use super::stream::{PIECE, StreamState, drain, read, refuse};
 use super::stream_lane::StreamLane;
 use crate::work::{Tickets, Work};
 use deadheat_base::time::Nanos;
@@ -36,9 +37,6 @@ pub(super) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
 /// Bytes that begin a stream of a session: two numbers.
 const LONGEST_HEAD: usize = 16;
-
-/// Bytes of a request that are read at once.
-const PIECE: usize = 4_096;
 
 /// HTTP/3 on one connection.
 #[derive(Default)]
@@ -76,14 +74,6 @@ struct RequestStream {
     frames: Frames,
     /// True once the request was answered.
     is_answered: bool,
-}
-
-/// State of a stream after a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StreamState {
-    Open,
-    Ended,
-    Reset,
 }
 
 /// Type of a stream.
@@ -353,51 +343,6 @@ fn own_settings() -> Vec<u8> {
     put_varint(&mut out, SETTINGS);
     put_varint(&mut out, settings.len() as u64);
     [out, settings].concat()
-}
-
-/// Reads at most `most` bytes that arrived on a stream.
-pub(super) fn read(
-    connection: &mut Connection,
-    stream: StreamId,
-    most: usize,
-    into: &mut Vec<u8>,
-) -> StreamState {
-    let mut incoming = connection.recv_stream(stream);
-    let Ok(mut chunks) = incoming.read(true) else { return StreamState::Ended };
-    let end = into.len() + most;
-    let state = loop {
-        if into.len() >= end {
-            break StreamState::Open;
-        }
-        match chunks.next(end - into.len()) {
-            Ok(Some(chunk)) => into.extend_from_slice(&chunk.bytes),
-            Ok(None) => break StreamState::Ended,
-            Err(ReadError::Blocked) => break StreamState::Open,
-            Err(ReadError::Reset(_)) => break StreamState::Reset,
-        }
-    };
-    // The freed window is announced with the next packet.
-    let _ = chunks.finalize();
-    state
-}
-
-/// Reads and drops all that arrived on a stream.
-fn drain(connection: &mut Connection, stream: StreamId) -> StreamState {
-    loop {
-        let mut bytes = Vec::new();
-        let state = read(connection, stream, PIECE, &mut bytes);
-        if state != StreamState::Open || bytes.is_empty() {
-            return state;
-        }
-    }
-}
-
-/// Refuses a stream of the browser. Both calls fail only for a direction that is gone.
-pub(super) fn refuse(connection: &mut Connection, stream: StreamId, code: VarInt) {
-    let _ = connection.recv_stream(stream).stop(code);
-    if stream.dir() == Dir::Bi {
-        let _ = connection.send_stream(stream).reset(code);
-    }
 }
 
 /// Sends a few bytes, for which every browser must have room.

@@ -2,7 +2,7 @@
 
 use quinn_proto::{Connection, StreamId, VarInt, WriteError};
 
-use super::session::{StreamState, read, refuse};
+use super::stream::{StreamState, read, refuse};
 use crate::work::{LONGEST, Work};
 use deadheat_base::time::Nanos;
 
