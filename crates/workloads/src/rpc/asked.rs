@@ -6,9 +6,9 @@ use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::Tally;
 use deadheat_contract::measurements::series::RoundTrips;
 
+use super::Calls;
 use super::answers::{Answer, figures, items};
-use super::client::Schedule;
-use crate::paced::{DRAIN, Pacer, Plan, Turn};
+use crate::paced::{DRAIN, Otherwise, Pacer, Plan, Slot, Turn};
 use crate::silence::Silence;
 use deadheat_contract::workload::load::Item;
 use deadheat_contract::workload::{EndpointReport, Part, RecentTimes, Standing};
@@ -143,5 +143,26 @@ impl Asked {
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
         }
         report
+    }
+}
+
+/// Slots of requests.
+pub(super) type Schedule = Box<dyn Iterator<Item = Slot> + Send>;
+
+/// Returns the requests as a plan: messages of `len` bytes, on `lanes` in turns.
+pub(super) fn schedule(task: &Calls, lanes: u16, len: usize, seed: u64) -> Plan<Schedule> {
+    let slots = (0..).zip(task.requests(seed)).map(move |(number, (due, _))| Slot {
+        due,
+        place: Some((number, Lane((number % u64::from(lanes)) as u16))),
+        len,
+        otherwise: Otherwise::Kept,
+    });
+    let period = task.period();
+    Plan {
+        slots: Box::new(slots),
+        count: task.count,
+        step: period.times(1),
+        span: period.times(task.count),
+        is_even: false,
     }
 }

@@ -7,8 +7,8 @@ use deadheat_contract::contract::{Action, Delivery, Lane};
 
 use super::Calls;
 use super::answers::Answer;
-use super::asked::Asked;
-use crate::paced::{DUE_LEN, Intake, Otherwise, Plan, Slot, fill, read_due, write_due};
+use super::asked::{Asked, schedule};
+use crate::paced::{DUE_LEN, Intake, fill, read_due, write_due};
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::load::Item;
 use deadheat_contract::workload::{
@@ -24,27 +24,6 @@ pub(super) struct Client {
 
 /// Bytes of memory for each request.
 pub(super) const BYTES_EACH: u64 = size_of::<Answer>() as u64;
-
-/// Slots of requests.
-pub(super) type Schedule = Box<dyn Iterator<Item = Slot> + Send>;
-
-/// Returns the requests as a plan: messages of `len` bytes, on `lanes` in turns.
-pub(super) fn schedule(task: &Calls, lanes: u16, len: usize, seed: u64) -> Plan<Schedule> {
-    let slots = (0..).zip(task.requests(seed)).map(move |(number, (due, _))| Slot {
-        due,
-        place: Some((number, Lane((number % u64::from(lanes)) as u16))),
-        len,
-        otherwise: Otherwise::Kept,
-    });
-    let period = task.period();
-    Plan {
-        slots: Box::new(slots),
-        count: task.count,
-        step: period.times(1),
-        span: period.times(task.count),
-        is_even: false,
-    }
-}
 
 impl Client {
     pub(super) fn new(task: &Calls, lanes: u16, part: Part) -> Client {

@@ -6,8 +6,7 @@ use deadheat_contract::measurements::Tally;
 
 use super::Calls;
 use super::answers::Answer;
-use super::asked::Asked;
-use super::client::schedule;
+use super::asked::{Asked, schedule};
 use deadheat_contract::workload::header::{DocumentPart, Header, LEN};
 use deadheat_contract::workload::load::Item;
 use deadheat_contract::workload::{
