@@ -18,8 +18,7 @@ use str0m::config::Fingerprint;
 use str0m::net::{Protocol as Carrier, Receive};
 use str0m::{Candidate, Event, IceCreds, Input, Output, Rtc, RtcConfig, RtcError};
 
-use crate::sctp::CC;
-use crate::sctp_udp::{LARGEST, PROMISED};
+use crate::sctp::{CC, LARGEST, PROMISED};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::Nanos;

@@ -29,6 +29,7 @@ use terms::Configuration;
 
 pub(super) mod acknowledged;
 pub(super) mod application;
+pub(super) mod connection;
 mod ecn;
 pub(super) mod end;
 mod frames;

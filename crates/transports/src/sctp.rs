@@ -10,7 +10,6 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::messages::{self, MessageConn, Messenger, Reception};
 use crate::pending::present;
-use crate::sctp_udp::{LARGEST, MOST_LANES, PROMISED};
 use crate::tcp::{self, Variant};
 use crate::udp::{RCVBUF, SNDBUF};
 use deadheat_base::error::{Error, Result};
@@ -18,7 +17,9 @@ use deadheat_base::spec::Settings;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{Delivery, Lane, Ordering, Patience, Reach, Service};
+use deadheat_contract::contract::{
+    Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Patience, Reach, Service,
+};
 use deadheat_contract::measurements::{ConnStats, Headers};
 use deadheat_datapath::datapath::control::Control;
 use deadheat_datapath::datapath::option::{
@@ -39,6 +40,29 @@ pub(super) struct Sctp;
 
 const SCTP: Variant =
     Variant { id: "sctp", kind: Type::STREAM, protocol: IPPROTO, request: "INIT" };
+
+/// Largest message in bytes, the default of sctp-proto at both ends.
+pub(super) const LARGEST: u64 = 65_536;
+
+/// Most lanes of a connection, each a stream.
+pub(super) const MOST_LANES: u16 = 256;
+
+/// Services of a lane beside reliable and ordered.
+const OTHERS: &[Offer] = &[
+    Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
+    Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
+    Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
+];
+
+/// Guarantees of SCTP, in both implementations.
+pub(super) const PROMISED: Guarantees = Guarantees {
+    others: Offers::of(OTHERS),
+    lanes: MOST_LANES,
+    framing: Framing::Messages,
+    ending: Ending::Silent,
+    largest_message: Some(LARGEST),
+    ..Guarantees::BYTE_STREAM
+};
 
 /// Name of its congestion control, for which there is no choice (RFC 9260, 7).
 pub(super) const CC: &str = "sctp";

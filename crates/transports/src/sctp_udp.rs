@@ -15,14 +15,12 @@ use sctp_proto::{
     TransportConfig,
 };
 
-use crate::sctp::CC;
+use crate::sctp::{CC, LARGEST, PROMISED};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::Nanos;
 use deadheat_base::units;
-use deadheat_contract::contract::{
-    Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service, Side,
-};
+use deadheat_contract::contract::{Delivery, Lane, Ordering, Service, Side};
 use deadheat_contract::measurements::TcpView;
 use deadheat_datapath::transport::equal::OwnDefault;
 use deadheat_datapath::transport::userspace::{
@@ -35,38 +33,15 @@ use deadheat_datapath::transport::{Effective, Info, effective_options, options};
 #[derive(Clone, Copy)]
 pub(super) struct SctpUdp;
 
-/// Largest message in bytes, the library's default at both ends.
-pub(super) const LARGEST: u64 = 65_536;
-
 /// Bytes of the common header (RFC 9260, 3) and of a DATA chunk's (3.3.1).
 const COMMON_HEADER: u32 = 12;
 const DATA_HEADER: u32 = 16;
-
-/// Most lanes of a connection, each a stream.
-pub(super) const MOST_LANES: u16 = 256;
-
-/// Services of a lane beside reliable and ordered.
-const OTHERS: &[Offer] = &[
-    Offer { service: Service::UNORDERED, largest_message: Some(LARGEST) },
-    Offer { service: Service::EXPIRING, largest_message: Some(LARGEST) },
-    Offer { service: Service::BEST_EFFORT, largest_message: Some(LARGEST) },
-];
 
 /// Address of the peer. The state machine only compares it; the socket below has the real one.
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST), 9_899);
 
 /// Timeout before a round trip was measured (RFC 9260, 16).
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Guarantees of SCTP, in both implementations.
-pub(super) const PROMISED: Guarantees = Guarantees {
-    others: Offers::of(OTHERS),
-    lanes: MOST_LANES,
-    framing: Framing::Messages,
-    ending: Ending::Silent,
-    largest_message: Some(LARGEST),
-    ..Guarantees::BYTE_STREAM
-};
 
 static INFO: Info = Info {
     id: "sctp-udp",

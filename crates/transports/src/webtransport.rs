@@ -7,7 +7,8 @@
 //! number, 3 bytes, and each datagram with a quarter of that number (RFC 9297), 1 byte. web-transport-proto writes and
 //! reads SETTINGS and requests in buffers; its asynchronous part is unused.
 
-use crate::quic::layer::{Heads, Layer};
+use crate::quic::lanes::Heads;
+use crate::quic::layer::Layer;
 use crate::quic::{self, CONTROL, OWN_ECN, OWN_PACKET, OWN_WINDOW, PACKET, QLOG, WINDOW};
 use deadheat_base::error::Result;
 use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};

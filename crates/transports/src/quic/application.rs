@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::io;
 use std::time::Instant;
 
+use super::connection::{QuicConnection, StreamWays};
 use super::end_of;
 use super::layer::Layer;
-use super::machine::{QuicConnection, QuicMachine, StreamWays};
+use super::machine::QuicMachine;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;

@@ -4,11 +4,13 @@ use std::io;
 
 use super::ECN;
 use super::application::Asking;
+use super::connection::{QuicConnection, StreamWays};
 use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
-use super::machine::{Arrival, MachineEvent, QuicConnection, QuicMachine, StreamWays};
-use super::qlog::{PacketDirection, Qlog};
+use super::machine::{Arrival, MachineEvent, QuicMachine};
+use super::qlog::Qlog;
+use super::tap::PacketDirection;
 use super::terms::EndTerms;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Lane, Side};

@@ -1,8 +1,6 @@
 //! Frames of a QUIC packet (RFC 9000, section 19; RFC 9221; draft-ietf-quic-ack-frequency), as a log has them
 //! (draft-ietf-quic-qlog-quic-events, QuicFrame).
 
-use super::qlog::number;
-
 /// Exponent of the delay in an acknowledgement, unless an end announces another one (RFC 9000, 18.2), which quinn-proto
 /// does not.
 const DELAY_EXPONENT: u32 = 3;
@@ -203,6 +201,15 @@ impl FrameReader<'_> {
             ranges.join(",")
         ))
     }
+}
+
+/// Reads a number of variable length (RFC 9000, 16).
+pub(super) fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    let len = 1 << (first >> 6);
+    let all = bytes.get(*at..*at + len)?;
+    *at += len;
+    Some(all[1..].iter().fold(u64::from(first & 0x3f), |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::layer::Heads;
-use super::machine::{QuicConnection, StreamWays};
+use super::connection::{QuicConnection, StreamWays};
 use deadheat_contract::contract::{Delivery, Lane, Ordering, Service};
 use deadheat_datapath::transport::userspace::{Rest, nowhere};
 
@@ -347,4 +346,13 @@ fn give(bytes: &mut Bytes, lane: Lane, take: Take<'_>) -> bool {
         let _ = bytes.split_to(taken.min(bytes.len()));
     }
     true
+}
+
+/// Bytes in front of the lanes' content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heads {
+    /// First bytes of each stream, read by the session and not by lanes.
+    pub(crate) stream: &'static [u8],
+    /// First bytes of each datagram.
+    pub(crate) datagram: &'static [u8],
 }

@@ -1,7 +1,7 @@
 //! Layer between a QUIC connection and its lanes: nothing, or a session of a protocol such as HTTP/3, which has streams
 //! of its own and begins the streams of lanes with bytes of its own.
 
-use super::lanes::Lanes;
+use super::lanes::{Heads, Lanes};
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::identity::NAME;
 use deadheat_datapath::transport::userspace::State;
@@ -16,15 +16,6 @@ pub(crate) struct Layer<C> {
     pub(crate) heads: Heads,
     /// Creates one end of its session; `None` if lanes open with the connection.
     pub(crate) session: fn(Side) -> Option<Box<dyn Session<C>>>,
-}
-
-/// Bytes in front of the lanes' content.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Heads {
-    /// First bytes of each stream, read by the session and not by lanes.
-    pub(crate) stream: &'static [u8],
-    /// First bytes of each datagram.
-    pub(crate) datagram: &'static [u8],
 }
 
 impl<C> Layer<C> {

@@ -12,8 +12,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::machine::ConnectionLook;
-use super::tap::{PacketTap, TappedPacket};
+use super::connection::ConnectionLook;
+use super::frames::number;
+use super::tap::{PacketDirection, PacketTap, TappedPacket};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::userspace::Opening;
@@ -47,13 +48,6 @@ struct Metrics {
     min_rtt_ns: u64,
     window: u64,
     lost: (u64, u64),
-}
-
-/// Direction of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PacketDirection {
-    Sent,
-    Received,
 }
 
 impl Qlog {
@@ -264,15 +258,6 @@ fn long(bytes: &[u8]) -> Option<(&'static str, usize)> {
     }
     let length = usize::try_from(number(bytes, &mut at)?).ok()?.checked_add(at)?;
     (length <= bytes.len()).then_some((kind, length))
-}
-
-/// Reads a number of variable length (RFC 9000, 16).
-pub(super) fn number(bytes: &[u8], at: &mut usize) -> Option<u64> {
-    let first = *bytes.get(*at)?;
-    let len = 1 << (first >> 6);
-    let all = bytes.get(*at..*at + len)?;
-    *at += len;
-    Some(all[1..].iter().fold(u64::from(first & 0x3f), |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]

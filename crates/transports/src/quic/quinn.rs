@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    ServerConfig,
-};
+use quinn_proto::{ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint};
 
+use super::CONTROL;
 use super::acknowledged::Acknowledged;
-use super::machine::{
-    Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
-};
+use super::connection::{ConnectionLook, QuicConnection, StreamWays};
+use super::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
+use super::setup::{self, EndParts};
 use super::shape::{conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind};
 use super::terms::{Configuration, OwnSizes};
-use super::{CONTROL, setup};
 use deadheat_base::spec::Settings;
 use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
@@ -41,12 +38,7 @@ pub(crate) struct QuinnMachine {
 
 impl QuinnMachine {
     /// Creates a near end with the configuration of a client, or a far one with that of a server.
-    pub(super) fn of(
-        endpoint: EndpointConfig,
-        client: Option<ClientConfig>,
-        server: Option<ServerConfig>,
-        acked: Option<Acknowledged>,
-    ) -> QuinnMachine {
+    fn of(EndParts { endpoint, client, server, acked }: EndParts) -> QuinnMachine {
         QuinnMachine {
             endpoint: Endpoint::new(Arc::new(endpoint), server.map(Arc::new), false, None),
             client,
@@ -73,7 +65,7 @@ impl QuicMachine for QuinnMachine {
     machine_of!(quinn_proto);
 
     fn new(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
-        setup::machine(configuration)
+        setup::parts(configuration).map(QuinnMachine::of)
     }
 
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {

@@ -9,7 +9,6 @@ use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ServerConfig};
 
 use super::acknowledged::{Acknowledged, counting_of};
-use super::quinn::QuinnMachine;
 use super::shape::configurations_of;
 use super::tap::PacketTap;
 use super::terms::{Configuration, OwnSizes};
@@ -23,17 +22,11 @@ configurations_of!(quinn_proto);
 
 counting_of!(quinn_proto, ack(), loss(), {});
 
-/// Creates an end.
-pub(super) fn machine(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
+/// Returns the configuration of an end.
+pub(super) fn parts(configuration: &Configuration<'_>) -> Result<EndParts, Failure> {
     let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
     let tap = configuration.tap.as_ref();
-    let parts = parts_of(
-        configuration,
-        controllers,
-        |near| client_of(near, tap),
-        |far| server_of(far, tap),
-    )?;
-    Ok(QuinnMachine::of(parts.endpoint, parts.client, parts.server, parts.acked))
+    parts_of(configuration, controllers, |near| client_of(near, tap), |far| server_of(far, tap))
 }
 
 fn controllers(control: QuicControl) -> Arc<dyn ControllerFactory + Send + Sync> {

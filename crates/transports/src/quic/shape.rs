@@ -252,14 +252,14 @@ macro_rules! look_of {
 macro_rules! configurations_of {
     ($library:ident) => {
         /// Configuration of an end.
-        struct EndParts {
-            endpoint: $library::EndpointConfig,
+        pub(super) struct EndParts {
+            pub(super) endpoint: $library::EndpointConfig,
             /// Of a near end.
-            client: Option<$library::ClientConfig>,
+            pub(super) client: Option<$library::ClientConfig>,
             /// Of a far end.
-            server: Option<$library::ServerConfig>,
+            pub(super) server: Option<$library::ServerConfig>,
             /// Count of the bytes that a program of others has acknowledged, if it is at the far end.
-            acked: Option<Acknowledged>,
+            pub(super) acked: Option<Acknowledged>,
         }
 
         /// Returns the configuration of an end with these congestion controllers, from the configuration of a client or that

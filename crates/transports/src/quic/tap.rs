@@ -15,7 +15,6 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
 use super::frames::frames;
-use super::qlog::PacketDirection;
 
 /// Names of the kinds of packets in a log.
 const INITIAL: &str = "initial";
@@ -246,4 +245,11 @@ impl PacketKey for TappedKey {
     fn integrity_limit(&self) -> u64 {
         self.inner.integrity_limit()
     }
+}
+
+/// Direction of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PacketDirection {
+    Sent,
+    Received,
 }

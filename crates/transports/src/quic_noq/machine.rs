@@ -16,9 +16,8 @@ use noq_proto::{
 
 use super::{CONTROL, NoqControl};
 use crate::quic::acknowledged::{Acknowledged, counting_of};
-use crate::quic::machine::{
-    Arrival, ConnectionLook, MachineEvent, Outgoing, QuicConnection, QuicMachine, StreamWays,
-};
+use crate::quic::connection::{ConnectionLook, QuicConnection, StreamWays};
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::shape::{
     configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind,

@@ -8,7 +8,8 @@ use quiche::{Config, ConnectionId, Header, MAX_CONN_ID_LEN, RecvInfo, Type};
 
 use super::connection::QuicheConnection;
 use super::{CONTROL, QuicheControl, setup};
-use crate::quic::machine::{Arrival, ConnectionLook, MachineEvent, Outgoing, QuicMachine};
+use crate::quic::connection::ConnectionLook;
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;
@@ -24,9 +25,6 @@ const ARRIVED: RecvInfo = RecvInfo { from: PEER, to: LOCAL };
 
 /// Bytes of a connection ID, as many as with quinn.
 const CONNECTION_ID: usize = 8;
-
-/// Window in bytes where none is set: quiche has none of its own.
-pub(super) const OWN_WINDOW: u64 = 1_250_000;
 
 /// Most bytes of a packet that only acknowledges: a short header with an ID and the longest number (13), the tag (16), and
 /// a frame with two ranges. quiche counts packets, and not the frames in them; a packet with data is longer, unless its data
@@ -92,7 +90,7 @@ impl QuicheMachine {
 impl QuicMachine for QuicheMachine {
     type Connection = QuicheConnection;
 
-    const OWN: OwnSizes = OwnSizes { stream_window: OWN_WINDOW, payload: 1_200 };
+    const OWN: OwnSizes = OwnSizes { stream_window: setup::OWN_WINDOW, payload: 1_200 };
 
     fn control(knobs: &Settings) -> &'static str {
         CONTROL.word(knobs.get(&CONTROL))

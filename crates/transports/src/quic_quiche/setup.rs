@@ -44,7 +44,7 @@ pub(super) fn config(configuration: &Configuration<'_>) -> Result<Config, Failur
     config.set_disable_active_migration(true);
     config.set_initial_max_streams_uni(configuration.streams.into());
     // quiche has no windows of its own: without this a peer may send nothing.
-    let window = configuration.window.unwrap_or(super::machine::OWN_WINDOW);
+    let window = configuration.window.unwrap_or(OWN_WINDOW);
     config.set_initial_max_data(window);
     config.set_initial_max_stream_data_uni(window);
     config.set_max_connection_window(window);
@@ -112,3 +112,6 @@ fn set_cipher(tls: &mut SslContextBuilder, cipher: Cipher) -> Result<(), Failure
         _ => Err(boring::error::ErrorStack::get().into()),
     }
 }
+
+/// Window in bytes where none is set: quiche has none of its own.
+pub(super) const OWN_WINDOW: u64 = 1_250_000;

@@ -11,9 +11,9 @@ use web_transport_proto::{
     VarInt as Number,
 };
 
+use crate::quic::connection::QuicConnection;
 use crate::quic::lanes::Lanes;
 use crate::quic::layer::Session;
-use crate::quic::machine::QuicConnection;
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::identity::NAME;
 use deadheat_datapath::transport::userspace::State;
