@@ -9,7 +9,6 @@ use deadheat_result::save;
 
 use super::deciding::share;
 use super::form::Form;
-use super::report::samples_of;
 use super::{deliver, stdout_style};
 
 #[derive(Debug, clap::Args)]
@@ -108,7 +107,7 @@ pub(super) fn run(args: ImportArgs) -> Result<()> {
     }
     let outcome = import.run(is_kept.then_some(&kept))?;
     save::save(&outcome, file)?;
-    let samples = samples_of(file);
+    let samples = save::samples_of(file);
     let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     deliver(&report.render(&shown, &args.form.style())?, None)?;
     if let (Some(page), Some(html)) = (page, &args.html) {

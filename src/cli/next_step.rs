@@ -10,8 +10,6 @@ use deadheat_result::analysis::derived;
 use deadheat_result::outcome::{Outcome, Status, Verdict};
 use deadheat_stats::Outcome as VerdictOutcome;
 
-use super::race::RaceArgs;
-
 /// Returns true if the last state of a race could be saved.
 pub(super) fn is_saved(outcome: &Outcome) -> bool {
     outcome.warnings.iter().all(|warning| warning.code != "save_failed")
@@ -61,23 +59,11 @@ const LONGER: Nanos = Nanos::from_secs(300);
 const RESERVE: f64 = 0.25;
 
 /// Prints the next step after a first race, for a person who reads the answer on a terminal.
-pub(super) fn offer(args: &RaceArgs, outcome: &Outcome, file: &Path) {
+pub(super) fn offer(outcome: &Outcome, file: &Path) {
     let is_read = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-    if asks_for_nothing(args)
-        && args.form.is_text()
-        && !args.quiet
-        && is_read
-        && let Some(step) = NextStep::after(outcome)
-    {
+    if is_read && let Some(step) = NextStep::after(outcome) {
         tell!("{}", step.line(outcome, file));
     }
-}
-
-/// Returns true if the command line names nothing to race, no work and no place.
-fn asks_for_nothing(args: &RaceArgs) -> bool {
-    let is_named = args.workload.is_some() || args.path.is_some();
-    let goes_on = args.resume.is_some() || args.replay.is_some();
-    args.contenders.is_empty() && args.to.is_empty() && !is_named && !goes_on
 }
 
 impl NextStep {

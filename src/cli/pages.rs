@@ -14,7 +14,6 @@ use deadheat_result::save;
 use deadheat_result::study::outcome::StudyRun;
 
 use super::folder::{FolderContents, reason, search};
-use super::report::samples_of;
 
 /// File name of a folder's page.
 pub(super) const INDEX: &str = "index.html";
@@ -32,7 +31,7 @@ pub(super) fn prepare(file: &Path, option: &str) -> Result<()> {
 
 /// Returns the page of one result, which is in `file`.
 pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
-    let samples = samples_of(file);
+    let samples = save::samples_of(file);
     let shown = ReportInput { outcome, samples: samples.as_deref() };
     page(&Page::of(Part { name: name_of(file), shown }))
 }
@@ -41,7 +40,7 @@ pub(super) fn of_race(outcome: &Outcome, file: &Path) -> String {
 pub(super) fn of_several(files: &[PathBuf]) -> Result<(String, bool)> {
     let results: Vec<Outcome> =
         files.iter().map(|file| derived::load(file)).collect::<Result<_>>()?;
-    let samples: Vec<Option<PathBuf>> = files.iter().map(|file| samples_of(file)).collect();
+    let samples: Vec<Option<PathBuf>> = files.iter().map(|file| save::samples_of(file)).collect();
     let parts = results.iter().zip(&samples).zip(names(files));
     let parts = parts.map(|((outcome, samples), name)| Part {
         name,
@@ -61,7 +60,7 @@ pub(super) fn of_study(
     let found = |id: &String| {
         let outcome = results.get(id)?;
         let file = studies::result_file(run, place, id);
-        Some((id.clone(), outcome, file.and_then(|file| samples_of(&file))))
+        Some((id.clone(), outcome, file.and_then(|file| save::samples_of(&file))))
     };
     let races: Vec<_> = run.races.iter().filter_map(|race| found(&race.id)).collect();
     let parts = races.iter().map(|(name, outcome, samples)| Part {

@@ -20,7 +20,6 @@ use super::form::Form;
 use super::gate::Gate;
 use super::habits;
 use super::live::LiveOptions;
-use super::report::samples_of;
 use super::staging::{Choice, Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
 
@@ -238,7 +237,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
             started => started?,
         },
     };
-    let samples = samples_of(&file);
+    let samples = save::samples_of(&file);
     let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     let rendered = report.render(&shown, &args.form.style());
     let judged = gate.as_ref().map(|gate| gate.judge(&outcome));
@@ -257,10 +256,10 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         judged.print();
     }
     rendered?;
-    next_step::offer(&args, &outcome, &file);
-    if let Some(failure) = failure(&outcome) {
-        return Err(failure);
+    if asks_for_nothing(&args) && args.form.is_text() && !args.quiet {
+        next_step::offer(&outcome, &file);
     }
+    failure(&outcome).map_or(Ok(()), Err)?;
     let (is_worse, is_doubtful) =
         judged.map_or((false, false), |judged| (judged.is_worse(), judged.is_doubtful()));
     Ok(match args.deciding.verdict([&outcome]) {
@@ -270,6 +269,13 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         _ if is_doubtful => Verdict::Doubtful,
         verdict => verdict,
     })
+}
+
+/// Returns true if the command line names nothing to race, no work and no place.
+fn asks_for_nothing(args: &RaceArgs) -> bool {
+    let is_named = args.workload.is_some() || args.path.is_some();
+    let goes_on = args.resume.is_some() || args.replay.is_some();
+    args.contenders.is_empty() && args.to.is_empty() && !is_named && !goes_on
 }
 
 fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(Outcome, PathBuf)> {
@@ -314,7 +320,7 @@ fn go_on(args: &RaceArgs, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
     request.check()?;
     gate.map_or(Ok(()), |gate| gate.check(&request))?;
     // A file with samples of some blocks only would be mistaken for a complete one.
-    let kept = samples_of(file).is_some();
+    let kept = save::samples_of(file).is_some();
     with_stage(&staging(args, kept)?, &request, file, |stage| {
         resume(before, budget, &request, stage)
     })

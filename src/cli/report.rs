@@ -113,7 +113,7 @@ fn shown(args: &ReportArgs, report: &dyn Report) -> Result<Verdict> {
         Err(_) if line::outcome::is_line(one) => return line_of(one, args, report.id()).map(fine),
         loaded => loaded?,
     };
-    let samples = samples_of(one);
+    let samples = save::samples_of(one);
     let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     let text = match &args.figure {
         _ if args.intervals => over_time::csv(&outcome).into_bytes(),
@@ -207,12 +207,6 @@ pub(super) fn one_of(
         unknown("figure", id, &ids)
     })?;
     Ok(plot::style::standalone(found, tints))
-}
-
-/// Returns the file of raw samples beside a result, if there is one.
-pub(super) fn samples_of(result: &Path) -> Option<PathBuf> {
-    let samples = save::samples_file(result);
-    samples.is_file().then_some(samples)
 }
 
 /// Writes a row for each sample, a trial at a time, so that memory holds the samples of one trial only.

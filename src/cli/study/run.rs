@@ -12,12 +12,12 @@ use deadheat_race::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, ru
 use deadheat_report::html;
 use deadheat_report::study::{Form, render, ruling_word, tally};
 use deadheat_result::outcome::Outcome;
+use deadheat_result::save::samples_of;
 use deadheat_result::study::outcome::{Setting, StudyRun};
 
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;
 use super::super::live::LiveForm;
-use super::super::report::samples_of;
 use super::super::staging::{Choice, Intervals, Staging, with_stage};
 use super::super::{Verdict, next_step, pages, print, stdout_style};
 use super::{NamedStudy, StudyForm};
