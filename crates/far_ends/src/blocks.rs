@@ -1,6 +1,6 @@
 //! Messages of a far end that sends blocks of one length, with nothing of ours in them: they are numbered by counting.
 
-use crate::around::Codec;
+use crate::codec::Codec;
 use deadheat_contract::contract::{Inbox, Lane, Sink};
 use deadheat_contract::workload::header::{self, Header, NO_DUE, write_due};
 

@@ -17,7 +17,8 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use crate::around::{Around, Codec, HEADERS};
+use crate::around::{Around, HEADERS};
+use crate::codec::Codec;
 use crate::exchange::Question;
 use crate::reflected::SentMessages;
 use deadheat_base::error::{Error, Result};
@@ -301,7 +302,7 @@ impl Codec for IrttPackets {
 /// Readers for fuzz targets.
 pub(crate) mod reading {
     use super::*;
-    use crate::readers::{MESSAGE, decode};
+    use crate::readers::datagrams::{MESSAGE, decode};
 
     /// Reads a reply to an open request, of a server with a key and without.
     pub(crate) fn opened(bytes: &[u8]) {

@@ -6,6 +6,7 @@
 
 mod around;
 mod blocks;
+mod codec;
 mod discard;
 mod echo;
 mod exchange;

@@ -2,6 +2,7 @@
 //!
 //! A far end with bytes of its own adds its readers to [`ALL`], at the end: seeds name a reader by its place.
 
+pub(crate) mod datagrams;
 pub(crate) mod streams;
 
 use crate::{https, iperf3, irtt, ndt7, quicperf, stamp};
@@ -38,34 +39,4 @@ pub const ALL: &[ByteReader] = &[
 /// Returns the application of an ndt7 test in this direction, and the largest message that a server may send.
 pub fn ndt7(way: DataWay) -> (Box<dyn MessageApplication>, usize) {
     (ndt7::reading::of(way), ndt7::reading::LARGEST_OF_SERVER)
-}
-
-/// Splits bytes into datagrams, each behind its length.
-pub(crate) fn datagrams(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (len, rest) = bytes.split_first()?;
-        let (datagram, rest) = rest.split_at(rest.len().min(usize::from(*len)));
-        bytes = rest;
-        Some(datagram)
-    })
-}
-
-/// Length of the messages, and of the room for what a datagram becomes.
-pub(crate) const MESSAGE: usize = 64;
-pub(crate) const ROOM: usize = 300;
-
-/// Passes datagrams to a codec, and a message to it before each, as when both ends send.
-pub(crate) fn decode(codec: &mut dyn crate::around::Codec, bytes: &[u8]) {
-    let (mut packet, mut message) = ([0; ROOM], [0; ROOM]);
-    for datagram in datagrams(bytes) {
-        if codec.has_room() {
-            let len = codec.encode(&[7; MESSAGE], &mut packet);
-            assert!(len <= ROOM, "a packet within its room");
-            codec.sent();
-        }
-        if let Some(len) = codec.decode(datagram, &mut message) {
-            assert!(len <= ROOM, "a message within its room");
-        }
-    }
-    let _ = codec.farewell(&mut packet);
 }

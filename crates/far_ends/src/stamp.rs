@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 
 use socket2::Socket;
 
-use crate::around::{Around, Codec, HEADERS};
+use crate::around::{Around, HEADERS};
+use crate::codec::Codec;
 use crate::exchange::Question;
 use crate::reflected::SentMessages;
 use deadheat_base::error::Result;
@@ -183,7 +184,7 @@ pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'s
 /// Readers for fuzz targets.
 pub(crate) mod reading {
     use super::*;
-    use crate::readers::{MESSAGE, decode};
+    use crate::readers::datagrams::{MESSAGE, decode};
 
     /// Reads replies to packets.
     pub(crate) fn replies(bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! Datagrams of iperf3: seconds, microseconds and a number from 1, each 32 bits, big-endian, and then any bytes.
 
-use crate::around::Codec;
+use crate::codec::Codec;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::workload::header::{Header, LEN, write_due};
 

@@ -11,7 +11,7 @@ use super::datagrams::Datagrams;
 use super::results::TestResults;
 use super::session;
 use crate::blocks::{Blocks, CuttingSink};
-use crate::readers::{MESSAGE, decode};
+use crate::readers::datagrams::{MESSAGE, decode};
 use deadheat_base::spec::{Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Direction, Inbox, Lane, Sink};

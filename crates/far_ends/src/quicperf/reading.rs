@@ -2,7 +2,7 @@
 
 use super::bulk::{Download, Upload, Wish};
 use super::requests::Requests;
-use crate::readers::MESSAGE;
+use crate::readers::datagrams::MESSAGE;
 use crate::readers::streams::{FedStreams, look, pieces};
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::header::{DUE_LEN, Header, write_due};

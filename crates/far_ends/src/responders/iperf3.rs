@@ -48,6 +48,7 @@ mod datagrams;
 mod outcome;
 mod run;
 mod streams;
+mod tally;
 mod threads;
 
 /// Server of iperf3.

@@ -13,7 +13,7 @@ use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
 use crate::irtt::KEY_VARIABLE;
 use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
-use connection::{IrttConnection, IrttStamps};
+use connection::IrttConnection;
 use deadheat_base::error::Result;
 use deadheat_base::time::{Clock, Monotonic, Nanos, Realtime};
 use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
@@ -22,9 +22,11 @@ use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderKey, ResponderLoad,
 };
 use parameters::{IrttLimits, IrttParameters, ServerFill};
+use request::IrttStamps;
 
 mod connection;
 mod parameters;
+mod request;
 
 /// Server of irtt.
 pub(super) struct IrttResponder;

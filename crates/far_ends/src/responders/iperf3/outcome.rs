@@ -1,12 +1,13 @@
 //! Outcome of a test: the counts of its streams, as JSON for the client, and in words as iperf3's server prints them.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
 use super::asked::{AskedTest, StreamProtocol, TestWay};
 use super::course::Course;
-use super::datagrams::DatagramTally;
+use super::tally::DatagramTally;
 use deadheat_base::time::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
@@ -214,6 +215,17 @@ fn scaled(mut figure: f64, step: f64) -> String {
     }
     let digits = if figure < 9.995 { 2 } else { usize::from(figure < 99.95) };
     format!("{figure:.digits$} {letter}")
+}
+
+/// Returns both ends of a stream in words, as iperf3 has them.
+pub(super) fn ends(local: SocketAddr, peer: SocketAddr) -> String {
+    format!(
+        "local {} port {} connected to {} port {}",
+        local.ip(),
+        local.port(),
+        peer.ip(),
+        peer.port()
+    )
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use super::asked::AskedTest;
 use super::course::Course;
-use super::datagrams::{DatagramStreams, DatagramTally};
-use super::outcome::{CpuTime, StreamTally};
+use super::datagrams::DatagramStreams;
+use super::outcome::{CpuTime, StreamTally, ends};
 use super::streams;
+use super::tally::DatagramTally;
 use deadheat_datapath::datapath::destination::canonical;
 
 /// Stack of a thread with a stream.
@@ -84,17 +85,6 @@ fn spawn<'scope>(
 ) -> Started<'scope> {
     let thread = std::thread::Builder::new().name("iperf3 stream".into());
     thread.stack_size(STACK).spawn_scoped(scope, work)
-}
-
-/// Returns both ends of a stream in words, as iperf3 has them.
-pub(super) fn ends(local: SocketAddr, peer: SocketAddr) -> String {
-    format!(
-        "local {} port {} connected to {} port {}",
-        local.ip(),
-        local.port(),
-        peer.ip(),
-        peer.port()
-    )
 }
 
 fn tcp_ends(stream: &TcpStream) -> String {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::parameters::{INTERVAL, IrttLimits, IrttParameters};
+use super::request::{RequestVerdict, waited};
 use deadheat_base::time::Nanos;
 
 /// Number of requests that may come at once.
@@ -25,16 +26,6 @@ pub(super) struct IrttConnection {
     last: Option<u32>,
     /// Requests before the last one that arrived, by bit: the lowest is the last one itself.
     window: u64,
-}
-
-/// Verdict on a request that is answered.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct RequestVerdict {
-    pub(super) count: u32,
-    /// Requests that arrived, by bit from this one on; 0 if this one came late.
-    pub(super) window: u64,
-    /// True if the time of the connection is up.
-    pub(super) is_last: bool,
 }
 
 impl IrttConnection {
@@ -87,29 +78,4 @@ impl IrttConnection {
 /// is judged by it: a busy host may let many requests wait, and then has them all at once.
 pub(super) fn arrival(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> Nanos {
     steady - waited(at_ns, wall)
-}
-
-/// Returns the time since a request arrived at the kernel at `at_ns`, by the clock of the day.
-fn waited(at_ns: Option<u64>, wall: Nanos) -> Nanos {
-    at_ns.map_or(Nanos::ZERO, |at| wall - Nanos(at))
-}
-
-/// Times of a reply, each by the clock of the day and by the monotonic one, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct IrttStamps {
-    pub(super) arrived: [i64; 2],
-    pub(super) left: [i64; 2],
-}
-
-impl IrttStamps {
-    /// Returns the times of a request that arrived at the kernel at `at_ns`, and is answered now.
-    pub(super) fn now(at_ns: Option<u64>, steady: Nanos, wall: Nanos) -> IrttStamps {
-        let signed = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX);
-        // The kernel's time is of the day; the same while ago on the other clock.
-        let ago = waited(at_ns, wall);
-        IrttStamps {
-            arrived: [signed(wall - ago), signed(steady - ago)],
-            left: [signed(wall), signed(steady)],
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Parameters of a connection: numbers with a key in front, each as a varint of protocol buffers. The reply to an open request
 //! says which of them the server allows; a client without `--loose` goes on only if they are all that it asked for.
 
-use super::connection::{IrttStamps, RequestVerdict};
+use super::request::{IrttStamps, RequestVerdict};
 use crate::irtt::wire::{put, put_signed, read_parameters};
 use deadheat_base::time::Nanos;
 
