@@ -19,7 +19,7 @@ use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::identity::TrustedName;
 use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
-use deadheat_datapath::transport::userspace::{ECN, Opening, Protocol, Userspace};
+use deadheat_datapath::transport::userspace::{ECN, EQUAL_MTU, Opening, Protocol, Userspace};
 use deadheat_datapath::transport::{Conn, Dial, Info, identity, options};
 use end::QuicEnd;
 use layer::Layer;
@@ -171,7 +171,7 @@ pub(super) const PACKET: Optional<Bytes> = Optional::size(
     (1_228, 9_216),
     "the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to the largest that probes find",
 )
-.assumed(equal::MTU);
+.assumed(EQUAL_MTU);
 
 pub(super) const QLOG: Text = Text::path(
     "qlog",

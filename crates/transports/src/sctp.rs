@@ -23,8 +23,9 @@ use deadheat_contract::contract::{
 use deadheat_contract::measurements::{ConnStats, Headers};
 use deadheat_datapath::datapath::control::Control;
 use deadheat_datapath::datapath::option::{
-    Buffer, get, ip_header_bytes, memory_of_unacknowledged, path_mtu_to, set_words,
+    Buffer, get, ip_header_bytes, memory_of_unacknowledged, set_words,
 };
+use deadheat_datapath::datapath::origin::path_mtu_to;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::header::HeaderTerms;

@@ -24,6 +24,7 @@ use deadheat_datapath::datapath::datagram::{
 };
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::datapath::option::{self, Buffer, Fragmenting};
+use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::hello::{self, Hello};
 use deadheat_datapath::transport::options::{self, Meaning};
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
@@ -253,7 +254,7 @@ impl UdpConn {
     fn path_mtu(&self) -> Option<u64> {
         let mtu = match self.socket.peer() {
             Peer::Bound => option::path_mtu(self.socket.socket()),
-            Peer::Addressed(to) => option::path_mtu_to(to),
+            Peer::Addressed(to) => origin::path_mtu_to(to),
         };
         mtu.map(|mtu| mtu as u64)
     }

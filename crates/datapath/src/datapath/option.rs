@@ -5,7 +5,7 @@ use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use socket2::{SockAddr, Socket, Type};
+use socket2::Socket;
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::units::Bytes;
@@ -185,14 +185,6 @@ pub fn kernel_path_mtu(socket: &Socket) -> Option<usize> {
     let mut value: [u32; 1] = [0];
     get(socket.as_fd(), level, name, &mut value)?;
     usize::try_from(value[0]).ok()
-}
-
-/// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
-pub fn path_mtu_to(to: &SockAddr) -> Option<usize> {
-    let asking = Socket::new(to.domain(), Type::DGRAM, None).ok()?;
-    super::origin::bind(&asking, to.as_socket()?).ok()?;
-    asking.connect(to).ok()?;
-    path_mtu(&asking)
 }
 
 /// Treatment of packets that exceed the path MTU: ip(7) `IP_MTU_DISCOVER`, ipv6(7) `IPV6_MTU_DISCOVER`.

@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
-use socket2::{Socket, Type};
+use socket2::{SockAddr, Socket, Type};
 
-use super::option::set_int;
+use super::option::{path_mtu, set_int};
 use deadheat_base::error::{Error, Result};
 
 /// Longest name of an interface, with the NUL at its end (`IFNAMSIZ` of linux/if.h).
@@ -179,6 +179,14 @@ fn interface(name: &str) -> Option<u32> {
     // SAFETY: the pointer is to a string with a NUL at its end.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     (index > 0).then_some(index)
+}
+
+/// Returns the path MTU in bytes that the kernel knows towards an address, for a socket that is not connected.
+pub fn path_mtu_to(to: &SockAddr) -> Option<usize> {
+    let asking = Socket::new(to.domain(), Type::DGRAM, None).ok()?;
+    bind(&asking, to.as_socket()?).ok()?;
+    asking.connect(to).ok()?;
+    path_mtu(&asking)
 }
 
 #[cfg(test)]

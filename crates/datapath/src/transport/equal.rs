@@ -24,12 +24,6 @@ pub const CIPHER: &str = "aes128";
 /// Resumption of connections: none, so that every handshake is complete.
 pub const RESUME: &str = "off";
 
-/// Largest IP packet of protocols that fill packets: the MTU of Ethernet.
-pub const MTU: &str = "1500B";
-
-/// ECN of datagrams: off, as in most deployments.
-pub const ECN: &str = "off";
-
 /// Multiple of the bandwidth-delay product that a window has room for: one for the data under way, and one for a
 /// queue as long (RFC 6349, 3.3.1, on sizing windows by it).
 const PRODUCTS: u64 = 2;
@@ -91,7 +85,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         what: "largest packet",
         knob: "mtu",
-        values: &[MTU],
+        values: &[userspace::EQUAL_MTU],
         value: "1500 bytes, the path's where that is less; with `--to` as large as probes find the path to take",
         why: "smaller packets carry more headers; the kernel's transports take the path's",
     },
@@ -128,7 +122,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         what: "ECN",
         knob: "ecn",
-        values: &[ECN, ""],
+        values: &[userspace::EQUAL_ECN, ""],
         value: "off in user space, the host's for TCP (`net.ipv4.tcp_ecn`)",
         why: "a queue that marks spares one side the losses of the other. TCP has no option for it: `tcp:ecn=` \
               sets emulated hosts, and what was agreed is read back, and told where contenders differ",
@@ -256,7 +250,7 @@ pub fn on(typed_as: &str, terms: Terms, product: Option<Bytes>) -> Result<String
     Ok(spec.to_string())
 }
 
-/// Returns a contender as typed, with packets of `bytes` where the path was found to take larger ones than [`MTU`], and
+/// Returns a contender as typed, with packets of `bytes` where the path was found to take larger ones than [`userspace::EQUAL_MTU`], and
 /// the contender has the knob, up to its limit.
 ///
 /// # Errors

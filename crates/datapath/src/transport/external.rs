@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::command_line::{Piece, check_program, pieces, words};
-use super::commands;
+use super::commands::{self, Port};
 use super::via::Via;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
 use deadheat_base::error::{Error, Result, unknown};
@@ -59,16 +59,6 @@ const PLACES: [&str; 9] = [
     "target_host",
     "target_port",
 ];
-
-/// Protocol of a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Port {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
 
 /// Addresses that placeholders of a command stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

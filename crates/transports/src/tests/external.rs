@@ -2,6 +2,7 @@
 
 use deadheat_base::error::Result;
 use deadheat_datapath::transport::Contender;
+use deadheat_datapath::transport::commands::Port;
 use deadheat_datapath::transport::external::*;
 use std::fs;
 use std::net::SocketAddr;

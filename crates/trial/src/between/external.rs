@@ -20,7 +20,8 @@ use deadheat_base::process::Helper;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::Cost;
-use deadheat_datapath::transport::external::{Command, Pair, Places, Port};
+use deadheat_datapath::transport::commands::Port;
+use deadheat_datapath::transport::external::{Command, Pair, Places};
 use deadheat_datapath::transport::handover::readable;
 
 mod keeper;

@@ -16,7 +16,7 @@ use crate::between::relay::bind;
 use crate::control::SECRET_VARIABLE;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_datapath::transport::external::Port;
+use deadheat_datapath::transport::commands::Port;
 use deadheat_host::process_tree::below;
 
 /// Place of this thread on a CPU, for commands that it starts meanwhile: they stay there. Dropping it gives the thread its own

@@ -8,8 +8,7 @@ use toml::Spanned;
 
 use super::figure::{FigureSource, FigureText, LineSign, own_file};
 use super::template::{CommandTemplate, PLACES};
-use super::{CommandPair, CopyRule, PairFigure, ReadySign, StopSignal};
-use crate::transport::external::Port;
+use super::{CommandPair, CopyRule, PairFigure, Port, ReadySign, StopSignal};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign;
 use deadheat_base::time::Nanos;

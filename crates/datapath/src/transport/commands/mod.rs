@@ -15,7 +15,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::command_line::check_program;
-use super::external::Port;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::{Named, Outside};
@@ -64,6 +63,16 @@ fn variable(typed: &str) -> Result<(String, String)> {
     typed.split_once('=').filter(|(name, _)| is_name(name)).map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(
         || Error::usage(format!("`{typed}` sets no variable; write set=NAME=VALUE, with small letters, digits and `_` in NAME")),
     )
+}
+
+/// Protocol of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Port {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// Sign that a server command is ready.

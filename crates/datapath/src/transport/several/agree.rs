@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use super::note::{Note, NoteKind};
-use super::preference::LANE;
 use super::preferring::Bulk;
 use crate::transport::handover::readable;
 use crate::transport::hello::{Hello, Token};
@@ -17,6 +16,9 @@ use crate::transport::{Address, Conn, Effective, Listener, Progress};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Inbox, Lane, Patience};
+
+/// Lane that notes travel on.
+const LANE: Lane = Lane(0);
 
 /// Time after which the near end repeats a note without an answer; doubled each time.
 const AGAIN: Nanos = Nanos::from_millis(50);

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::form::{self, MIX as ID};
 use super::{
     JoinedConn, MOST, Part, Strand, any_is_kept_up, at_node, open_parts, part_listeners, reach,
     target, weakest,
@@ -25,8 +26,6 @@ use deadheat_base::spec::typed::Text;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{AsksLanes, Ending, Guarantees, Lane};
-
-const ID: &str = "mix";
 
 /// Form as typed, and its description.
 pub(super) const FORM: (&str, &str) = (
@@ -55,11 +54,6 @@ fn split_host(typed: &str) -> Result<(Spec, Option<String>)> {
 
 /// Name for all lanes that are not named, which share one connection.
 pub(super) const OTHERS: &str = "others";
-
-/// Returns true if `typed` has the form of a mix.
-pub(super) fn is_one(typed: &str) -> bool {
-    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-}
 
 /// Returns a mix as typed, from the names of lanes with their contenders as typed.
 pub(super) fn typed(parts: impl IntoIterator<Item = (String, String)>) -> String {
@@ -99,10 +93,10 @@ pub(super) fn parse(typed: &str) -> Result<Contender> {
     }
     let part = |(lane, value): &(String, String)| {
         let typed = value.replace('+', ",");
-        if is_one(&typed) {
+        if form::is_mix(&typed) {
             return Err(Error::usage(format!("{ID}:{lane}={value}: a mix within a mix")));
         }
-        if super::preference::is_one(&typed) {
+        if form::is_preference(&typed) {
             return Err(Error::usage(format!(
                 "{ID}:{lane}={value}: an order of preference within a mix"
             )));

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::thread;
 
+use self::form::{is_mix, is_preference};
 use super::at_once::{OpenAttempts, OpenTask, at_once};
 use super::{Conn, Contender, Info, Listen, Listener};
 use crate::transport::Address;
@@ -16,6 +17,7 @@ use deadheat_contract::contract::{
 };
 
 mod agree;
+mod form;
 mod joined;
 mod mix;
 mod note;
@@ -90,7 +92,7 @@ pub const FORMS: &[(&str, &str)] =
 
 /// Returns true if `typed` has the form of a contender that consists of others.
 pub(super) fn is_one(typed: &str) -> bool {
-    mix::is_one(typed) || preference::is_one(typed)
+    is_mix(typed) || is_preference(typed)
 }
 
 /// Reads a contender that consists of others; `None` if `typed` is none.
@@ -98,10 +100,10 @@ pub(super) fn is_one(typed: &str) -> bool {
 /// # Errors
 /// [`Error::Usage`] naming the mistake and a correct form.
 pub(super) fn parse(typed: &str) -> Result<Option<Contender>> {
-    if mix::is_one(typed) {
+    if is_mix(typed) {
         return mix::parse(typed).map(Some);
     }
-    preference::is_one(typed).then(|| preference::parse(typed)).transpose()
+    is_preference(typed).then(|| preference::parse(typed)).transpose()
 }
 
 /// Returns a mix as typed, from the names of lanes with their contenders as typed.
@@ -111,7 +113,7 @@ pub fn mixed(parts: impl IntoIterator<Item = (String, String)>) -> String {
 
 /// Returns a contender that consists of others with each of them rewritten; `None` if `typed` is none.
 pub fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Option<Result<String>> {
-    match (mix::is_one(typed), preference::is_one(typed)) {
+    match (is_mix(typed), is_preference(typed)) {
         (true, _) => Some(mix::each(typed, rewrite)),
         (false, true) => Some(preference::each(typed, rewrite)),
         (false, false) => None,

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::agree::{PreferenceListener, PreferenceTerms, agree};
-use super::mix;
+use super::form::{SIGN, is_mix};
 use super::note::{NOTE, Note, NoteKind};
 use super::preferring::{Bulk, PreferenceStrand, PreferringConn};
 use super::{Part, any_is_kept_up, named, open_beside, part_listeners, reach, target, weakest};
@@ -20,20 +20,14 @@ use crate::transport::via::Via;
 use crate::transport::{
     Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport,
 };
-use crate::transport::{commands, external};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind as Form, Settings, Spec, plain};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::parse_span;
-use deadheat_contract::contract::{
-    AsksLanes, Delivery, Ending, Framing, Guarantees, Lane, Ordering,
-};
+use deadheat_contract::contract::{AsksLanes, Delivery, Ending, Framing, Guarantees, Ordering};
 
 const ID: &str = "preference";
-
-/// Sign between the two.
-const SIGN: char = '|';
 
 /// Form as typed, and its description.
 pub(super) const FORM: (&str, &str) = (
@@ -76,11 +70,6 @@ fn silence(typed: &str) -> Result<Option<Nanos>> {
     }
 }
 
-/// Returns true if `typed` has the form of an order of preference, and not of a command with a pipe.
-pub(super) fn is_one(typed: &str) -> bool {
-    typed.contains(SIGN) && !external::is_one(typed) && !commands::is_one(typed)
-}
-
 /// Reads an order of preference.
 pub(super) fn parse(typed: &str) -> Result<Contender> {
     let sides: Vec<&str> = typed.split(SIGN).map(str::trim).collect();
@@ -117,7 +106,7 @@ pub(super) fn each(typed: &str, rewrite: impl Fn(&str) -> Result<String>) -> Res
 
 fn part(whole: &str, typed: &str) -> Result<Part> {
     let refuse = |why: String| Error::usage(format!("`{whole}`: {why}"));
-    if mix::is_one(typed) {
+    if is_mix(typed) {
         return Err(refuse("no mix takes part in an order of preference".to_owned()));
     }
     if let Some(own) = Spec::parse(typed)?.split_off(KEYS).options.first() {
@@ -330,6 +319,3 @@ impl PreferenceTerms {
         }
     }
 }
-
-/// Lane that notes travel on.
-pub(super) const LANE: Lane = Lane(0);

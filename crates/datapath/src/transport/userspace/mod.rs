@@ -2,7 +2,6 @@
 //! [`Protocol`]s, state machines without socket and clock. This module makes it a [`Transport`]: over the kernel's
 //! UDP, and on a simulated path in virtual time.
 
-use super::equal;
 use super::plain::PlainTransport;
 use super::{Conn, Dial, Info, Listen, Listener, Transport};
 use deadheat_base::error::Result;
@@ -37,13 +36,19 @@ pub use to_others::dial_others;
 
 pub use wrapped::{LayeredProtocol, ProtocolLayer};
 
+/// Largest IP packet on equal terms: the MTU of Ethernet.
+pub const EQUAL_MTU: &str = "1500B";
+
+/// ECN of datagrams on equal terms: off, as in most deployments.
+pub const EQUAL_ECN: &str = "off";
+
 /// Key for the largest packet, for protocols that fill packets.
 pub const MTU: Optional<Bytes> = Optional::size(
     "mtu",
     (576, 65_535),
     "the largest IP packet; the path's where that is less; not typed: with --to the largest that probes find",
 )
-.assumed(equal::MTU);
+.assumed(EQUAL_MTU);
 
 /// Key for explicit congestion notification.
 pub const ECN: Optional<bool> = Optional::switch(
@@ -51,7 +56,7 @@ pub const ECN: Optional<bool> = Optional::switch(
     "marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless \
      the path clears the marks (RFC 9000, 13.4)",
 )
-.assumed(equal::ECN);
+.assumed(EQUAL_ECN);
 
 impl<T: Userspace + Copy + Send + 'static> Transport for T {
     fn info(&self) -> &'static Info {

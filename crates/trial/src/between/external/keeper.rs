@@ -15,7 +15,7 @@ use crate::between::launched::{LaunchedCommand, adopt_all, free_address, is_ther
 use crate::between::output::CommandOutput;
 use deadheat_base::error::{Error, Fault, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_datapath::transport::external::Port;
+use deadheat_datapath::transport::commands::Port;
 use deadheat_host::idle;
 use deadheat_host::process_tree::TreeTimes;
 

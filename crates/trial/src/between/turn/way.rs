@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use crate::lead::far::Far;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::units::hex::hex;
-use deadheat_datapath::datapath::option::path_mtu_to;
+use deadheat_datapath::datapath::origin::path_mtu_to;
 use deadheat_datapath::transport::via::Via;
 use deadheat_path::Family;
 

@@ -8,7 +8,7 @@ use crate::lead::exchange::{answer, say, who};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::datagram::Binding;
-use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::hello::{Hello, Token};
 use deadheat_datapath::transport::path_mtu::{self, LARGEST, PathMtu, SearchLimits};
 use deadheat_datapath::transport::udp_handshake::{self, FlowTerms, UDP};
@@ -53,7 +53,7 @@ impl PathFinding {
 /// Probes the path to a server, which runs no trial of this race now. A failure stops no trial: it leaves the path
 /// unknown.
 pub(super) fn probe(server: &RemoteServer, stop: &AtomicBool) -> PathFinding {
-    let kernel = option::path_mtu_to(&server.address.into());
+    let kernel = origin::path_mtu_to(&server.address.into());
     if kernel.is_some_and(|mtu| mtu > LARGEST as usize) {
         return PathFinding::Local;
     }
