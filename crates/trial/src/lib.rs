@@ -210,82 +210,80 @@ pub trait Runner {
     /// # Errors Fails if the requested placement is not possible; the message names the possible ones.
     fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)>;
 
-    /// Sets the behaviour of idle CPUs from now on: the requested one with its reason, or the best for the claims if
-    /// this machine permits it. Returns it with its reason; `None` if there are no CPUs to set.
-    ///
-    /// # Errors
-    /// Fails if the CPUs must stay awake and cannot be kept awake.
-    fn idle(
-        &mut self,
-        _asked: Option<(Idle, &'static str)>,
-        _claimed: ClaimKind,
-    ) -> Result<Option<(Idle, String)>> {
-        Ok(None)
-    }
-
     /// Returns the facts of both hosts: near, and far where it is another.
     ///
     /// # Errors
     /// Fails if the far host does not answer.
     fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)>;
 
+    /// Returns the path in words and numbers.
+    fn path(&self) -> PathFacts;
+
+    /// Returns the observations of both ends in the last trial, if that trial was run to be explained.
+    fn noted(&mut self) -> Option<Observations> {
+        None
+    }
+
+    /// Returns this host; `None` if trials run on no host.
+    fn own_host(&mut self) -> Option<&mut dyn OwnHost> {
+        None
+    }
+
+    /// Returns the link to a far end; `None` if there is none that could be lost.
+    fn far_link(&mut self) -> Option<&mut dyn FarLink> {
+        None
+    }
+}
+
+/// Host on which trials run.
+pub trait OwnHost {
+    /// Sets the behaviour of idle CPUs from now on: the requested one with its reason, or the best for the claims if
+    /// this machine permits it. Returns it with its reason.
+    ///
+    /// # Errors
+    /// Fails if the CPUs must stay awake and cannot be kept awake.
+    fn idle(
+        &mut self,
+        asked: Option<(Idle, &'static str)>,
+        claimed: ClaimKind,
+    ) -> Result<(Idle, String)>;
+
+    /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `on_wait`; `None` if the
+    /// placement of the ends is not known yet.
+    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome>;
+
+    /// Takes one short measurement of this host, without any contender; `None` if there is nothing to measure.
+    fn probe(&mut self) -> Option<ProbePoint>;
+}
+
+/// Link to a far end, which may be lost during a race.
+pub trait FarLink {
     /// Waits a moment for the far end to take a connection, after a trial was lost with the one to it. Returns the time
     /// since the packet that it answered, or else the evidence that it is still away.
-    fn knock(&mut self) -> std::result::Result<Nanos, String> {
-        Ok(Nanos::ZERO)
-    }
+    fn knock(&mut self) -> std::result::Result<Nanos, String>;
 
     /// Returns the time since which nothing came from the far end in the trial that was just lost, in milliseconds since
     /// the Unix epoch; `None` if it is not known.
-    fn silent_ms(&mut self) -> Option<u64> {
-        None
-    }
+    fn silent_ms(&mut self) -> Option<u64>;
 
     /// Tries once to connect to the far end again, after a trial was lost with the connection to it.
     ///
     /// # Errors
     /// Fails if the far end answers and no race can go on with it; [`Error::Interrupted`] on Ctrl-C.
-    fn reconnect(&mut self) -> Result<Reconnection> {
-        Ok(Reconnection::Back)
-    }
+    fn reconnect(&mut self) -> Result<Reconnection>;
 
     /// Returns the changes at the far end since the last call, in words: another version, another host.
-    fn changes(&mut self) -> Vec<String> {
-        Vec::new()
-    }
+    fn changes(&mut self) -> Vec<String>;
 
     /// Returns the round trip to the far end, as the connection to it showed; `None` where that is no measure of the path.
-    fn round_trip(&self) -> Option<Nanos> {
-        None
-    }
-
-    /// Returns the path in words and numbers.
-    fn path(&self) -> PathFacts;
-
-    /// Waits until this host is calm, at most 10 s, and passes the cause of each wait to `_on_wait`; `None` if there is no
-    /// host to wait for.
-    fn settle(&mut self, _on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
-        None
-    }
-
-    /// Takes one short measurement of this host, without any contender; `None` if there is nothing to measure.
-    fn probe(&mut self) -> Option<ProbePoint> {
-        None
-    }
+    fn round_trip(&self) -> Option<Nanos>;
 
     /// Returns the files that the server command of a pair runs at a server, which says the same of the pair as the file here;
     /// `None` if it runs on this machine.
     ///
     /// # Errors
     /// [`Error::Limited`] if the server's operator does not allow it; [`Error::Peer`] with what its file says otherwise.
-    fn far_files(&mut self, _pair: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>> {
-        Ok(None)
-    }
-
-    /// Returns the observations of both ends in the last trial, if that trial was run to be explained.
-    fn noted(&mut self) -> Option<Observations> {
-        None
-    }
+    fn far_files(&mut self, pair: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>>;
 }
 
 impl From<Error> for TrialOutcome {

@@ -28,7 +28,7 @@ use deadheat_result::outcome::Program;
 use deadheat_result::{date, save};
 use deadheat_trial::agent::intervals;
 use deadheat_trial::explain::Pass;
-use deadheat_trial::{Order, Pairing, Reconnection, Runner, TrialOutcome};
+use deadheat_trial::{FarLink, Order, Pairing, Reconnection, Runner, TrialOutcome};
 
 mod knock;
 
@@ -384,7 +384,8 @@ impl Surveyor<'_, '_> {
             pass: Pass::Figures,
         };
         if *self.is_lost {
-            match self.context.runner.reconnect()? {
+            let link = self.context.runner.far_link();
+            match link.map_or(Ok(Reconnection::Back), FarLink::reconnect)? {
                 Reconnection::Back => *self.is_lost = false,
                 Reconnection::Away(why) => return Err(self.away(why)),
             }

@@ -11,7 +11,7 @@ use deadheat_result::analysis::far_end::FarEndNotice;
 use deadheat_result::analysis::notice::Notice;
 use deadheat_result::date;
 use deadheat_result::outcome::{Absence, Entrant};
-use deadheat_trial::Reconnection;
+use deadheat_trial::{FarLink, Reconnection};
 
 /// Least time for which a race waits for a far end, unless a person asks for another.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(300);
@@ -76,7 +76,7 @@ impl RaceContext<'_> {
             if self.stopped() {
                 return Err(Error::Interrupted);
             }
-            let knocked = self.runner.knock();
+            let knocked = self.runner.far_link().map_or(Ok(Nanos::ZERO), FarLink::knock);
             let now = self.clock.now();
             let is_asked = knocked.is_ok() || now >= asked + UNASKED;
             let ago = knocked.unwrap_or_else(|silent| {
@@ -86,7 +86,8 @@ impl RaceContext<'_> {
             let answered_ms = self.epoch_ms().saturating_sub(ago.0 / 1_000_000);
             if is_asked {
                 asked = now;
-                match self.runner.reconnect()? {
+                let link = self.runner.far_link();
+                match link.map_or(Ok(Reconnection::Back), FarLink::reconnect)? {
                     Reconnection::Back => break answered_ms,
                     Reconnection::Away(refused) => why = refused,
                 }
@@ -194,13 +195,15 @@ mod tests {
     use super::super::{Request, replay, resume};
     use super::*;
     use deadheat_base::time::{Clock, Manual, epoch_ms};
+    use deadheat_datapath::transport::commands::CommandPair;
     use deadheat_host::placement::Load;
+    use deadheat_records::commands::ProgramFile;
     use deadheat_records::host::HostFacts;
     use deadheat_records::placement::Placement;
     use deadheat_records::trial::PathFacts;
     use deadheat_result::outcome::{Outcome, Status, blocks_done};
     use deadheat_trial::sim::fake::Fake;
-    use deadheat_trial::{Order, Runner, TrialOutcome};
+    use deadheat_trial::{FarLink, Order, Runner, TrialOutcome};
 
     /// Far end that is lost in trials with these numbers, from 1, and answers after as many attempts.
     struct Line<'a> {
@@ -254,6 +257,24 @@ mod tests {
             }
         }
 
+        fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
+            Line::fake().placement(asked, on)
+        }
+
+        fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+            Line::fake().hosts()
+        }
+
+        fn path(&self) -> PathFacts {
+            PathFacts { spec: "far.example".into(), ..Line::fake().path() }
+        }
+
+        fn far_link(&mut self) -> Option<&mut dyn FarLink> {
+            Some(self)
+        }
+    }
+
+    impl FarLink for Line<'_> {
         fn knock(&mut self) -> std::result::Result<Nanos, String> {
             let Some(down) = self.down else { return Ok(Nanos::ZERO) };
             let is_down = self.clock.now() < down.end();
@@ -288,16 +309,12 @@ mod tests {
             std::mem::take(&mut self.changes)
         }
 
-        fn placement(&mut self, asked: Option<Placement>, on: Load) -> Result<(Placement, String)> {
-            Line::fake().placement(asked, on)
+        fn round_trip(&self) -> Option<Nanos> {
+            None
         }
 
-        fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-            Line::fake().hosts()
-        }
-
-        fn path(&self) -> PathFacts {
-            PathFacts { spec: "far.example".into(), ..Line::fake().path() }
+        fn far_files(&mut self, _: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>> {
+            Ok(None)
         }
     }
 

@@ -211,7 +211,7 @@ impl<'a> BlockRun<'a, '_> {
     /// Lists the last trial as lost with the far end, and waits until that answers again.
     fn lose(&mut self, slot: BlockSlot, why: String) -> Result<()> {
         let (started_ms, took) = self.last;
-        let from_ms = self.context.runner.silent_ms().unwrap_or(started_ms);
+        let from_ms = self.context.silent_ms().unwrap_or(started_ms);
         let loss = Loss { from_ms, why, block: Some(self.block.number) };
         let reason = format!("lost with the far end at {}: {}", loss.since(), loss.why);
         self.note(slot, Record { lost_ms: Some(from_ms), ..self.without_figures(reason) })?;

@@ -29,6 +29,7 @@ use deadheat_result::outcome::{Entrant, Outcome, Status, blocks_done};
 use deadheat_result::save;
 use deadheat_result::schedule::{self, BlockSlot, SlotRole};
 use deadheat_stats::Plan;
+use deadheat_trial::FarLink;
 
 mod time;
 
@@ -362,7 +363,8 @@ impl<'a> BlockLoop<'a> {
     /// Adds warnings of absences of the far end, and of what changed there.
     fn note_absences(&mut self) {
         let host = self.context.runner.path().spec;
-        for what in self.context.runner.changes() {
+        let changes = self.context.runner.far_link().map(FarLink::changes).unwrap_or_default();
+        for what in changes {
             self.add(&Notice::FarEnd(FarEndNotice::Changed { host: host.clone(), what }));
         }
         self.outcome.absences.append(&mut self.context.absences);

@@ -144,13 +144,13 @@ pub(super) fn copies(
 /// file has to say the same as the one here.
 ///
 /// # Errors
-/// As of [`deadheat_trial::Runner::far_files`].
+/// As of [`deadheat_trial::FarLink::far_files`].
 fn files(
     context: &mut RaceContext<'_>,
     pair: &Arc<CommandPair>,
     copies: &ProgramCopies,
 ) -> Result<Vec<ProgramFile>> {
-    Ok(match context.runner.far_files(pair)? {
+    Ok(match context.runner.far_link().map(|link| link.far_files(pair)).transpose()?.flatten() {
         Some(far) => [builds(pair, &[Side::Near], copies), far].concat(),
         None => builds(pair, &[Side::Near, Side::Far], copies),
     })
@@ -159,7 +159,7 @@ fn files(
 /// Refuses to go on with a race whose programs have changed since.
 ///
 /// # Errors
-/// [`Error::Usage`] with the file; as of [`deadheat_trial::Runner::far_files`].
+/// [`Error::Usage`] with the file; as of [`deadheat_trial::FarLink::far_files`].
 pub(super) fn check_unchanged(
     context: &mut RaceContext<'_>,
     contender: &Contender,

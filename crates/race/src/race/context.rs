@@ -253,6 +253,12 @@ impl<'a> RaceContext<'a> {
         epoch_ms(self.started + Duration::from(self.clock.now() - self.began))
     }
 
+    /// Returns the time since which nothing came from the far end in the lost trial, in milliseconds since the Unix epoch; `None`
+    /// if it is not known.
+    pub(super) fn silent_ms(&mut self) -> Option<u64> {
+        self.runner.far_link()?.silent_ms()
+    }
+
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -225,7 +225,7 @@ pub(super) fn attempt(
             return Err(Error::Interrupted);
         }
         let TrialOutcome::Lost(why) = end else { return Ok((end, took)) };
-        let from_ms = context.runner.silent_ms().unwrap_or(from_ms);
+        let from_ms = context.silent_ms().unwrap_or(from_ms);
         context.recover(Loss { from_ms, why, block: None }, absence::PATIENCE)?;
     }
 }

@@ -3,21 +3,23 @@
 use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_records::quiet::HostQuiet;
 use deadheat_result::outcome::Outcome;
+use deadheat_trial::OwnHost;
 
 /// Waits until the host is calm, and takes the first probe point; `None` if the runner has no host.
 pub(super) fn settle(context: &mut RaceContext<'_>) -> Option<HostQuiet> {
     let observer = &mut *context.observer;
-    let settled = context.runner.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
+    let host = context.runner.own_host()?;
+    let settled = host.settle(&mut |why| observer.on(RaceEvent::Settling { why }))?;
     let mut quiet = HostQuiet::default();
     quiet.settled(settled);
-    context.runner.probe().into_iter().for_each(|point| quiet.add(point));
+    host.probe().into_iter().for_each(|point| quiet.add(point));
     Some(quiet)
 }
 
 /// Takes the first probe point at once; `None` if the runner has no host.
 pub(super) fn begin(context: &mut RaceContext<'_>) -> Option<HostQuiet> {
     let mut quiet = HostQuiet::default();
-    quiet.add(context.runner.probe()?);
+    quiet.add(context.runner.own_host()?.probe()?);
     Some(quiet)
 }
 
@@ -32,7 +34,7 @@ pub(super) fn settle_again(context: &mut RaceContext<'_>, outcome: &mut Outcome)
 
 /// Takes a probe point between two blocks.
 pub(super) fn probe(context: &mut RaceContext<'_>, outcome: &mut Outcome) {
-    if let Some(point) = context.runner.probe() {
+    if let Some(point) = context.runner.own_host().and_then(OwnHost::probe) {
         outcome.probe.get_or_insert_default().add(point);
     }
 }

@@ -85,7 +85,9 @@ pub fn resume(
     // Idle CPUs have the same state as in the earlier blocks.
     let recorded = before.plan.idle.as_deref().map(Idle::parse).transpose()?;
     let idle = recorded.map(|idle| (idle, "as before")).or(request.asked_idle());
-    context.runner.idle(idle, claimed(&before.metrics))?;
+    if let Some(own) = context.runner.own_host() {
+        own.idle(idle, claimed(&before.metrics))?;
+    }
     quiet::settle_again(&mut context, &mut before);
     let began = context.clock.now();
     let mut notices = Vec::new();

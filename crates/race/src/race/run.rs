@@ -39,7 +39,7 @@ impl Request {
     /// trial that failed twice before the first block was complete; a file that cannot be written before the first
     /// block. [`Error::Interrupted`] before the plan.
     pub fn run_with(&self, context: RaceContext<'_>) -> Result<Outcome> {
-        let measured = context.runner.round_trip();
+        let measured = context.runner.far_link().and_then(|link| link.round_trip());
         let round_trip = measured.and_then(|measured| step_of(&ROUND_TRIPS, measured));
         Request { round_trip, ..self.clone() }.run_over(context, measured)
     }
@@ -61,7 +61,8 @@ impl Request {
         // Before the host settles: a copy disturbs it.
         let copies = commands::copies(&context, &checked.contenders, &checked.entrants)?;
         let placement = context.runner.placement(checked.placement, checked.load)?;
-        let idle = context.runner.idle(self.asked_idle(), claimed(&checked.metrics))?;
+        let (asked, claimed) = (self.asked_idle(), claimed(&checked.metrics));
+        let idle = context.runner.own_host().map(|own| own.idle(asked, claimed)).transpose()?;
         // A race of too few blocks for any verdict has nothing to protect by a wait.
         let decides = self.blocks.is_none_or(|most| most >= claims::fewest_for(1, self.confidence));
         let probe = if decides { quiet::settle(&mut context) } else { quiet::begin(&mut context) };

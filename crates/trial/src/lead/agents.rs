@@ -29,7 +29,7 @@ use crate::agent::means::NO_FILES;
 use crate::between::turn::way::RelayWay;
 use crate::control::remote::ServerWait;
 use crate::control::{RelayPlan, ToAgent, patient::sleep};
-use crate::{Observations, Order, Reconnection, Runner, TrialOutcome, floods};
+use crate::{FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods};
 use deadheat_host::block_probe::HostProbe;
 use deadheat_host::idle::{self, Awake, ClaimKind};
 use deadheat_host::placement::{Ends, Load, assign, choose};
@@ -379,10 +379,72 @@ impl Runner for Agents {
         ran.map_or_else(|error| self.far.outcome_of(error), TrialOutcome::Ran)
     }
 
-    fn round_trip(&self) -> Option<Nanos> {
-        self.far.servers().iter().filter_map(|server| server.round_trip()).max()
+    fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
+        // Without the program's path no trial can start, so this fails before the host settles.
+        crate::process::program()?;
+        let (ends, topology) = (self.far.ends(), Topology::here());
+        let (placement, why) = match asked {
+            Some(placement) => (placement, "asked for".to_owned()),
+            None => choose(topology, ends, load),
+        };
+        assign(placement, ends, topology)?;
+        let probe = HostProbe::new(placement, ends, topology, Arc::clone(&self.stop));
+        let is_elsewhere =
+            || self.far.first_server().is_some_and(|far| far.facts.hostname != self.facts.hostname);
+        let is_apart = ends != Ends::TwoMachines || is_elsewhere();
+        self.probe = Some(if is_apart { probe.with_others() } else { probe });
+        Ok((placement, why))
     }
 
+    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
+        let far = self.far.first_server().map(|server| server.facts.clone());
+        Ok((self.facts.clone(), far))
+    }
+
+    fn path(&self) -> PathFacts {
+        self.far.facts()
+    }
+
+    fn noted(&mut self) -> Option<Observations> {
+        self.noted.take()
+    }
+
+    fn own_host(&mut self) -> Option<&mut dyn OwnHost> {
+        Some(self)
+    }
+
+    fn far_link(&mut self) -> Option<&mut dyn FarLink> {
+        Some(self)
+    }
+}
+
+impl OwnHost for Agents {
+    fn idle(
+        &mut self,
+        asked: Option<(Idle, &'static str)>,
+        claimed: ClaimKind,
+    ) -> Result<(Idle, String)> {
+        let (wanted, why) = asked.unwrap_or_else(|| idle::choose(claimed, self.far.ends()));
+        let is_here = self.far.ends() != Ends::TwoMachines;
+        self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
+        self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {
+            Ok(awake) => awake,
+            Err(error) if asked.is_some() => return Err(error),
+            Err(error) => return Ok((Idle::Host, error.to_string())),
+        };
+        Ok((wanted, why.to_owned()))
+    }
+
+    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
+        Some(settling::settle(self.probe.as_mut()?, on_wait))
+    }
+
+    fn probe(&mut self) -> Option<ProbePoint> {
+        self.probe.as_mut()?.measure()
+    }
+}
+
+impl FarLink for Agents {
     fn knock(&mut self) -> std::result::Result<Nanos, String> {
         self.far.knock()
     }
@@ -405,54 +467,8 @@ impl Runner for Agents {
         std::mem::take(&mut self.changes)
     }
 
-    fn placement(&mut self, asked: Option<Placement>, load: Load) -> Result<(Placement, String)> {
-        // Without the program's path no trial can start, so this fails before the host settles.
-        crate::process::program()?;
-        let (ends, topology) = (self.far.ends(), Topology::here());
-        let (placement, why) = match asked {
-            Some(placement) => (placement, "asked for".to_owned()),
-            None => choose(topology, ends, load),
-        };
-        assign(placement, ends, topology)?;
-        let probe = HostProbe::new(placement, ends, topology, Arc::clone(&self.stop));
-        let is_elsewhere =
-            || self.far.first_server().is_some_and(|far| far.facts.hostname != self.facts.hostname);
-        let is_apart = ends != Ends::TwoMachines || is_elsewhere();
-        self.probe = Some(if is_apart { probe.with_others() } else { probe });
-        Ok((placement, why))
-    }
-
-    fn idle(
-        &mut self,
-        asked: Option<(Idle, &'static str)>,
-        claimed: ClaimKind,
-    ) -> Result<Option<(Idle, String)>> {
-        let (wanted, why) = asked.unwrap_or_else(|| idle::choose(claimed, self.far.ends()));
-        let is_here = self.far.ends() != Ends::TwoMachines;
-        self.goes_first = wanted == Idle::Awake || (asked.is_none() && is_here);
-        self.awake = match (wanted == Idle::Awake).then(Awake::hold).transpose() {
-            Ok(awake) => awake,
-            Err(error) if asked.is_some() => return Err(error),
-            Err(error) => return Ok(Some((Idle::Host, error.to_string()))),
-        };
-        Ok(Some((wanted, why.to_owned())))
-    }
-
-    fn settle(&mut self, on_wait: &mut dyn FnMut(&Disturbance)) -> Option<SettlingOutcome> {
-        Some(settling::settle(self.probe.as_mut()?, on_wait))
-    }
-
-    fn probe(&mut self) -> Option<ProbePoint> {
-        self.probe.as_mut()?.measure()
-    }
-
-    fn hosts(&mut self) -> Result<(HostFacts, Option<HostFacts>)> {
-        let far = self.far.first_server().map(|server| server.facts.clone());
-        Ok((self.facts.clone(), far))
-    }
-
-    fn noted(&mut self) -> Option<Observations> {
-        self.noted.take()
+    fn round_trip(&self) -> Option<Nanos> {
+        self.far.servers().iter().filter_map(|server| server.round_trip()).max()
     }
 
     fn far_files(&mut self, pair: &Arc<CommandPair>) -> Result<Option<Vec<ProgramFile>>> {
@@ -460,9 +476,5 @@ impl Runner for Agents {
             return Ok(None);
         }
         self.pairs.offer(&self.far, pair, &self.stop).map(|offer| Some(offer.files.clone()))
-    }
-
-    fn path(&self) -> PathFacts {
-        self.far.facts()
     }
 }
