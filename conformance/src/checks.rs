@@ -453,7 +453,7 @@ pub fn connections_at_a_port_of_its_own_reach_the_agent_that_they_are_handed_to(
         let contender = &contender;
         let Address::Ip(any) = at else { panic!("{at}") };
         let free = UdpSocket::bind(any).unwrap().local_addr().unwrap();
-        let mut port = contender.transport.own_port(free).unwrap().unwrap();
+        let mut port = contender.transport.info().own_port.unwrap()(free).unwrap();
         let (server, agent) = HandOver::pair().unwrap();
         let to = Address::Ip(free);
         let mut listener = listen(contender, &to, ConnectionSource::Handed(agent)).unwrap();

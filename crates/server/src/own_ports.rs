@@ -84,11 +84,11 @@ impl OpenPorts {
             let transport = transport::ALL.iter().find(|one| one.info().id == *id);
             let transport =
                 transport.ok_or_else(|| Error::usage(format!("no transport `{id}`")))?;
-            let label = transport.info().label;
-            let port = transport.own_port(at)?.ok_or_else(|| {
+            let info = transport.info();
+            let own_port = info.own_port.ok_or_else(|| {
                 Error::usage(format!("`{id}` has no port of its own; leave it out of --also"))
             })?;
-            Ok(OpenPort { label, port })
+            Ok(OpenPort { label: info.label, port: own_port(at)? })
         };
         also.iter().map(of).collect::<Result<_>>().map(|open| OpenPorts(Mutex::new(open)))
     }

@@ -32,7 +32,7 @@ use deadheat_datapath::transport::udp_handshake::{
     self, HelloFailure, LateDatagram, send_hello, settle,
 };
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Transport, effective_options, lane_0_only,
+    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, effective_options, lane_0_only,
 };
 
 /// DCCP of the kernel.
@@ -75,6 +75,7 @@ static INFO: Info = Info {
         value: "5",
         source: "sysctl net.dccp.default.tx_qlen",
     }],
+    own_port: Some(own_port),
     ..Info::KERNEL
 };
 
@@ -117,7 +118,7 @@ impl Transport for Dccp {
         })
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, _: Place) -> Result<()> {
         let (true, Ok(socket)) = (key == CONTROL.name(), tcp::any(DCCP)) else { return Ok(()) };
         let Some(wanted) = CONTROL.read(value) else { return Ok(()) };
         set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
@@ -128,19 +129,6 @@ impl Transport for Dccp {
                     format!("this kernel's DCCP does not have it ({e}); cc=ccid2 works wherever DCCP does"),
                 )
             })
-    }
-
-    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
-        self.check()?;
-        messages::own_port(DCCP, at, |socket| {
-            set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
-                .map_err(|e| Error::setup("set DCCP_SOCKOPT_SERVICE on a DCCP socket", e))?;
-            // Each trial's near end names one of them; a kernel may have the first only.
-            controls(socket, &[2, 3])
-                .or_else(|_| controls(socket, &[2]))
-                .map_err(|e| Error::setup("set DCCP_SOCKOPT_CCID on a DCCP socket", e))
-        })
-        .map(Some)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -167,6 +155,19 @@ impl Transport for Dccp {
         };
         messages::listen(DCCP, listen, |socket| options.apply(socket), welcome)
     }
+}
+
+/// Opens the port of a server for this protocol.
+fn own_port(at: SocketAddr) -> Result<Box<dyn OwnPort>> {
+    Dccp.check()?;
+    messages::own_port(DCCP, at, |socket| {
+        set_words(socket.as_fd(), LEVEL, libc::DCCP_SOCKOPT_SERVICE, &[SERVICE])
+            .map_err(|e| Error::setup("set DCCP_SOCKOPT_SERVICE on a DCCP socket", e))?;
+        // Each trial's near end names one of them; a kernel may have the first only.
+        controls(socket, &[2, 3])
+            .or_else(|_| controls(socket, &[2]))
+            .map_err(|e| Error::setup("set DCCP_SOCKOPT_CCID on a DCCP socket", e))
+    })
 }
 
 /// Sends the hello on a connected socket until the welcome arrives.

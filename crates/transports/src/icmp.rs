@@ -84,7 +84,7 @@ impl Transport for Icmp {
             .map(|_| ())
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, _: Place) -> Result<()> {
         if key != SOCKET.name() {
             return Ok(());
         }

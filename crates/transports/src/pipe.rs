@@ -19,7 +19,7 @@ use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
 use deadheat_datapath::datapath::pipe::{self, Pipe};
 use deadheat_datapath::transport::handover::HandOver;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options,
+    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
 };
 
 /// Pairs of pipes.
@@ -72,7 +72,7 @@ impl Transport for Pipes {
         check(INFO.id, Type::STREAM)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, _: Place) -> Result<()> {
         check_engine(INFO.id, key, value, || {
             let pipe = Pipe::open()?;
             pipe::Pipes::new(pipe.reader, pipe.writer)

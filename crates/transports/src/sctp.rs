@@ -101,6 +101,7 @@ static INFO: Info = Info {
         value: "off",
         source: "RFC 6458, 8.1.5: Nagle's algorithm by default",
     }],
+    own_port: Some(own_port),
     ..Info::KERNEL
 };
 
@@ -131,21 +132,6 @@ impl Transport for Sctp {
             let lacks = format!("kernel has no SCTP (socket: {why}); sctp-udp works");
             Error::unsupported(INFO.id, lacks)
         })
-    }
-
-    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
-        self.check()?;
-        // As many streams as any trial may ask for; the near end's number is the bound. All else is set for each trial.
-        let options = SctpOptions {
-            nodelay: true,
-            min_rto_ms: None,
-            sndbuf: None,
-            rcvbuf: None,
-            header: HeaderTerms::default(),
-            lanes: vec![Service::ORDERED; MOST_LANES.into()],
-            largest_message: 0,
-        };
-        messages::own_port(SCTP, at, |socket| options.apply(socket)).map(Some)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -179,6 +165,22 @@ impl Transport for Sctp {
         };
         messages::listen(SCTP, listen, |socket| prepared.apply(socket), welcome)
     }
+}
+
+/// Opens the port of a server for this protocol.
+fn own_port(at: SocketAddr) -> Result<Box<dyn OwnPort>> {
+    Sctp.check()?;
+    // As many streams as any trial may ask for; the near end's number is the bound. All else is set for each trial.
+    let options = SctpOptions {
+        nodelay: true,
+        min_rto_ms: None,
+        sndbuf: None,
+        rcvbuf: None,
+        header: HeaderTerms::default(),
+        lanes: vec![Service::ORDERED; MOST_LANES.into()],
+        largest_message: 0,
+    };
+    messages::own_port(SCTP, at, |socket| options.apply(socket))
 }
 
 /// Connections to programs of others.

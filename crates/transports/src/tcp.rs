@@ -70,11 +70,8 @@ impl Transport for Tcp {
         check(TCP)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_engine(INFO.id, key, value, || CountedSocket::new(any(TCP)?))
-    }
-
-    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        check_engine(INFO.id, key, value, || CountedSocket::new(any(TCP)?))?;
         check_settings(TCP, key, value, place)
     }
 
@@ -130,7 +127,7 @@ pub(super) fn check(variant: Variant) -> Result<()> {
 /// Checks that the hosts' settings permit the value of a knob.
 ///
 /// # Errors
-/// As [`Transport::check_settings`].
+/// As [`Transport::check_knob`].
 pub(super) fn check_settings(variant: Variant, key: &str, value: &str, place: Place) -> Result<()> {
     if (key, value) == (FASTOPEN.name(), "on") {
         fastopen::check(variant.id, place)
@@ -421,7 +418,7 @@ mod tests {
     #[test]
     fn data_travels_in_the_syn_from_the_second_connection_on() {
         let knobs = &knobs("tcp:fastopen=on");
-        if let Err(why) = Tcp.check_settings("fastopen", "on", Place::Loopback) {
+        if let Err(why) = Tcp.check_knob("fastopen", "on", Place::Loopback) {
             assert!(why.to_string().contains("sysctl net.ipv4.tcp_fastopen="), "{why}");
             let refused = listen(&anywhere(), knobs, ConnectionSource::Own).err();
             let refused = refused.or_else(|| {

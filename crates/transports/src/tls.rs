@@ -129,11 +129,8 @@ impl Transport for Tls {
         tcp::check(TLS)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        check_knob(INFO.id, key, value)
-    }
-
-    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        check_knob(INFO.id, key, value)?;
         tcp::check_settings(TLS, key, value, place)
     }
 

@@ -80,7 +80,7 @@ impl Transport for Udp {
         udp_handshake::check(INFO.id)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, _: Place) -> Result<()> {
         knobs::check(key, value)
     }
 
@@ -554,7 +554,7 @@ mod tests {
         for io in SendEngine::WORDS {
             for rx in ReceiveEngine::WORDS {
                 let ring = [*io, *rx].contains(&"uring");
-                if let (true, Err(why)) = (ring, Udp.check_knob("io", "uring")) {
+                if let (true, Err(why)) = (ring, Udp.check_knob("io", "uring", Place::Loopback)) {
                     println!("skipped: {why}");
                     continue;
                 }
@@ -671,13 +671,13 @@ mod tests {
     fn every_engine_of_the_knobs_is_checked_and_nothing_else() {
         for (key, words) in [("io", SendEngine::WORDS), ("rx", ReceiveEngine::WORDS)] {
             for word in words {
-                match Udp.check_knob(key, word) {
+                match Udp.check_knob(key, word, Place::Loopback) {
                     Err(error) if *word == "uring" => println!("skipped: {error}"),
                     other => other.unwrap(),
                 }
             }
         }
-        Udp.check_knob("df", "on").unwrap();
+        Udp.check_knob("df", "on", Place::Loopback).unwrap();
         let refused = knobs::unsupported("rx", "gro", "no such option").to_string();
         assert_eq!(refused, "udp:rx=gro: no such option; rx=recv and rx=recvmmsg work everywhere");
     }

@@ -52,6 +52,7 @@ static INFO: Info = Info {
         RCVBUF.key(),
         SNDBUF.key(),
     ],
+    own_port: Some(own_port),
     ..Info::KERNEL
 };
 
@@ -67,11 +68,6 @@ impl Transport for UdpLite {
         })
     }
 
-    fn own_port(&self, at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
-        self.check()?;
-        Ok(Some(Box::new(DatagramPort::open(UDP_LITE, at)?)))
-    }
-
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
         udp::dial(UDP_LITE, dial)
     }
@@ -79,6 +75,12 @@ impl Transport for UdpLite {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>> {
         udp::listen(UDP_LITE, listen)
     }
+}
+
+/// Opens the port of a server for this protocol.
+fn own_port(at: SocketAddr) -> Result<Box<dyn OwnPort>> {
+    UdpLite.check()?;
+    Ok(Box::new(DatagramPort::open(UDP_LITE, at)?))
 }
 
 #[cfg(test)]

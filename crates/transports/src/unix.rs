@@ -17,7 +17,7 @@ use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Transport, frame, options,
+    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
 };
 
 /// Unix stream sockets.
@@ -76,7 +76,7 @@ impl Transport for UnixStream {
         check(INFO.id, Type::STREAM)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, _: Place) -> Result<()> {
         check_engine(INFO.id, key, value, || {
             CountedSocket::new(Socket::pair(Domain::UNIX, Type::STREAM, None)?.0)
         })
@@ -274,7 +274,7 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("unix:io=zerocopy") && text.contains("io=write"), "{text}");
         for (key, value) in [("io", "sendfile"), ("io", "splice"), ("rx", "splice")] {
-            UnixStream.check_knob(key, value).unwrap();
+            UnixStream.check_knob(key, value, Place::Loopback).unwrap();
         }
         let typed = deadheat_base::spec::Spec::parse("unix:io=zerocopy").unwrap();
         let text = Settings::check(&typed, INFO.keys).unwrap_err().to_string();

@@ -121,7 +121,7 @@ impl Transport for Ws {
         tcp::check(WS)
     }
 
-    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
         tcp::check_settings(WS, key, value, place)
     }
 
@@ -145,11 +145,8 @@ impl Transport for Wss {
         tcp::check(WSS)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        tls::check_knob(WSS.id, key, value)
-    }
-
-    fn check_settings(&self, key: &str, value: &str, place: Place) -> Result<()> {
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        tls::check_knob(WSS.id, key, value)?;
         tcp::check_settings(WSS, key, value, place)
     }
 

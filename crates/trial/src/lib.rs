@@ -69,7 +69,8 @@ pub fn suited(contender: Contender, task: &dyn Task) -> Result<Contender> {
 
 /// Fits a contender to `task` as [`suited`] does, at the far node with this number, or at the near one.
 fn suited_at(mut contender: Contender, task: &dyn Task, node: Option<u16>) -> Result<Contender> {
-    if let Some(made) = contender.transport.suit(&Lanes { task, node })? {
+    let suited = contender.transport.several().map(|all| all.suit(&Lanes { task, node }));
+    if let Some(made) = suited.transpose()? {
         contender.transport = made;
     }
     Ok(contender)

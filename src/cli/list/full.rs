@@ -104,9 +104,7 @@ pub(super) fn transports(wanted: &Selection<'_>) -> String {
 fn works_here(transport: &dyn Transport, key: &Key) -> Option<String> {
     let spec::Kind::Choice(words) = key.kind else { return None };
     let mut broken = words.iter().filter_map(|word| {
-        let here = transport.check_knob(key.name, word);
-        let why =
-            here.and_then(|()| transport.check_settings(key.name, word, Place::Loopback)).err()?;
+        let why = transport.check_knob(key.name, word, Place::Loopback).err()?;
         Some(format!("{word} does not work here: {why}"))
     });
     let Some(first) = broken.next() else { return Some("all work here".to_owned()) };

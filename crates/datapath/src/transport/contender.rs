@@ -288,7 +288,7 @@ impl Contender {
     /// Checks that this host has the transport, and that the typed knobs work at a place.
     ///
     /// # Errors
-    /// As for [`Transport::check`], [`Transport::check_knob`] and [`Transport::check_settings`].
+    /// As for [`Transport::check`] and [`Transport::check_knob`].
     pub fn check_at(&self, place: Place) -> Result<()> {
         match &self.commands {
             // The server runs on another host, which looks for its program itself.
@@ -304,8 +304,7 @@ impl Contender {
         let choices = keys.filter(|key| matches!(key.kind, Kind::Choice(_)));
         choices.filter(|key| self.knobs.given(key.name)).try_for_each(|key| {
             let value = self.knobs.text(key.name).unwrap_or_default();
-            self.transport.check_knob(key.name, value)?;
-            self.transport.check_settings(key.name, value, place)
+            self.transport.check_knob(key.name, value, place)
         })
     }
 }

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::command_line::{Piece, check_program, pieces, words};
 use super::commands::{self, Port};
 use super::via::Via;
-use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport, refuse_server};
+use super::{
+    Carrier, Conn, Contender, Dial, Info, Listen, Listener, Place, Transport, refuse_server,
+};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign;
 use deadheat_base::spec::outside::Named;
@@ -322,8 +324,8 @@ impl Transport for External {
         [&self.pair.near, &self.pair.far].into_iter().try_for_each(Command::check)
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        self.inside.transport.check_knob(key, value)
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        self.inside.transport.check_knob(key, value, place)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {

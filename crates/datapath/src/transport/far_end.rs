@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
-use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport};
+use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Place, Transport};
 use super::{commands, external};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::list;
@@ -415,25 +415,7 @@ fn info_of(inside: &Info, peer: PeerFacts) -> Info {
     } else {
         inside.guarantees
     };
-    Info {
-        id: inside.id,
-        label: inside.label,
-        colour: inside.colour,
-        implementation: inside.implementation,
-        protocol: inside.protocol,
-        summary: inside.summary,
-        guarantees,
-        peer,
-        reach: inside.reach,
-        framing_bytes: inside.framing_bytes,
-        options: inside.options,
-        below: inside.below,
-        keys: inside.keys,
-        deployed: inside.deployed,
-        real_time: inside.real_time,
-        is_over_udp: inside.is_over_udp,
-        is_kept_up: inside.is_kept_up,
-    }
+    Info { guarantees, peer, ..*inside }
 }
 
 impl Transport for AgainstFarEnd {
@@ -445,12 +427,8 @@ impl Transport for AgainstFarEnd {
         self.inside.check()
     }
 
-    fn check_knob(&self, key: &str, value: &str) -> Result<()> {
-        self.inside.check_knob(key, value)
-    }
-
-    fn check_settings(&self, key: &str, value: &str, place: super::Place) -> Result<()> {
-        self.inside.check_settings(key, value, place)
+    fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {
+        self.inside.check_knob(key, value, place)
     }
 
     fn plain(&self) -> Option<&'static PlainTransport> {

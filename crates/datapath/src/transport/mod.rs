@@ -103,6 +103,9 @@ pub struct Info {
     pub is_over_udp: bool,
     /// True if the timers of its connections must run while no flow runs on them, as with protocols in user space.
     pub is_kept_up: bool,
+    /// Function that opens the port of its own protocol, for a server that hands its connections to trials, and fails
+    /// with the operation and its address; absent if it runs over the server's TCP or UDP.
+    pub own_port: Option<fn(SocketAddr) -> Result<Box<dyn OwnPort>>>,
 }
 
 /// Placeholder for text that each transport must set.
@@ -128,6 +131,7 @@ impl Info {
         real_time: None,
         is_over_udp: false,
         is_kept_up: false,
+        own_port: None,
     };
 
     /// Facts that protocols in user space share.
@@ -155,24 +159,17 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`deadheat_base::error::Error::Unsupported`] naming the missing part and an alternative.
     fn check(&self) -> Result<()> {
-        self.parts().iter().try_for_each(|part| part.contender.transport.check())
+        let parts = self.several().map_or(&[][..], Several::parts);
+        parts.iter().try_for_each(|part| part.contender.transport.check())
     }
 
-    /// Checks that one value of one of its [`deadheat_base::spec::Kind::Choice`] knobs works on this host; lists check each
-    /// of them. Values that always work are not checked.
+    /// Checks that one value of one of its [`deadheat_base::spec::Kind::Choice`] knobs works on this host, and that the
+    /// settings (sysctls) of the hosts of a race at `_place` allow it; lists check each of them. Values that always work
+    /// are not checked.
     ///
     /// # Errors
-    /// [`deadheat_base::error::Error::Unsupported`] naming the missing part and an alternative.
-    fn check_knob(&self, _key: &str, _value: &str) -> Result<()> {
-        Ok(())
-    }
-
-    /// Checks that the settings of the hosts of a race (sysctls) allow one value of one of its
-    /// [`deadheat_base::spec::Kind::Choice`] knobs.
-    ///
-    /// # Errors
-    /// [`deadheat_base::error::Error::Unsupported`] naming the setting and a value that would do.
-    fn check_settings(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
+    /// [`deadheat_base::error::Error::Unsupported`] naming the missing part, or the setting, and an alternative.
+    fn check_knob(&self, _key: &str, _value: &str, _place: Place) -> Result<()> {
         Ok(())
     }
 
@@ -188,26 +185,9 @@ pub trait Transport: Send + Sync {
         None
     }
 
-    /// Returns the contenders that it consists of, in their order; empty if it is a single one.
-    fn parts(&self) -> &[Part] {
-        &[]
-    }
-
-    /// Returns a version of itself for work that needs these lanes; `None` if it is the same for all.
-    ///
-    /// # Errors
-    /// [`deadheat_base::error::Error::Usage`] where it cannot carry them, with an alternative.
-    fn suit(&self, _work: &dyn AsksLanes) -> Result<Option<Carrier>> {
-        Ok(None)
-    }
-
-    /// Opens the port of its own protocol at `at`, for a server that hands its connections to trials; `None` if it runs
-    /// over the server's TCP or UDP.
-    ///
-    /// # Errors
-    /// The failed operation with its address.
-    fn own_port(&self, _at: SocketAddr) -> Result<Option<Box<dyn OwnPort>>> {
-        Ok(None)
+    /// Returns itself as several contenders; `None` if it is a single one.
+    fn several(&self) -> Option<&dyn Several> {
+        None
     }
 
     /// Opens a connection to a listener and proves the address with its token.
@@ -222,6 +202,25 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// The failed operation with its address.
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
+}
+
+impl dyn Transport {
+    /// Returns the contenders that it consists of, in their order; empty if it is a single one.
+    pub fn parts(&self) -> &[Part] {
+        self.several().map_or(&[], Several::parts)
+    }
+}
+
+/// Transport that consists of several contenders.
+pub trait Several {
+    /// Returns the contenders that it consists of, in their order.
+    fn parts(&self) -> &[Part];
+
+    /// Returns a version of itself for work that needs these lanes.
+    ///
+    /// # Errors
+    /// [`deadheat_base::error::Error::Usage`] where it cannot carry them, with an alternative.
+    fn suit(&self, work: &dyn AsksLanes) -> Result<Carrier>;
 }
 
 /// Place of a race, which decides about the hosts with relevant settings.

@@ -30,7 +30,7 @@ impl AsksLanes for Plain {
 
 fn suited(typed: &str) -> Contender {
     let mut contender = Contender::parse(typed).unwrap();
-    contender.transport = contender.transport.suit(&Plain).unwrap().unwrap();
+    contender.transport = contender.transport.several().unwrap().suit(&Plain).unwrap();
     contender
 }
 

@@ -31,7 +31,8 @@ impl AsksLanes for Named<'_> {
 
 fn suited(typed: &str, names: &[&str]) -> Result<Contender> {
     let mut contender = Contender::parse(typed)?;
-    if let Some(made) = contender.transport.suit(&Named(names))? {
+    let suited = contender.transport.several().map(|all| all.suit(&Named(names)));
+    if let Some(made) = suited.transpose()? {
         contender.transport = made;
     }
     Ok(contender)

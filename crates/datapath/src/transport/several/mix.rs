@@ -19,7 +19,7 @@ use super::{
 use crate::transport::at_once::OpenTask;
 use crate::transport::via::Via;
 use crate::transport::{
-    Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport,
+    Address, Carrier, Conn, Contender, Dial, Info, Listen, Listener, Several, Transport,
 };
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::typed::Text;
@@ -188,29 +188,8 @@ impl Transport for Mix {
         &self.info
     }
 
-    fn parts(&self) -> &[Part] {
-        &self.parts
-    }
-
-    fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
-        let names = work.lane_names();
-        let carriers = self.carriers(&names)?;
-        let all = names.len() as u16;
-        let mut parts = self.parts.clone();
-        for (at, part) in parts.iter_mut().enumerate() {
-            let mine = (0..all).zip(&carriers).filter(|(_, carrier)| **carrier == at);
-            let mine: Vec<Lane> = mine.map(|(lane, _)| Lane(lane)).collect();
-            // The services that the work needs on these lanes of a transport with enough of them.
-            let asked = work.lanes(&Guarantees { lanes: all, ..part.contender.promised() });
-            let of = |lane: &Lane| asked.get(usize::from(lane.0)).copied();
-            part.lanes = mine.iter().filter_map(of).collect();
-            part.numbers = mine;
-        }
-        let guarantees = weakest(&parts, all);
-        let mix = Mix::of(&self.typed, parts)?;
-        let info = Info { guarantees, ..mix.info };
-        let node = work.node().unwrap_or_default();
-        Ok(Some(Carrier::Made(Arc::new(Mix { info, node, ..mix }))))
+    fn several(&self) -> Option<&dyn Several> {
+        Some(self)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -239,6 +218,33 @@ impl Transport for Mix {
             joins: self.joins(&here),
             waiting: BTreeMap::new(),
         }))
+    }
+}
+
+impl Several for Mix {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn suit(&self, work: &dyn AsksLanes) -> Result<Carrier> {
+        let names = work.lane_names();
+        let carriers = self.carriers(&names)?;
+        let all = names.len() as u16;
+        let mut parts = self.parts.clone();
+        for (at, part) in parts.iter_mut().enumerate() {
+            let mine = (0..all).zip(&carriers).filter(|(_, carrier)| **carrier == at);
+            let mine: Vec<Lane> = mine.map(|(lane, _)| Lane(lane)).collect();
+            // The services that the work needs on these lanes of a transport with enough of them.
+            let asked = work.lanes(&Guarantees { lanes: all, ..part.contender.promised() });
+            let of = |lane: &Lane| asked.get(usize::from(lane.0)).copied();
+            part.lanes = mine.iter().filter_map(of).collect();
+            part.numbers = mine;
+        }
+        let guarantees = weakest(&parts, all);
+        let mix = Mix::of(&self.typed, parts)?;
+        let info = Info { guarantees, ..mix.info };
+        let node = work.node().unwrap_or_default();
+        Ok(Carrier::Made(Arc::new(Mix { info, node, ..mix })))
     }
 }
 

@@ -18,7 +18,7 @@ use super::{Part, any_is_kept_up, named, open_beside, part_listeners, reach, tar
 use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
-    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Transport,
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Several, Transport,
 };
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
@@ -235,19 +235,8 @@ impl Transport for Preference {
         &self.info
     }
 
-    fn parts(&self) -> &[Part] {
-        &self.parts
-    }
-
-    fn suit(&self, work: &dyn AsksLanes) -> Result<Option<Carrier>> {
-        let mut parts = self.parts.clone();
-        for part in &mut parts {
-            let own = part.contender.promised();
-            part.lanes = work.lanes(&Guarantees { lanes: self.info.guarantees.lanes, ..own });
-        }
-        let Preference { after, silence, .. } = *self;
-        let info = Info { ..self.info };
-        Ok(Some(Carrier::Made(Arc::new(Preference { info, parts, after, silence }))))
+    fn several(&self) -> Option<&dyn Several> {
+        Some(self)
     }
 
     fn dial(&self, dial: &Dial<'_>) -> Result<Box<dyn Conn>> {
@@ -285,6 +274,23 @@ impl Transport for Preference {
             part_listeners(&self.parts, &[true; 2], listen.largest_message.max(NOTE), listen)?;
         let terms = self.terms(self.info.guarantees);
         Ok(Box::new(PreferenceListener::open(listeners, token, terms)?))
+    }
+}
+
+impl Several for Preference {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn suit(&self, work: &dyn AsksLanes) -> Result<Carrier> {
+        let mut parts = self.parts.clone();
+        for part in &mut parts {
+            let own = part.contender.promised();
+            part.lanes = work.lanes(&Guarantees { lanes: self.info.guarantees.lanes, ..own });
+        }
+        let Preference { after, silence, .. } = *self;
+        let info = Info { ..self.info };
+        Ok(Carrier::Made(Arc::new(Preference { info, parts, after, silence })))
     }
 }
 
