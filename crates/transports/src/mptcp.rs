@@ -123,9 +123,9 @@ impl Flavour for MptcpFlavour {
 
     /// Returns the facts: subflows arrive at the listener, as connections that name the one they belong to.
     fn facts(&self) -> FlavourFacts {
-        let below = self.options.facts();
-        let header = below.header;
-        FlavourFacts { joins: true, header, ..FlavourFacts::moved_by(below.engines) }
+        let FlavourFacts { engines, header, acknowledges, .. } = self.options.facts();
+        let facts = FlavourFacts::moved_by(engines);
+        FlavourFacts { joins: true, header, acknowledges, ..facts }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
@@ -146,10 +146,6 @@ impl Flavour for MptcpFlavour {
 
     fn open(&self, socket: Socket, side: Side) -> io::Result<CountedSocket> {
         self.options.open(socket, side)
-    }
-
-    fn is_acknowledged(&self, channel: &CountedSocket) -> bool {
-        self.options.is_acknowledged(channel)
     }
 
     /// Returns TCP's options and the number of subflows, known after the first data.

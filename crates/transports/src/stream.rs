@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::Settings;
@@ -12,14 +12,17 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use deadheat_contract::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
-use deadheat_datapath::datapath::channel::{Channel, ChannelKind};
+use deadheat_datapath::datapath::channel::{Channel, ChannelKind, SystemCalls};
 use deadheat_datapath::datapath::drain::{Drain, ReceiveBy};
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
+use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::pump::{Pump, SendBy, Step};
 use deadheat_datapath::datapath::stamps::Stamps;
 use deadheat_datapath::transport::frame::{Decoder, Encoder};
 use deadheat_datapath::transport::header::{self, HeaderTerms};
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
+
+use crate::tcp::info;
 
 /// Time until a backlog is tried again, if no descriptor shows room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
@@ -36,12 +39,9 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// server hands over.
     fn apply(&self, socket: &Socket) -> Result<()>;
 
-    /// Returns the kernel's stamps, like [`Conn::stamps`].
-    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> io::Result<&'a mut Stamps> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "its bytes pass no device, so the kernel stamps nothing",
-        ))
+    /// Returns the kernel's stamps, like [`Conn::stamps`]; `None` if its bytes pass no device.
+    fn stamps<'a>(&self, _channel: &'a mut Self::Channel) -> Option<io::Result<&'a mut Stamps>> {
+        None
     }
 
     /// Sets the options that need an established connection.
@@ -67,21 +67,6 @@ pub(super) trait Flavour: Clone + Send + 'static {
     /// Creates a channel from a connected, welcomed socket.
     fn open(&self, socket: Socket, side: Side) -> io::Result<Self::Channel>;
 
-    /// Repeats, with one system call, the options that the kernel forgets after a receive, if [`FlavourFacts::rearms`].
-    fn rearm(&self, _channel: &Self::Channel) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Returns true if the peer has acknowledged everything, or nothing is ever retransmitted.
-    fn is_acknowledged(&self, _channel: &Self::Channel) -> bool {
-        true
-    }
-
-    /// Returns how many packets with data have arrived in any order, if some were ahead of others; one system call.
-    fn arrived(&self, _channel: &Self::Channel) -> Option<u64> {
-        None
-    }
-
     /// Returns the options as the kernel reports them.
     fn effective(&self, channel: &Self::Channel) -> Effective;
 
@@ -104,15 +89,32 @@ pub(super) struct FlavourFacts {
     pub(super) ecn: Option<bool>,
     /// True if further connections join an open connection, through its listener.
     pub(super) joins: bool,
-    /// True if [`Flavour::rearm`] must follow each receive that returned data.
+    /// True if `TCP_QUICKACK`, which the kernel forgets, is set again after each receive that returned data.
     pub(super) rearms: bool,
+    /// True if the peer's kernel acknowledges bytes, and this one repeats those that it does not.
+    pub(super) acknowledges: bool,
+    /// True if the kernel counts packets with data that arrived in any order.
+    pub(super) counts_arrivals: bool,
 }
 
 impl FlavourFacts {
     /// Creates the facts of a flavour that needs engines only.
     pub(super) fn moved_by(engines: StreamEngines) -> FlavourFacts {
-        let header = HeaderTerms::default();
-        FlavourFacts { engines, header, opens_fast: false, ecn: None, joins: false, rearms: false }
+        FlavourFacts {
+            engines,
+            header: HeaderTerms::default(),
+            opens_fast: false,
+            ecn: None,
+            joins: false,
+            rearms: false,
+            acknowledges: false,
+            counts_arrivals: false,
+        }
+    }
+
+    /// Returns true if the peer has acknowledged everything, or nothing is ever retransmitted.
+    pub(super) fn all_acknowledged<C: Channel>(&self, channel: &C) -> bool {
+        !self.acknowledges || option::is_acknowledged(&SockRef::from(&channel.inlet()))
     }
 }
 
@@ -228,8 +230,7 @@ pub(super) fn check_engine<C: Channel>(
 pub(super) struct StreamConn<F: Flavour> {
     channel: F::Channel,
     flavour: F,
-    engines: StreamEngines,
-    rearms: bool,
+    facts: FlavourFacts,
     outgoing: Encoder,
     incoming: Decoder,
     pump: Pump,
@@ -238,7 +239,6 @@ pub(super) struct StreamConn<F: Flavour> {
     try_again_at: Option<Nanos>,
     connect_ns: u64,
     side: Side,
-    header: HeaderTerms,
 }
 
 impl<F: Flavour> StreamConn<F> {
@@ -254,18 +254,16 @@ impl<F: Flavour> StreamConn<F> {
         connect_ns: u64,
     ) -> io::Result<StreamConn<F>> {
         let channel = flavour.open(socket, side)?;
-        let FlavourFacts { engines, rearms, header, .. } = flavour.facts();
+        let facts = flavour.facts();
         Ok(StreamConn {
             side,
-            header,
             outgoing: Encoder::new(largest_message),
             incoming: Decoder::new(largest_message),
-            pump: Pump::new(engines.send, &channel)?,
-            drain: Drain::new::<F::Channel>(engines.receive)?,
+            pump: Pump::new(facts.engines.send, &channel)?,
+            drain: Drain::new::<F::Channel>(facts.engines.receive)?,
             channel,
             flavour,
-            engines,
-            rearms,
+            facts,
             try_again_at: None,
             connect_ns,
         })
@@ -287,15 +285,18 @@ impl<F: Flavour> StreamConn<F> {
 
     #[inline]
     fn brought(&mut self) -> io::Result<()> {
-        if self.rearms {
+        if self.facts.rearms {
             self.channel.count().receive += 1;
-            self.flavour.rearm(&self.channel)?;
+            SockRef::from(&self.channel.inlet()).set_tcp_quickack(true)?;
         }
         Ok(())
     }
 
     fn say_arrived(&self, sink: &mut dyn Sink) {
-        if let Some(packets) = self.flavour.arrived(&self.channel) {
+        if self.facts.counts_arrivals
+            && let Ok(info) = info::read(&SockRef::from(&self.channel.inlet()))
+            && let Some(packets) = info.arrived_in_any_order
+        {
             sink.arrived(packets);
         }
     }
@@ -444,18 +445,23 @@ impl<F: Flavour> Conn for StreamConn<F> {
     }
 
     fn is_drained(&self) -> bool {
-        !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
+        !self.has_backlog() && self.facts.all_acknowledged(&self.channel)
     }
 
     fn stamps(&mut self) -> io::Result<&mut Stamps> {
-        self.flavour.stamps(&mut self.channel)
+        self.flavour.stamps(&mut self.channel).unwrap_or_else(|| {
+            Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "its bytes pass no device, so the kernel stamps nothing",
+            ))
+        })
     }
 
     fn effective(&self) -> Effective {
         let mut all = self.flavour.effective(&self.channel);
-        all.extend(self.engines.effective(&self.pump));
+        all.extend(self.facts.engines.effective(&self.pump));
         let socket = self.channel.inlet();
-        self.header.report(socket, &mut all);
+        self.facts.header.report(socket, &mut all);
         if self.side == Side::Far {
             header::report_arrived(ArrivedHeader::of_accepted(socket), &mut all);
         }

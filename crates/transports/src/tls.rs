@@ -299,18 +299,16 @@ impl Flavour for TlsFlavour {
     type Channel = TlsChannel;
 
     fn facts(&self) -> FlavourFacts {
-        FlavourFacts { rearms: false, ..self.options.facts() }
+        FlavourFacts { rearms: false, counts_arrivals: false, ..self.options.facts() }
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
         self.options.apply(socket)
     }
 
-    fn stamps<'a>(&self, _channel: &'a mut TlsChannel) -> io::Result<&'a mut Stamps> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the kernel stamps encrypted records, which are not the messages",
-        ))
+    fn stamps<'a>(&self, _: &'a mut TlsChannel) -> Option<io::Result<&'a mut Stamps>> {
+        let why = "the kernel stamps encrypted records, which are not the messages";
+        Some(Err(io::Error::new(io::ErrorKind::Unsupported, why)))
     }
 
     fn open(&self, socket: Socket, side: Side) -> io::Result<TlsChannel> {
@@ -327,10 +325,6 @@ impl Flavour for TlsFlavour {
                 TlsChannel::Kernel(Box::new(tls))
             }
         })
-    }
-
-    fn is_acknowledged(&self, channel: &TlsChannel) -> bool {
-        self.options.is_acknowledged(channel.wire())
     }
 
     fn effective(&self, channel: &TlsChannel) -> Effective {

@@ -220,10 +220,6 @@ impl<F: Flavour> Flavour for WsFlavour<F> {
         self.below.open(socket, side)
     }
 
-    fn is_acknowledged(&self, channel: &F::Channel) -> bool {
-        self.below.is_acknowledged(channel)
-    }
-
     fn effective(&self, channel: &F::Channel) -> Effective {
         let mut read = self.below.effective(channel);
         read.extend([("io", "write"), ("rx", "read")].map(|(k, v)| (k.to_owned(), v.to_owned())));

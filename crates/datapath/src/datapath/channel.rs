@@ -25,7 +25,7 @@ pub struct Calls {
 
 /// Ordered byte stream of the kernel, in both directions. No call sleeps longer than [`deadheat_contract::contract::GUARD`],
 /// save with [`Patience::UntilNudged`].
-pub trait Channel: Send {
+pub trait Channel: SystemCalls {
     /// Kind for splice(2).
     const KIND: ChannelKind;
 
@@ -43,6 +43,39 @@ pub trait Channel: Send {
     /// Any other error of the system call.
     fn receive(&mut self, room: &mut [u8], patience: Patience) -> io::Result<Option<usize>>;
 
+    /// Returns true if there is more to receive even though [`Channel::inlet`] may not be readable.
+    fn holds_more(&self) -> bool {
+        false
+    }
+
+    /// Returns true if bytes that [`Channel::send`] accepted still wait for room.
+    fn has_backlog(&self) -> bool {
+        false
+    }
+
+    /// Sends these bytes as far as there is room.
+    ///
+    /// # Errors
+    /// As for [`Channel::send`].
+    fn flush(&mut self, _patience: Patience) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Ends this direction: the peer receives the bytes under way, and then zero bytes.
+    ///
+    /// # Errors
+    /// The error of the system call.
+    fn finish(&mut self) -> io::Result<()>;
+
+    /// Returns the descriptor to poll for incoming bytes; for a socket, for outgoing bytes, too.
+    fn inlet(&self) -> BorrowedFd<'_>;
+
+    /// Returns the counters.
+    fn calls(&self) -> Calls;
+}
+
+/// System calls of a channel by its descriptor, for engines that move bytes in other ways.
+pub trait SystemCalls: Send {
     /// Discards up to `most` received bytes, without a copy; otherwise as [`Channel::receive`].
     ///
     /// # Errors
@@ -70,39 +103,9 @@ pub trait Channel: Send {
         call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> io::Result<Option<usize>>;
 
-    /// Returns true if there is more to receive even though [`Channel::inlet`] may not be readable.
-    fn holds_more(&self) -> bool {
-        false
-    }
-
-    /// Returns true if bytes that [`Channel::send`] accepted still wait for room.
-    fn has_backlog(&self) -> bool {
-        false
-    }
-
-    /// Sends these bytes as far as there is room.
-    ///
-    /// # Errors
-    /// As for [`Channel::send`].
-    fn flush(&mut self, _patience: Patience) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Ends this direction: the peer receives the bytes under way, and then zero bytes.
-    ///
-    /// # Errors
-    /// The error of the system call.
-    fn finish(&mut self) -> io::Result<()>;
-
     /// Returns the largest number of bytes under way that the kernel may still read from the sender's memory, where
     /// it does not copy.
     fn holds(&self) -> usize;
-
-    /// Returns the descriptor to poll for incoming bytes; for a socket, for outgoing bytes, too.
-    fn inlet(&self) -> BorrowedFd<'_>;
-
-    /// Returns the counters.
-    fn calls(&self) -> Calls;
 
     /// Returns the counters, for code that makes further calls on behalf of this channel.
     fn count(&mut self) -> &mut Calls;

@@ -201,6 +201,7 @@ fn pass_on(pipe: &Pipe, to: End<'_>, len: usize) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::channel::SystemCalls;
     use super::super::testing::{Basin, content, file, made_up, pipes, tcp, unix};
     use super::*;
     use deadheat_base::time::{Clock, Monotonic, Nanos};

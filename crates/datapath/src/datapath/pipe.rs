@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::call;
-use super::channel::{Calls, Channel, ChannelKind, done, interrupted, no_sigpipe};
+use super::channel::{Calls, Channel, ChannelKind, SystemCalls, done, interrupted, no_sigpipe};
 use deadheat_contract::contract::{GUARD, Patience};
 
 /// Timeout of [`GUARD`] as poll(2) takes it.
@@ -183,6 +183,21 @@ impl Channel for Pipes {
         }
     }
 
+    fn finish(&mut self) -> io::Result<()> {
+        self.writer = None;
+        Ok(())
+    }
+
+    fn inlet(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+}
+
+impl SystemCalls for Pipes {
     fn discard(&mut self, _most: usize, _patience: Patience) -> io::Result<Option<usize>> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -237,21 +252,8 @@ impl Channel for Pipes {
         done(call(reader))
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.writer = None;
-        Ok(())
-    }
-
     fn holds(&self) -> usize {
         self.capacity
-    }
-
-    fn inlet(&self) -> BorrowedFd<'_> {
-        self.reader.as_fd()
-    }
-
-    fn calls(&self) -> Calls {
-        self.calls
     }
 
     fn count(&mut self) -> &mut Calls {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Socket;
 
 use super::call;
-use super::channel::{Calls, Channel, ChannelKind, done, interrupted};
+use super::channel::{Calls, Channel, ChannelKind, SystemCalls, done, interrupted};
 use super::control::{self, Control, MessagePiece};
 use super::patience::{ReceiveGuard, flag};
 use super::policer::{StreamMeter, Way};
@@ -205,6 +205,24 @@ impl Channel for CountedSocket {
         CountedSocket::receive(self, room, patience)
     }
 
+    fn finish(&mut self) -> io::Result<()> {
+        match self.socket.shutdown(Shutdown::Write) {
+            // The connection is gone, and this direction with it.
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
+            other => other,
+        }
+    }
+
+    fn inlet(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+}
+
+impl SystemCalls for CountedSocket {
     #[inline]
     fn discard(&mut self, most: usize, patience: Patience) -> io::Result<Option<usize>> {
         self.guard.suit(&self.socket, patience)?;
@@ -245,25 +263,9 @@ impl Channel for CountedSocket {
         meter.around(Way::Received, socket, || done(call(socket.as_fd())))
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        match self.socket.shutdown(Shutdown::Write) {
-            // The connection is gone, and this direction with it.
-            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(()),
-            other => other,
-        }
-    }
-
     /// Returns zero: here completions count, not a size.
     fn holds(&self) -> usize {
         0
-    }
-
-    fn inlet(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    fn calls(&self) -> Calls {
-        self.calls
     }
 
     fn count(&mut self) -> &mut Calls {

@@ -19,7 +19,7 @@ use deadheat_datapath::datapath::stamps::{KeyUnit, Stamps};
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::header::HeaderTerms;
-use deadheat_datapath::transport::{ConnInfo, Effective, frame, unstamped};
+use deadheat_datapath::transport::{ConnInfo, Effective, frame};
 
 /// Congestion control.
 pub(crate) const CC: Text =
@@ -251,6 +251,8 @@ impl Flavour for TcpOptions {
             ecn: self.ecn,
             joins: false,
             rearms: self.quickack == Some(true),
+            acknowledges: true,
+            counts_arrivals: true,
         }
     }
 
@@ -258,11 +260,13 @@ impl Flavour for TcpOptions {
         CountedSocket::new(socket)
     }
 
-    fn stamps<'a>(&self, channel: &'a mut CountedSocket) -> io::Result<&'a mut Stamps> {
-        if channel.stamps().is_none() {
-            channel.switch_stamps_on(KeyUnit::Bytes)?;
+    fn stamps<'a>(&self, channel: &'a mut CountedSocket) -> Option<io::Result<&'a mut Stamps>> {
+        if channel.stamps().is_none()
+            && let Err(error) = channel.switch_stamps_on(KeyUnit::Bytes)
+        {
+            return Some(Err(error));
         }
-        channel.stamps().ok_or_else(unstamped)
+        channel.stamps().map(Ok)
     }
 
     fn apply(&self, socket: &Socket) -> Result<()> {
@@ -282,14 +286,6 @@ impl Flavour for TcpOptions {
     /// Sets TCP_QUICKACK after the handshake, which changes the mode itself.
     fn connected(&self, socket: &Socket) -> Result<()> {
         set("quickack", self.quickack, |on| socket.set_tcp_quickack(on))
-    }
-
-    fn rearm(&self, channel: &CountedSocket) -> io::Result<()> {
-        channel.socket().set_tcp_quickack(true)
-    }
-
-    fn is_acknowledged(&self, channel: &CountedSocket) -> bool {
-        option::is_acknowledged(channel.socket())
     }
 
     fn effective(&self, channel: &CountedSocket) -> Effective {
@@ -316,10 +312,6 @@ impl Flavour for TcpOptions {
             ("recovery", recovery()),
         ];
         read.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
-    }
-
-    fn arrived(&self, channel: &CountedSocket) -> Option<u64> {
-        info::read(channel.socket()).ok()?.arrived_in_any_order
     }
 
     fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {

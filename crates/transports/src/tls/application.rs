@@ -230,7 +230,7 @@ impl Conn for ApplicationConn {
     }
 
     fn is_drained(&self) -> bool {
-        !self.has_backlog() && self.flavour.is_acknowledged(&self.channel)
+        !self.has_backlog() && self.flavour.facts().all_acknowledged(&self.channel)
     }
 
     /// Returns an immediate time if data waits that no descriptor shows, because it arrived with the end of a handshake; else

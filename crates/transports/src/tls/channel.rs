@@ -7,7 +7,7 @@ use super::kernel::KernelTls;
 use super::process::ProcessTls;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Patience;
-use deadheat_datapath::datapath::channel::{Calls, Channel, ChannelKind};
+use deadheat_datapath::datapath::channel::{Calls, Channel, ChannelKind, SystemCalls};
 use deadheat_datapath::datapath::stream::CountedSocket;
 
 /// Socket with TLS on it.
@@ -84,26 +84,6 @@ impl Channel for TlsChannel {
         either!(self, tls => tls.receive(room, patience))
     }
 
-    fn discard(&mut self, _most: usize, _patience: Patience) -> io::Result<Option<usize>> {
-        Err(passes_through())
-    }
-
-    fn push(
-        &mut self,
-        _len: usize,
-        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> io::Result<Option<usize>> {
-        Err(passes_through())
-    }
-
-    fn pull(
-        &mut self,
-        _patience: Patience,
-        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> io::Result<Option<usize>> {
-        Err(passes_through())
-    }
-
     fn holds_more(&self) -> bool {
         match self {
             TlsChannel::Process(tls) => tls.holds_more(),
@@ -130,16 +110,38 @@ impl Channel for TlsChannel {
         either!(self, tls => tls.finish())
     }
 
-    fn holds(&self) -> usize {
-        0
-    }
-
     fn inlet(&self) -> BorrowedFd<'_> {
         self.wire().inlet()
     }
 
     fn calls(&self) -> Calls {
         self.wire().calls()
+    }
+}
+
+impl SystemCalls for TlsChannel {
+    fn discard(&mut self, _most: usize, _patience: Patience) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn push(
+        &mut self,
+        _len: usize,
+        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn pull(
+        &mut self,
+        _patience: Patience,
+        _call: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<Option<usize>> {
+        Err(passes_through())
+    }
+
+    fn holds(&self) -> usize {
+        0
     }
 
     fn count(&mut self) -> &mut Calls {

@@ -305,7 +305,7 @@ impl<F: Flavour> Conn for WsConn<F> {
     }
 
     fn is_drained(&self) -> bool {
-        !self.has_backlog && self.flavour.is_acknowledged(self.channel())
+        !self.has_backlog && self.flavour.facts().all_acknowledged(self.channel())
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
