@@ -23,7 +23,7 @@ use deadheat_datapath::transport::userspace::{ECN, EQUAL_MTU, Opening, Protocol,
 use deadheat_datapath::transport::{Conn, Dial, Info, identity, options};
 use end::QuicEnd;
 use layer::Layer;
-use machine::QuicMachine;
+use machine::QuicLibrary;
 use quinn::QuinnMachine;
 use terms::Configuration;
 
@@ -243,7 +243,7 @@ pub(super) fn open(
 }
 
 /// Opens one end of a connection of a library, to a program of others if one is named.
-pub(super) fn end_of<M: QuicMachine>(
+pub(super) fn end_of<M: QuicLibrary>(
     id: &str,
     layer: &Layer<M::Connection>,
     opening: &Opening<'_>,

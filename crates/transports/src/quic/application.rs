@@ -5,9 +5,9 @@ use std::io;
 use std::time::Instant;
 
 use super::connection::{QuicConnection, StreamWays};
+use super::machine::{QuicLibrary, QuicMachine};
 use super::end_of;
 use super::layer::Layer;
-use super::machine::QuicMachine;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;
@@ -30,7 +30,7 @@ const NO_COMMON_PROTOCOL: &str = "error 120";
 ///
 /// # Errors
 /// [`Error::Blocked`] if nothing answers there; [`Error::Peer`] if the far end refuses, or cannot prove its name.
-pub(crate) fn dial<M: QuicMachine + 'static>(
+pub(crate) fn dial<M: QuicLibrary + 'static>(
     info: &'static Info,
     dial: &Dial<'_>,
     terms: ApplicationTerms,

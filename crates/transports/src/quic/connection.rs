@@ -5,8 +5,30 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-/// Streams and datagrams of a connection, and its state. Streams have their numbers (RFC 9000, 2.1).
-pub(crate) trait QuicConnection {
+/// State of a connection, and its limits.
+pub(crate) trait QuicConnection: QuicData {
+    /// Returns the number of the peer's acknowledgements that arrived; 0 where they are not counted.
+    fn acknowledgements(&mut self) -> u64;
+
+    /// Returns the application protocol that both ends agreed on (RFC 7301).
+    fn protocol(&self) -> Option<Vec<u8>>;
+
+    /// Closes the connection with a code of the application.
+    fn close(&mut self, now: Instant, code: u32);
+
+    /// Returns true if the first data may leave with the handshake.
+    fn is_early(&self) -> bool;
+
+    /// Returns true if the peer took that data.
+    fn took_early(&self) -> bool;
+
+    /// Limits the bytes that the library stores until they are acknowledged to `windows` congestion windows of at least
+    /// `least` packets, and to `most` bytes.
+    fn keep_at_most(&mut self, windows: u64, least: u64, most: u64);
+}
+
+/// Streams and datagrams of a connection. Streams have their numbers (RFC 9000, 2.1).
+pub(crate) trait QuicData {
     /// Opens a stream; `None` if the peer allows no more now.
     fn open(&mut self, ways: StreamWays) -> Option<u64>;
 
@@ -39,25 +61,6 @@ pub(crate) trait QuicConnection {
 
     /// Returns a datagram that arrived.
     fn receive_datagram(&mut self) -> Option<Bytes>;
-
-    /// Returns the number of the peer's acknowledgements that arrived; 0 where they are not counted.
-    fn acknowledgements(&mut self) -> u64;
-
-    /// Returns the application protocol that both ends agreed on (RFC 7301).
-    fn protocol(&self) -> Option<Vec<u8>>;
-
-    /// Closes the connection with a code of the application.
-    fn close(&mut self, now: Instant, code: u32);
-
-    /// Returns true if the first data may leave with the handshake.
-    fn is_early(&self) -> bool;
-
-    /// Returns true if the peer took that data.
-    fn took_early(&self) -> bool;
-
-    /// Limits the bytes that the library stores until they are acknowledged to `windows` congestion windows of at least
-    /// `least` packets, and to `most` bytes.
-    fn keep_at_most(&mut self, windows: u64, least: u64, most: u64);
 }
 
 /// Directions of a stream.

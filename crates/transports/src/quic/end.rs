@@ -2,13 +2,13 @@
 
 use std::io;
 
+use super::connection::{QuicConnection, StreamWays};
+use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
 use super::ECN;
 use super::application::Asking;
-use super::connection::{QuicConnection, StreamWays};
 use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
-use super::machine::{Arrival, MachineEvent, QuicMachine};
 use super::qlog::Qlog;
 use super::tap::PacketDirection;
 use super::terms::EndTerms;
@@ -60,7 +60,7 @@ pub(crate) struct QuicEnd<M: QuicMachine> {
     qlog: Option<Qlog>,
 }
 
-impl<M: QuicMachine> QuicEnd<M> {
+impl<M: QuicLibrary> QuicEnd<M> {
     pub(crate) fn new(
         layer: &Layer<M::Connection>,
         opening: &Opening<'_>,
@@ -254,7 +254,7 @@ fn nanoseconds(duration: std::time::Duration) -> Option<u64> {
     u64::try_from(duration.as_nanos()).ok()
 }
 
-impl<M: QuicMachine> Protocol for QuicEnd<M> {
+impl<M: QuicLibrary> Protocol for QuicEnd<M> {
     fn state(&self) -> State {
         self.state.clone()
     }

@@ -9,11 +9,8 @@ use deadheat_base::spec::Settings;
 use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
 
-/// State machine of a library: one end of one connection, without socket and clock.
-pub(crate) trait QuicMachine: Send + Sized {
-    /// Connection of the library.
-    type Connection: QuicConnection;
-
+/// Library of the protocol, which creates state machines.
+pub(crate) trait QuicLibrary: QuicMachine + Sized {
     /// Defaults of the library.
     const OWN: OwnSizes;
 
@@ -31,6 +28,12 @@ pub(crate) trait QuicMachine: Send + Sized {
     /// # Errors
     /// The library's reason.
     fn connect(&mut self, now: Instant, name: &str) -> Result<(), String>;
+}
+
+/// State machine of a library: one end of one connection, without socket and clock.
+pub(crate) trait QuicMachine: Send {
+    /// Connection of the library.
+    type Connection: QuicConnection;
 
     /// Takes a datagram, with the codepoint that it had where ECN is in use.
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival;

@@ -9,12 +9,12 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint};
 
+use super::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
+use super::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::CONTROL;
 use super::acknowledged::Acknowledged;
-use super::connection::{ConnectionLook, QuicConnection, StreamWays};
-use super::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
 use super::setup::{self, EndParts};
-use super::shape::{conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind};
+use super::shape::{conversions_of, endpoint_of, library_of, look_of, machine_of, state_of, streams_of, written_behind};
 use super::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;
 use deadheat_datapath::datapath::ecn::Codepoint;
@@ -59,14 +59,18 @@ impl QuinnMachine {
 
 conversions_of!(quinn_proto);
 
-impl QuicMachine for QuinnMachine {
+impl QuicLibrary for QuinnMachine {
     const OWN: OwnSizes = setup::OWN;
 
-    machine_of!(quinn_proto);
+    library_of!();
 
     fn new(configuration: &Configuration<'_>) -> Result<QuinnMachine, Failure> {
         setup::parts(configuration).map(QuinnMachine::of)
     }
+}
+
+impl QuicMachine for QuinnMachine {
+    machine_of!(quinn_proto);
 
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {
         let ecn = EcnCodepoint::from_bits(ecn as u8);
@@ -93,8 +97,12 @@ impl QuicMachine for QuinnMachine {
     }
 }
 
-impl QuicConnection for Connection {
+impl QuicData for Connection {
     streams_of!(quinn_proto);
+}
+
+impl QuicConnection for Connection {
+    state_of!(quinn_proto);
 
     fn acknowledgements(&mut self) -> u64 {
         self.stats().frame_rx.acks

@@ -70,7 +70,12 @@ macro_rules! streams_of {
         fn receive_datagram(&mut self) -> Option<Bytes> {
             self.datagrams().recv()
         }
+    };
+}
 
+/// Implements the methods of `QuicConnection` that are alike, for the library of this name.
+macro_rules! state_of {
+    ($library:ident) => {
         fn protocol(&self) -> Option<Vec<u8>> {
             let data = self.crypto_session().handshake_data()?;
             data.downcast::<$library::crypto::rustls::HandshakeData>().ok()?.protocol
@@ -136,11 +141,9 @@ macro_rules! conversions_of {
     };
 }
 
-/// Implements the methods of `QuicMachine` that are alike, for the library of this name.
-macro_rules! machine_of {
-    ($library:ident) => {
-        type Connection = $library::Connection;
-
+/// Implements the methods of `QuicLibrary` that are alike, for the library of this name.
+macro_rules! library_of {
+    () => {
         fn control(knobs: &Settings) -> &'static str {
             CONTROL.word(knobs.get(&CONTROL))
         }
@@ -152,6 +155,13 @@ macro_rules! machine_of {
             self.hold(handle, connection);
             Ok(())
         }
+    };
+}
+
+/// Implements the methods of `QuicMachine` that are alike, for the library of this name.
+macro_rules! machine_of {
+    ($library:ident) => {
+        type Connection = $library::Connection;
 
         fn answer(&mut self) -> Option<Vec<u8>> {
             self.answers.pop_front()
@@ -349,4 +359,7 @@ pub(crate) fn written_behind<T>(
     Some(sent)
 }
 
-pub(crate) use {configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of};
+pub(crate) use {
+    configurations_of, conversions_of, endpoint_of, library_of, look_of, machine_of, state_of,
+    streams_of,
+};

@@ -14,13 +14,14 @@ use noq_proto::{
     ServerConfig,
 };
 
+use crate::quic::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::{CONTROL, NoqControl};
 use crate::quic::acknowledged::{Acknowledged, counting_of};
-use crate::quic::connection::{ConnectionLook, QuicConnection, StreamWays};
-use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::shape::{
-    configurations_of, conversions_of, endpoint_of, look_of, machine_of, streams_of, written_behind,
+    configurations_of, conversions_of, endpoint_of, library_of, look_of, machine_of, state_of,
+    streams_of, written_behind,
 };
 use crate::quic::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;
@@ -83,10 +84,10 @@ counting_of!(noq_proto, ack(number), loss(is_ecn, largest), {
     }
 });
 
-impl QuicMachine for NoqMachine {
+impl QuicLibrary for NoqMachine {
     const OWN: OwnSizes = OwnSizes { stream_window: 1_250_000, payload: 1_472 };
 
-    machine_of!(noq_proto);
+    library_of!();
 
     fn new(configuration: &Configuration<'_>) -> Result<NoqMachine, Failure> {
         let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
@@ -107,6 +108,10 @@ impl QuicMachine for NoqMachine {
             scratch: Vec::new(),
         })
     }
+}
+
+impl QuicMachine for NoqMachine {
+    machine_of!(noq_proto);
 
     fn handle(&mut self, now: Instant, datagram: &[u8], ecn: Codepoint) -> Arrival {
         let ecn = EcnCodepoint::from_bits(ecn as u8);
@@ -135,8 +140,12 @@ impl QuicMachine for NoqMachine {
     }
 }
 
-impl QuicConnection for Connection {
+impl QuicData for Connection {
     streams_of!(noq_proto);
+}
+
+impl QuicConnection for Connection {
+    state_of!(noq_proto);
 
     fn acknowledgements(&mut self) -> u64 {
         self.path_stats(PathId::ZERO).map_or(0, |path| path.frame_rx.acks)

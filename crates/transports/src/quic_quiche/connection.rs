@@ -8,9 +8,9 @@ use bytes::buf::BufMut;
 use bytes::{Bytes, BytesMut};
 use quiche::{Connection, ConnectionError, Error, Shutdown};
 
-use crate::quic::connection::{QuicConnection, StreamWays};
+use crate::quic::connection::{QuicConnection, QuicData, StreamWays};
+use crate::quic::machine::{MachineEvent};
 use crate::quic::end::PIECE;
-use crate::quic::machine::MachineEvent;
 use deadheat_datapath::transport::identity;
 
 /// Urgency of every stream: quiche's default, with which streams take turns.
@@ -97,7 +97,7 @@ fn said(error: &ConnectionError) -> String {
     }
 }
 
-impl QuicConnection for QuicheConnection {
+impl QuicData for QuicheConnection {
     fn open(&mut self, ways: StreamWays) -> Option<u64> {
         let opened = &mut self.opened[ways as usize];
         let stream = number(*opened, ways, self.library.is_server());
@@ -169,7 +169,9 @@ impl QuicConnection for QuicheConnection {
     fn receive_datagram(&mut self) -> Option<Bytes> {
         self.library.dgram_recv_buf().ok().map(Bytes::from)
     }
+}
 
+impl QuicConnection for QuicheConnection {
     fn acknowledgements(&mut self) -> u64 {
         0
     }

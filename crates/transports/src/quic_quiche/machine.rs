@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use quiche::{Config, ConnectionId, Header, MAX_CONN_ID_LEN, RecvInfo, Type};
 
+use crate::quic::connection::{ConnectionLook};
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::connection::QuicheConnection;
 use super::{CONTROL, QuicheControl, setup};
-use crate::quic::connection::ConnectionLook;
-use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;
@@ -87,9 +87,7 @@ impl QuicheMachine {
     }
 }
 
-impl QuicMachine for QuicheMachine {
-    type Connection = QuicheConnection;
-
+impl QuicLibrary for QuicheMachine {
     const OWN: OwnSizes = OwnSizes { stream_window: setup::OWN_WINDOW, payload: 1_200 };
 
     fn control(knobs: &Settings) -> &'static str {
@@ -122,6 +120,10 @@ impl QuicMachine for QuicheMachine {
         self.connection = Some(QuicheConnection::new(library));
         Ok(())
     }
+}
+
+impl QuicMachine for QuicheMachine {
+    type Connection = QuicheConnection;
 
     fn handle(&mut self, _: Instant, datagram: &[u8], _: Codepoint) -> Arrival {
         self.scratch.clear();
