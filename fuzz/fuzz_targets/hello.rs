@@ -7,8 +7,8 @@ mod handed_in;
 
 use std::cell::RefCell;
 
-use deadheat::contract::{Lane, LaneSet, PeerFacts, Side};
-use deadheat::measurements::{Distribution, Recorder, Sample};
+use deadheat::contract::{Lane, LaneSet, PeerFacts, PeerKind, Side};
+use deadheat::measurements::{Distribution, OneWayDelays, Recorder, RoundTripSummary, Sample, SendSummary};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
@@ -24,25 +24,16 @@ impl Recorder for Nothing {
     fn record(&mut self, sample: Sample) {
         assert!(sample.rtt_ns.is_none_or(|rtt| rtt < 3_000_000_000));
     }
-    fn rtt(&self, _: u64) -> Distribution {
-        Distribution::default()
-    }
-    fn lateness(&self) -> Distribution {
-        Distribution::default()
-    }
-    fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        None
-    }
     fn record_send(&mut self, _: u64, _: Option<u64>) {}
-    fn gap_error(&self) -> Distribution {
-        Distribution::default()
-    }
     fn record_delay(&mut self, _: i64) {}
-    fn delay_variation(&self) -> Distribution {
-        Distribution::default()
+    fn round_trips(&self, _: u64, _: u64) -> RoundTripSummary {
+        RoundTripSummary::default()
     }
-    fn least_delay_ns(&self) -> Option<i64> {
-        None
+    fn sends(&self) -> SendSummary {
+        SendSummary::default()
+    }
+    fn delays(&self) -> OneWayDelays {
+        OneWayDelays::default()
     }
 }
 

@@ -557,34 +557,50 @@ pub trait Recorder: Send {
     /// Records one sample. It runs inside the measuring loop, so it is quick: no allocation after the warm-up, and at
     /// most a write to a file's cache every few thousand samples.
     fn record(&mut self, sample: Sample);
-    /// Returns the distribution of the round-trip times so far; lost ones are censored at `timeout_ns`.
-    fn rtt(&self, timeout_ns: u64) -> Distribution;
-    /// Returns the distribution of the generator's lateness.
-    fn lateness(&self) -> Distribution;
-    /// Returns the effect of late sends on this quantile (in thousandths) of the round trips: the logarithm of the
-    /// ratio of the quantile from intended times to the quantile from send times. `None` if either is unknown.
-    fn late_effect(&self, _per_mille: u64) -> Option<f64> {
-        None
-    }
-    /// Returns this quantile (in thousandths) of each of [`SEGMENTS`] equal consecutive parts of the round trips; empty
-    /// if a part has none.
-    fn segments(&self, _per_mille: u64) -> Vec<f64> {
-        Vec::new()
-    }
-    /// Returns the interarrival jitter of the round trips (RFC 3550), in nanoseconds, because it is well known.
-    fn jitter_rfc3550_ns(&self) -> Option<u64>;
     /// Records one paced send: its lateness, and the deviation of the gap since the previous send from the period, both
     /// in nanoseconds. As quick as [`Recorder::record`].
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>);
-    /// Returns the distribution of the errors of gaps between sends so far.
-    fn gap_error(&self) -> Distribution;
     /// Records the one-way delay of one message, in nanoseconds, between two clocks with an unknown offset. As quick as
     /// [`Recorder::record`].
     fn record_delay(&mut self, ns: i64);
-    /// Returns the distribution of the delays so far, above the shortest.
-    fn delay_variation(&self) -> Distribution;
-    /// Returns the shortest of the delays so far, in nanoseconds: the delay itself, if both clocks show the same time.
-    fn least_delay_ns(&self) -> Option<i64>;
+    /// Sums up the round trips so far, for a quantile in thousandths; lost ones are censored at `timeout_ns`.
+    fn round_trips(&self, timeout_ns: u64, per_mille: u64) -> RoundTripSummary;
+    /// Sums up the sends so far.
+    fn sends(&self) -> SendSummary;
+    /// Sums up the delays so far.
+    fn delays(&self) -> OneWayDelays;
+}
+
+/// Summary of round trips.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RoundTripSummary {
+    /// Distribution of their times.
+    pub rtt: Distribution,
+    /// Effect of late sends on the quantile: the logarithm of the ratio of the quantile from intended times to the
+    /// quantile from send times. `None` if either is unknown.
+    pub late_effect: Option<f64>,
+    /// The quantile of each of [`SEGMENTS`] equal consecutive parts of them; empty if a part has none.
+    pub segments: Vec<f64>,
+    /// Interarrival jitter (RFC 3550), in nanoseconds, because it is well known.
+    pub jitter_rfc3550_ns: Option<u64>,
+}
+
+/// Summary of sends.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SendSummary {
+    /// Distribution of the generator's lateness.
+    pub lateness: Distribution,
+    /// Distribution of the errors of gaps between paced sends.
+    pub gap_error: Distribution,
+}
+
+/// Summary of one-way delays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OneWayDelays {
+    /// Distribution of the delays above the shortest.
+    pub variation: Distribution,
+    /// Shortest delay in nanoseconds: the delay itself, if both clocks show the same time.
+    pub least_ns: Option<i64>,
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ use std::path::Path;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign;
 use deadheat_contract::measurements::moments::{Delays, Moments};
-use deadheat_contract::measurements::{Distribution, Recorder, SEGMENTS, Sample};
+use deadheat_contract::measurements::{
+    Distribution, OneWayDelays, Recorder, RoundTripSummary, SEGMENTS, Sample, SendSummary,
+};
 use deadheat_stats::quantile::quantile_sorted;
 
 /// First bytes of a samples file.
@@ -176,6 +178,39 @@ impl Recorder for Samples {
         }
     }
 
+    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
+        self.lateness.add(lateness_ns);
+        if let Some(error) = gap_error_ns {
+            self.gap_error.add(error);
+        }
+    }
+
+    fn record_delay(&mut self, ns: i64) {
+        self.delays.add(ns);
+    }
+
+    fn round_trips(&self, timeout_ns: u64, per_mille: u64) -> RoundTripSummary {
+        RoundTripSummary {
+            rtt: self.rtt(timeout_ns),
+            late_effect: self.late_effect(per_mille),
+            segments: self.segments(per_mille),
+            jitter_rfc3550_ns: (self.rtt.len() >= 2).then_some(self.jitter_16 >> 4),
+        }
+    }
+
+    fn sends(&self) -> SendSummary {
+        SendSummary {
+            lateness: self.lateness.distribution(0, 0),
+            gap_error: self.gap_error.distribution(0, 0),
+        }
+    }
+
+    fn delays(&self) -> OneWayDelays {
+        OneWayDelays { variation: self.delays.above_least(), least_ns: self.delays.least() }
+    }
+}
+
+impl Samples {
     fn rtt(&self, timeout_ns: u64) -> Distribution {
         if !self.is_whole() {
             return self.rtt.distribution(self.censored, timeout_ns);
@@ -207,37 +242,6 @@ impl Recorder for Samples {
         };
         let parts = self.first.chunks_exact(len).take(SEGMENTS).map(part);
         parts.collect::<Option<Vec<f64>>>().unwrap_or_default()
-    }
-
-    fn lateness(&self) -> Distribution {
-        self.lateness.distribution(0, 0)
-    }
-
-    fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        (self.rtt.len() >= 2).then_some(self.jitter_16 >> 4)
-    }
-
-    fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
-        self.lateness.add(lateness_ns);
-        if let Some(error) = gap_error_ns {
-            self.gap_error.add(error);
-        }
-    }
-
-    fn gap_error(&self) -> Distribution {
-        self.gap_error.distribution(0, 0)
-    }
-
-    fn record_delay(&mut self, ns: i64) {
-        self.delays.add(ns);
-    }
-
-    fn delay_variation(&self) -> Distribution {
-        self.delays.above_least()
-    }
-
-    fn least_delay_ns(&self) -> Option<i64> {
-        self.delays.least()
     }
 }
 
@@ -593,8 +597,8 @@ mod tests {
         for pair in rtts.windows(2) {
             jitter = jitter + pair[0].abs_diff(pair[1]) - ((jitter + 8) >> 4);
         }
-        assert_eq!(filled(rtts.map(Some)).jitter_rfc3550_ns(), Some(jitter >> 4));
-        assert_eq!(filled([Some(1)]).jitter_rfc3550_ns(), None);
+        assert_eq!(filled(rtts.map(Some)).round_trips(9, 500).jitter_rfc3550_ns, Some(jitter >> 4));
+        assert_eq!(filled([Some(1)]).round_trips(9, 500).jitter_rfc3550_ns, None);
     }
 
     #[test]

@@ -66,8 +66,9 @@ impl Measure for CbrMeasure {
         report.receive_span = self.marks.span(self.received_bytes);
         report.segments = self.marks.segments(self.received_bytes);
         if ended && self.is_stamped && self.jitter.ns().is_some() {
-            report.delay_variation_ns = Some(self.recorder.delay_variation());
-            report.least_delay_ns = self.recorder.least_delay_ns();
+            let delays = self.recorder.delays();
+            report.delay_variation_ns = Some(delays.variation);
+            report.least_delay_ns = delays.least_ns;
         }
     }
 }

@@ -4,7 +4,8 @@ use super::*;
 use deadheat_base::rng::SplitMix64;
 use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::{
-    ConnStats, Distribution, Headers, Pacing, Quantile, Recorder, Sample, Tally,
+    ConnStats, Distribution, Headers, OneWayDelays, Pacing, Quantile, Recorder, RoundTripSummary,
+    Sample, SendSummary, Tally,
 };
 use deadheat_contract::workload::EndpointReport;
 use deadheat_contract::workload::{Clocks, FlowEvent};
@@ -21,29 +22,23 @@ struct Times {
 
 impl Recorder for Kept {
     fn record(&mut self, _: Sample) {}
-    fn rtt(&self, _: u64) -> Distribution {
-        Distribution::default()
-    }
-    fn lateness(&self) -> Distribution {
-        Distribution::default()
-    }
-    fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        None
-    }
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
         self.0.lock().unwrap().sends.push((lateness_ns, gap_error_ns));
-    }
-    fn gap_error(&self) -> Distribution {
-        Distribution::default()
     }
     fn record_delay(&mut self, ns: i64) {
         self.0.lock().unwrap().delays.push(ns);
     }
-    fn delay_variation(&self) -> Distribution {
-        Distribution::default()
+    fn round_trips(&self, _: u64, _: u64) -> RoundTripSummary {
+        RoundTripSummary::default()
     }
-    fn least_delay_ns(&self) -> Option<i64> {
-        self.0.lock().unwrap().delays.iter().copied().min()
+    fn sends(&self) -> SendSummary {
+        SendSummary::default()
+    }
+    fn delays(&self) -> OneWayDelays {
+        OneWayDelays {
+            least_ns: self.0.lock().unwrap().delays.iter().copied().min(),
+            ..OneWayDelays::default()
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;
-use deadheat_contract::measurements::{Pacing, Recorder, Tally};
+use deadheat_contract::measurements::{Pacing, Recorder, SendSummary, Tally};
 
 use deadheat_contract::workload::EndpointReport;
 use deadheat_contract::workload::Part;
@@ -216,14 +216,15 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
     }
 
     fn pacing(&self) -> Pacing {
+        let SendSummary { lateness, gap_error } = self.recorder.sends();
         Pacing {
             slots: self.plan.count,
             sent: self.sent.messages,
             missed_no_room: self.missed_no_room,
             missed_no_time: self.missed_no_time,
             late: self.late,
-            lateness_ns: self.recorder.lateness(),
-            gap_error_ns: self.recorder.gap_error(),
+            lateness_ns: lateness,
+            gap_error_ns: gap_error,
         }
     }
 
@@ -243,32 +244,23 @@ impl<I: Iterator<Item = Slot>> Pacer<I> {
 pub(crate) mod tests {
     use super::*;
     use deadheat_contract::contract::{Guarantees, LaneSet, Side};
-    use deadheat_contract::measurements::{Distribution, Sample};
+    use deadheat_contract::measurements::{OneWayDelays, RoundTripSummary, Sample};
 
     /// A recorder for tests that look at no times of sending.
     pub(crate) struct Deaf;
 
     impl Recorder for Deaf {
         fn record(&mut self, _: Sample) {}
-        fn rtt(&self, _: u64) -> Distribution {
-            Distribution::default()
-        }
-        fn lateness(&self) -> Distribution {
-            Distribution::default()
-        }
-        fn jitter_rfc3550_ns(&self) -> Option<u64> {
-            None
-        }
         fn record_send(&mut self, _: u64, _: Option<u64>) {}
-        fn gap_error(&self) -> Distribution {
-            Distribution::default()
-        }
         fn record_delay(&mut self, _: i64) {}
-        fn delay_variation(&self) -> Distribution {
-            Distribution::default()
+        fn round_trips(&self, _: u64, _: u64) -> RoundTripSummary {
+            RoundTripSummary::default()
         }
-        fn least_delay_ns(&self) -> Option<i64> {
-            None
+        fn sends(&self) -> SendSummary {
+            SendSummary::default()
+        }
+        fn delays(&self) -> OneWayDelays {
+            OneWayDelays::default()
         }
     }
 

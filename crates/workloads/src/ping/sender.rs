@@ -5,7 +5,7 @@ use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::series::{Missing, RoundTrips};
-use deadheat_contract::measurements::{Recorder, Sample, Tally, WarmUp};
+use deadheat_contract::measurements::{Recorder, RoundTripSummary, Sample, Tally, WarmUp};
 
 use super::far_side::{FarSide, TripTimes, TripUse};
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
@@ -391,17 +391,19 @@ impl Endpoint for PingSender {
 
     fn report(&mut self, now: Nanos) -> EndpointReport {
         let paced = matches!(self.pace, PingLoop::Open { .. });
+        let RoundTripSummary { rtt, late_effect, segments, jitter_rfc3550_ns } =
+            self.recorder.round_trips(self.timeout.0, self.claimed);
         let share = self.late_sends as f64 / self.sent.messages.max(1) as f64;
         EndpointReport {
             sent: self.sent,
             received: self.received,
-            rtt_ns: Some(self.recorder.rtt(self.timeout.0)),
-            send_lateness_ns: paced.then(|| self.recorder.lateness()),
+            rtt_ns: Some(rtt),
+            send_lateness_ns: paced.then(|| self.recorder.sends().lateness),
             late_send_share: paced.then_some(share),
-            late_effect: paced.then(|| self.recorder.late_effect(self.claimed)).flatten(),
-            segments: self.recorder.segments(self.claimed),
+            late_effect: late_effect.filter(|_| paced),
+            segments,
             warmup: (self.warmup > 0).then_some(self.warmed),
-            jitter_rfc3550_ns: self.recorder.jitter_rfc3550_ns(),
+            jitter_rfc3550_ns,
             clock: self.far.clock(),
             far_view: self.far.view(self.warmup, self.awaited_to()),
             outages: self.silence.outages(now),
@@ -417,7 +419,7 @@ mod tests {
     use super::*;
     use deadheat_base::spec::{Settings, Spec};
     use deadheat_contract::contract::Side;
-    use deadheat_contract::measurements::Distribution;
+    use deadheat_contract::measurements::{OneWayDelays, SendSummary};
     use deadheat_contract::workload::Setting;
 
     /// Keeps every sample, for tests to look at.
@@ -428,25 +430,16 @@ mod tests {
         fn record(&mut self, sample: Sample) {
             self.0.lock().unwrap().push(sample);
         }
-        fn rtt(&self, _: u64) -> Distribution {
-            Distribution::default()
-        }
-        fn lateness(&self) -> Distribution {
-            Distribution::default()
-        }
-        fn jitter_rfc3550_ns(&self) -> Option<u64> {
-            None
-        }
         fn record_send(&mut self, _: u64, _: Option<u64>) {}
-        fn gap_error(&self) -> Distribution {
-            Distribution::default()
-        }
         fn record_delay(&mut self, _: i64) {}
-        fn delay_variation(&self) -> Distribution {
-            Distribution::default()
+        fn round_trips(&self, _: u64, _: u64) -> RoundTripSummary {
+            RoundTripSummary::default()
         }
-        fn least_delay_ns(&self) -> Option<i64> {
-            None
+        fn sends(&self) -> SendSummary {
+            SendSummary::default()
+        }
+        fn delays(&self) -> OneWayDelays {
+            OneWayDelays::default()
         }
     }
 

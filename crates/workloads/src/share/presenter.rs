@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Action, Lane};
-use deadheat_contract::measurements::{Distribution, Pacing, Recorder, Sample, Tally};
+use deadheat_contract::measurements::{
+    OneWayDelays, Pacing, Recorder, RoundTripSummary, Sample, SendSummary, Tally,
+};
 
 use super::parts::{self, PartKind};
 use super::{Live, Session, Slides};
@@ -82,36 +84,24 @@ impl Recorder for Common {
         self.with(|one| one.record(sample));
     }
 
-    fn rtt(&self, timeout_ns: u64) -> Distribution {
-        self.with(|one| one.rtt(timeout_ns))
-    }
-
-    fn lateness(&self) -> Distribution {
-        self.with(|one| one.lateness())
-    }
-
-    fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        self.with(|one| one.jitter_rfc3550_ns())
-    }
-
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
         self.with(|one| one.record_send(lateness_ns, gap_error_ns));
-    }
-
-    fn gap_error(&self) -> Distribution {
-        self.with(|one| one.gap_error())
     }
 
     fn record_delay(&mut self, deviation_ns: i64) {
         self.with(|one| one.record_delay(deviation_ns));
     }
 
-    fn delay_variation(&self) -> Distribution {
-        self.with(|one| one.delay_variation())
+    fn round_trips(&self, timeout_ns: u64, per_mille: u64) -> RoundTripSummary {
+        self.with(|one| one.round_trips(timeout_ns, per_mille))
     }
 
-    fn least_delay_ns(&self) -> Option<i64> {
-        self.with(|one| one.least_delay_ns())
+    fn sends(&self) -> SendSummary {
+        self.with(|one| one.sends())
+    }
+
+    fn delays(&self) -> OneWayDelays {
+        self.with(|one| one.delays())
     }
 }
 

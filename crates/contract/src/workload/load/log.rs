@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::contract::{Action, Lane};
-use crate::measurements::{Distribution, Recorder, Sample};
+use crate::measurements::{OneWayDelays, Recorder, RoundTripSummary, Sample, SendSummary};
 use deadheat_base::error::Error;
 use deadheat_base::time::Nanos;
 
@@ -288,44 +288,24 @@ impl Recorder for LoggingRecorder {
         self.inner.record(sample);
     }
 
-    fn rtt(&self, timeout_ns: u64) -> Distribution {
-        self.inner.rtt(timeout_ns)
-    }
-
-    fn lateness(&self) -> Distribution {
-        self.inner.lateness()
-    }
-
-    fn late_effect(&self, per_mille: u64) -> Option<f64> {
-        self.inner.late_effect(per_mille)
-    }
-
-    fn segments(&self, per_mille: u64) -> Vec<f64> {
-        self.inner.segments(per_mille)
-    }
-
-    fn jitter_rfc3550_ns(&self) -> Option<u64> {
-        self.inner.jitter_rfc3550_ns()
-    }
-
     fn record_send(&mut self, lateness_ns: u64, gap_error_ns: Option<u64>) {
         self.inner.record_send(lateness_ns, gap_error_ns);
-    }
-
-    fn gap_error(&self) -> Distribution {
-        self.inner.gap_error()
     }
 
     fn record_delay(&mut self, ns: i64) {
         self.inner.record_delay(ns);
     }
 
-    fn delay_variation(&self) -> Distribution {
-        self.inner.delay_variation()
+    fn round_trips(&self, timeout_ns: u64, per_mille: u64) -> RoundTripSummary {
+        self.inner.round_trips(timeout_ns, per_mille)
     }
 
-    fn least_delay_ns(&self) -> Option<i64> {
-        self.inner.least_delay_ns()
+    fn sends(&self) -> SendSummary {
+        self.inner.sends()
+    }
+
+    fn delays(&self) -> OneWayDelays {
+        self.inner.delays()
     }
 }
 
