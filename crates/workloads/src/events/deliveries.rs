@@ -77,9 +77,8 @@ impl Measure for Deliveries {
         }
     }
 
-    fn length(&self, seq: u64) -> Option<usize> {
-        let message = self.messages.get(seq as usize)?;
-        Some(if message.is_event { self.event_size } else { self.state_size })
+    fn numbered(&self, seq: u64, _bytes: &[u8]) -> (u64, Option<usize>) {
+        (seq, self.length(seq))
     }
 
     fn items(&self) -> Vec<Item> {
@@ -118,6 +117,14 @@ impl Measure for Deliveries {
         figures.extend(known.into_iter().flatten());
         figures.extend(age);
         Some(figures)
+    }
+}
+
+impl Deliveries {
+    /// Returns the length of message `seq`; `None` if it is not of the work.
+    fn length(&self, seq: u64) -> Option<usize> {
+        let message = self.messages.get(seq as usize)?;
+        Some(if message.is_event { self.event_size } else { self.state_size })
     }
 }
 

@@ -16,19 +16,15 @@ pub(crate) trait Measure: Send {
     /// Bytes of memory for each message.
     const BYTES_EACH: u64 = 0;
 
-    /// Returns the number of a message: its sequence number, unless the content has another.
-    fn number(&self, seq: u64, _bytes: &[u8]) -> u64 {
-        seq
+    /// Returns the number of a message, its sequence number unless the content has another, and its length, if lengths
+    /// differ.
+    fn numbered(&self, seq: u64, _bytes: &[u8]) -> (u64, Option<usize>) {
+        (seq, None)
     }
 
     /// Notes the first arrival of message `seq` at `now`. It was due at `due` on its sender's clock, if it has a stamp.
     /// `received` counts it already.
     fn note(&mut self, now: Nanos, seq: u64, due: Option<Nanos>, received: &Tally);
-
-    /// Returns the length of message `seq`, if lengths differ.
-    fn length(&self, _seq: u64) -> Option<usize> {
-        None
-    }
 
     /// Returns true if messages that cannot be lost are missing, while others may be lost.
     fn is_waiting(&self) -> bool {
@@ -110,8 +106,8 @@ impl<M: Measure> Endpoint for Receiver<M> {
     #[inline]
     fn on_message(&mut self, now: Nanos, _lane: Lane, bytes: &[u8]) {
         let Some(seq) = self.intake.take(now, bytes) else { return };
-        let seq = self.measure.number(seq, bytes);
-        if bytes.len() != self.measure.length(seq).unwrap_or(self.size) {
+        let (seq, length) = self.measure.numbered(seq, bytes);
+        if bytes.len() != length.unwrap_or(self.size) {
             self.intake.damaged();
         }
         self.measure.note(now, seq, read_due(bytes), self.intake.received());

@@ -151,10 +151,6 @@ impl Measure for SessionMeasure {
         if a > c { a } else { c }
     };
 
-    fn number(&self, _seq: u64, bytes: &[u8]) -> u64 {
-        parts::read(bytes)
-    }
-
     #[inline]
     fn note(&mut self, now: Nanos, number: u64, due: Option<Nanos>, received: &Tally) {
         let Some((kind, index)) = PartKind::of(number) else { return };
@@ -166,8 +162,9 @@ impl Measure for SessionMeasure {
         }
     }
 
-    /// Returns 0, the length of no message, for a number of no part.
-    fn length(&self, number: u64) -> Option<usize> {
+    /// Returns the length 0, of no message, for a number of no part.
+    fn numbered(&self, _seq: u64, bytes: &[u8]) -> (u64, Option<usize>) {
+        let number = parts::read(bytes);
         let known = PartKind::of(number).and_then(|(kind, index)| {
             let (count, size) = self.parts[kind as usize];
             match kind {
@@ -175,7 +172,7 @@ impl Measure for SessionMeasure {
                 _ => (index < count).then_some(size),
             }
         });
-        Some(known.unwrap_or(0))
+        (number, Some(known.unwrap_or(0)))
     }
 
     /// Waits for points of the pen and pictures, which arrive even if voice and pose are lost.

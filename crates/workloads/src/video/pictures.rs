@@ -114,8 +114,8 @@ impl Measure for Pictures {
         }
     }
 
-    fn length(&self, seq: u64) -> Option<usize> {
-        Some(self.messages.get(seq as usize)?.1 as usize)
+    fn numbered(&self, seq: u64, _bytes: &[u8]) -> (u64, Option<usize>) {
+        (seq, self.length(seq))
     }
 
     fn items(&self) -> Vec<Item> {
@@ -151,6 +151,13 @@ impl Measure for Pictures {
             figures.extend(latencies.among(0.99, n).map(|p99| ("latency_p99_ns", p99 as f64)));
         }
         Some(figures)
+    }
+}
+
+impl Pictures {
+    /// Returns the length of message `seq`; `None` if it is not of the work.
+    pub(crate) fn length(&self, seq: u64) -> Option<usize> {
+        Some(self.messages.get(seq as usize)?.1 as usize)
     }
 }
 
