@@ -26,14 +26,6 @@ pub trait Application: Send {
         Ok(())
     }
 
-    /// Takes a message of the work, which asks for an answer; returns false if there is no room for it now.
-    ///
-    /// # Errors
-    /// The reason why no more can be asked on this connection.
-    fn ask(&mut self, _message: &[u8], _streams: &mut dyn Streams) -> Result<bool, String> {
-        Err("a flow of bulk data asks nothing".to_owned())
-    }
-
     /// Reads arrived bytes of the streams, and hands over messages of the work, or the bytes of bulk data.
     ///
     /// # Errors
@@ -52,22 +44,6 @@ pub trait Application: Send {
         Ok(())
     }
 
-    /// Returns true if it sends bulk data, on one stream.
-    fn gives(&self) -> bool {
-        false
-    }
-
-    /// Takes bulk data to send; returns how many of the bytes there was room for.
-    ///
-    /// # Errors
-    /// The reason why the far end takes no more.
-    fn give(&mut self, _bytes: &[u8], _streams: &mut dyn Streams) -> Result<usize, String> {
-        Err("it takes requests, and no bulk data".to_owned())
-    }
-
-    /// Ends what this end sends, after all that it has taken.
-    fn finish(&mut self, _streams: &mut dyn Streams) {}
-
     /// Returns the time at which it acts by itself; `None` for not before another call.
     fn next_deadline(&self) -> Option<Nanos> {
         None
@@ -81,23 +57,96 @@ pub trait Application: Send {
         Ok(())
     }
 
-    /// Returns true if the far end has confirmed all that it was sent, so that the connection may be closed.
-    fn is_settled(&self) -> bool {
-        true
+    /// Returns its progress.
+    fn state(&self) -> ApplicationState;
+
+    /// Returns its facts: by default none.
+    fn facts(&self) -> ApplicationFacts {
+        ApplicationFacts::default()
     }
 
-    /// Returns the step that it waits for, for the error of a connection that is lost: `before its first answer`; `None`
-    /// where an error says enough without it.
-    fn awaits(&self) -> Option<String> {
-        None
+    /// Returns what it takes of the work.
+    fn takes(&mut self) -> Takes<'_>;
+}
+
+/// Progress of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApplicationState {
+    /// True if nothing more will arrive.
+    pub has_ended: bool,
+    /// True if the far end has confirmed all that it was sent, so that the connection may be closed.
+    pub is_settled: bool,
+}
+
+/// Facts of an application, which are asked for after errors and at the end.
+#[derive(Debug, Default)]
+pub struct ApplicationFacts {
+    /// Step that it waits for, for the error of a connection that is lost: `before its first answer`; `None` where an
+    /// error says enough without it.
+    pub awaits: Option<String>,
+    /// Facts that are known of the far end, as options in effect.
+    pub effective: Effective,
+}
+
+/// Work that an application takes.
+pub enum Takes<'a> {
+    /// None: it asks by itself for bulk data.
+    Nothing,
+    /// Messages, each of which asks for an answer.
+    Requests(&'a mut dyn TakesRequests),
+    /// Bulk data, which it sends on one stream.
+    Bulk(&'a mut dyn TakesBulk),
+}
+
+/// Application that takes messages of the work, each of which asks for an answer.
+pub trait TakesRequests {
+    /// Takes a message; returns false if there is no room for it now.
+    ///
+    /// # Errors
+    /// The reason why no more can be asked on this connection.
+    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String>;
+}
+
+/// Application that takes bulk data.
+pub trait TakesBulk {
+    /// Takes bulk data to send; returns how many of the bytes there was room for.
+    ///
+    /// # Errors
+    /// The reason why the far end takes no more.
+    fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String>;
+
+    /// Ends what this end sends, after all that it has taken.
+    fn finish(&mut self, streams: &mut dyn Streams);
+}
+
+impl dyn Application + '_ {
+    /// Hands it a message of the work, as of [`TakesRequests::ask`].
+    ///
+    /// # Errors
+    /// As of [`TakesRequests::ask`]; if it takes no messages.
+    pub fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
+        match self.takes() {
+            Takes::Requests(asked) => asked.ask(message, streams),
+            Takes::Bulk(_) | Takes::Nothing => Err("a flow of bulk data asks nothing".to_owned()),
+        }
     }
 
-    /// Returns true if nothing more will arrive.
-    fn has_ended(&self) -> bool;
+    /// Hands it bulk data of the work, as of [`TakesBulk::give`].
+    ///
+    /// # Errors
+    /// As of [`TakesBulk::give`]; if it takes no bulk data.
+    pub fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String> {
+        match self.takes() {
+            Takes::Bulk(given) => given.give(bytes, streams),
+            _ => Err("it takes requests, and no bulk data".to_owned()),
+        }
+    }
 
-    /// Returns the facts that are known of the far end, as options in effect.
-    fn effective(&self) -> Effective {
-        Effective::default()
+    /// Ends what this end sends.
+    pub fn finish(&mut self, streams: &mut dyn Streams) {
+        if let Takes::Bulk(given) = self.takes() {
+            given.finish(streams);
+        }
     }
 }
 

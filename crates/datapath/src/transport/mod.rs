@@ -204,7 +204,7 @@ pub trait Transport: Send + Sync {
     fn listen(&self, listen: Listen<'_>) -> Result<Box<dyn Listener>>;
 }
 
-impl dyn Transport {
+impl dyn Transport + '_ {
     /// Returns the contenders that it consists of, in their order; empty if it is a single one.
     pub fn parts(&self) -> &[Part] {
         self.several().map_or(&[], Several::parts)

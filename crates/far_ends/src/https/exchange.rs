@@ -8,8 +8,9 @@ use super::request::Request;
 use super::version::{AnswerPart, Version};
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
-use deadheat_datapath::transport::Effective;
-use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::application::{
+    Application, ApplicationFacts, ApplicationState, Streams, Takes, TakesRequests,
+};
 use deadheat_datapath::transport::plain::PlainProtocol;
 use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
@@ -244,13 +245,6 @@ impl Application for Exchange {
         begun.map_err(|why| self.request.fault(&why))
     }
 
-    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
-        match Header::read(message) {
-            Some(header) => self.send(header, streams),
-            None => Err("a request of the work has no header (a defect)".to_owned()),
-        }
-    }
-
     fn read(
         &mut self,
         streams: &mut dyn Streams,
@@ -296,16 +290,29 @@ impl Application for Exchange {
         late.map_or(Ok(()), |why| Err(self.request.fault(&format!("{why} with its answer"))))
     }
 
-    fn has_ended(&self) -> bool {
-        self.has_ended
+    fn state(&self) -> ApplicationState {
+        ApplicationState { has_ended: self.has_ended, is_settled: true }
     }
 
-    fn effective(&self) -> Effective {
-        let mut all = self.documents.effective();
+    fn facts(&self) -> ApplicationFacts {
+        let mut effective = self.documents.effective();
         if let Some(version) = &self.version {
-            all.insert(HTTP.to_owned(), version.name().to_owned());
+            effective.insert(HTTP.to_owned(), version.name().to_owned());
         }
-        all
+        ApplicationFacts { awaits: None, effective }
+    }
+
+    fn takes(&mut self) -> Takes<'_> {
+        Takes::Requests(self)
+    }
+}
+
+impl TakesRequests for Exchange {
+    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
+        match Header::read(message) {
+            Some(header) => self.send(header, streams),
+            None => Err("a request of the work has no header (a defect)".to_owned()),
+        }
     }
 }
 
@@ -341,7 +348,7 @@ mod tests {
             parts,
             [(HEADER, DocumentPart::Begins), (HEADER, DocumentPart::Ends { bytes: 5 })]
         );
-        let effective = exchange.effective();
+        let effective = exchange.facts().effective;
         assert_eq!(effective["http"], "HTTP/1.1");
         assert_eq!(effective["alt_svc"], "h3=\":443\"");
         assert_eq!(effective["document"], "200, 5 B, SHA-256 2cf24dba5fb0a30e…");
@@ -368,10 +375,10 @@ mod tests {
     fn bulk_data_ends_after_its_bytes_and_goes_on_with_another_request() {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         let (got, _, exchange) = asked(Use::Bulk(Some(3)), answer);
-        assert_eq!((got.concat(), exchange.has_ended()), (b"hel".to_vec(), true));
+        assert_eq!((got.concat(), exchange.state().has_ended), (b"hel".to_vec(), true));
         let (got, _, exchange) = asked(Use::Bulk(Some(8)), answer);
         assert_eq!(
-            (got.concat(), exchange.has_ended(), exchange.open.len()),
+            (got.concat(), exchange.state().has_ended, exchange.open.len()),
             (b"hello".to_vec(), false, 1)
         );
         let empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";

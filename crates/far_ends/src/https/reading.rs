@@ -5,7 +5,7 @@ use super::remarks;
 use super::request::Request;
 use crate::readers::streams::{FedStreams, look, pieces};
 use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
-use deadheat_datapath::transport::application::Application;
+use deadheat_datapath::transport::application::{Application, TakesRequests};
 use deadheat_datapath::transport::far_end::SeenTrial;
 use deadheat_datapath::transport::plain::PlainProtocol;
 
@@ -56,11 +56,11 @@ fn visit(bytes: &[u8], over: PlainProtocol, protocol: &[u8], purpose: Use) {
             Use::Bulk(_) => got += part.len() as u64,
         });
         assert!(purpose != Use::Bulk(Some(WANTED)) || got <= WANTED, "{got} bytes");
-        if read.is_err() || exchange.has_ended() {
+        if read.is_err() || exchange.state().has_ended {
             break;
         }
     }
     look(&exchange);
-    let effective = exchange.effective();
+    let effective = exchange.facts().effective;
     let _ = remarks::of(&[SeenTrial { label: "one", effective: &effective }]);
 }

@@ -8,7 +8,7 @@ use super::http2_frames::{
 use super::testing::{FakeStreams, request};
 use crate::steps::{PeerFault, StepRow, run_out};
 use deadheat_contract::workload::header::{DUE_LEN, Header};
-use deadheat_datapath::transport::application::Application;
+use deadheat_datapath::transport::application::{Application, TakesRequests};
 use deadheat_datapath::transport::plain::PlainProtocol;
 
 use PeerFault::{Endless, Garbage, LyingLength, Silent};

@@ -2,7 +2,9 @@
 
 use super::{ENDLESS, STOPPED, WISH_LEN};
 use deadheat_base::time::Nanos;
-use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::application::{
+    Application, ApplicationFacts, ApplicationState, Streams, Takes, TakesBulk,
+};
 use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
 /// Wish of a flow that receives.
@@ -168,16 +170,21 @@ impl Application for Download {
         Ok(())
     }
 
-    fn awaits(&self) -> Option<String> {
+    fn state(&self) -> ApplicationState {
+        ApplicationState { has_ended: self.has_ended, is_settled: true }
+    }
+
+    fn facts(&self) -> ApplicationFacts {
         let bytes = match self.wish {
             Wish::Bytes(bytes) => format!("all {bytes} bytes"),
             Wish::For(_) => "the end of the download's time".to_owned(),
         };
-        Some(format!("before {bytes}"))
+        let awaits = Some(format!("before {bytes}"));
+        ApplicationFacts { awaits, ..ApplicationFacts::default() }
     }
 
-    fn has_ended(&self) -> bool {
-        self.has_ended
+    fn takes(&mut self) -> Takes<'_> {
+        Takes::Nothing
     }
 }
 
@@ -230,25 +237,6 @@ impl Application for Upload {
         Ok(())
     }
 
-    fn gives(&self) -> bool {
-        true
-    }
-
-    fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String> {
-        let Some(stream) = self.opened(streams)? else { return Ok(0) };
-        let taken = streams.write(stream, bytes)?;
-        self.given += taken as u64;
-        Ok(taken)
-    }
-
-    fn finish(&mut self, streams: &mut dyn Streams) {
-        if let Ok(Some(stream)) = self.opened(streams) {
-            streams.finish(stream);
-            self.is_finished = true;
-            self.looks = Some((None, streams.acknowledged()));
-        }
-    }
-
     fn next_deadline(&self) -> Option<Nanos> {
         let (due, _) = self.looks.filter(|_| !self.is_confirmed)?;
         Some(due.unwrap_or(Nanos::ZERO))
@@ -266,18 +254,34 @@ impl Application for Upload {
         Ok(())
     }
 
-    fn is_settled(&self) -> bool {
-        self.is_confirmed
+    fn state(&self) -> ApplicationState {
+        ApplicationState { has_ended: self.is_confirmed, is_settled: self.is_confirmed }
     }
 
-    fn awaits(&self) -> Option<String> {
-        Some(match self.is_finished {
-            true => "before it confirmed the upload".to_owned(),
-            false => "amid the upload".to_owned(),
-        })
+    fn facts(&self) -> ApplicationFacts {
+        let awaits =
+            if self.is_finished { "before it confirmed the upload" } else { "amid the upload" };
+        ApplicationFacts { awaits: Some(awaits.to_owned()), ..ApplicationFacts::default() }
     }
 
-    fn has_ended(&self) -> bool {
-        self.is_confirmed
+    fn takes(&mut self) -> Takes<'_> {
+        Takes::Bulk(self)
+    }
+}
+
+impl TakesBulk for Upload {
+    fn give(&mut self, bytes: &[u8], streams: &mut dyn Streams) -> Result<usize, String> {
+        let Some(stream) = self.opened(streams)? else { return Ok(0) };
+        let taken = streams.write(stream, bytes)?;
+        self.given += taken as u64;
+        Ok(taken)
+    }
+
+    fn finish(&mut self, streams: &mut dyn Streams) {
+        if let Ok(Some(stream)) = self.opened(streams) {
+            streams.finish(stream);
+            self.is_finished = true;
+            self.looks = Some((None, streams.acknowledged()));
+        }
     }
 }

@@ -6,7 +6,9 @@
 use super::bulk::send_wish;
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::header::{DUE_LEN, Header, read_due, write_due};
-use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::application::{
+    Application, ApplicationFacts, ApplicationState, Streams, Takes, TakesRequests,
+};
 use deadheat_datapath::transport::step::{StepBudget, StepLooks};
 
 /// Requests under way.
@@ -88,29 +90,6 @@ impl Request {
 }
 
 impl Application for Requests {
-    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
-        let (Some(header), Some(wanted)) = (Header::read(message), read_due(message)) else {
-            return Err("the work asks without the length of an answer".to_owned());
-        };
-        let Some(stream) = streams.open() else { return Ok(false) };
-        send_wish(wanted.0, stream, streams)?;
-        let mut request = Request {
-            number: header.seq,
-            stream,
-            wanted: wanted.0,
-            got: 0,
-            unsent: Vec::new(),
-            step: StepBudget::default(),
-        };
-        let taken = streams.write(stream, message).map_err(|why| request.failed(why))?;
-        match taken == message.len() {
-            true => streams.finish(stream),
-            false => request.unsent.extend_from_slice(&message[taken..]),
-        }
-        self.under_way.push(request);
-        Ok(true)
-    }
-
     fn attend(&mut self, streams: &mut dyn Streams) -> Result<(), String> {
         self.under_way.iter_mut().try_for_each(|request| request.send_the_rest(streams))
     }
@@ -163,12 +142,43 @@ impl Application for Requests {
         late.map_or(Ok(()), Err)
     }
 
-    fn awaits(&self) -> Option<String> {
-        let oldest = self.under_way.iter().map(|request| request.number).min()?;
-        Some(format!("before the end of its answer to request {oldest}"))
+    fn state(&self) -> ApplicationState {
+        ApplicationState { has_ended: false, is_settled: true }
     }
 
-    fn has_ended(&self) -> bool {
-        false
+    fn facts(&self) -> ApplicationFacts {
+        let oldest = self.under_way.iter().map(|request| request.number).min();
+        let awaits =
+            oldest.map(|oldest| format!("before the end of its answer to request {oldest}"));
+        ApplicationFacts { awaits, ..ApplicationFacts::default() }
+    }
+
+    fn takes(&mut self) -> Takes<'_> {
+        Takes::Requests(self)
+    }
+}
+
+impl TakesRequests for Requests {
+    fn ask(&mut self, message: &[u8], streams: &mut dyn Streams) -> Result<bool, String> {
+        let (Some(header), Some(wanted)) = (Header::read(message), read_due(message)) else {
+            return Err("the work asks without the length of an answer".to_owned());
+        };
+        let Some(stream) = streams.open() else { return Ok(false) };
+        send_wish(wanted.0, stream, streams)?;
+        let mut request = Request {
+            number: header.seq,
+            stream,
+            wanted: wanted.0,
+            got: 0,
+            unsent: Vec::new(),
+            step: StepBudget::default(),
+        };
+        let taken = streams.write(stream, message).map_err(|why| request.failed(why))?;
+        match taken == message.len() {
+            true => streams.finish(stream),
+            false => request.unsent.extend_from_slice(&message[taken..]),
+        }
+        self.under_way.push(request);
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::workload::TaskInfo;
 use deadheat_contract::workload::header::{DUE_LEN, Header, read_due, write_due};
-use deadheat_datapath::transport::application::{Application, Streams};
+use deadheat_datapath::transport::application::{Application, Streams, TakesBulk, TakesRequests};
 
 /// Streams by index: what this end wrote, what the far end has sent, and the end of either direction.
 #[derive(Default)]
@@ -111,13 +111,13 @@ fn a_download_asks_for_its_bytes_and_ends_with_them() {
     assert!(far.streams.is_empty(), "nothing before the work begins");
     assert_eq!(drain(&mut near, &mut far), Ok(0));
     assert_eq!(far.streams[0].written, 1_000_u64.to_be_bytes());
-    assert!(far.streams[0].is_finished && !near.has_ended());
+    assert!(far.streams[0].is_finished && !near.state().has_ended);
     far.answers(0, 400);
     assert_eq!(drain(&mut near, &mut far), Ok(400));
     far.answers(0, 600);
     far.ends(0);
     assert_eq!(drain(&mut near, &mut far), Ok(600));
-    assert!(near.has_ended() && near.is_settled());
+    assert!(near.state().has_ended && near.state().is_settled);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_download_for_a_time_is_stopped_after_it() {
     far.answers(0, 99);
     assert_eq!(drain(&mut near, &mut far), Ok(99));
     near.on_deadline(secs(6), &mut far).unwrap();
-    assert!(near.has_ended());
+    assert!(near.state().has_ended);
     assert_eq!((far.streams[0].stopped, near.next_deadline()), (Some(0), None));
     assert_eq!(drain(&mut near, &mut far), Ok(0), "what comes after the end does not count");
 }
@@ -155,7 +155,7 @@ fn a_download_that_ends_or_goes_on_wrongly_is_an_error_with_both_counts() {
     drain(&mut near, &mut far).unwrap();
     far.streams[0].reset = Some("the peer reset its stream with code 3");
     assert!(drain(&mut near, &mut far).unwrap_err().contains("code 3"));
-    assert_eq!(near.awaits().unwrap(), "before all 10 bytes");
+    assert_eq!(near.facts().awaits.unwrap(), "before all 10 bytes");
 }
 
 #[test]
@@ -192,11 +192,11 @@ fn an_upload_is_settled_once_the_answer_has_ended() {
     assert_eq!(near.give(b"de", &mut far), Ok(1));
     assert_eq!(far.streams[0].written, b"\0\0\0\0\0\0\0\0abcd");
     near.finish(&mut far);
-    assert!(far.streams[0].is_finished && !near.is_settled());
-    assert_eq!(near.awaits().unwrap(), "before it confirmed the upload");
+    assert!(far.streams[0].is_finished && !near.state().is_settled);
+    assert_eq!(near.facts().awaits.unwrap(), "before it confirmed the upload");
     far.ends(0);
     near.attend(&mut far).unwrap();
-    assert!(near.is_settled());
+    assert!(near.state().is_settled);
     assert_eq!(near.next_deadline(), None);
 }
 
@@ -262,10 +262,10 @@ fn answers_are_handed_over_in_messages_with_the_number_of_their_request() {
     };
     near.read(&mut far, &mut take).unwrap();
     assert_eq!(handed, [(3, 0, 0, 100), (3, 1, 0, 100), (3, 2, 0, 50), (3, 3, 1, 30)]);
-    assert_eq!(near.awaits().unwrap(), "before the end of its answer to request 0");
+    assert_eq!(near.facts().awaits.unwrap(), "before the end of its answer to request 0");
     far.ends(0);
     drain(&mut near, &mut far).unwrap();
-    assert_eq!(near.awaits(), None);
+    assert_eq!(near.facts().awaits, None);
 }
 
 #[test]

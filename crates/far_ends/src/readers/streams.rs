@@ -103,6 +103,5 @@ impl Streams for FedStreams {
 
 /// Looks at what can be asked of an application at any time, and at the end.
 pub(crate) fn look(application: &dyn Application) {
-    let _ = (application.awaits(), application.next_deadline(), application.effective());
-    let _ = (application.is_settled(), application.has_ended());
+    let _ = (application.facts(), application.next_deadline(), application.state());
 }

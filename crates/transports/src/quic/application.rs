@@ -11,7 +11,7 @@ use super::layer::Layer;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;
-use deadheat_datapath::transport::application::{Application, ApplicationTerms, Streams};
+use deadheat_datapath::transport::application::{Application, ApplicationTerms, Streams, Takes};
 use deadheat_datapath::transport::identity::{
     NO_EARLY_DATA, Resume, Tickets, TrustedName, UNTRUSTED,
 };
@@ -65,6 +65,8 @@ pub(super) struct Asking {
     /// Name of the far end.
     pub(super) name: String,
     application: Box<dyn Application>,
+    /// True if it sends bulk data on its one stream.
+    gives: bool,
     tickets: Tickets,
     closing: Closing,
     /// True once the connection was open.
@@ -85,8 +87,9 @@ enum Closing {
 }
 
 impl Asking {
-    fn new(name: String, application: Box<dyn Application>, tickets: Tickets) -> Asking {
-        Asking { name, application, tickets, closing: Closing::NotYet, has_begun: false }
+    fn new(name: String, mut application: Box<dyn Application>, tickets: Tickets) -> Asking {
+        let gives = matches!(application.takes(), Takes::Bulk(_));
+        Asking { name, application, gives, tickets, closing: Closing::NotYet, has_begun: false }
     }
 
     /// Begins on a connection that takes data.
@@ -132,7 +135,7 @@ impl Asking {
 
     /// Returns the sentence with the step of the protocol in front, if there is one.
     fn at_its_step(&self, why: &str) -> String {
-        match self.application.awaits().filter(|_| self.has_begun) {
+        match self.application.facts().awaits.filter(|_| self.has_begun) {
             Some(awaited) => format!("{awaited}: {why}"),
             None => why.to_owned(),
         }
@@ -140,15 +143,15 @@ impl Asking {
 
     /// Returns true if it sends bulk data on its one stream.
     pub(super) fn gives(&self) -> bool {
-        self.application.gives()
+        self.gives
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.application.has_ended()
+        self.application.state().has_ended
     }
 
     pub(super) fn effective(&self) -> Effective {
-        self.application.effective()
+        self.application.facts().effective
     }
 
     /// Returns the resumption in effect of a connection with or without an application. A far end of others need not allow
@@ -192,7 +195,7 @@ impl Asking {
 
     /// Returns true, once, if the connection is to be closed now.
     pub(super) fn closes_now(&mut self) -> bool {
-        let is_over = self.closing == Closing::Wanted && self.application.is_settled();
+        let is_over = self.closing == Closing::Wanted && self.application.state().is_settled;
         if is_over {
             self.closing = Closing::Begun;
         }
@@ -209,7 +212,7 @@ impl Asking {
     /// Returns true if the far end has all, and the end of a connection that the work has ended.
     pub(super) fn is_drained(&self) -> bool {
         match self.closing {
-            Closing::NotYet => self.application.is_settled(),
+            Closing::NotYet => self.application.state().is_settled,
             Closing::Wanted | Closing::Begun => false,
             Closing::Done => true,
         }
@@ -304,6 +307,7 @@ mod tests {
     use deadheat_base::spec::{Settings, Spec};
     use deadheat_base::time::Nanos;
     use deadheat_contract::contract::Side;
+    use deadheat_datapath::transport::application::{ApplicationState, TakesBulk};
     use deadheat_datapath::transport::hello::Token;
     use deadheat_datapath::transport::identity::NAME;
     use deadheat_datapath::transport::userspace::{Received, Rest, State};
@@ -319,9 +323,16 @@ mod tests {
         ) -> std::result::Result<(), String> {
             Ok(())
         }
-        fn gives(&self) -> bool {
-            true
+
+        fn state(&self) -> ApplicationState {
+            ApplicationState { has_ended: false, is_settled: true }
         }
+        fn takes(&mut self) -> Takes<'_> {
+            Takes::Bulk(self)
+        }
+    }
+
+    impl TakesBulk for Giver {
         fn give(
             &mut self,
             bytes: &[u8],
@@ -330,9 +341,7 @@ mod tests {
             self.0 = self.0.or_else(|| streams.open_one_way());
             self.0.map_or(Ok(0), |stream| streams.write(stream, bytes))
         }
-        fn has_ended(&self) -> bool {
-            false
-        }
+        fn finish(&mut self, _: &mut dyn Streams) {}
     }
 
     fn carry(from: &mut QuicEnd<QuinnMachine>, to: &mut QuicEnd<QuinnMachine>, at: Nanos) {

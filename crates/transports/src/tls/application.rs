@@ -154,7 +154,7 @@ impl ApplicationConn {
 
     /// Makes one receiving call, and passes to `take` what the application makes of it.
     fn take_in(&mut self, patience: Patience, take: &mut dyn FnMut(&[u8])) -> io::Result<Progress> {
-        if self.application.has_ended() {
+        if self.application.state().has_ended {
             return Ok(Progress::Closed);
         }
         let mut progress = Progress::Idle;
@@ -256,7 +256,7 @@ impl Conn for ApplicationConn {
     fn effective(&self) -> Effective {
         let mut all = self.flavour.effective(&self.channel);
         self.flavour.facts().header.report(self.channel.inlet(), &mut all);
-        all.extend(self.application.effective());
+        all.extend(self.application.facts().effective);
         all
     }
 
@@ -274,6 +274,7 @@ mod tests {
     use super::*;
     use crate::testing::{Kept, knobs, pair};
     use deadheat_datapath::transport::Tickets;
+    use deadheat_datapath::transport::application::{ApplicationState, Takes};
     use deadheat_datapath::transport::hello::Token;
 
     /// Application that answers each byte with eight.
@@ -289,8 +290,12 @@ mod tests {
             streams.read(0, &mut |bytes| asked += bytes.len())?;
             streams.write(0, &vec![7; 8 * asked]).map(drop)
         }
-        fn has_ended(&self) -> bool {
-            false
+
+        fn state(&self) -> ApplicationState {
+            ApplicationState { has_ended: false, is_settled: true }
+        }
+        fn takes(&mut self) -> Takes<'_> {
+            Takes::Nothing
         }
     }
 
