@@ -5,9 +5,9 @@ use std::io;
 use std::time::Instant;
 
 use super::connection::{QuicConnection, StreamWays};
-use super::machine::{QuicLibrary, QuicMachine};
 use super::end_of;
 use super::layer::Layer;
+use super::machine::QuicLibrary;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;

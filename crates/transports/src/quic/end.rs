@@ -2,13 +2,13 @@
 
 use std::io;
 
-use super::connection::{QuicConnection, StreamWays};
-use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
 use super::ECN;
 use super::application::Asking;
+use super::connection::{QuicConnection, StreamWays};
 use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
+use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
 use super::qlog::Qlog;
 use super::tap::PacketDirection;
 use super::terms::EndTerms;

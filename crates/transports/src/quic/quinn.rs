@@ -9,12 +9,15 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint};
 
-use super::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
-use super::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::CONTROL;
 use super::acknowledged::Acknowledged;
+use super::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
+use super::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::setup::{self, EndParts};
-use super::shape::{conversions_of, endpoint_of, library_of, look_of, machine_of, state_of, streams_of, written_behind};
+use super::shape::{
+    conversions_of, endpoint_of, library_of, look_of, machine_of, state_of, streams_of,
+    written_behind,
+};
 use super::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;
 use deadheat_datapath::datapath::ecn::Codepoint;

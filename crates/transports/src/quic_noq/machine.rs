@@ -14,10 +14,10 @@ use noq_proto::{
     ServerConfig,
 };
 
-use crate::quic::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
-use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::{CONTROL, NoqControl};
 use crate::quic::acknowledged::{Acknowledged, counting_of};
+use crate::quic::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::shape::{
     configurations_of, conversions_of, endpoint_of, library_of, look_of, machine_of, state_of,

@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use quiche::{Connection, ConnectionError, Error, Shutdown};
 
 use crate::quic::connection::{QuicConnection, QuicData, StreamWays};
-use crate::quic::machine::{MachineEvent};
 use crate::quic::end::PIECE;
+use crate::quic::machine::MachineEvent;
 use deadheat_datapath::transport::identity;
 
 /// Urgency of every stream: quiche's default, with which streams take turns.

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use quiche::{Config, ConnectionId, Header, MAX_CONN_ID_LEN, RecvInfo, Type};
 
-use crate::quic::connection::{ConnectionLook};
-use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use super::connection::QuicheConnection;
 use super::{CONTROL, QuicheControl, setup};
+use crate::quic::connection::ConnectionLook;
+use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::terms::{Configuration, OwnSizes};
 use deadheat_base::spec::Settings;

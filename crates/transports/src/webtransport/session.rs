@@ -11,7 +11,7 @@ use web_transport_proto::{
     VarInt as Number,
 };
 
-use crate::quic::connection::{QuicConnection, QuicData};
+use crate::quic::connection::QuicData;
 use crate::quic::lanes::Lanes;
 use crate::quic::layer::Session;
 use deadheat_contract::contract::Side;
