@@ -2,13 +2,14 @@
 //! them. Nothing panics, and no message is larger than it may be. The first byte chooses the direction of the test.
 #![no_main]
 
-use deadheat::transport::application::{DataWay, MessageTerms};
+use deadheat::contract::Direction;
+use deadheat::transport::application::MessageTerms;
 use deadheat_far_ends::readers;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, bytes)) = data.split_first() else { return };
-    let way = if choice & 1 == 0 { DataWay::Out } else { DataWay::In };
+    let way = if choice & 1 == 0 { Direction::Up } else { Direction::Down };
     let (application, largest) = readers::ndt7(way);
     let mut terms = MessageTerms {
         name: "far.example".to_owned(),

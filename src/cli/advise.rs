@@ -20,7 +20,7 @@ use deadheat_result::outcome::Outcome;
 
 use super::allow::Allow;
 use super::live::LiveForm;
-use super::staging::{Choice, Intervals, Staging, with_stage};
+use super::staging::{Intervals, Staging, with_stage};
 use super::{Verdict, next_step, print, stdout_style};
 
 #[derive(Debug, clap::Args)]
@@ -136,10 +136,10 @@ fn path(args: &AdviseArgs, app: &App) -> Result<String> {
 fn race(args: &AdviseArgs, within: &str, job: AdviceJob) -> Result<Outcome> {
     let staging = Staging {
         within: format!("{within}, {}", job.name),
-        progress: Choice::from(!args.quiet),
+        progress: !args.quiet,
         live: LiveForm::Progress,
         intervals: Intervals::Nowhere,
-        samples: Choice::No,
+        samples: false,
         secret_file: None,
         pin: None,
         patience: None,

@@ -20,11 +20,12 @@ impl Allow {
 
     /// Refuses the option for a request that is typed.
     pub(super) fn refuse(&self) -> Result<()> {
-        match self.allow.is_empty() {
-            true => Ok(()),
-            false => Err(Error::usage(
+        if self.allow.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::usage(
                 "--allow is for what a file names, with --replay or --resume; a race that you type needs none",
-            )),
+            ))
         }
     }
 }

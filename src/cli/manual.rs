@@ -177,9 +177,10 @@ fn roff(text: &str) -> String {
 fn leaves(command: &Command) -> Vec<&Command> {
     let mut leaves = Vec::new();
     for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
-        match subcommand.has_subcommands() {
-            true => leaves.extend(self::leaves(subcommand)),
-            false => leaves.push(subcommand),
+        if subcommand.has_subcommands() {
+            leaves.extend(self::leaves(subcommand))
+        } else {
+            leaves.push(subcommand)
         }
     }
     leaves

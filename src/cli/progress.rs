@@ -130,10 +130,7 @@ impl Observer for Progress {
                 self.blocks = place.block;
                 let mark = if place.control { COPY } else { "" };
                 self.running.set(format!("block {}", place.block + 1), mark);
-                match place.control {
-                    true => self.show(&copy(place.label)),
-                    false => self.show(place.label),
-                }
+                if place.control { self.show(&copy(place.label)) } else { self.show(place.label) }
             }
             RaceEvent::BlockDone { outcome, blocks, remaining } => {
                 self.blocks = blocks;

@@ -20,7 +20,7 @@ use super::form::Form;
 use super::gate::Gate;
 use super::habits;
 use super::live::LiveOptions;
-use super::staging::{Choice, Intervals, Staging, with_stage};
+use super::staging::{Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
@@ -355,10 +355,10 @@ fn refuse_interval(args: &RaceArgs) -> Result<()> {
 fn staging(args: &RaceArgs, samples: bool) -> Result<Staging<'_>> {
     Ok(Staging {
         within: String::new(),
-        progress: Choice::from(!args.quiet),
+        progress: !args.quiet,
         live: args.live.into(),
         intervals: intervals(args),
-        samples: Choice::from(samples),
+        samples,
         secret_file: args.secret_file.as_deref(),
         pin: args.pin.as_deref(),
         patience: args.patience.as_deref().map(units::parse_span).transpose()?,

@@ -27,13 +27,13 @@ pub(super) struct Staging<'a> {
     /// Name of the whole that the race is part of, for its progress; empty for a race on its own.
     pub within: String,
     /// True if progress is shown on a terminal.
-    pub progress: Choice,
+    pub progress: bool,
     /// Way in which the race is shown while it runs.
     pub live: LiveForm,
     /// Place where each trial is shown while it runs, an interval at a time.
     pub intervals: Intervals,
     /// True if raw samples are kept beside the result.
-    pub samples: Choice,
+    pub samples: bool,
     /// Source of a server's shared secret.
     pub secret_file: Option<&'a Path>,
     /// The key that a server must have, as typed.
@@ -72,19 +72,6 @@ impl Intervals {
     }
 }
 
-/// A choice of the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
-    Yes,
-    No,
-}
-
-impl From<bool> for Choice {
-    fn from(wanted: bool) -> Choice {
-        if wanted { Choice::Yes } else { Choice::No }
-    }
-}
-
 /// Sets up everything that a race uses on this machine, and calls `race` with it.
 pub(super) fn with_stage(
     staging: &Staging<'_>,
@@ -97,9 +84,9 @@ pub(super) fn with_stage(
     report_full_files();
     let live = LiveStage::start(staging.live, LiveSubject::Race);
     let screen = match (staging.progress, std::io::stderr().is_terminal()) {
-        (Choice::Yes, true) => live.screen().unwrap_or_else(Screen::stderr),
-        (Choice::Yes, false) => Screen::plain(),
-        (Choice::No, _) => Screen::none(),
+        (true, true) => live.screen().unwrap_or_else(Screen::stderr),
+        (true, false) => Screen::plain(),
+        (false, _) => Screen::none(),
     };
     let running = RunningTrial::default();
     let progress = Progress::new(screen.clone()).within(&staging.within).noting(&running);
@@ -113,7 +100,7 @@ pub(super) fn with_stage(
         }
         let stage = RaceContext::new(&mut simulation, &mut *progress).at(&clock, SystemTime::now());
         let mut stage = stage.stop(stop).steering(live.steering()).save(file);
-        if staging.samples == Choice::Yes {
+        if staging.samples {
             stage = stage.keep(&mut samples);
         }
         let ended = race(stage);
@@ -127,7 +114,7 @@ pub(super) fn with_stage(
     }
     let stage = RaceContext::new(&mut agents, &mut *progress).stop(stop).save(file);
     let mut stage = stage.steering(live.steering()).patience(staging.patience);
-    if staging.samples == Choice::Yes {
+    if staging.samples {
         stage = stage.keep(&mut samples);
     }
     let ended = race(stage);

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use deadheat::contract::WaitMode;
-use deadheat::path::netem::{Middle, NetemLink, SeedSupport, Spaces};
+use deadheat::path::netem::{Middle, NetemLink, Spaces};
 use deadheat::path::network::{
     Backend, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Link, Loss, Network,
     Order, Queue, Rate, Shape,
@@ -369,18 +369,17 @@ fn seeds() {
     let loss = Loss::Bernoulli(0.3);
     let mut middle =
         hosts.middle(&network(Impairments { loss, ..Impairments::default() })).unwrap();
-    let seeded = middle.seeded();
+    let seeded = middle.is_seeded();
     let lost = [7, 7, 8].map(|seed| {
         middle.begin(seed).unwrap();
         count(&hosts, 2_000, 100).0
     });
-    match seeded {
-        SeedSupport::Yes => assert_eq!(lost[0], lost[1]),
-        SeedSupport::No => {
-            let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-            println!("no seed with Linux {release}");
-            assert!(lost.iter().all(|lost| (1_200..1_600).contains(lost)), "{lost:?}");
-        }
+    if seeded {
+        assert_eq!(lost[0], lost[1]);
+    } else {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        println!("no seed with Linux {release}");
+        assert!(lost.iter().all(|lost| (1_200..1_600).contains(lost)), "{lost:?}");
     }
     println!("seeds hold");
 }

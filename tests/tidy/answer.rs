@@ -145,15 +145,16 @@ impl KeptRuns {
             let asked = self.answers(study, &claim.id, number);
             let counted = counted(&asked).into_iter().map(|one| one.answer.clone());
             let counted: Vec<TestAnswer> = counted.collect();
-            match counted.is_empty() {
-                true => vec![TestAnswer {
+            if counted.is_empty() {
+                vec![TestAnswer {
                     test: claim.tests[number - 1].clone(),
                     answer: AnswerKind::Open,
                     seen: None,
                     blocks: 0,
                     confidence: None,
-                }],
-                false => counted,
+                }]
+            } else {
+                counted
             }
         };
         let answers: Vec<TestAnswer> = (1..=claim.tests.len()).flat_map(of_test).collect();

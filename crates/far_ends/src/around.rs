@@ -11,22 +11,14 @@ use deadheat_contract::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
 use deadheat_datapath::datapath::stamps::Stamps;
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
 
-/// End of the near end's direction, for the far end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StreamEnd {
-    /// The transport signals it.
-    Signalled,
-    /// Control signals it, and the byte stream stays open.
-    Silent,
-}
-
 /// Connection around one of a plain transport.
 pub(crate) struct Around {
     inside: Box<dyn Conn>,
     codec: Option<Translation>,
     /// Blocks of a byte stream that are messages.
     blocks: Option<Blocks>,
-    end: StreamEnd,
+    /// True if the transport signals the end of this direction; else control does, and the byte stream stays open.
+    signals_end: bool,
 }
 
 struct Translation {
@@ -47,17 +39,17 @@ impl Around {
     ) -> Box<dyn Conn> {
         let buffer = || vec![0; largest + HEADERS].into_boxed_slice();
         let codec = Some(Translation { codec, packet: buffer(), message: buffer() });
-        Box::new(Around { inside, codec, blocks: None, end: StreamEnd::Signalled })
+        Box::new(Around { inside, codec, blocks: None, signals_end: true })
     }
 
     /// Wraps a byte stream that stays open until it is dropped.
     pub(crate) fn stream(inside: Box<dyn Conn>) -> Box<dyn Conn> {
-        Box::new(Around { inside, codec: None, blocks: None, end: StreamEnd::Silent })
+        Box::new(Around { inside, codec: None, blocks: None, signals_end: false })
     }
 
     /// Wraps a byte stream on which the far end sends `blocks`.
     pub(crate) fn blocks(inside: Box<dyn Conn>, blocks: Blocks) -> Box<dyn Conn> {
-        Box::new(Around { inside, codec: None, blocks: Some(blocks), end: StreamEnd::Silent })
+        Box::new(Around { inside, codec: None, blocks: Some(blocks), signals_end: false })
     }
 }
 
@@ -122,10 +114,7 @@ impl Conn for Around {
 
     /// Ends the direction, unless control does; a backlog leaves first.
     fn finish(&mut self) -> io::Result<()> {
-        match self.end {
-            StreamEnd::Signalled => self.inside.finish(),
-            StreamEnd::Silent => self.inside.flush().map(drop),
-        }
+        if self.signals_end { self.inside.finish() } else { self.inside.flush().map(drop) }
     }
 
     fn is_drained(&self) -> bool {

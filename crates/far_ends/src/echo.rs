@@ -52,9 +52,12 @@ fn dial(
     _locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
     let (over, hello) = (inside.protocol, dial.hello);
-    inside.open(dial, &|socket, to, deadline| match over.keeps_boundaries {
-        true => ask_datagrams(hello, socket, to, deadline),
-        false => ask_stream(hello, socket, to, deadline),
+    inside.open(dial, &|socket, to, deadline| {
+        if over.keeps_boundaries {
+            ask_datagrams(hello, socket, to, deadline)
+        } else {
+            ask_stream(hello, socket, to, deadline)
+        }
     })
 }
 

@@ -121,9 +121,12 @@ fn dial(
     _locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
     let (over, cookie) = (inside.protocol, cookie(&dial.hello.token));
-    let conn = inside.open(dial, &|socket, to, deadline| match over.is_reliable {
-        true => send_cookie(&cookie, socket, to),
-        false => open_datagrams(socket, to, deadline),
+    let conn = inside.open(dial, &|socket, to, deadline| {
+        if over.is_reliable {
+            send_cookie(&cookie, socket, to)
+        } else {
+            open_datagrams(socket, to, deadline)
+        }
     })?;
     let (tag, largest) = (dial.hello.token.tag(), dial.largest_message);
     let is_down = task.flows.get(usize::from(dial.hello.flow)) == Some(&Some(Direction::Down));

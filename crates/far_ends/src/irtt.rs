@@ -128,12 +128,11 @@ impl ReplyFields {
 
     /// Reads the fields of a reply after its numbers; `None` if they are cut off.
     fn read(self, fields: &[u8]) -> Option<FarStamps> {
-        let (count, rest) = match self.has_count {
-            true => {
-                let (count, rest) = fields.split_first_chunk::<4>()?;
-                (Some(u32::from_le_bytes(*count)), rest)
-            }
-            false => (None, fields),
+        let (count, rest) = if self.has_count {
+            let (count, rest) = fields.split_first_chunk::<4>()?;
+            (Some(u32::from_le_bytes(*count)), rest)
+        } else {
+            (None, fields)
         };
         let times = rest.get(..8 * self.stamps)?;
         let (clock, [received_ns, sent_ns]) = match times.as_chunks::<8>().0 {

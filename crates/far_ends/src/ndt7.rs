@@ -17,7 +17,7 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
-use deadheat_datapath::transport::application::{DataWay, MessageApplication, MessageTerms};
+use deadheat_datapath::transport::application::{MessageApplication, MessageTerms};
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial, Effective};
@@ -101,7 +101,7 @@ fn dial(
     locator: &Locator,
 ) -> Result<Box<dyn Conn>> {
     let is_up = task.flows.first() == Some(&Some(Direction::Up));
-    let (test, way) = if is_up { ("upload", DataWay::Out) } else { ("download", DataWay::In) };
+    let (test, way) = if is_up { ("upload", Direction::Up) } else { ("download", Direction::Down) };
     let terms = MessageTerms {
         name: locator.name.clone(),
         pin: locator.pin.clone(),
@@ -163,7 +163,7 @@ struct TcpFacts {
 
 /// Measurements of a test.
 struct Measurements {
-    way: DataWay,
+    way: Direction,
     last: Option<Measurement>,
 }
 
@@ -171,7 +171,7 @@ impl MessageApplication for Measurements {
     fn text(&mut self, message: &str, sent: u64) -> std::result::Result<(), String> {
         let measurement: Measurement = deadheat_base::json::read(message.as_bytes())
             .map_err(|e| format!("it sent a measurement that is none: {e}"))?;
-        if let (Some(app), DataWay::Out) = (measurement.app_info, self.way)
+        if let (Some(app), Direction::Up) = (measurement.app_info, self.way)
             && app.num_bytes > sent as f64
         {
             return Err(format!(
@@ -193,8 +193,8 @@ impl MessageApplication for Measurements {
 
     fn awaits(&self) -> String {
         match self.way {
-            DataWay::Out => "before the answer to the Close frame of the upload".to_owned(),
-            DataWay::In => "before the end of the download".to_owned(),
+            Direction::Up => "before the answer to the Close frame of the upload".to_owned(),
+            Direction::Down => "before the end of the download".to_owned(),
         }
     }
 
@@ -204,7 +204,7 @@ impl MessageApplication for Measurements {
         };
         let mut facts = Vec::new();
         if let Some(app) = app_info {
-            let did = if self.way == DataWay::Out { "read" } else { "sent" };
+            let did = if self.way == Direction::Up { "read" } else { "sent" };
             let (bytes, secs) = (Bytes(app.num_bytes.max(0.0) as u64), app.elapsed_time / 1e6);
             facts.push(format!("{bytes} {did} after {secs:.2} s"));
         }

@@ -6,7 +6,8 @@ pub(crate) mod datagrams;
 pub(crate) mod streams;
 
 use crate::{https, iperf3, irtt, ndt7, quicperf, stamp};
-use deadheat_datapath::transport::application::{DataWay, MessageApplication};
+use deadheat_base::ends::Direction;
+use deadheat_datapath::transport::application::MessageApplication;
 
 /// Reader of the bytes of a far end.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +38,6 @@ pub const ALL: &[ByteReader] = &[
 ];
 
 /// Returns the application of an ndt7 test in this direction, and the largest message that a server may send.
-pub fn ndt7(way: DataWay) -> (Box<dyn MessageApplication>, usize) {
+pub fn ndt7(way: Direction) -> (Box<dyn MessageApplication>, usize) {
     (ndt7::reading::of(way), ndt7::reading::LARGEST_OF_SERVER)
 }

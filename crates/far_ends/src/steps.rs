@@ -60,10 +60,8 @@ pub(crate) fn run_out<S: Streams>(
         let read = application.read(streams, &mut |_| {});
         let read = read.and_then(|()| application.attend(streams));
         let is_due = application.next_deadline().is_some_and(|due| due <= now);
-        let ended = read.and_then(|()| match is_due {
-            true => application.on_deadline(now, streams),
-            false => Ok(()),
-        });
+        let ended =
+            read.and_then(|()| if is_due { application.on_deadline(now, streams) } else { Ok(()) });
         if let Err(why) = ended {
             return StepEnd { why, took: now - start, bytes };
         }

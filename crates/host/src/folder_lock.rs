@@ -21,9 +21,10 @@ impl FolderLock {
         let open = File::open(folder)?;
         // SAFETY: flock(2) on a live descriptor, without pointers.
         let refused = unsafe { libc::flock(open.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0;
-        match refused && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
-            true => Ok(None),
-            false => Ok(Some(FolderLock { _folder: open })),
+        if refused && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+            Ok(None)
+        } else {
+            Ok(Some(FolderLock { _folder: open }))
         }
     }
 }

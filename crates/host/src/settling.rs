@@ -54,9 +54,10 @@ pub fn settle(
 fn disturbance(shares: Shares, last: Option<u64>, echo: Option<u64>) -> Option<Disturbance> {
     let Shares { busy, steal } = shares;
     if busy + steal >= CALM_SHARE {
-        return Some(match busy >= steal {
-            true => Disturbance { by: Disturber::Programs, share: busy },
-            false => Disturbance { by: Disturber::Hypervisor, share: steal },
+        return Some(if busy >= steal {
+            Disturbance { by: Disturber::Programs, share: busy }
+        } else {
+            Disturbance { by: Disturber::Hypervisor, share: steal }
         });
     }
     let (one, other) = last.zip(echo)?;

@@ -280,9 +280,10 @@ impl IperfRun {
     /// Adds the rates, as received or else as sent. A run in both directions has rates of each, and no sum.
     fn rates(&self, trial: &mut ImportedTrial) {
         let has = |way| self.flows.iter().any(|own| own.way == way);
-        let ways: &[_] = match has(Direction::Up) && has(Direction::Down) {
-            false => &[(None, "")],
-            true => &[(Some(Direction::Up), "up"), (Some(Direction::Down), "down")],
+        let ways: &[_] = if !(has(Direction::Up) && has(Direction::Down)) {
+            &[(None, "")]
+        } else {
+            &[(Some(Direction::Up), "up"), (Some(Direction::Down), "down")]
         };
         for (way, name) in ways {
             let rate_of = |is_received: bool| {

@@ -25,9 +25,10 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn read(file: &mut ForeignFile, context: &mut ReaderContext<'_>) -> Result<FileContent, String> {
-    let layout = match context.columns.any() {
-        true => TableLayout::with_columns(file.head(), &context.columns)?,
-        false => TableLayout::of(file.head()).unwrap_or_default(),
+    let layout = if context.columns.any() {
+        TableLayout::with_columns(file.head(), &context.columns)?
+    } else {
+        TableLayout::of(file.head()).unwrap_or_default()
     };
     let numbers = Numbers::read(file, &layout, context.scale)?;
     let mut content = FileContent {

@@ -352,9 +352,10 @@ fn extended_name(entry: &mut impl Read, kind: tar::EntryType) -> std::io::Result
         let path = all.filter(|one| one.key_bytes() == b"path").last();
         path.map(|path| path.value_bytes().to_vec())
     };
-    match name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME) {
-        true => Err(wrong(format!("a file has a name of more than {LONGEST_NAME} bytes"))),
-        false => Ok(name),
+    if name.as_ref().is_some_and(|name| name.len() > LONGEST_NAME) {
+        Err(wrong(format!("a file has a name of more than {LONGEST_NAME} bytes")))
+    } else {
+        Ok(name)
     }
 }
 
@@ -439,13 +440,12 @@ mod tests {
             header.set_cksum();
             out.append(&header, content).unwrap();
         };
-        match is_posix {
-            true => {
-                let record = |len: usize| [format!("{len} path=").as_bytes(), name, b"\n"].concat();
-                let len = (name.len()..).find(|len| record(*len).len() == *len).unwrap();
-                add("pax", tar::EntryType::XHeader, &record(len));
-            }
-            false => add("././@LongLink", tar::EntryType::GNULongName, &[name, b"\0"].concat()),
+        if is_posix {
+            let record = |len: usize| [format!("{len} path=").as_bytes(), name, b"\n"].concat();
+            let len = (name.len()..).find(|len| record(*len).len() == *len).unwrap();
+            add("pax", tar::EntryType::XHeader, &record(len));
+        } else {
+            add("././@LongLink", tar::EntryType::GNULongName, &[name, b"\0"].concat())
         }
         add("short", tar::EntryType::Regular, b"1\n2\n");
         out.into_inner().unwrap()

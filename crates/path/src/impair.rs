@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use self::draw::{COPY, Chance, Model, Stream, fold};
 use self::log::{Log, LossRun};
 use self::loss::Losses;
-use self::packet::{Cause, Changes, Departure, End, Item, Mark, Packet, Place, Turn};
+use self::packet::{Cause, Changes, Departure, End, Item, Packet, Place, Turn};
 use self::queue::{PacketQueue, QueueDrops, QueueEntry};
 use self::rate::{Server, Steps};
 use super::block::Block;
@@ -65,19 +65,12 @@ pub struct Channel<H> {
     entered: u64,
     /// Number of the packet after the last lost one.
     behind_loss: u64,
-    /// Last decision of the loss model.
-    last: LossDecision,
+    /// True if the loss model dropped the last packet.
+    was_lost: bool,
     /// Lowest sequence number that would still be in order: one more than the highest `seq` delivered.
     expected: u64,
     /// Latest arrival time seen.
     now: u64,
-}
-
-/// Decision of the loss model about a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LossDecision {
-    Stays,
-    Goes,
 }
 
 /// Random draws at the entrance, and the probabilities they are compared with.
@@ -146,7 +139,7 @@ impl<H: Copy> Channel<H> {
             fates: PacketOutcomes::default(),
             entered: 0,
             behind_loss: 0,
-            last: LossDecision::Stays,
+            was_lost: false,
             expected: 0,
             now: 0,
         }
@@ -160,7 +153,7 @@ impl<H: Copy> Channel<H> {
             return self.block(now, packet, handle);
         }
         let is_lost = self.losses.take(self.number(), now.0.max(self.now));
-        self.last = if is_lost { LossDecision::Goes } else { LossDecision::Stays };
+        self.was_lost = is_lost;
         self.follow(now, packet, handle)
     }
 
@@ -173,7 +166,7 @@ impl<H: Copy> Channel<H> {
         }
         let index = self.number();
         let now = self.come(now, packet);
-        if self.last == LossDecision::Goes {
+        if self.was_lost {
             self.lose(index, now, handle);
             return 1;
         }
@@ -234,7 +227,7 @@ impl<H: Copy> Channel<H> {
         } else {
             self.expected = packet.seq + 1;
         }
-        let changes = Changes { marked: packet.mark == Mark::Set, flipped: packet.flip };
+        let changes = Changes { marked: packet.is_marked, flipped: packet.flip };
         let (at, queued) = (Nanos(packet.at), Nanos(packet.queued));
         Some(Departure { at, queued, handle: packet.handle, end: End::Delivered(changes) })
     }
@@ -285,7 +278,7 @@ impl<H: Copy> Channel<H> {
             flip: None,
             turn: Turn::Kept,
             capable: packet.capable,
-            mark: Mark::None,
+            is_marked: false,
         };
         self.entered += 1;
         self.draw(index, &mut item);
@@ -338,7 +331,7 @@ impl<H: Copy> Channel<H> {
             let start = bottleneck.due;
             if let Some(item) = bottleneck.queue.take(start, &mut self.given) {
                 let out = bottleneck.server.serve(start, item.wire);
-                self.fates.marked += u64::from(item.mark == Mark::Set);
+                self.fates.marked += u64::from(item.is_marked);
                 self.fates.busy_ns += out - bottleneck.since.max(bottleneck.out).min(out);
                 self.fates.busy_bytes += item.wire;
                 bottleneck.out = out;

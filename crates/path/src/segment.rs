@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::impair::packet::{Changes, EcnCapability};
+use super::impair::packet::Changes;
 use deadheat_base::checksum::{fold, sum};
 use deadheat_base::rng::first;
 
@@ -42,8 +42,8 @@ pub struct GsoFrame {
     pub flow: u64,
     /// Protocol number of their payload, behind IPv6 extension headers; 0 if unknown.
     pub protocol: u8,
-    /// ECN capability: the packets may be marked instead of dropped.
-    pub capable: EcnCapability,
+    /// True if the packets may be marked instead of dropped (RFC 3168).
+    pub capable: bool,
     /// Length of the frame in bytes.
     frame: u32,
     version: Version,
@@ -295,13 +295,13 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
 }
 
 #[inline]
-fn capable(packet: &[u8], version: Version) -> EcnCapability {
+fn capable(packet: &[u8], version: Version) -> bool {
     let bits = match version {
         Version::V4 => packet[1] & 3,
         Version::V6 => packet[1] >> 4 & 3,
         Version::Unknown => 0,
     };
-    if bits == 0 { EcnCapability::No } else { EcnCapability::Yes }
+    bits != 0
 }
 
 /// Largest number of IPv6 extension headers that are skipped.
@@ -480,7 +480,7 @@ mod tests {
     fn a_super_packet_is_its_segments() {
         let frame = tcp_v4(2_500, 1_000);
         let seen = GsoFrame::parse(&frame);
-        assert_eq!((seen.segments, seen.capable), (3, EcnCapability::Yes));
+        assert_eq!((seen.segments, seen.capable), (3, true));
         let lengths: Vec<u32> = (0..3).map(|n| seen.segment_bytes(n)).collect();
         assert_eq!(lengths, [1_052, 1_052, 552]);
         assert_eq!(joined(&seen, &frame, 0, 3, NONE), frame);

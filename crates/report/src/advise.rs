@@ -165,9 +165,10 @@ impl Content<'_> {
                     Lead::Open => Tone::Open,
                     Lead::First | Lead::Second => Tone::Plain,
                 };
-                let missing = match evidence.first == *first {
-                    true => String::new(),
-                    false => format!("; no verdict on it and {first}"),
+                let missing = if evidence.first == *first {
+                    String::new()
+                } else {
+                    format!("; no verdict on it and {first}")
                 };
                 (format!("{}{missing}", self.in_words(evidence)), tone)
             }

@@ -61,9 +61,10 @@ pub(super) fn answers(judgement: &FirstJudgement<'_>) -> Vec<Line> {
         lines.push(Line::new(text, Tone::Good));
     }
     let goes_on = judgement.races.iter().any(|judged| judged.race.imported.is_none());
-    let open = match goes_on {
-        true => "undecided, which is not worse; more time would tell",
-        false => "undecided, which is not worse",
+    let open = if goes_on {
+        "undecided, which is not worse; more time would tell"
+    } else {
+        "undecided, which is not worse"
     };
     for (change, word, tone) in [
         (Change::ChangedBetter, "better", Tone::Good),
@@ -202,8 +203,9 @@ pub(super) fn work(race: &Outcome) -> String {
 pub(super) fn blocks(races: &[JudgedRace<'_>]) -> String {
     let done = races.iter().map(|judged| crate::totals::blocks_done(judged.race));
     let (least, most) = (done.clone().min().unwrap_or(0), done.max().unwrap_or(0));
-    match least == most {
-        true => words::count(most, "block"),
-        false => format!("{least} to {}", words::count(most, "block")),
+    if least == most {
+        words::count(most, "block")
+    } else {
+        format!("{least} to {}", words::count(most, "block"))
     }
 }

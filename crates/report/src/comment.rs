@@ -72,9 +72,10 @@ pub fn render(judgement: &FirstJudgement<'_>) -> String {
     for judged in &judgement.races {
         let name = format!("Evidence and conditions{}", says.on(judged.race));
         let more = fold(&name, &evidence_of(judged.race));
-        match text.len() + more.len() > MOST_CHARACTERS {
-            true => left_out += 1,
-            false => text.push_str(&format!("\n\n{more}")),
+        if text.len() + more.len() > MOST_CHARACTERS {
+            left_out += 1
+        } else {
+            text.push_str(&format!("\n\n{more}"))
         }
     }
     if left_out > 0 {
@@ -303,9 +304,12 @@ fn row(race: &Outcome, claim: &AgainstClaim<'_>, verdict: &str, units: &Units) -
 fn figure(race: &Outcome, entrant: &Entrant, metric: &Metric, units: &Units) -> String {
     let mut summaries = race.summary.iter();
     let own = summaries.find(|own| own.contender == entrant.id && own.metric == metric.name);
-    own.map_or_else(String::new, |summary| match Bound::of(race, summary).holds(summary.estimate) {
-        true => words::beyond(summary.estimate, metric.unit),
-        false => units.figure(summary.estimate, metric),
+    own.map_or_else(String::new, |summary| {
+        if Bound::of(race, summary).holds(summary.estimate) {
+            words::beyond(summary.estimate, metric.unit)
+        } else {
+            units.figure(summary.estimate, metric)
+        }
     })
 }
 
@@ -323,10 +327,10 @@ fn changes(judgement: &FirstJudgement<'_>) -> String {
                 format!("- {}: {} → {}", escape(&what), escape(&old), escape(&new))
             })
             .collect();
-        let text = match lines.is_empty() {
-            true => "Nothing that the race can see: the same implementation, options and files."
-                .to_owned(),
-            false => lines.join("\n"),
+        let text = if lines.is_empty() {
+            "Nothing that the race can see: the same implementation, options and files.".to_owned()
+        } else {
+            lines.join("\n")
         };
         if seen.insert(text.clone()) {
             parts.push(text);

@@ -89,9 +89,10 @@ fn answer(comparison: &Comparison) -> Vec<Line> {
     let gaps = gaps(comparison);
     let lost = losses(comparison).map(|text| Line::new(words::capital(&text) + ".", Tone::Open));
     if lines.len() == claimed {
-        let text = match gaps.is_empty() {
-            true => "Old and new races have no claim in common; nothing can be said.",
-            false => "No contender has figures in both old and new races; nothing can be said.",
+        let text = if gaps.is_empty() {
+            "Old and new races have no claim in common; nothing can be said."
+        } else {
+            "No contender has figures in both old and new races; nothing can be said."
         };
         lines.push(Line::new(text, Tone::Open));
     }
@@ -148,9 +149,10 @@ fn gap(comparison: &Comparison, absent: &[&AbsentFigures]) -> Option<String> {
     let labels: Vec<&str> = metrics.iter().map(|metric| metric.label.as_str()).collect();
     let what = format!("{contender} {}", words::list(&labels));
     let reasons = reasons.join("; ");
-    Some(match has_row {
-        true => format!("some runs have no figure of {what}: {reasons}"),
-        false => format!("not compared: {what}, since {reasons}"),
+    Some(if has_row {
+        format!("some runs have no figure of {what}: {reasons}")
+    } else {
+        format!("not compared: {what}, since {reasons}")
     })
 }
 

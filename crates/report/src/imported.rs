@@ -57,13 +57,7 @@ pub(super) fn five_numbers(outcome: &Outcome) -> Option<Section> {
 /// all their digits if there are few.
 struct NumberFormat {
     scale: Scale,
-    digits: Digits,
-}
-
-#[derive(PartialEq)]
-enum Digits {
-    All,
-    Few,
+    has_all_digits: bool,
 }
 
 /// Maximum length of a number that is shown with all its digits: 1234.567.
@@ -77,15 +71,12 @@ impl NumberFormat {
         let values: Vec<f64> = spreads.iter().filter(alike).flat_map(five).flatten().collect();
         let scale = Scale::of(values.iter().copied(), own.unit);
         let is_short = |value: &f64| scale.plain(*value).len() <= LONGEST;
-        let digits = if values.iter().all(is_short) { Digits::All } else { Digits::Few };
-        NumberFormat { scale, digits }
+        let has_all_digits = values.iter().all(is_short);
+        NumberFormat { scale, has_all_digits }
     }
 
     fn number(&self, value: f64) -> String {
-        match self.digits {
-            Digits::All => self.scale.plain(value),
-            Digits::Few => self.scale.number(value),
-        }
+        if self.has_all_digits { self.scale.plain(value) } else { self.scale.number(value) }
     }
 }
 
@@ -106,9 +97,10 @@ pub(super) fn files(outcome: &Outcome) -> Option<Section> {
         values: facts(outcome, file),
         detail: remarks(file),
     });
-    let heading = match imported.is_of_page() {
-        true => "The page and the limits of a browser",
-        false => "Imported files and their gaps",
+    let heading = if imported.is_of_page() {
+        "The page and the limits of a browser"
+    } else {
+        "Imported files and their gaps"
     };
     Section::new(heading, vec![Block::Points(points.collect())])
 }
@@ -135,10 +127,9 @@ pub(super) fn notes(outcome: &Outcome) -> Vec<String> {
     let Some(imported) = &outcome.imported else { return Vec::new() };
     let alone = imported.files.len() == 1;
     let doubts = imported.files.iter().flat_map(|file| {
-        file.doubts.iter().map(move |doubt| match alone {
-            true => doubt.clone(),
-            false => format!("{}: {doubt}", file.name),
-        })
+        file.doubts
+            .iter()
+            .map(move |doubt| if alone { doubt.clone() } else { format!("{}: {doubt}", file.name) })
     });
     let mut notes: Vec<String> = doubts.collect();
     let more = notes.len().saturating_sub(MOST_DOUBTS);

@@ -108,9 +108,10 @@ fn drawing(line: &LineOutcome) -> Option<Figure> {
 /// Returns the load of a part in words: `while 8 connections fill the line up`.
 fn load_beside(survey: &Survey, part: LinePart) -> String {
     let is_filled = filling(survey, part).is_none_or(|how| how == LineFilling::Full);
-    match is_filled {
-        true => format!("while {MANY} connections fill the line {}", way(part)),
-        false => format!("beside {MANY} connections {}, which did not fill the line", way(part)),
+    if is_filled {
+        format!("while {MANY} connections fill the line {}", way(part))
+    } else {
+        format!("beside {MANY} connections {}, which did not fill the line", way(part))
     }
 }
 
@@ -165,9 +166,10 @@ fn opening(line: &LineOutcome) -> Opening {
 
 fn title(line: &LineOutcome) -> String {
     let path = &line.path;
-    match path.address.is_empty() || path.address.contains(&path.spec) {
-        true => format!("The line to {}", path.spec),
-        false => format!("The line to {} ({})", path.spec, path.address),
+    if path.address.is_empty() || path.address.contains(&path.spec) {
+        format!("The line to {}", path.spec)
+    } else {
+        format!("The line to {} ({})", path.spec, path.address)
     }
 }
 
@@ -226,9 +228,10 @@ fn answer(survey: &Survey, load: &str) -> Vec<Line> {
     let mut excluded = survey.trials.iter().filter_map(|trial| trial.why_invalid.as_ref());
     if let Some(first) = excluded.next() {
         let all = words::count(1 + excluded.count() as u64, "trial");
-        let marked = match survey.figures.iter().any(|figure| figure.untrusted) {
-            true => " (figures with ? are of such trials alone, and not to be trusted)",
-            false => "",
+        let marked = if survey.figures.iter().any(|figure| figure.untrusted) {
+            " (figures with ? are of such trials alone, and not to be trusted)"
+        } else {
+            ""
         };
         let n = survey.trials.len();
         let text = format!("Not counted: {all} of {n}{marked}; the first: {first}.");
@@ -294,9 +297,10 @@ fn way(part: LinePart) -> &'static str {
 /// room for; "3.00 s ?" if it is not to be trusted.
 fn amount(figure: &LineFigure) -> String {
     let is_more = matches!(figure.filling, Some(LineFilling::Growing));
-    let shown = match figure.censored || is_more {
-        true => words::beyond(figure.point, figure.unit),
-        false => words::figure(figure.point, figure.unit),
+    let shown = if figure.censored || is_more {
+        words::beyond(figure.point, figure.unit)
+    } else {
+        words::figure(figure.point, figure.unit)
     };
     if figure.untrusted { format!("{shown} ?") } else { shown }
 }
@@ -466,13 +470,10 @@ pub(super) mod tests {
                     metrics: metrics.into_iter().collect(),
                     censored: Vec::new(),
                     load: None,
-                    ledger: match is_paced {
-                        true => Ledger {
-                            up: Some(account.clone()),
-                            down: Some(account),
-                            round_trip: None,
-                        },
-                        false => Ledger::default(),
+                    ledger: if is_paced {
+                        Ledger { up: Some(account.clone()), down: Some(account), round_trip: None }
+                    } else {
+                        Ledger::default()
                     },
                     clock: None,
                 });

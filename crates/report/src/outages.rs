@@ -185,10 +185,8 @@ impl Episode<'_> {
             Some((first, last)) if first == last => format!("in block {first}"),
             Some((first, last)) => format!("in blocks {first} to {last}"),
         };
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", words::list(&labels)),
-        };
+        let labels =
+            if labels.is_empty() { String::new() } else { format!(" ({})", words::list(&labels)) };
         let is_over = |stretch: &&Stretch<'_>| {
             stretch.kind != StretchKind::Silence && stretch.trial.is_some()
         };
@@ -207,9 +205,10 @@ impl Episode<'_> {
         let first = self.0.first();
         let is_dated =
             first.is_some_and(|stretch| stretch.trial.is_none_or(|one| one.record.started_ms > 0));
-        match is_dated {
-            false => String::new(),
-            true => format!(" from {} on", date::time_of_day(self.start_ms())),
+        if !is_dated {
+            String::new()
+        } else {
+            format!(" from {} on", date::time_of_day(self.start_ms()))
         }
     }
 }

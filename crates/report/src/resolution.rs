@@ -49,9 +49,8 @@ fn of_metric(outcome: &Outcome, metric: &Metric) -> Option<String> {
     let mut summaries = outcome.summary.iter().filter(|summary| summary.metric == metric.name);
     let has_regimes = summaries.any(|summary| summary.regimes.is_some());
     let is_rough = has_regimes || own.clone().any(|verdict| verdict.blocks < KNOWN_FROM);
-    let resolution = found.map(|found| match is_rough {
-        true => found.replacen("resolution ", "resolution about ", 1),
-        false => found,
+    let resolution = found.map(|found| {
+        if is_rough { found.replacen("resolution ", "resolution about ", 1) } else { found }
     });
     let copies = copies(outcome, metric);
     Some(match (resolution, copies) {
@@ -81,9 +80,10 @@ fn of_clocks(outcome: &Outcome, metric: &Metric) -> Option<Line> {
             format!("and both hosts' clocks enter it, which are known to {bound}")
         }
     };
-    let of = match time_differences::has_clocks_apart(outcome, metric) {
-        true => "of a contender's own far host",
-        false => "the same for all contenders of a block",
+    let of = if time_differences::has_clocks_apart(outcome, metric) {
+        "of a contender's own far host"
+    } else {
+        "the same for all contenders of a block"
     };
     let text = format!("{}: {enters}, {of}", metric.label);
     Some(Line::new(text, Tone::Aside))

@@ -41,20 +41,21 @@ pub fn read(file: &Path, largest: u64) -> Result<Vec<u8>> {
         (true, true) => largest.min(ANY_SIZE.max(about.len().saturating_mul(MOST_TIMES))),
         _ => largest,
     };
-    let content = match !is_packed && kind.is_file() && about.len() > largest {
-        true => None,
-        false => at_most(&mut from, most).map_err(|error| match is_packed {
-            true => Error::data(name(), damage(&error)),
-            false => cannot(error),
-        })?,
+    let content = if !is_packed && kind.is_file() && about.len() > largest {
+        None
+    } else {
+        at_most(&mut from, most).map_err(|error| {
+            if is_packed { Error::data(name(), damage(&error)) } else { cannot(error) }
+        })?
     };
     content.ok_or_else(|| {
         let unpacked = if is_packed { " once unpacked" } else { "" };
-        let what = match most < largest {
-            true => format!(
+        let what = if most < largest {
+            format!(
                 "more than {MOST_TIMES} times as large once unpacked; no such file packs that well"
-            ),
-            false => format!("larger than {}{unpacked}; no such file is that large", size(largest)),
+            )
+        } else {
+            format!("larger than {}{unpacked}; no such file is that large", size(largest))
         };
         Error::data(name(), what)
     })
@@ -88,9 +89,10 @@ impl UnpackedFile<BufReader<File>> {
     /// As a read.
     pub fn new(file: File) -> io::Result<UnpackedFile<BufReader<File>>> {
         let mut from = BufReader::with_capacity(64 << 10, file);
-        Ok(match from.fill_buf()?.starts_with(&MAGIC) {
-            true => UnpackedFile::Packed(Some(GzDecoder::new(from))),
-            false => UnpackedFile::Plain(from),
+        Ok(if from.fill_buf()?.starts_with(&MAGIC) {
+            UnpackedFile::Packed(Some(GzDecoder::new(from)))
+        } else {
+            UnpackedFile::Plain(from)
         })
     }
 }

@@ -161,10 +161,10 @@ pub fn parse(text: &[u8]) -> Result<Outcome, String> {
 /// the message for truncated text.
 pub fn head<T: DeserializeOwned>(text: &[u8], foreign: &str, whole: &str) -> Result<T, String> {
     // No saved file is an array. One that is none of JSON, or ends in the middle, is refused as such.
-    let read = match text.trim_ascii_start().starts_with(b"[") {
-        true => serde_json::from_slice(text)
-            .and_then(|_: Value| Err(serde::de::Error::custom("an array"))),
-        false => layout::read(text),
+    let read = if text.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice(text).and_then(|_: Value| Err(serde::de::Error::custom("an array")))
+    } else {
+        layout::read(text)
     };
     read.map_err(|error: serde_json::Error| match error.classify() {
         _ if text.is_empty() => "the file is empty".to_owned(),

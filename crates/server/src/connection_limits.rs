@@ -102,9 +102,10 @@ impl ConnectionLimits {
         taken: &HashMap<IpAddr, OriginCount>,
         origin: IpAddr,
     ) -> Result<(), String> {
-        match self.clients == ServedClients::One && taken.keys().any(|taken| *taken != origin) {
-            true => Err("it serves one client (--once), and has one".into()),
-            false => Ok(()),
+        if self.clients == ServedClients::One && taken.keys().any(|taken| *taken != origin) {
+            Err("it serves one client (--once), and has one".into())
+        } else {
+            Ok(())
         }
     }
 

@@ -37,9 +37,10 @@ impl CpuShares {
             }
             of_core.push(cpu.id);
         }
-        let units: Vec<Vec<usize>> = match order.len() >= places {
-            true => order.iter().filter_map(|core| cores.remove(core)).collect(),
-            false => quiet.iter().map(|cpu| vec![cpu.id]).collect(),
+        let units: Vec<Vec<usize>> = if order.len() >= places {
+            order.iter().filter_map(|core| cores.remove(core)).collect()
+        } else {
+            quiet.iter().map(|cpu| vec![cpu.id]).collect()
         };
         if units.len() < places {
             return whole(Vec::new(), false);
@@ -85,9 +86,10 @@ impl CpuShares {
             ));
         }
         let each: Vec<String> = self.shares.iter().map(|share| listed(share)).collect();
-        let cores = match self.share_cores {
-            true => "; some are hardware threads of one core, and slow each other down",
-            false => "",
+        let cores = if self.share_cores {
+            "; some are hardware threads of one core, and slow each other down"
+        } else {
+            ""
         };
         Some(format!(
             "each of {trials} trials at once has CPUs of its own: {}{cores}",

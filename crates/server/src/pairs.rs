@@ -173,13 +173,14 @@ impl PairOffers {
             }
         }
         let name = short(&ask.name);
-        match is_known {
-            true => Err(Error::usage(format!(
+        if is_known {
+            Err(Error::usage(format!(
                 "the server's `{name}` has changed since this race began: its file, or a program that it runs; race anew"
-            ))),
-            false => Err(Error::limited(format!(
+            )))
+        } else {
+            Err(Error::limited(format!(
                 "`{name}`: the server runs no command of this name; its operator can allow it, with `deadheat serve --command FILE`"
-            ))),
+            )))
         }
     }
 }

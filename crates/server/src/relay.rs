@@ -240,9 +240,12 @@ impl FrameRelay<'_> {
         send: impl FnOnce(&FramedStream<ControlStream>, SendBounds<'_>) -> io::Result<()>,
     ) -> Result<(), TrialEnd> {
         self.pulse.speak(Monotonic.now());
-        send(self.client, self.until()).map_err(|e| match self.stop.is_pulled() {
-            true => TrialEnd::Stopped,
-            false => TrialEnd::Vanished(format!("does not take its messages: {e}")),
+        send(self.client, self.until()).map_err(|e| {
+            if self.stop.is_pulled() {
+                TrialEnd::Stopped
+            } else {
+                TrialEnd::Vanished(format!("does not take its messages: {e}"))
+            }
         })
     }
 

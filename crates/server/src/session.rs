@@ -33,7 +33,7 @@ use deadheat_trial::control::{
 mod commands;
 mod ending;
 
-use ending::{ByteCount, RanTrial};
+use ending::RanTrial;
 
 /// Number of messages of an ended trial that may still arrive before the next one is opened: a failing trial and the
 /// client's start message can cross.
@@ -238,7 +238,7 @@ impl ClientSession<'_> {
         };
         let dropped = registered.dropped();
         drop(registered);
-        let ran = RanTrial { title, began, grant, dropped, count: ByteCount::Known };
+        let ran = RanTrial { title, began, grant, dropped, is_counted: true };
         self.end(ran, running, end)
     }
 

@@ -207,9 +207,10 @@ impl FarEntry {
         }
         self.count(now, what)?;
         let door = &self.trial.door;
-        let handed = match is_proved {
-            true => door.give_datagrams(hello.flow, local, peer),
-            false => door.give_unproved(hello.flow, local, peer),
+        let handed = if is_proved {
+            door.give_datagrams(hello.flow, local, peer)
+        } else {
+            door.give_unproved(hello.flow, local, peer)
         };
         handed.map_err(|e| format!("{what} hello: its trial does not take it: {e}"))?;
         self.peers.entry(hello.flow).or_default().push(peer);

@@ -80,10 +80,11 @@ pub(super) struct Sample<'a> {
 /// Returns the distance in standard errors that shows a figure at the one-sided `level`: at one planned look, or at all
 /// blocks together.
 pub(super) fn reach(level: f64, is_any_time: bool) -> f64 {
-    match is_any_time {
-        false => normal::upper_quantile(level.clamp(1e-300, 0.5)),
+    if !is_any_time {
+        normal::upper_quantile(level.clamp(1e-300, 0.5))
+    } else {
         // The least evidence of 1 / level: no bet on the mean of a normal sample has more in hindsight.
-        true => (-2.0 * level.ln()).max(0.0).sqrt(),
+        (-2.0 * level.ln()).max(0.0).sqrt()
     }
 }
 
@@ -140,9 +141,8 @@ impl Sample<'_> {
     fn medians_show(&self, shift: f64, side: f64, in_line: f64, reach: f64) -> bool {
         let Some((a, b)) = self.columns.filter(|(a, b)| a.len() == b.len()) else { return true };
         let is_common = have_blocks_in_common(a, b);
-        let beyond = |shift: f64| match is_common {
-            true => side * signs(self.values, shift),
-            false => side * medians(a, b, shift),
+        let beyond = |shift: f64| {
+            if is_common { side * signs(self.values, shift) } else { side * medians(a, b, shift) }
         };
         let own = beyond(shift);
         // No sign test finds more than all trials on one side.

@@ -25,14 +25,8 @@ pub(super) struct Factorial {
     /// Number of cells with observations.
     cells: usize,
     blocks: Vec<Block>,
-    gaps: Gaps,
-}
-
-/// Completeness of the blocks: every block has the same cells, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gaps {
-    None,
-    Some,
+    /// True if not every block has the same cells.
+    has_gaps: bool,
 }
 
 /// Block: its observations, and the terms of the fit without its mean.
@@ -104,8 +98,8 @@ impl Factorial {
         };
         let blocks: Vec<Block> = blocks.values().map(of).collect();
         let alike = blocks.windows(2).all(|pair| pair[0].cells().eq(pair[1].cells()));
-        let gaps = if alike { Gaps::None } else { Gaps::Some };
-        Some(Factorial { columns, cells: cells.len(), blocks, gaps })
+        let has_gaps = !alike;
+        Some(Factorial { columns, cells: cells.len(), blocks, has_gaps })
     }
 
     /// Returns the number of blocks with observations.
@@ -190,7 +184,7 @@ impl Factorial {
         let scaled = |rest: &[f64]| -> Vec<f64> {
             rest.iter().zip(&counts).map(|(r, n)| if *n > 0.0 { r / n } else { 0.0 }).collect()
         };
-        if self.gaps == Gaps::None {
+        if !self.has_gaps {
             let freedom = counts.iter().filter(|n| **n > 0.0).count().saturating_sub(1);
             return Squares { sum: dot(&rest, &scaled(&rest)), freedom: freedom as f64 };
         }

@@ -287,9 +287,8 @@ mod tests {
             let mut wrong = 0;
             for _ in 0..draws {
                 let mut draw = |n: usize| -> Vec<f64> {
-                    let value = |rng: &mut crate::rng::SplitMix64| match rng.unit() < zeros {
-                        true => f64::NEG_INFINITY,
-                        false => 0.3 * rng.normal(),
+                    let value = |rng: &mut crate::rng::SplitMix64| {
+                        if rng.unit() < zeros { f64::NEG_INFINITY } else { 0.3 * rng.normal() }
                     };
                     (0..n).map(|_| value(&mut rng)).collect()
                 };

@@ -157,13 +157,15 @@ impl OpenClaim {
     fn chance(&self, blocks: u64, limit: f64, level: f64, doubt: f64) -> f64 {
         let (done, n) = (self.done as f64, blocks as f64);
         let spread = self.after(1.0 / done - 1.0 / n) * doubt;
-        let above = |x: f64| match spread > 0.0 {
-            true => normal::upper_tail((x - self.point) / spread),
-            false => f64::from(u8::from(self.point > x)),
+        let above = |x: f64| {
+            if spread > 0.0 {
+                normal::upper_tail((x - self.point) / spread)
+            } else {
+                f64::from(u8::from(self.point > x))
+            }
         };
-        let below = |x: f64| match spread > 0.0 {
-            true => 1.0 - above(x),
-            false => f64::from(u8::from(self.point < x)),
+        let below = |x: f64| {
+            if spread > 0.0 { 1.0 - above(x) } else { f64::from(u8::from(self.point < x)) }
         };
         let (lead, tie) = (self.arms(self.wide, n, level), self.arms(self.narrow, n, 2.0 * level));
         let (top, bottom) = (limit - tie.1, tie.0 - limit);

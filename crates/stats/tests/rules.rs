@@ -233,9 +233,12 @@ fn the_rule_taken_is_fast_and_holds_its_level() {
                 let seen = CANDIDATES
                     .each_ref()
                     .map(|candidate| seen(candidate, *noise, blocks, cell, races));
-                let shown = seen.map(|(share, mean)| match cell.is_false {
-                    true => percent(share, 1.0),
-                    false => format!("{} ({mean:.0})", percent(share, 1.0)),
+                let shown = seen.map(|(share, mean)| {
+                    if cell.is_false {
+                        percent(share, 1.0)
+                    } else {
+                        format!("{} ({mean:.0})", percent(share, 1.0))
+                    }
                 });
                 println!("| {} | {blocks} | {} | {} |", noise.name(), cell.name, shown.join(" | "));
                 for (sum, (share, mean)) in sums.iter_mut().zip(seen) {

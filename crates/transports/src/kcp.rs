@@ -336,9 +336,10 @@ impl KcpEnd {
 
 impl Protocol for KcpEnd {
     fn state(&self) -> State {
-        match self.machine.is_dead_link() {
-            true => State::Closed("KCP sent one segment 20 times in vain (dead link)".to_owned()),
-            false => State::Open,
+        if self.machine.is_dead_link() {
+            State::Closed("KCP sent one segment 20 times in vain (dead link)".to_owned())
+        } else {
+            State::Open
         }
     }
 
@@ -391,10 +392,7 @@ impl Protocol for KcpEnd {
     }
 
     fn room(&self, _lane: Lane) -> usize {
-        match self.machine.wait_snd() < usize::from(self.tuning.window) {
-            true => LARGEST as usize,
-            false => 0,
-        }
+        if self.machine.wait_snd() < usize::from(self.tuning.window) { LARGEST as usize } else { 0 }
     }
 
     fn write(&mut self, now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {

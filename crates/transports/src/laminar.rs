@@ -134,7 +134,7 @@ impl Userspace for Laminar {
             tick: opening.knobs.get(&TICK_KEY),
             due: (opening.side == Side::Near).then_some(Nanos::ZERO),
             unacknowledged: 0,
-            repair: LossCheck::Done,
+            is_repair_due: false,
         }))
     }
 }
@@ -160,13 +160,6 @@ impl ConnectionMessenger<SocketEvent> for LaminarOutbox {
     }
 }
 
-/// State of the search for losses: due after each arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LossCheck {
-    Due,
-    Done,
-}
-
 /// End of a connection.
 struct LaminarEnd {
     connection: VirtualConnection,
@@ -184,7 +177,8 @@ struct LaminarEnd {
     due: Option<Nanos>,
     /// Reliable messages received since this end last acknowledged.
     unacknowledged: u32,
-    repair: LossCheck,
+    /// True after an arrival, until losses are searched for.
+    is_repair_due: bool,
 }
 
 impl LaminarEnd {
@@ -209,7 +203,7 @@ impl LaminarEnd {
     fn repair(&mut self, now: Nanos) {
         let instant = self.epoch.instant(now);
         self.connection.update(&mut self.wire, instant);
-        self.repair = LossCheck::Done;
+        self.is_repair_due = false;
         if self.state == State::Open && self.connection.should_drop(&mut self.wire, instant) {
             self.state = State::Closed(format!(
                 "laminar gives up a peer that is silent for {} s, or has not acknowledged {} packets",
@@ -267,7 +261,7 @@ impl Protocol for LaminarEnd {
         if let Some(reliable) = headers.reliable {
             self.wire.ledger.acknowledged(reliable.acknowledged);
         }
-        self.repair = LossCheck::Due;
+        self.is_repair_due = true;
         self.unacknowledged +=
             u32::from(headers.reliable.is_some_and(|reliable| reliable.place.is_some()));
         if self.unacknowledged >= SOON {
@@ -281,7 +275,7 @@ impl Protocol for LaminarEnd {
     }
 
     fn transmit(&mut self, now: Nanos, _most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
-        if self.repair == LossCheck::Due {
+        if self.is_repair_due {
             self.repair(now);
         }
         let datagram = self.wire.out.pop_front()?;

@@ -142,20 +142,17 @@ impl S2nSetup {
         let control = knobs.get(&CONTROL);
         let is_mtu_fixed = knobs.find(&PACKET).is_some();
         let packet = payload + AROUND_DATAGRAM;
-        let mtu = match is_mtu_fixed {
-            true => {
-                let packet = u16::try_from(packet)?;
-                // With three equal sizes nothing is probed, and no loss makes packets smaller.
-                mtu::Config::builder()
-                    .with_base_mtu(packet)?
-                    .with_initial_mtu(packet)?
-                    .with_max_mtu(packet)?
-                    .build()?
-            }
-            false => {
-                let most = u16::try_from(packet.min(OWN_PACKET))?;
-                mtu::Config::builder().with_max_mtu(most)?.build()?
-            }
+        let mtu = if is_mtu_fixed {
+            let packet = u16::try_from(packet)?;
+            // With three equal sizes nothing is probed, and no loss makes packets smaller.
+            mtu::Config::builder()
+                .with_base_mtu(packet)?
+                .with_initial_mtu(packet)?
+                .with_max_mtu(packet)?
+                .build()?
+        } else {
+            let most = u16::try_from(packet.min(OWN_PACKET))?;
+            mtu::Config::builder().with_max_mtu(most)?.build()?
         };
         // A trial has a deadline of its own.
         let mut limits = Limits::new()

@@ -239,9 +239,10 @@ impl<'a> Channel<'a> {
     pub(crate) fn write_until(&mut self, bytes: &[u8], deadline: Nanos) -> io::Result<()> {
         let mut left = bytes;
         loop {
-            let done = match left.is_empty() {
-                true => self.flush(),
-                false => self.write(left).map(|len| left = &left[len..]),
+            let done = if left.is_empty() {
+                self.flush()
+            } else {
+                self.write(left).map(|len| left = &left[len..])
             };
             match done {
                 Ok(()) if left.is_empty() && self.is_flushed() => return Ok(()),

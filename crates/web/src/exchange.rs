@@ -152,9 +152,10 @@ fn stream(
         {
             add_chunk(&mut piece, &message);
         }
-        match piece.is_empty() {
-            true => requests.channel.wait(WaitFor::Time, Some(due))?,
-            false => write(requests, &piece, &work)?,
+        if piece.is_empty() {
+            requests.channel.wait(WaitFor::Time, Some(due))?
+        } else {
+            write(requests, &piece, &work)?
         }
     }
     requests.channel.write_until(b"0\r\n\r\n", Monotonic.now() + PATIENCE)?;
@@ -196,10 +197,8 @@ fn up(server: &WebServer<'_>, requests: &mut Requests<'_>, head: &RequestHead) -
             said = wait_for(&mut work, requests)?;
         }
     }
-    let answer = match work.is_over() {
-        true => refused(&said),
-        false => Answer::new(200, "application/json", said),
-    };
+    let answer =
+        if work.is_over() { refused(&said) } else { Answer::new(200, "application/json", said) };
     requests.answer(&answer)?;
     Ok(false)
 }

@@ -50,9 +50,10 @@ fn policy(style: &str, script: &str, host: &str) -> String {
     // A host in brackets (IPv6) cannot stand in a policy (CSP Level 3, section 2.3.1).
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-    let others = match !name.is_empty() && name.chars().all(is_plain) {
-        true => format!("ws://{name}:* wss://{name}:* https://{name}:*"),
-        false => "ws: wss: https:".to_owned(),
+    let others = if !name.is_empty() && name.chars().all(is_plain) {
+        format!("ws://{name}:* wss://{name}:* https://{name}:*")
+    } else {
+        "ws: wss: https:".to_owned()
     };
     format!(
         "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; img-src data:; \

@@ -249,9 +249,10 @@ impl Work {
         if !charged.is_within_sum {
             return Err("the most bytes of a trial have passed".to_owned());
         }
-        match now > own.account.ends() {
-            true => Err("the longest time of a trial is over".to_owned()),
-            false => Ok(()),
+        if now > own.account.ends() {
+            Err("the longest time of a trial is over".to_owned())
+        } else {
+            Ok(())
         }
     }
 

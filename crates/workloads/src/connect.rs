@@ -187,9 +187,10 @@ impl ConnectTask {
                 }
             },
             spec: self.answers.filled(spec, &OF_OURS),
-            metrics: match self.asks() {
-                true => claiming(FIGURES, self.claimed),
-                false => claiming(SET_UP_FIGURES, self.claimed),
+            metrics: if self.asks() {
+                claiming(FIGURES, self.claimed)
+            } else {
+                claiming(SET_UP_FIGURES, self.claimed)
             },
             lengths: self.lengths,
             flows: vec![None],

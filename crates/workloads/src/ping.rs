@@ -215,9 +215,10 @@ impl PingTask {
             size,
             think,
             timeout: settings.find(&TIMEOUT).unwrap_or_else(|| default_timeout(setting) + think),
-            warmup: settings.find(&WARMUP).unwrap_or(match closed_at_hand {
-                true => WARM_UP_CLOSED,
-                false => WARM_UP,
+            warmup: settings.find(&WARMUP).unwrap_or(if closed_at_hand {
+                WARM_UP_CLOSED
+            } else {
+                WARM_UP
             }),
             lengths: open.then_some(Lengths { fewest, unit_ns: unit.0, key: "count" }),
             pace,

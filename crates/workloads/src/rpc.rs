@@ -344,11 +344,10 @@ impl Calls {
         let spec = filled(INFO.id, &self.settings, [("count", self.count.to_string())]);
         let is_origin = self.answers == AnswerSource::Origin;
         TaskInfo {
-            headline: match is_origin {
-                false => {
-                    format!("{}-byte requests for {response}, {rate}, over {over}", self.request)
-                }
-                true => format!("requests for a document, {rate}, over {over}"),
+            headline: if !is_origin {
+                format!("{}-byte requests for {response}, {rate}, over {over}", self.request)
+            } else {
+                format!("requests for a document, {rate}, over {over}")
             },
             spec: self.answers.filled(spec, &OF_OURS),
             metrics: claiming(FIGURES, self.claimed),

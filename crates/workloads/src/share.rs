@@ -337,10 +337,7 @@ impl Work for Session {
             PartKind::Voice | PartKind::Pose => lossy,
         });
         let most = if self.may_lose { all.len() } else { usize::from(promised.lanes).max(1) };
-        match most < all.len() {
-            true => vec![Service::ORDERED; most],
-            false => all.to_vec(),
-        }
+        if most < all.len() { vec![Service::ORDERED; most] } else { all.to_vec() }
     }
 
     fn sender(&self, _pace: &Pace, lanes: &[Service], part: Part) -> Box<dyn Endpoint> {

@@ -18,7 +18,7 @@ use deadheat_result::study::outcome::{Setting, StudyRun};
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;
 use super::super::live::LiveForm;
-use super::super::staging::{Choice, Intervals, Staging, with_stage};
+use super::super::staging::{Intervals, Staging, with_stage};
 use super::super::{Verdict, next_step, pages, print, stdout_style};
 use super::{NamedStudy, StudyForm};
 
@@ -186,10 +186,10 @@ fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outc
     let keeps = args.samples || args.html.is_some() || samples_of(&job.file).is_some();
     let staging = Staging {
         within,
-        progress: Choice::from(!args.quiet),
+        progress: !args.quiet,
         live: LiveForm::Progress,
         intervals: Intervals::Nowhere,
-        samples: Choice::from(keeps),
+        samples: keeps,
         secret_file: None,
         pin: None,
         patience: None,

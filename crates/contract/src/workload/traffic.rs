@@ -31,7 +31,7 @@ pub struct Traffic {
     /// Number of senders that share the connection; 1 if absent.
     pub senders: Option<u64>,
     /// Direction: `up`, from near to far, such as from a client, or `down`.
-    pub direction: Option<TrafficDirection>,
+    pub direction: Option<Direction>,
     /// True if every message must arrive.
     pub must_arrive: Option<bool>,
     /// True if messages of a sender must arrive in order.
@@ -68,16 +68,6 @@ pub enum Kind {
     Video,
     /// Inputs of players in lockstep.
     Inputs,
-}
-
-/// Direction of traffic, as in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrafficDirection {
-    /// From near to far.
-    Up,
-    /// From far to near.
-    Down,
 }
 
 /// Work that models traffic.
@@ -232,11 +222,7 @@ impl Traffic {
 
     /// Returns the direction, or `usual` if none is given.
     pub fn direction(&self, usual: Direction) -> Direction {
-        match self.direction {
-            Some(TrafficDirection::Up) => Direction::Up,
-            Some(TrafficDirection::Down) => Direction::Down,
-            None => usual,
-        }
+        self.direction.unwrap_or(usual)
     }
 
     /// Returns messages per second, all senders together, as a whole number.

@@ -141,9 +141,10 @@ impl AnswerSocket {
             len = put_source(&mut control, self.is_v6, to);
         }
         if let Some(field) = field {
-            let (level, kind) = match arrived.peer.is_ipv4() {
-                true => (libc::IPPROTO_IP, libc::IP_TOS),
-                false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+            let (level, kind) = if arrived.peer.is_ipv4() {
+                (libc::IPPROTO_IP, libc::IP_TOS)
+            } else {
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
             };
             len = control.put(len, level, kind, &libc::c_int::from(field).to_ne_bytes());
         }

@@ -55,9 +55,10 @@ pub(super) fn mark(socket: &Socket, codepoint: Codepoint) -> io::Result<()> {
 /// # Errors
 /// The error of setsockopt(2).
 pub(super) fn announce(socket: &Socket) -> io::Result<()> {
-    let (level, name) = match is_ipv6(socket) {
-        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
-        false => (libc::IPPROTO_IP, libc::IP_RECVTOS),
+    let (level, name) = if is_ipv6(socket) {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_RECVTOS)
     };
     set_int(socket.as_fd(), level, name, 1)
 }

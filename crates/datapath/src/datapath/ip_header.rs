@@ -216,13 +216,14 @@ impl ArrivedHeader {
     /// Returns the fields of the packet that completed the handshake of an accepted TCP connection, which the kernel
     /// remembers (`IP_PKTOPTIONS`, `IPV6_2292PKTOPTIONS`). A connection that was dialled has none.
     pub fn of_accepted(socket: BorrowedFd<'_>) -> ArrivedHeader {
-        let (level, name, reports) = match speaks_v6(socket) {
-            true => (
+        let (level, name, reports) = if speaks_v6(socket) {
+            (
                 libc::IPPROTO_IPV6,
                 libc::IPV6_2292PKTOPTIONS,
                 [libc::IPV6_RECVTCLASS, libc::IPV6_RECVHOPLIMIT],
-            ),
-            false => (libc::IPPROTO_IP, libc::IP_PKTOPTIONS, [libc::IP_RECVTOS, libc::IP_RECVTTL]),
+            )
+        } else {
+            (libc::IPPROTO_IP, libc::IP_PKTOPTIONS, [libc::IP_RECVTOS, libc::IP_RECVTTL])
         };
         let switch = |on| reports.map(|report| set_int(socket, level, report, on));
         if switch(1).iter().any(Result::is_err) {

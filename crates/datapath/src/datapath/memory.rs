@@ -106,10 +106,7 @@ fn collapse(file: &File, len: usize, large: usize) -> io::Result<()> {
     let done = unsafe {
         let flags = shared | libc::MAP_FIXED;
         let mapped = libc::mmap(aligned, len, libc::PROT_READ, flags, file.as_raw_fd(), 0);
-        match mapped == libc::MAP_FAILED {
-            true => -1,
-            false => libc::madvise(mapped, len, MADV_COLLAPSE),
-        }
+        if mapped == libc::MAP_FAILED { -1 } else { libc::madvise(mapped, len, MADV_COLLAPSE) }
     };
     let result = if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     // SAFETY: the addresses were mapped with this start and length, and no slice of them exists.

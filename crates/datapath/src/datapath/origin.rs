@@ -72,11 +72,12 @@ impl Origin {
             let fits = !typed.is_empty()
                 && typed.len() < LONGEST_NAME
                 && !typed.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control());
-            match fits {
-                true => Ok(typed.to_owned()),
-                false => Err(Error::usage(format!(
+            if fits {
+                Ok(typed.to_owned())
+            } else {
+                Err(Error::usage(format!(
                     "--device {typed:?}: the name of an interface of this host, such as eth0"
-                ))),
+                )))
             }
         });
         Ok(Origin { source: source.transpose()?, device: device.transpose()? })

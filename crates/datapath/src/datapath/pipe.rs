@@ -86,15 +86,9 @@ pub struct Pipes {
     reader: OwnedFd,
     writer: Option<OwnedFd>,
     capacity: usize,
-    /// State of the outgoing pipe: full once a sending call filled it, so that the next one need not try.
-    full: PipeIsFull,
+    /// True once a sending call filled the outgoing pipe, so that the next one need not try.
+    is_full: bool,
     calls: Calls,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PipeIsFull {
-    No,
-    Yes,
 }
 
 impl Pipes {
@@ -116,7 +110,7 @@ impl Pipes {
             reader,
             writer: Some(writer),
             capacity,
-            full: PipeIsFull::No,
+            is_full: false,
             calls: Calls::default(),
         })
     }
@@ -213,7 +207,7 @@ impl SystemCalls for Pipes {
     ) -> io::Result<Option<usize>> {
         let writer = self.writer.as_ref().ok_or_else(ended)?.as_fd();
         let mut moved = None;
-        if self.full == PipeIsFull::No {
+        if !self.is_full {
             self.calls.send += 1;
             moved = done(call(writer))?;
         }
@@ -225,8 +219,7 @@ impl SystemCalls for Pipes {
             self.calls.send += 1;
             moved = done(call(writer))?;
         }
-        self.full =
-            if moved.is_none_or(|moved| moved < len) { PipeIsFull::Yes } else { PipeIsFull::No };
+        self.is_full = moved.is_none_or(|moved| moved < len);
         Ok(moved)
     }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use super::Effective;
+use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
 /// Application protocol of a far end of others, at the end that asks.
@@ -217,15 +218,6 @@ pub trait MessageApplication: Send {
     fn effective(&self) -> Effective;
 }
 
-/// Way of the data of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataWay {
-    /// This end sends.
-    Out,
-    /// The far end sends, from the upgrade on.
-    In,
-}
-
 /// Terms of a connection with messages to a program of others.
 pub struct MessageTerms {
     /// Name of the host, which its certificate has to prove.
@@ -241,7 +233,7 @@ pub struct MessageTerms {
     /// Largest message that the far end may send, in bytes.
     pub largest: usize,
     /// Way of the data.
-    pub way: DataWay,
+    pub way: Direction,
     /// Time after the upgrade at which this end stops what the far end sends.
     pub stops_after: Option<Nanos>,
     /// Application.

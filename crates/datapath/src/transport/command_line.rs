@@ -65,9 +65,10 @@ pub fn found(program: &str) -> Option<PathBuf> {
             .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
     let dirs = std::env::var_os("PATH").unwrap_or_default();
-    match program.contains('/') {
-        true => Some(PathBuf::from(program)).filter(|path| runs(path)),
-        false => std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| runs(path)),
+    if program.contains('/') {
+        Some(PathBuf::from(program)).filter(|path| runs(path))
+    } else {
+        std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|path| runs(path))
     }
 }
 

@@ -99,9 +99,10 @@ impl Contender {
         if commands::is_one(typed) {
             return commands::recorded(typed, asked);
         }
-        match external::is_one(typed) {
-            true => external::recorded(typed, asked),
-            false => Contender::parse(typed),
+        if external::is_one(typed) {
+            external::recorded(typed, asked)
+        } else {
+            Contender::parse(typed)
         }
     }
 
@@ -136,11 +137,12 @@ impl Contender {
 
     /// Reads a contender from the list.
     pub fn listed(typed: &str) -> Result<Contender> {
-        match external::is_one(typed) || commands::is_one(typed) || several::is_one(typed) {
-            true => Err(Error::usage(format!(
+        if external::is_one(typed) || commands::is_one(typed) || several::is_one(typed) {
+            Err(Error::usage(format!(
                 "`{typed}` is no contender of the list, and such a one is needed here"
-            ))),
-            false => Contender::one_of_all(typed),
+            )))
+        } else {
+            Contender::one_of_all(typed)
         }
     }
 

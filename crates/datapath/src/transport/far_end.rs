@@ -303,10 +303,7 @@ pub fn find(typed: &str) -> Result<&'static FarEnd> {
 
 /// Returns the source of the answers of work that asks a far end.
 pub fn answers(end: &FarEnd) -> AnswerSource {
-    match end.info.peer.has_documents {
-        true => AnswerSource::Origin,
-        false => AnswerSource::Ours,
-    }
+    if end.info.peer.has_documents { AnswerSource::Origin } else { AnswerSource::Ours }
 }
 
 /// Returns the host of what follows `--to`, without the name of a far end.
@@ -356,9 +353,10 @@ pub fn refusal(end: &FarEnd, contender: &Contender) -> Option<String> {
         return None;
     }
     let over: Vec<String> = info.over.iter().map(ToString::to_string).collect();
-    let over = match over.is_empty() {
-        true => "what the far kernel answers".to_owned(),
-        false => format!("{}, and contenders that the far kernel answers", list(&over)),
+    let over = if over.is_empty() {
+        "what the far kernel answers".to_owned()
+    } else {
+        format!("{}, and contenders that the far kernel answers", list(&over))
     };
     let label = info.label;
     Some(match by_another(end, contender) {

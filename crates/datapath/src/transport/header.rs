@@ -203,9 +203,10 @@ fn pace(socket: BorrowedFd<'_>) -> Option<String> {
     };
     let rate = BitRate(bytes.saturating_mul(8));
     let is_stream = SockRef::from(&socket).r#type().is_ok_and(|kind| kind == Type::STREAM);
-    Some(match is_stream {
-        true => rate.to_string(),
-        false => format!("{rate} (no effect on datagrams unless the interface's queue is fq)"),
+    Some(if is_stream {
+        rate.to_string()
+    } else {
+        format!("{rate} (no effect on datagrams unless the interface's queue is fq)")
     })
 }
 

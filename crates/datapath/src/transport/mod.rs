@@ -58,7 +58,7 @@ use handover::ConnectionSource;
 use hello::Hello;
 pub use identity::Tickets;
 use options::Meaning;
-use own_port::OwnPort;
+use own_port::PortOpener;
 use plain::PlainTransport;
 pub use several::Part;
 use userspace::Userspace;
@@ -105,7 +105,7 @@ pub struct Info {
     pub is_kept_up: bool,
     /// Function that opens the port of its own protocol, for a server that hands its connections to trials, and fails
     /// with the operation and its address; absent if it runs over the server's TCP or UDP.
-    pub own_port: Option<fn(SocketAddr) -> Result<Box<dyn OwnPort>>>,
+    pub own_port: Option<PortOpener>,
 }
 
 /// Placeholder for text that each transport must set.

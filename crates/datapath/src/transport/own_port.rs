@@ -14,6 +14,9 @@ use crate::datapath::destination::{announce_destination, at_port, canonical, rec
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 
+/// Function that opens the port of a protocol at an address.
+pub type PortOpener = fn(SocketAddr) -> Result<Box<dyn OwnPort>>;
+
 /// Port of a protocol, open at a server.
 pub trait OwnPort: Send {
     /// Waits for the next connection that presents a hello, until `stop` is readable; `None` once it is.

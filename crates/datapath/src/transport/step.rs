@@ -48,9 +48,10 @@ impl StepBudget {
     /// A sentence, if it has sent too many.
     pub fn take(&mut self, bytes: usize) -> Result<(), String> {
         self.used = self.used.saturating_add(bytes as u64);
-        match self.used > self.most {
-            true => Err(format!("it sent more than {} and did not go on", Bytes(self.most))),
-            false => Ok(()),
+        if self.used > self.most {
+            Err(format!("it sent more than {} and did not go on", Bytes(self.most)))
+        } else {
+            Ok(())
         }
     }
 
@@ -59,9 +60,10 @@ impl StepBudget {
     /// # Errors
     /// A sentence, if they are too many.
     pub fn owe(self, bytes: usize) -> Result<(), String> {
-        match bytes as u64 > self.most {
-            true => Err(format!("it asks for more than it reads: {} wait", Bytes(bytes as u64))),
-            false => Ok(()),
+        if bytes as u64 > self.most {
+            Err(format!("it asks for more than it reads: {} wait", Bytes(bytes as u64)))
+        } else {
+            Ok(())
         }
     }
 

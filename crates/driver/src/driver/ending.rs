@@ -79,9 +79,10 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
         waiter: &Waiter,
     ) -> Result<()> {
-        let flushed = match self.conn.readiness().has_backlog {
-            true => self.conn.flush().map_err(|e| failed("send", e))?,
-            false => Progress::Moved,
+        let flushed = if self.conn.readiness().has_backlog {
+            self.conn.flush().map_err(|e| failed("send", e))?
+        } else {
+            Progress::Moved
         };
         if flushed == Progress::Idle {
             self.await_room(None, clock, waiter)?;

@@ -256,12 +256,13 @@ impl Application for Exchange {
         let arrived = counted.arrived;
         self.version = Some(version);
         let goes_on = self.parts > before;
-        let read = read.and_then(|()| match goes_on {
-            true => {
+        let read = read.and_then(|()| {
+            if goes_on {
                 self.beside.renew();
                 Ok(())
+            } else {
+                self.beside.take(arrived)
             }
-            false => self.beside.take(arrived),
         });
         read.map_err(|why| self.request.fault(&why))?;
         // Bulk data goes on with the next request.

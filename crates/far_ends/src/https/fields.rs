@@ -64,12 +64,11 @@ pub fn string<'a>(rest: &mut &'a [u8], prefix: u32) -> Result<Cow<'a, [u8]>, Str
         return Err("its header ends within a field".to_owned());
     };
     *rest = tail;
-    match is_coded {
-        false => Ok(Cow::Borrowed(own)),
-        true => {
-            let decoded = huffman::decode(own);
-            decoded.map(Cow::Owned).ok_or_else(|| "its header is wrong Huffman code".to_owned())
-        }
+    if !is_coded {
+        Ok(Cow::Borrowed(own))
+    } else {
+        let decoded = huffman::decode(own);
+        decoded.map(Cow::Owned).ok_or_else(|| "its header is wrong Huffman code".to_owned())
     }
 }
 

@@ -80,9 +80,10 @@ impl Http2 {
             DATA => self.data(frame, take),
             RST_STREAM => {
                 let code = frame_number(frame.payload).ok_or("a reset has the wrong length")?;
-                match self.open.iter().any(|open| open.stream == frame.stream) {
-                    true => Err(format!("it reset a request with the code {code:#x}")),
-                    false => Ok(()),
+                if self.open.iter().any(|open| open.stream == frame.stream) {
+                    Err(format!("it reset a request with the code {code:#x}"))
+                } else {
+                    Ok(())
                 }
             }
             SETTINGS => self.settings(frame),

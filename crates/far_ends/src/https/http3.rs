@@ -87,9 +87,10 @@ impl Http3 {
         }
         let mut at = 0;
         while let Some(other) = self.others.get_mut(at) {
-            match other.read(streams, &mut self.is_leaving)? {
-                true => drop(self.others.remove(at)),
-                false => at += 1,
+            if other.read(streams, &mut self.is_leaving)? {
+                drop(self.others.remove(at))
+            } else {
+                at += 1
             }
         }
         Ok(())
@@ -265,10 +266,7 @@ impl Version for Http3 {
         self.read_others(streams)?;
         let mut at = 0;
         while let Some(request) = self.open.get_mut(at) {
-            match request.read(streams, take)? {
-                true => drop(self.open.remove(at)),
-                false => at += 1,
-            }
+            if request.read(streams, take)? { drop(self.open.remove(at)) } else { at += 1 }
         }
         Ok(())
     }

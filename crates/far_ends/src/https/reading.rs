@@ -47,9 +47,10 @@ fn visit(bytes: &[u8], over: PlainProtocol, protocol: &[u8], purpose: Use) {
         if asks && exchange.ask(&message, &mut streams).is_err() {
             break;
         }
-        match over.has_streams {
-            true => streams.feed(place, piece),
-            false => streams.feed_the_one(place, piece),
+        if over.has_streams {
+            streams.feed(place, piece)
+        } else {
+            streams.feed_the_one(place, piece)
         }
         let read = exchange.read(&mut streams, &mut |part| match purpose {
             Use::Messages => assert!(DocumentPart::read(part).is_some(), "a part of a document"),

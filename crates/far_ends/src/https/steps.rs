@@ -31,10 +31,8 @@ fn row(
     (stream, before, again): (u64, Vec<u8>, Vec<u8>),
 ) -> StepRow {
     let run = move || {
-        let mut streams = match agreed.0.has_streams {
-            true => FakeStreams::default(),
-            false => FakeStreams::byte_stream(),
-        };
+        let mut streams =
+            if agreed.0.has_streams { FakeStreams::default() } else { FakeStreams::byte_stream() };
         let mut exchange = Exchange::new(request(), agreed.0, Use::Messages);
         exchange.begin(agreed.1, &mut streams).unwrap();
         let mut message = [0; DUE_LEN];

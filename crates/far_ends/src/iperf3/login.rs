@@ -179,9 +179,10 @@ mod tests {
 
     #[test]
     fn settings_that_are_missing_or_wrong_are_named() {
-        const NO_KEY: &str = match cfg!(feature = "iperf3-login") {
-            true => "no RSA public key in PEM",
-            false => "this build leaves out the encryption",
+        const NO_KEY: &str = if cfg!(feature = "iperf3-login") {
+            "no RSA public key in PEM"
+        } else {
+            "this build leaves out the encryption"
         };
 
         assert!(login(&[(PASSWORD, "x"), (KEY, "x")]).unwrap().is_none());

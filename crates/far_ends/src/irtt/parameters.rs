@@ -87,9 +87,10 @@ impl Parameters {
         let known = asks(self.received_stats, allowed.received_stats)
             && (midpoint || asks(self.stamp_at, allowed.stamp_at))
             && (allowed.clock == self.clock || allowed.stamp_at == 0);
-        match known {
-            true => Ok(()),
-            false => Err("its replies would have fields that were not asked for".to_owned()),
+        if known {
+            Ok(())
+        } else {
+            Err("its replies would have fields that were not asked for".to_owned())
         }
     }
 

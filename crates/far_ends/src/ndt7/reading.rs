@@ -1,11 +1,12 @@
 //! Readers for fuzz targets.
 
 use super::{LARGEST, MESSAGE, Measurements};
-use deadheat_datapath::transport::application::{DataWay, MessageApplication};
+use deadheat_base::ends::Direction;
+use deadheat_datapath::transport::application::MessageApplication;
 
 /// Reads measurements of a server, one a line, amid a test in each direction.
 pub(crate) fn measurements(bytes: &[u8]) {
-    for way in [DataWay::Out, DataWay::In] {
+    for way in [Direction::Up, Direction::Down] {
         let (mut application, mut sent) = (of(way), 0);
         for line in String::from_utf8_lossy(bytes).lines() {
             let len = application.next_len(sent);
@@ -20,7 +21,7 @@ pub(crate) fn measurements(bytes: &[u8]) {
 }
 
 /// Returns the application of a test in this direction.
-pub(crate) fn of(way: DataWay) -> Box<dyn MessageApplication> {
+pub(crate) fn of(way: Direction) -> Box<dyn MessageApplication> {
     Box::new(Measurements { way, last: None })
 }
 

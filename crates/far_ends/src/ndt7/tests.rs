@@ -1,5 +1,6 @@
 use super::*;
 use crate::steps::{PeerFault, StepEnd, StepRow};
+use deadheat_base::ends::Direction;
 
 #[test]
 fn a_test_has_its_path_and_the_query_that_was_typed() {
@@ -13,7 +14,7 @@ fn a_test_has_its_path_and_the_query_that_was_typed() {
 
 #[test]
 fn messages_grow_with_what_was_sent_in_powers_of_two() {
-    let upload = Measurements { way: DataWay::Out, last: None };
+    let upload = Measurements { way: Direction::Up, last: None };
     let lens = [0, 1 << 16, 1 << 17, 1 << 18, (1 << 18) + 1, 1 << 23, 1 << 24, u64::MAX]
         .map(|sent| upload.next_len(sent));
     let kib = [8, 8, 8, 16, 16, 512, 1024, 1024];
@@ -22,7 +23,7 @@ fn messages_grow_with_what_was_sent_in_powers_of_two() {
 
 #[test]
 fn a_measurement_is_shown_and_one_that_cannot_be_true_ends_the_test() {
-    let mut upload = Measurements { way: DataWay::Out, last: None };
+    let mut upload = Measurements { way: Direction::Up, last: None };
     assert!(upload.effective().is_empty());
     let sound = r#"{"AppInfo":{"NumBytes":1000,"ElapsedTime":250000},"Origin":"server","Test":"upload",
         "TCPInfo":{"MinRTT":10100,"BytesSent":2000,"BytesRetrans":20},"ConnectionInfo":{"UUID":"x"}}"#;
@@ -68,7 +69,7 @@ pub(crate) fn steps() -> Vec<StepRow> {
         step: "a measurement",
         fault,
         run: Box::new(move || {
-            let mut upload = Measurements { way: DataWay::Out, last: None };
+            let mut upload = Measurements { way: Direction::Up, last: None };
             let why = upload.text(&text, 1_000).unwrap_err();
             StepEnd { why, took: Nanos::ZERO, bytes: text.len() }
         }),

@@ -142,9 +142,10 @@ impl Application for Download {
             return None;
         }
         // Before it has begun nothing wakes the flow that is to begin it.
-        match self.has_begun {
-            false => Some(Nanos::ZERO),
-            true => self.looks.next(true).into_iter().chain(self.stops.deadline()).min(),
+        if !self.has_begun {
+            Some(Nanos::ZERO)
+        } else {
+            self.looks.next(true).into_iter().chain(self.stops.deadline()).min()
         }
     }
 

@@ -119,10 +119,7 @@ impl Application for Requests {
             if got > before {
                 request.step.renew();
             }
-            match is_over {
-                true => drop(under_way.swap_remove(at)),
-                false => at += 1,
-            }
+            if is_over { drop(under_way.swap_remove(at)) } else { at += 1 }
         }
         Ok(())
     }
@@ -174,9 +171,10 @@ impl TakesRequests for Requests {
             step: StepBudget::default(),
         };
         let taken = streams.write(stream, message).map_err(|why| request.failed(why))?;
-        match taken == message.len() {
-            true => streams.finish(stream),
-            false => request.unsent.extend_from_slice(&message[taken..]),
+        if taken == message.len() {
+            streams.finish(stream)
+        } else {
+            request.unsent.extend_from_slice(&message[taken..])
         }
         self.under_way.push(request);
         Ok(true)

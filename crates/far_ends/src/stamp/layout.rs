@@ -89,20 +89,19 @@ pub(crate) fn read_bytes<const N: usize>(packet: &[u8], at: usize) -> [u8; N] {
 /// Returns the field of a time of day, which is given in nanoseconds since 1970.
 pub(crate) fn written(ns: u64, is_ptp: bool) -> u64 {
     let (secs, rest) = (ns / SECOND, ns % SECOND);
-    match is_ptp {
-        true => (secs << 32) | rest,
-        false => ((secs + u64::from(NTP_AHEAD)) << 32) | ((rest << 32) / SECOND),
+    if is_ptp {
+        (secs << 32) | rest
+    } else {
+        ((secs + u64::from(NTP_AHEAD)) << 32) | ((rest << 32) / SECOND)
     }
 }
 
 /// Returns the time of day in a field, in nanoseconds since 1970; `None` if it has more than a second of nanoseconds.
 pub(crate) fn nanos(field: u64, is_ptp: bool) -> Option<u64> {
     let (secs, rest) = ((field >> 32) as u32, field & u64::from(u32::MAX));
-    let (secs, rest) = match is_ptp {
-        true => (secs, rest),
-        // The era of NTP changes in 2036, and the difference to 1970 stays.
-        false => (secs.wrapping_sub(NTP_AHEAD), (rest * SECOND) >> 32),
-    };
+    // The era of NTP changes in 2036, and the difference to 1970 stays.
+    let (secs, rest) =
+        if is_ptp { (secs, rest) } else { (secs.wrapping_sub(NTP_AHEAD), (rest * SECOND) >> 32) };
     (rest < SECOND).then_some(u64::from(secs) * SECOND + rest)
 }
 

@@ -19,7 +19,7 @@ use super::packet::Wire;
 use super::port::Port;
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
-use crate::netem::{self, NetemLink, SeedSupport, Spaces};
+use crate::netem::{self, NetemLink, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
 use deadheat_base::ends::Side;
 use deadheat_base::error::{Error, Result};
@@ -153,7 +153,7 @@ impl Hosts {
                 .collect::<Result<_>>()?,
             NewDevices::Kernel(middle) => {
                 bring_up(network, [&mut near, &mut far])?;
-                if middle.seeded() == SeedSupport::No {
+                if !middle.is_seeded() {
                     notes.push("no seed: kernel or tc is older than 6.6".to_owned());
                 }
                 kernel = Some(middle);

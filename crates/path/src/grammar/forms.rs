@@ -262,9 +262,10 @@ pub(super) fn is_table(typed: &str) -> bool {
 
 /// Returns the file that a shape of jitter refers to, unless it is a name or the numbers themselves.
 pub(super) fn shape_refers(typed: &str) -> Reference<'_> {
-    match SHAPES.contains(&typed) || is_table(typed) {
-        true => Reference::Nothing,
-        false => Reference::File(typed),
+    if SHAPES.contains(&typed) || is_table(typed) {
+        Reference::Nothing
+    } else {
+        Reference::File(typed)
     }
 }
 

@@ -302,13 +302,17 @@ fn is_zero(word: &Word<'_>) -> bool {
 const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
 
 fn or(names: &[&str]) -> String {
-    let quoted: Vec<String> = names
-        .iter()
-        .map(|name| match AMOUNTS.contains(name) {
-            true => format!("`{name}` above 0"),
-            false => format!("`{name}`"),
-        })
-        .collect();
+    let quoted: Vec<String> =
+        names
+            .iter()
+            .map(|name| {
+                if AMOUNTS.contains(name) {
+                    format!("`{name}` above 0")
+                } else {
+                    format!("`{name}`")
+                }
+            })
+            .collect();
     quoted.join(" or ")
 }
 

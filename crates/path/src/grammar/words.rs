@@ -145,9 +145,10 @@ fn word(part: &str, origin: Origin) -> Result<Word<'_>> {
     }
     let Some((name, value)) = part.split_once('=') else {
         let profile = profile::ALL.iter().any(|profile| profile.name == part);
-        return Err(match profile {
-            true => Error::usage(format!("path: profile `{part}` comes first in its link")),
-            false => Error::usage(format!("path: `{part}` is not of the form key=value")),
+        return Err(if profile {
+            Error::usage(format!("path: profile `{part}` comes first in its link"))
+        } else {
+            Error::usage(format!("path: `{part}` is not of the form key=value"))
         });
     };
     let (way, bare) = split_way(name);

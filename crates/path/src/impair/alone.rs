@@ -1,7 +1,7 @@
 //! Channel by itself, in virtual time: for tests of protocols without a kernel.
 
 use super::Channel;
-use super::packet::{Departure, EcnCapability, Packet, Place};
+use super::packet::{Departure, Packet, Place};
 use crate::network::{Impairments, Network};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
@@ -9,7 +9,7 @@ use deadheat_base::time::Nanos;
 impl Packet {
     /// Creates a packet of this many bytes, IP header included, with unknown flow and protocol.
     pub fn of_bytes(bytes: u32) -> Packet {
-        Packet { bytes, flow: 0, protocol: 0, capable: EcnCapability::No }
+        Packet { bytes, flow: 0, protocol: 0, capable: false }
     }
 }
 

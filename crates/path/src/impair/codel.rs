@@ -1,7 +1,7 @@
 //! Controlled delay (RFC 8289): packets are dropped at the head of the queue once they have waited longer than
 //! `target` for a whole `interval`, then at intervals that shrink with the number of drops.
 
-use super::packet::{EcnCapability, Item, Mark};
+use super::packet::Item;
 use crate::network::Ecn;
 use deadheat_base::time::Nanos;
 
@@ -34,24 +34,10 @@ impl Law {
 pub(super) struct Codel {
     /// Time at which packets will have waited too long for an interval, if the queue stays long.
     above_from: Option<u64>,
-    phase: Phase,
+    is_dropping: bool,
     drop_next: u64,
     count: u32,
     last_count: u32,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Watching,
-    Dropping,
-}
-
-/// Verdict on a packet: it may be dropped, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Fine,
-    TooLong,
 }
 
 impl Codel {
@@ -65,9 +51,9 @@ impl Codel {
         mut early: impl FnMut(Item<H>),
     ) -> Option<Item<H>> {
         let mut look = |codel: &mut Codel| codel.look(law, now, largest, pop());
-        let (mut head, mut verdict) = look(self);
-        if self.phase == Phase::Watching {
-            if let (Verdict::TooLong, Some(item)) = (verdict, head) {
+        let (mut head, mut is_too_long) = look(self);
+        if !self.is_dropping {
+            if let (true, Some(item)) = (is_too_long, head) {
                 self.enter(law, now);
                 return match marked(law, item) {
                     Some(item) => Some(item),
@@ -79,10 +65,10 @@ impl Codel {
             }
             return head;
         }
-        if verdict == Verdict::Fine {
-            self.phase = Phase::Watching;
+        if !is_too_long {
+            self.is_dropping = false;
         }
-        while let (Phase::Dropping, Some(item)) = (self.phase, head) {
+        while let (true, Some(item)) = (self.is_dropping, head) {
             if now < self.drop_next {
                 break;
             }
@@ -92,9 +78,9 @@ impl Codel {
                 return Some(item);
             }
             early(item);
-            (head, verdict) = look(self);
-            if verdict == Verdict::Fine {
-                self.phase = Phase::Watching;
+            (head, is_too_long) = look(self);
+            if !is_too_long {
+                self.is_dropping = false;
             } else {
                 self.drop_next = law.next(self.drop_next, self.count);
             }
@@ -104,7 +90,7 @@ impl Codel {
 
     /// Starts to drop, faster if it did so a short time ago.
     fn enter(&mut self, law: &Law, now: u64) {
-        self.phase = Phase::Dropping;
+        self.is_dropping = true;
         let more = self.count.saturating_sub(self.last_count);
         let recent = now.saturating_sub(self.drop_next) < RECENT.saturating_mul(law.interval);
         self.count = if more > 1 && recent { more } else { 1 };
@@ -118,23 +104,22 @@ impl Codel {
         now: u64,
         largest: u64,
         popped: Option<(Item<H>, u64)>,
-    ) -> (Option<Item<H>>, Verdict) {
+    ) -> (Option<Item<H>>, bool) {
         let Some((item, left)) = popped else {
             self.above_from = None;
-            return (None, Verdict::Fine);
+            return (None, false);
         };
         if now.saturating_sub(item.arrived) < law.target || left <= largest {
             self.above_from = None;
-            return (Some(item), Verdict::Fine);
+            return (Some(item), false);
         }
         let from = *self.above_from.get_or_insert(now.saturating_add(law.interval));
-        let verdict = if now >= from { Verdict::TooLong } else { Verdict::Fine };
-        (Some(item), verdict)
+        let is_too_long = now >= from;
+        (Some(item), is_too_long)
     }
 }
 
 /// Marks the packet, if it may be marked instead of dropped.
 fn marked<H: Copy>(law: &Law, item: Item<H>) -> Option<Item<H>> {
-    (law.ecn == Ecn::Marks && item.capable == EcnCapability::Yes)
-        .then_some(Item { mark: Mark::Set, ..item })
+    (law.ecn == Ecn::Marks && item.capable).then_some(Item { is_marked: true, ..item })
 }

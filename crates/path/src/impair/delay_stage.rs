@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::packet::{Item, Mark, Turn};
+use super::packet::{Item, Turn};
 use crate::network::{Impairments, Order};
 
 /// Packet with the time at which it leaves the stage.
@@ -16,7 +16,7 @@ pub(super) struct Leaving<H> {
     pub(super) handle: H,
     pub(super) bytes: u32,
     pub(super) flip: Option<u32>,
-    pub(super) mark: Mark,
+    pub(super) is_marked: bool,
     turn: Turn,
 }
 
@@ -117,7 +117,7 @@ impl<H: Copy> DelayStage<H> {
             handle: item.handle,
             bytes: item.bytes,
             flip: item.flip,
-            mark: item.mark,
+            is_marked: item.is_marked,
             turn: item.turn,
         };
         match &mut self.lane {

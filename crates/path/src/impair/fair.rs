@@ -36,15 +36,9 @@ struct FlowQueue {
     tail: u32,
     bytes: u64,
     deficit: i64,
-    active: ListMembership,
+    /// True if it is in one of the two lists.
+    active: bool,
     codel: Codel,
-}
-
-/// Membership of a queue in the two lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ListMembership {
-    No,
-    Yes,
 }
 
 /// Packets of all queues, with links from each to the one behind it.
@@ -88,7 +82,7 @@ impl<H: Copy> Fair<H> {
             tail: NONE,
             bytes: 0,
             deficit: 0,
-            active: ListMembership::No,
+            active: false,
             codel: Codel::default(),
         };
         Fair {
@@ -122,8 +116,8 @@ impl<H: Copy> Fair<H> {
         queue.bytes += item.wire;
         self.len += 1;
         self.bytes += item.wire;
-        if queue.active == ListMembership::No {
-            queue.active = ListMembership::Yes;
+        if !queue.active {
+            queue.active = true;
             queue.deficit = QUANTUM;
             self.new.push_back(number);
         }
@@ -186,7 +180,7 @@ impl<H: Copy> Fair<H> {
             if from_new && !self.old.is_empty() {
                 self.rotate(from_new, number);
             } else {
-                queue.active = ListMembership::No;
+                queue.active = false;
                 if from_new {
                     self.new.pop_front()
                 } else {

@@ -24,16 +24,7 @@ pub struct Packet {
     /// Protocol number of the IP packet's payload; 0 if unknown.
     pub protocol: u8,
     /// ECN capability of the sender (RFC 3168).
-    pub capable: EcnCapability,
-}
-
-/// ECN capability of a packet: it may be marked instead of dropped, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EcnCapability {
-    /// Not-ECT.
-    No,
-    /// ECT(0), ECT(1) or CE already.
-    Yes,
+    pub capable: bool,
 }
 
 /// Departure of a packet: how it left the channel, and the time.
@@ -97,8 +88,8 @@ pub(super) struct Item<H> {
     /// Number of the bit that is flipped.
     pub(super) flip: Option<u32>,
     pub(super) turn: Turn,
-    pub(super) capable: EcnCapability,
-    pub(super) mark: Mark,
+    pub(super) capable: bool,
+    pub(super) is_marked: bool,
 }
 
 /// Turn of a packet: kept, or given up to later packets that overtake it.
@@ -106,11 +97,4 @@ pub(super) struct Item<H> {
 pub(super) enum Turn {
     Kept,
     Given,
-}
-
-/// Congestion mark of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    None,
-    Set,
 }

@@ -3,7 +3,7 @@
 //! the rate of departures. Its timer runs in the channel's time.
 
 use super::draw::{Model, Stream, unit};
-use super::packet::{EcnCapability, Item, Place};
+use super::packet::{Item, Place};
 use crate::network::Ecn;
 use deadheat_base::time::Nanos;
 
@@ -115,6 +115,6 @@ impl Pie {
 
     /// Returns true if a packet that would be dropped is marked instead.
     pub(super) fn may_mark<H>(&self, item: &Item<H>, ecn: Ecn) -> bool {
-        ecn == Ecn::Marks && item.capable == EcnCapability::Yes && self.probability <= MARK_UP_TO
+        ecn == Ecn::Marks && item.capable && self.probability <= MARK_UP_TO
     }
 }

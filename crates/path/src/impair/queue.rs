@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::codel::{Codel, Law};
 use super::fair::Fair;
-use super::packet::{Cause, Item, Mark, Place};
+use super::packet::{Cause, Item, Place};
 use super::pie::Pie;
 use super::rate::Server;
 use crate::network::{Discipline, Ecn, Limit, Queue as Model};
@@ -128,7 +128,7 @@ impl<H: Copy> PacketQueue<H> {
                         given.push_back((item, now, Cause::Early));
                         return;
                     }
-                    item.mark = Mark::Set;
+                    item.is_marked = true;
                 }
                 fifo.bytes += item.wire;
                 fifo.items.push_back(item);

@@ -7,13 +7,12 @@ mod rates;
 mod way;
 
 use super::*;
-use crate::impair::packet::EcnCapability;
 use crate::network::{Loss, Outages, Rate};
 use deadheat_base::ends::Direction;
 use deadheat_base::units::BitRate;
 
 const PLACE: Place = Place { seed: 7, link: 0, direction: Direction::Up };
-const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: EcnCapability::No };
+const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: false };
 
 fn channel(model: &Impairments) -> Channel<u64> {
     Channel::new(model, PLACE)

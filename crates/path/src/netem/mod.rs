@@ -57,22 +57,13 @@ pub struct NetemLink {
     pub far: Vec<IpAddr>,
 }
 
-/// Relation of netem's draws to the seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeedSupport {
-    /// Seeded: its losses, copies and delays follow the seed; the choice of the bit that it flips does not.
-    Yes,
-    /// Not seeded: kernel and tc must both be 6.6 or later for that.
-    No,
-}
-
 /// Host in the middle. Its devices end with its namespace.
 #[derive(Debug)]
 pub struct Middle {
     spaces: [OwnedFd; 3],
     network: Network,
     devices: Vec<String>,
-    seeded: SeedSupport,
+    is_seeded: bool,
     began: Option<Vec<Counters>>,
 }
 
@@ -89,21 +80,22 @@ impl Middle {
             space.try_clone_to_owned().map_err(|e| Error::setup("keep a namespace open", e))
         };
         let spaces = [own(spaces.near)?, own(spaces.middle)?, own(spaces.far)?];
-        let seeded = probe(&spaces[1])?;
+        let is_seeded = probe(&spaces[1])?;
         let middle = Middle {
             spaces,
             network: network.clone(),
             devices: lines.iter().map(|line| line.device.clone()).collect(),
-            seeded,
+            is_seeded,
             began: None,
         };
         middle.connect(lines)?;
         Ok(middle)
     }
 
-    /// Returns whether the next trial's draws will follow its seed.
-    pub fn seeded(&self) -> SeedSupport {
-        self.seeded
+    /// Returns true if the next trial's losses, copies and delays will follow its seed, which takes kernel and tc of 6.6 or
+    /// later; the choice of the bit that is flipped does not.
+    pub fn is_seeded(&self) -> bool {
+        self.is_seeded
     }
 
     /// Empties all queues, sets counters to zero, and impairs from now on, with this seed if the kernel supports
@@ -121,7 +113,7 @@ impl Middle {
                     batch.push_str(&format!("qdisc del dev {device} root\n"));
                 }
                 let seed = seeds.next_u64();
-                let seed = (self.seeded == SeedSupport::Yes).then_some(seed);
+                let seed = self.is_seeded.then_some(seed);
                 let qdiscs = translate::qdiscs(link.toward(direction), self.network.mtu, seed)?;
                 for words in qdiscs {
                     batch.push_str(&format!("qdisc add dev {device} {words}\n"));
@@ -265,8 +257,8 @@ fn without(what: &str, load: &str, source: &std::io::Error) -> Error {
     )
 }
 
-/// Tests whether there is a netem, and one with a seed.
-fn probe(middle: &OwnedFd) -> Result<SeedSupport> {
+/// Tests whether there is a netem; returns true if there is one with a seed.
+fn probe(middle: &OwnedFd) -> Result<bool> {
     let lo = ["dev", "lo", "root"];
     let add = |more: &[&str]| {
         let words = [&["qdisc", "add"][..], &lo, &["netem"], more].concat();
@@ -282,12 +274,12 @@ fn probe(middle: &OwnedFd) -> Result<SeedSupport> {
     let remove = || input("tc", middle, &[&["qdisc", "del"][..], &lo].concat(), "", &[]);
     remove()?;
     if add(&["seed", "1"]).is_err() {
-        return Ok(SeedSupport::No);
+        return Ok(false);
     }
     // A kernel before 6.6 accepts the word from a newer tc and ignores it.
     let shown = input("tc", middle, &["-j", "qdisc", "show", "dev", "lo"], "", &[])?;
     remove()?;
-    Ok(if shown.contains("\"seed\"") { SeedSupport::Yes } else { SeedSupport::No })
+    Ok(shown.contains("\"seed\""))
 }
 
 /// Makes the calling thread's network namespace a router.

@@ -75,10 +75,7 @@ pub fn of(
         if carries_less || found.iter().any(|other| other.carries == carries) {
             continue;
         }
-        let name = match found.is_empty() {
-            true => typed.to_owned(),
-            false => prefers::with(typed, &wanted)?,
-        };
+        let name = if found.is_empty() { typed.to_owned() } else { prefers::with(typed, &wanted)? };
         found.push(Candidate { name, carries, connections: 1 });
     }
     Ok((found, excluded))
@@ -132,18 +129,20 @@ fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Resul
     let lanes = |wanted: &[Service]| own.preferring(wanted).ok().map(|own| asked.task.lanes(&own));
     // Use no more services than make a difference.
     let needed = (0..=allowed.len()).find(|n| lanes(&allowed[..*n]) == lanes(&allowed));
-    let spec = match is_open {
-        true => prefers::with(typed, &allowed[..needed.unwrap_or_default()]).map_err(say)?,
-        false => typed.to_owned(),
+    let spec = if is_open {
+        prefers::with(typed, &allowed[..needed.unwrap_or_default()]).map_err(say)?
+    } else {
+        typed.to_owned()
     };
     let contender =
         Contender::parse(&spec).and_then(|one| suited(one, &*asked.task)).map_err(say)?;
     if let Some(why) = misfit(&contender, &*asked.task) {
         return Err(why);
     }
-    match asked.traffic.has_to_arrive() && !is_reliable_for(&contender, asked) {
-        true => Err("what it loses stays lost".to_owned()),
-        false => Ok(spec),
+    if asked.traffic.has_to_arrive() && !is_reliable_for(&contender, asked) {
+        Err("what it loses stays lost".to_owned())
+    } else {
+        Ok(spec)
     }
 }
 
@@ -151,9 +150,10 @@ fn carried(typed: &str, wanted: &[Service], asked: &CheckedTraffic<'_>) -> Resul
 fn is_reliable_for(contender: &Contender, asked: &CheckedTraffic<'_>) -> bool {
     let parts = contender.transport.parts();
     let reliable = |lanes: &[Service]| lanes.iter().any(|lane| lane.delivery == Delivery::Reliable);
-    match parts.is_empty() {
-        true => reliable(&asked.task.lanes(&contender.promised())),
-        false => parts.iter().any(|part| reliable(&part.lanes)),
+    if parts.is_empty() {
+        reliable(&asked.task.lanes(&contender.promised()))
+    } else {
+        parts.iter().any(|part| reliable(&part.lanes))
     }
 }
 

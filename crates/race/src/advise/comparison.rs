@@ -45,9 +45,10 @@ impl AdviceCourse<'_> {
         if contenders.len() < 2 {
             return;
         }
-        let (name, purpose) = match self.plan.is_virtual() {
-            true => (entry.considered.name.clone(), Purpose::Comparison),
-            false => (format!("{}-virtual", entry.considered.name), Purpose::Screening),
+        let (name, purpose) = if self.plan.is_virtual() {
+            (entry.considered.name.clone(), Purpose::Comparison)
+        } else {
+            (format!("{}-virtual", entry.considered.name), Purpose::Screening)
         };
         self.run(PlannedRace {
             name,
@@ -122,9 +123,10 @@ impl AdviceCourse<'_> {
             ));
             return;
         };
-        let purpose = match raced.metric.name == entry.considered.metric.name {
-            true => Purpose::Comparison,
-            false => Purpose::Confirmation,
+        let purpose = if raced.metric.name == entry.considered.metric.name {
+            Purpose::Comparison
+        } else {
+            Purpose::Confirmation
         };
         let (met, others) = finalists.split_at(n);
         let unscreened = |typed: &&String| !entry.simulated.contains_key(*typed);

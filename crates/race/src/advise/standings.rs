@@ -35,9 +35,10 @@ fn between(course: &AdviceCourse<'_>, a: &Candidate, b: &Candidate) -> Option<Ve
 pub(super) fn places(plan: &Plan, course: &AdviceCourse<'_>) -> Vec<RankedContender> {
     let eligible: Vec<&Candidate> = plan.eligible().collect();
     let first = &plan.entries[0];
-    let ranked: Vec<&Candidate> = match eligible.is_empty() {
-        true => plan.candidates.iter().filter(|one| one.carries[0].is_some()).collect(),
-        false => eligible,
+    let ranked: Vec<&Candidate> = if eligible.is_empty() {
+        plan.candidates.iter().filter(|one| one.carries[0].is_some()).collect()
+    } else {
+        eligible
     };
     let all = &first.considered.contenders;
     let is_compared = |one: &&Candidate| {

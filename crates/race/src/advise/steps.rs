@@ -127,9 +127,12 @@ impl AdviceCourse<'_> {
         }
         let budget = Nanos(self.left().0.min(costs.0.saturating_mul(2)));
         let at = axis.text(value).replace('%', "pct");
-        let typed = |typed: &String| match is_virtual {
-            true => entry.simulated.get(typed).unwrap_or(typed).clone(),
-            false => typed.clone(),
+        let typed = |typed: &String| {
+            if is_virtual {
+                entry.simulated.get(typed).unwrap_or(typed).clone()
+            } else {
+                typed.clone()
+            }
         };
         let typed = [typed(&pair[0]), typed(&pair[1])];
         let ran = self.run(PlannedRace {

@@ -630,9 +630,8 @@ mod tests {
 
     #[test]
     fn marks_are_not_tried_where_no_datagram_gets_through() {
-        let line = surveyed(None, |order| match order.contender().starts_with("udp") {
-            true => blocked(),
-            false => answered(30),
+        let line = surveyed(None, |order| {
+            if order.contender().starts_with("udp") { blocked() } else { answered(30) }
         });
         assert!(line.unwrap().last().unwrap().marks.is_empty());
     }

@@ -251,9 +251,10 @@ mod tests {
                 return TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into());
             }
             self.clock.pass(TRIAL);
-            match self.lost_in.contains(&self.trials) {
-                true => TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into()),
-                false => ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 }),
+            if self.lost_in.contains(&self.trials) {
+                TrialOutcome::Lost("server 10.0.0.1:5210: it no longer answers".into())
+            } else {
+                ran(order, if order.contender() == "udp" { 80.0 } else { 100.0 })
             }
         }
 

@@ -1,7 +1,7 @@
 //! Request of a race as results record it.
 
 use super::enough::TimeLimit;
-use super::request::{Claims, FinalStep, RaceEnd, RaceLength, Request};
+use super::request::{Claims, RaceLength, Request};
 use super::{cells, commands};
 use deadheat_contract::workload;
 use deadheat_datapath::transport::equal::Terms;
@@ -30,7 +30,7 @@ impl Request {
             },
             every_ns: self.every.map(|every| every.0),
             all_blocks: self.length == RaceLength::AllBlocks,
-            first: self.end == RaceEnd::First,
+            first: self.ends_at_first,
             margin: self.margin,
             margin_ns: self.margin_time.map(|margin| margin.0),
             resolve: self.resolve,
@@ -42,7 +42,7 @@ impl Request {
             idle: self.idle.map(|idle| idle.name().to_owned()),
             vary: self.vary.clone(),
             interval_ns: self.interval.map(|interval| interval.0),
-            explain: self.after == FinalStep::Explain,
+            explain: self.explains,
         }
     }
 

@@ -239,9 +239,10 @@ impl<'a> BlockLoop<'a> {
                 return Ok(Status::Budget);
             }
             let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
-            let is_enough = match self.outcome.asked.first {
-                true => verdicts::all_decided(&self.outcome),
-                false => verdicts::all_settled(&self.outcome),
+            let is_enough = if self.outcome.asked.first {
+                verdicts::all_decided(&self.outcome)
+            } else {
+                verdicts::all_settled(&self.outcome)
             };
             if may_end && is_enough {
                 return Ok(Status::Decided);

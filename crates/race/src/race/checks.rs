@@ -1,7 +1,7 @@
 //! Checks of a request. Everything that can be refused without running anything is refused here.
 
 use super::race_path::RacePath;
-use super::request::{CheckedRequest, FinalStep, MOST_BLOCKS, Request};
+use super::request::{CheckedRequest, MOST_BLOCKS, Request};
 use super::{cells, every};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
@@ -103,7 +103,7 @@ impl Request {
                 self.path
             )));
         }
-        if self.after == FinalStep::Explain {
+        if self.explains {
             return Err(Error::usage(format!(
                 "path `{}`: --explain asks the kernel for its timestamps, and no kernel carries \
                  anything on a simulated path; leave it out",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::TrialSettings;
 use super::context::RaceContext;
-use super::request::{FinalStep, Request};
+use super::request::Request;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::Spec;
 use deadheat_contract::contract::Side;
@@ -112,7 +112,7 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
             contender.spec
         )));
     }
-    if request.after == FinalStep::Explain {
+    if request.explains {
         return Err(Error::usage(format!(
             "`{}`: --explain looks into ends of ours, and a command shows nothing of its inside; leave it out",
             contender.spec

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::request::{Claims, FinalStep, Request};
+use super::request::{Claims, Request};
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::workload::{self, AnswerSource, Task};
 use deadheat_datapath::datapath::origin::Origin;
@@ -26,10 +26,7 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] if the path cannot be simulated.
     pub fn simulation(&self) -> Result<Option<Simulation>> {
-        match self.is_simulated() {
-            true => Ok(self.race_path()?.simulation),
-            false => Ok(None),
-        }
+        if self.is_simulated() { Ok(self.race_path()?.simulation) } else { Ok(None) }
     }
 
     pub(super) fn simulated(&self, network: Network) -> Result<Simulation> {
@@ -147,7 +144,7 @@ impl Request {
             )));
         }
         reach::check(host)?;
-        if self.after == FinalStep::Explain {
+        if self.explains {
             return Err(Error::usage(format!(
                 "--explain sees where the time goes at both ends, and {} is not ours; leave it out",
                 end.info.label

@@ -64,9 +64,10 @@ pub(super) fn fix(
         scatter: claimed(metrics).filter_map(|metric| pilot.scatter(metric)).reduce(f64::max),
         elapsed,
     };
-    let (blocks_max, limit) = match pilot.is_refused {
-        true => (request.blocks.unwrap_or(DEFAULT_BLOCKS).max(1), request.limit()),
-        false => task.blocks()?,
+    let (blocks_max, limit) = if pilot.is_refused {
+        (request.blocks.unwrap_or(DEFAULT_BLOCKS).max(1), request.limit())
+    } else {
+        task.blocks()?
     };
     let whole = usize::try_from(blocks_max).unwrap_or(usize::MAX);
     let (workload, workload_reason) =

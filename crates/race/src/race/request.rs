@@ -62,7 +62,8 @@ pub struct Request {
     pub(super) round_trip: Option<Nanos>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
-    pub(super) end: RaceEnd,
+    /// True if the first verdicts end it; else those that are firm and have the requested resolution.
+    pub(super) ends_at_first: bool,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
     pub(super) least_blocks: Option<u64>,
     pub(super) budget: Option<Nanos>,
@@ -81,8 +82,8 @@ pub struct Request {
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) vary: Vec<Factor>,
-    /// Step after the last block.
-    pub(super) after: FinalStep,
+    /// True if an instrumented pass follows the last block.
+    pub(super) explains: bool,
     pub(super) overwrite: Overwrite,
     /// Most bytes of a blast towards another host, per direction and trial; `None` if none is allowed.
     pub(super) blast: Option<u64>,
@@ -109,7 +110,7 @@ impl Request {
             round_trip: None,
             blocks: None,
             length: RaceLength::Whole,
-            end: RaceEnd::Settled,
+            ends_at_first: false,
             least_blocks: None,
             budget: None,
             every: None,
@@ -127,7 +128,7 @@ impl Request {
             title: None,
             labels: BTreeMap::new(),
             vary: Vec::new(),
-            after: FinalStep::Nothing,
+            explains: false,
             overwrite: Overwrite::Refused,
             blast: None,
             plan: None,
@@ -179,7 +180,7 @@ impl Request {
 
     /// Ends the race as soon as every claim is decided, and not only once it is also known with the resolution.
     pub fn first(mut self) -> Request {
-        self.end = RaceEnd::First;
+        self.ends_at_first = true;
         self
     }
 
@@ -274,7 +275,7 @@ impl Request {
 
     /// Adds a second, instrumented pass after the last block, which shows where the time goes.
     pub fn explain(mut self) -> Request {
-        self.after = FinalStep::Explain;
+        self.explains = true;
         self
     }
 
@@ -359,23 +360,6 @@ pub(super) enum RaceLength {
     AllBlocks,
     /// A screening.
     Screening,
-}
-
-/// Verdicts that end a race before its last block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RaceEnd {
-    /// Settled ones: firm, and with the requested resolution.
-    Settled,
-    /// The first ones.
-    First,
-}
-
-/// Step after the last block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FinalStep {
-    Nothing,
-    /// Instrumented pass.
-    Explain,
 }
 
 /// Request that passed its checks.

@@ -173,9 +173,10 @@ fn step_of(steps: &[Nanos], time: Nanos) -> Option<Nanos> {
 pub(super) fn claimed(metrics: &[Metric]) -> ClaimKind {
     let mut claims = metrics.iter().filter(|metric| metric.role == Role::Claim).peekable();
     let is_any = claims.peek().is_some();
-    match is_any && claims.all(|metric| metric.unit == Unit::BitRate) {
-        true => ClaimKind::Rates,
-        false => ClaimKind::Times,
+    if is_any && claims.all(|metric| metric.unit == Unit::BitRate) {
+        ClaimKind::Rates
+    } else {
+        ClaimKind::Times
     }
 }
 

@@ -115,9 +115,10 @@ pub(super) fn table(html: &mut Markup, name: &str, table: &Table) {
     for column in &table.columns {
         let class = if has_numbers(column) { "num" } else { "" };
         // A heading without a word is none.
-        match column.heading.is_empty() {
-            true => html.open("td", &[]).close("td"),
-            false => html.leaf("th", &with_class(&[("scope", "col")], class), &column.heading),
+        if column.heading.is_empty() {
+            html.open("td", &[]).close("td")
+        } else {
+            html.leaf("th", &with_class(&[("scope", "col")], class), &column.heading)
         };
     }
     html.close("tr").close("thead").open("tbody", &[]);

@@ -71,12 +71,11 @@ fn first_screen(runs: &[StudyRun]) -> Opening {
     .filter(|(n, _)| *n > 0)
     .map(|(n, [one, several])| format!("{n} {}", if n == 1 { one } else { several }))
     .collect();
-    let text = match parts.is_empty() {
-        true => "No claims to judge.".to_owned(),
-        false => {
-            let claims = words::count(claims as u64, "claim");
-            format!("Of {claims} in {}, {}.", how_many_studies(runs), words::list(&parts))
-        }
+    let text = if parts.is_empty() {
+        "No claims to judge.".to_owned()
+    } else {
+        let claims = words::count(claims as u64, "claim");
+        format!("Of {claims} in {}, {}.", how_many_studies(runs), words::list(&parts))
     };
     let figure = (claims > 0).then(|| OpeningFigure {
         value: format!("{holds} of {claims}"),

@@ -25,9 +25,10 @@ pub fn render(comparison: &LineComparison, format: &str, style: &Style) -> Resul
 
 fn document(comparison: &LineComparison) -> Document {
     let LineComparison { before, after, surveys: [old, new], .. } = comparison;
-    let title = match before == after {
-        true => format!("The line to {after}, before and after"),
-        false => format!("The line to {before}, and the one to {after}"),
+    let title = if before == after {
+        format!("The line to {after}, before and after")
+    } else {
+        format!("The line to {before}, and the one to {after}")
     };
     let sections = [
         Section::new("", vec![Block::Sentences(answer(comparison))]),
@@ -46,9 +47,10 @@ fn answer(comparison: &LineComparison) -> Vec<Line> {
         figures.map(|pair| label(&pair.after.name)).collect::<Vec<String>>()
     };
     let (changed, unknown) = (of(FigureChange::Changed), of(FigureChange::Unknown));
-    let mut lines = vec![match changed.is_empty() {
-        true => Line::new("No figure is shown to have changed.", Tone::Plain),
-        false => Line::new(format!("Changed: {}.", changed.join("; ")), Tone::Plain),
+    let mut lines = vec![if changed.is_empty() {
+        Line::new("No figure is shown to have changed.", Tone::Plain)
+    } else {
+        Line::new(format!("Changed: {}.", changed.join("; ")), Tone::Plain)
     }];
     if !unknown.is_empty() {
         let text = format!(

@@ -68,12 +68,11 @@ pub(super) fn shorten(facts: &mut [(String, String)], width: usize) {
 /// Cuts a text to so many columns, with an ellipsis if anything is left out.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     let text = visible(text);
-    match columns(&text) <= room {
-        true => text,
-        false => {
-            let first = wrap(&text, room.saturating_sub(2)).into_iter().next();
-            format!("{} …", first.unwrap_or_default())
-        }
+    if columns(&text) <= room {
+        text
+    } else {
+        let first = wrap(&text, room.saturating_sub(2)).into_iter().next();
+        format!("{} …", first.unwrap_or_default())
     }
 }
 
@@ -113,9 +112,10 @@ fn one_way(line: &LineOutcome, survey: &Survey, extent: Extent) -> Option<String
     };
     let known = format!("{delays}, each {}", words::clock_bound(bound));
     // Echoes between two clocks cannot tell the directions of their path apart.
-    Some(match bound as f64 >= up.point.min(down.point) {
-        false => format!("{known} by the clocks"),
-        true => format!("{known} by the clocks: not told apart without NTP or PTP"),
+    Some(if (bound as f64) < up.point.min(down.point) {
+        format!("{known} by the clocks")
+    } else {
+        format!("{known} by the clocks: not told apart without NTP or PTP")
     })
 }
 
@@ -126,9 +126,10 @@ fn why_no_delays(line: &LineOutcome, survey: &Survey) -> Option<String> {
         return Some(format!("not known: {paced}, which measures it, does not get through"));
     }
     let mut trials = survey.trials.iter().filter(|trial| trial.why_invalid.is_none());
-    let why = match trials.any(|trial| trial.part == LinePart::Paced) {
-        true => "the hosts' clocks were not compared; update deadheat on the far one",
-        false => "no trial of paced datagrams counts",
+    let why = if trials.any(|trial| trial.part == LinePart::Paced) {
+        "the hosts' clocks were not compared; update deadheat on the far one"
+    } else {
+        "no trial of paced datagrams counts"
     };
     (survey.rounds > 0).then(|| format!("not known: {why}"))
 }

@@ -217,13 +217,14 @@ fn points(map: &Map) -> Option<Section> {
         }
     }
     all.push(column("blocks", &|point| Cell::text(point.blocks.to_string())));
-    let legend = match is_alone(map) {
-        true => format!("Medians of {} over trials, each with its interval.", map.metric.label),
-        false => format!(
+    let legend = if is_alone(map) {
+        format!("Medians of {} over trials, each with its interval.", map.metric.label)
+    } else {
+        format!(
             "Medians of {} over trials. The nearest pair is that of which it takes the most to say who leads: \
-             the ratio of the two with its interval.",
+         the ratio of the two with its interval.",
             map.metric.label
-        ),
+        )
     };
     Section::new("Points", vec![Block::Table(Table { columns: all, legend })])
 }

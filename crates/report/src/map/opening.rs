@@ -11,9 +11,10 @@ use deadheat_result::outcome::Ratio;
 
 /// Returns the first screen.
 pub(super) fn of(map: &Map) -> Opening {
-    let headline = match is_alone(map) {
-        true => answer(map).into_iter().next().unwrap_or_default(),
-        false => leader(map),
+    let headline = if is_alone(map) {
+        answer(map).into_iter().next().unwrap_or_default()
+    } else {
+        leader(map)
     };
     Opening { headlines: vec![headline], figure: widest(map), trust: trust(map) }
 }

@@ -113,9 +113,10 @@ impl<'a> Sheet<'a> {
     pub(crate) fn share(&self, point: &MapPoint) -> f64 {
         let Some((least, most)) = self.range else { return 0.0 };
         let own = point.summary.first().map_or(least, |summary| summary.estimate);
-        let share = match is_geometric(least, most) {
-            true => (own / least).ln() / (most / least).ln(),
-            false => (own - least) / (most - least),
+        let share = if is_geometric(least, most) {
+            (own / least).ln() / (most / least).ln()
+        } else {
+            (own - least) / (most - least)
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -137,11 +138,10 @@ impl<'a> Sheet<'a> {
     /// Returns the meaning of each letter and sign on the map.
     pub(super) fn legend(&self) -> Vec<String> {
         let contenders = self.map.contenders.iter();
-        let names: Vec<String> = match is_alone(self.map) {
-            true => self.digits().into_iter().collect(),
-            false => {
-                contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect()
-            }
+        let names: Vec<String> = if is_alone(self.map) {
+            self.digits().into_iter().collect()
+        } else {
+            contenders.map(|one| format!("{} {}", self.letter_of(one.id), one.label)).collect()
         };
         let signs: Vec<String> =
             self.signs().map(|(sign, text)| format!("{sign} {text}")).collect();

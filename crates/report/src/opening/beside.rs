@@ -110,18 +110,20 @@ fn ratios<'a>(
 impl LoadEffect<'_> {
     /// Returns `49 %` of goodput, `4.3 times` of other figures.
     fn size(&self) -> String {
-        match self.claim.is_goodput() {
-            true => percent(self.ratio.ratio),
-            false => format!("{} times", times(self.ratio.ratio)),
+        if self.claim.is_goodput() {
+            percent(self.ratio.ratio)
+        } else {
+            format!("{} times", times(self.ratio.ratio))
         }
     }
 
     /// Returns the interval; `None` with too few blocks.
     fn range(&self) -> Option<String> {
         let (low, high) = (self.ratio.low?, self.ratio.high?);
-        Some(match self.claim.is_goodput() {
-            true => percent_range(low, high),
-            false => format!("{} to {}", times(low), times(high)),
+        Some(if self.claim.is_goodput() {
+            percent_range(low, high)
+        } else {
+            format!("{} to {}", times(low), times(high))
         })
     }
 

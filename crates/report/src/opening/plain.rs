@@ -162,9 +162,10 @@ impl PlainClaim<'_> {
 
     /// Returns the words for the best of several: `delivers most`, `has the shortest round trip`.
     fn best(&self) -> String {
-        match self.is_goodput() {
-            true => "delivers most".to_owned(),
-            false => format!("has the {} {}", self.degrees()[1], self.quantity()),
+        if self.is_goodput() {
+            "delivers most".to_owned()
+        } else {
+            format!("has the {} {}", self.degrees()[1], self.quantity())
         }
     }
 
@@ -183,9 +184,10 @@ impl PlainClaim<'_> {
     /// Returns `quic and tcp deliver the same within 5 %`.
     fn same(&self, names: &str, margin: &str) -> String {
         let within = bare(margin);
-        match self.is_goodput() {
-            true => format!("{names} deliver the same within {within}"),
-            false => format!("the {} of {names} is the same within {within}", self.quantity()),
+        if self.is_goodput() {
+            format!("{names} deliver the same within {within}")
+        } else {
+            format!("the {} of {names} is the same within {within}", self.quantity())
         }
     }
 
@@ -217,15 +219,14 @@ impl PlainClaim<'_> {
             stats::Outcome::Undecided => {
                 let more = outlook(self.outcome, &[verdict]);
                 let [a, b] = names;
-                match self.is_goodput() {
-                    true => {
-                        format!("Cannot tell yet which delivers more{place}, {a} or {b}{more}.")
-                    }
-                    false => format!(
+                if self.is_goodput() {
+                    format!("Cannot tell yet which delivers more{place}, {a} or {b}{more}.")
+                } else {
+                    format!(
                         "Cannot tell yet whether {a} or {b} has the {} {}{place}{more}.",
                         self.better(),
                         self.quantity()
-                    ),
+                    )
                 }
             }
         }
@@ -233,9 +234,10 @@ impl PlainClaim<'_> {
 
     /// Returns the verdict as its race wrote it.
     fn noted(&self, verdict: &Verdict) -> String {
-        match verdict.note.is_empty() {
-            true => format!("{}.", words::capital(&crate::standing::result(self.outcome, verdict))),
-            false => verdict.note.clone(),
+        if verdict.note.is_empty() {
+            format!("{}.", words::capital(&crate::standing::result(self.outcome, verdict)))
+        } else {
+            verdict.note.clone()
         }
     }
 
@@ -274,15 +276,10 @@ impl PlainClaim<'_> {
         let Some((winner, loser, _)) = found else { return self.noted(verdict) };
         let (winner, loser) = (self.name(winner), self.name(loser));
         let (margin, more) = (percent(verdict.margin), outlook(self.outcome, &[verdict]));
-        let lead = match self.is_goodput() {
-            true => format!("{winner} delivers more than {loser}"),
-            false => {
-                format!(
-                    "With {winner} the {} is {} than with {loser}",
-                    self.quantity(),
-                    self.better()
-                )
-            }
+        let lead = if self.is_goodput() {
+            format!("{winner} delivers more than {loser}")
+        } else {
+            format!("With {winner} the {} is {} than with {loser}", self.quantity(), self.better())
         };
         format!(
             "{lead}{}, but whether by the {margin} that matter cannot be told yet{more}.",
@@ -294,9 +291,10 @@ impl PlainClaim<'_> {
     fn oriented(&self, verdict: &Verdict, winner: usize) -> Option<(usize, usize, Ratio)> {
         let ratio =
             verdict.ratio.filter(|_| verdict.difference.is_none() && !self.is_bound(verdict))?;
-        Some(match winner == verdict.a {
-            true => (verdict.a, verdict.b, ratio),
-            false => (verdict.b, verdict.a, ratio.inverse()),
+        Some(if winner == verdict.a {
+            (verdict.a, verdict.b, ratio)
+        } else {
+            (verdict.b, verdict.a, ratio.inverse())
         })
     }
 
@@ -331,9 +329,10 @@ impl PlainClaim<'_> {
             None => (figures::change(ratio.point), change_range(ratio.low, ratio.high)),
         };
         let has_interval = verdict.confidence > 0.0 && ratio.low < ratio.high;
-        let interval = match has_interval {
-            true => format!("{range} at {} confidence", words::level(verdict.confidence)),
-            false => String::new(),
+        let interval = if has_interval {
+            format!("{range} at {} confidence", words::level(verdict.confidence))
+        } else {
+            String::new()
         };
         let own = |id: usize| {
             let summary = self.outcome.summary.iter();

@@ -127,9 +127,10 @@ impl<'a> RaceSet<'a> {
             let mut all = RaceSetting::all_of(outcome);
             for one in &mut all {
                 let conditions = std::mem::take(&mut one.name);
-                one.name = match conditions.is_empty() {
-                    true => (*name).to_owned(),
-                    false => format!("{name} with {conditions}"),
+                one.name = if conditions.is_empty() {
+                    (*name).to_owned()
+                } else {
+                    format!("{name} with {conditions}")
                 };
                 if !outcome.trusted() {
                     (one.answer, one.lead) = (SettingAnswer::Untrusted, None);
@@ -165,9 +166,10 @@ impl<'a> RaceSet<'a> {
 
     /// Returns the first screen of several races.
     pub(crate) fn opening(&self) -> Opening {
-        let headlines = match self.is_worth_a_summary() {
-            true => self.headlines(),
-            false => vec![Line::new("Each result has an answer of its own, below.", Tone::Plain)],
+        let headlines = if self.is_worth_a_summary() {
+            self.headlines()
+        } else {
+            vec![Line::new("Each result has an answer of its own, below.", Tone::Plain)]
         };
         Opening { headlines, figure: self.widest(), trust: self.trust() }
     }
@@ -246,9 +248,10 @@ impl<'a> RaceSet<'a> {
     }
 
     fn ahead(&self) -> &'static str {
-        match self.settings.iter().any(|setting| setting.compared > 2) {
-            true => "ahead of all others",
-            false => "ahead",
+        if self.settings.iter().any(|setting| setting.compared > 2) {
+            "ahead of all others"
+        } else {
+            "ahead"
         }
     }
 

@@ -87,9 +87,10 @@ fn title(outcome: &Outcome, courses: &Courses, what: &str) -> String {
             Some(format!("{}={}", factor.name, factor.levels.get(*level)?))
         });
     let conditions = named.collect::<Vec<_>>().join(", ");
-    match conditions.is_empty() {
-        true => format!("{what} before, during and after the load"),
-        false => format!("{what} before, during and after the load: {conditions}"),
+    if conditions.is_empty() {
+        format!("{what} before, during and after the load")
+    } else {
+        format!("{what} before, during and after the load: {conditions}")
     }
 }
 

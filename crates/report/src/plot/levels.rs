@@ -45,9 +45,10 @@ fn figure(outcome: &Outcome, metric: &Metric, factor: usize) -> Option<Figure> {
     let measured = lines.iter().flat_map(|l| l.each.iter().flatten()).flatten();
     let y = Axis::of(measured.chain(predicted).copied())?;
     let is_first = outcome.metrics.iter().find(|m| m.role == Role::Claim) == Some(metric);
-    let id = match is_first {
-        true => format!("levels-{}", slug(&named.name)),
-        false => format!("levels-{}-{}", slug(&named.name), slug(&metric.name)),
+    let id = if is_first {
+        format!("levels-{}", slug(&named.name))
+    } else {
+        format!("levels-{}-{}", slug(&named.name), slug(&metric.name))
     };
     let has_more = lines.iter().any(|line| line.each.len() > 1);
     let mut caption = match (has_more, are_ordered(&named.levels)) {
@@ -116,16 +117,18 @@ fn draw(
     for (place, (line, name)) in lines.iter().zip(&names).enumerate() {
         let number = line.contender;
         // Marks without lines stand beside each other, so that none hides another.
-        let aside = match ordered {
-            true => 0.0,
-            false => (place as f64 + 0.5) / lines.len() as f64 * BESIDE - BESIDE / 2.0,
+        let aside = if ordered {
+            0.0
+        } else {
+            (place as f64 + 0.5) / lines.len() as f64 * BESIDE - BESIDE / 2.0
         };
         for each in line.each.iter().filter(|_| line.each.len() > 1).take(MOST_FAINT) {
-            match ordered {
-                true => panel.line(&known(each), Ink::Faint(number), ""),
-                false => known(each).into_iter().for_each(|(at, value)| {
+            if ordered {
+                panel.line(&known(each), Ink::Faint(number), "")
+            } else {
+                known(each).into_iter().for_each(|(at, value)| {
                     panel.mark((at + aside, value), number, Ink::Hollow(number), 1.8, "");
-                }),
+                })
             }
         }
         let middle = known(&line.middle);

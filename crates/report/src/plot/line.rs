@@ -52,9 +52,10 @@ pub(crate) fn figure(rows: &[LineRow<'_>]) -> Option<Figure> {
 }
 
 fn figure_text(figure: &LineFigure) -> String {
-    match figure.censored {
-        true => words::beyond(figure.point, figure.unit),
-        false => words::figure(figure.point, figure.unit),
+    if figure.censored {
+        words::beyond(figure.point, figure.unit)
+    } else {
+        words::figure(figure.point, figure.unit)
     }
 }
 
@@ -73,9 +74,10 @@ fn draw(all: &[LineRow<'_>], x: Axis, size: Size) -> String {
         let (y, point) = (rows.y(at), row.rtt.point);
         panel.interval((row.rtt.low, row.rtt.high), y, Ink::Interval);
         let said = format!("{}: {}", row.label, figure_text(row.rtt));
-        match row.rtt.censored {
-            true => panel.arrow((point, y), Ink::Measured, 5.0, &said),
-            false => panel.mark((point, y), 0, Ink::Measured, 4.5, &said),
+        if row.rtt.censored {
+            panel.arrow((point, y), Ink::Measured, 5.0, &said)
+        } else {
+            panel.mark((point, y), 0, Ink::Measured, 4.5, &said)
         }
     }
     rows.finish()

@@ -272,10 +272,8 @@ fn curve(panel: &Panel<'_>, strip: &LinePanel, trial: &LongTrial) {
             continue;
         }
         // The words belong to the whole line, and are written once.
-        let ink = match words.is_empty() {
-            true => Ink::KeyLine(trial.number),
-            false => Ink::Line(trial.number),
-        };
+        let ink =
+            if words.is_empty() { Ink::KeyLine(trial.number) } else { Ink::Line(trial.number) };
         panel.line(&line, ink, &std::mem::take(&mut words));
     }
 }

@@ -51,15 +51,12 @@ pub(super) fn figure(map: &Map, place: MapPlace) -> Figure {
 
 /// Returns the meaning of the cells.
 fn cells_text(map: &Map) -> &'static str {
-    match is_alone(map) {
-        true => {
-            "A cell for each point, filled from the least figure of the map (empty, 0) to the largest (full, 9); grey \
-             where a race is not to be trusted."
-        }
-        false => {
-            "A cell for each point, with the letter and colour of who is ahead there; those in a dead heat share a \
-             cell; grey where it is undecided."
-        }
+    if is_alone(map) {
+        "A cell for each point, filled from the least figure of the map (empty, 0) to the largest (full, 9); grey \
+         where a race is not to be trusted."
+    } else {
+        "A cell for each point, with the letter and colour of who is ahead there; those in a dead heat share a \
+         cell; grey where it is undecided."
     }
 }
 

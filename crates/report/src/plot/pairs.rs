@@ -238,9 +238,10 @@ fn marks(panel: &Panel<'_>, pair: &Pair<'_>, y: f64, (most, each): (usize, bool)
             Some(Beyond::Above) => "at least ",
             None => "",
         };
-        let said = match each {
-            true => format!("{}, block {}: {bound}{:.4}", pair.label, block.block, block.ratio),
-            false => String::new(),
+        let said = if each {
+            format!("{}, block {}: {bound}{:.4}", pair.label, block.block, block.ratio)
+        } else {
+            String::new()
         };
         match block.beyond {
             None if !each => many.push(place),

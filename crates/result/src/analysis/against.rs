@@ -73,14 +73,17 @@ fn claim<'a>(
         (Ruled::Ahead | Ruled::Undecided, _) => Change::Undecided,
     };
     let turned = |ratio: Ratio| if is_base_first { ratio.inverse() } else { ratio };
-    let negated = |difference: TimeDifference| match is_base_first {
-        true => TimeDifference {
-            point: -difference.point,
-            low: -difference.high,
-            high: -difference.low,
-            ..difference
-        },
-        false => difference,
+    let negated = |difference: TimeDifference| {
+        if is_base_first {
+            TimeDifference {
+                point: -difference.point,
+                low: -difference.high,
+                high: -difference.low,
+                ..difference
+            }
+        } else {
+            difference
+        }
     };
     Some(AgainstClaim {
         base,

@@ -48,10 +48,8 @@ pub(crate) fn control<'a>(
     let level = alpha(outcome.asked.confidence);
     let terms = JudgingTerms { level, any_time: 0.0, stage: shown, states: &[] };
     let mut verdicts = judge(outcome, &[], &questions, terms);
-    let alarms = match alarm_is_due {
-        true => alarms(&questions, outcome),
-        false => vec![false; questions.len()],
-    };
+    let alarms =
+        if alarm_is_due { alarms(&questions, outcome) } else { vec![false; questions.len()] };
     for (verdict, alarm) in verdicts.iter_mut().zip(alarms) {
         let found = match verdict.outcome {
             _ if alarm => Ruled::Ahead,

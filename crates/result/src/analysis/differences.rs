@@ -186,9 +186,12 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "far end",
-        value: |contender| match contender.transport.info().peer.is_kernel {
-            true => "the kernel".into(),
-            false => "a process".into(),
+        value: |contender| {
+            if contender.transport.info().peer.is_kernel {
+                "the kernel".into()
+            } else {
+                "a process".into()
+            }
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
                   see",
@@ -212,9 +215,12 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "recipients",
-        value: |contender| match contender.transport.info().peer.is_group {
-            true => "all, of one connection".into(),
-            false => "one for each connection".into(),
+        value: |contender| {
+            if contender.transport.info().peer.is_group {
+                "all, of one connection".into()
+            } else {
+                "one for each connection".into()
+            }
         },
         matters: "data that is sent once for all receivers crosses the shared part of a path once, and connections carry it once for each receiver",
     },

@@ -18,9 +18,10 @@ pub fn headline(outcome: &Outcome) -> String {
         task.map_or_else(|_| typed.to_owned(), |task| task.info().headline.clone())
     };
     let words = of(first);
-    match others.iter().all(|other| other == first || of(other) == words) {
-        true => words,
-        false => Spec::parse(first).map_or(words, |spec| spec.name),
+    if others.iter().all(|other| other == first || of(other) == words) {
+        words
+    } else {
+        Spec::parse(first).map_or(words, |spec| spec.name)
     }
 }
 

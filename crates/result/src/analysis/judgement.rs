@@ -97,12 +97,11 @@ pub(crate) fn judge(
     // The better direction is set for each metric below; a race may have both.
     let margin = outcome.plan.margin;
     let rulings = stats::rule(&claims, Better::Lower, margin, terms.level);
-    let early = match terms.any_time > 0.0 {
-        true => {
-            let level = alpha(outcome.asked.confidence);
-            stats::rule_any_time(&claims, Better::Lower, margin, terms.any_time, level)
-        }
-        false => Vec::new(),
+    let early = if terms.any_time > 0.0 {
+        let level = alpha(outcome.asked.confidence);
+        stats::rule_any_time(&claims, Better::Lower, margin, terms.any_time, level)
+    } else {
+        Vec::new()
     };
     let early = early.into_iter().chain(std::iter::repeat(None));
     questions
@@ -130,9 +129,10 @@ const AS_OF: &str = " As of block ";
 /// Returns an earlier verdict after `blocks` blocks; its sentence says which blocks it is about.
 fn kept(earlier: &Verdict, blocks: u64) -> Verdict {
     let note = earlier.note.split_once(AS_OF).map_or(earlier.note.as_str(), |(note, _)| note);
-    let as_of = match earlier.blocks < blocks {
-        true => format!("{AS_OF}{} of {blocks}.", earlier.blocks),
-        false => String::new(),
+    let as_of = if earlier.blocks < blocks {
+        format!("{AS_OF}{} of {blocks}.", earlier.blocks)
+    } else {
+        String::new()
     };
     Verdict { note: format!("{note}{as_of}"), ..earlier.clone() }
 }
@@ -187,14 +187,16 @@ fn verdict(
     let leader = leads.then_some(usize::from(!a_wins));
     let lost = PairLost::of(outcome, question.metric, [question.a, question.b], pairs.low_bounds);
     let is_withheld = lost.withholds(ruling.outcome, leader, outcome.plan.margin);
-    let ruling = match state.is_some() || is_withheld {
-        true => Ruling { missing: Missing::Never, ..undecided(ruling) },
-        false => ruling,
+    let ruling = if state.is_some() || is_withheld {
+        Ruling { missing: Missing::Never, ..undecided(ruling) }
+    } else {
+        ruling
     };
     let more_blocks = ruling.missing.blocks();
-    let effect = match is_early {
-        true => stats::eprocess::interval(&pairs.differences, 1.0 - ruling.confidence()),
-        false => signed_rank::interval(&pairs.differences, ruling.confidence()),
+    let effect = if is_early {
+        stats::eprocess::interval(&pairs.differences, 1.0 - ruling.confidence())
+    } else {
+        signed_rank::interval(&pairs.differences, ruling.confidence())
     };
     let mut verdict = Verdict {
         metric: question.metric.name.clone(),

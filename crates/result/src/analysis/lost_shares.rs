@@ -159,10 +159,8 @@ impl PairLost {
     /// Returns the sentence on these losses, with a leading space; empty if none are left out of the figures.
     pub(crate) fn sentence(&self, names: [&str; 2], label: &str, is_withheld: bool) -> String {
         let failed = self.failed.map_or_else(String::new, |shares| {
-            let [a, b] = shares.map(|share| match share > 0.0 {
-                true => percent(share),
-                false => "none".to_owned(),
-            });
+            let [a, b] =
+                shares.map(|share| if share > 0.0 { percent(share) } else { "none".to_owned() });
             format!(" Of the runs of {} {a} failed, of those of {} {b}.", names[0], names[1])
         });
         let lost = match self.shares {

@@ -59,8 +59,8 @@ pub enum Notice {
     ExclusionsDiffer {
         /// The two contenders.
         who: UnequalLosses,
-        /// Effect of the exclusions on the verdicts.
-        decides: VerdictEffect,
+        /// True if a verdict would differ without the exclusions.
+        decides: bool,
     },
     /// The position of a trial in its block affects its figure.
     OrderEffect(OrderEffect),
@@ -232,28 +232,17 @@ pub enum Notice {
     Paused(Pauses),
 }
 
-/// Effect of a cause on the verdicts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VerdictEffect {
-    /// A verdict would differ without the cause.
-    Yes,
-    /// All verdicts would be the same.
-    No,
-}
-
 const EXCLUSIONS_ADVICE: &str = "race again when host and path are quieter; with --details the verdicts on \
                                  all trials stand beside the others";
 
 const LOOPBACK_ADVICE: &str =
     "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate";
 
-fn exclusions_differ(
-    UnequalLosses { more, less }: &UnequalLosses,
-    decides: VerdictEffect,
-) -> String {
-    let then = match decides {
-        VerdictEffect::Yes => "counted with them, a verdict changes",
-        VerdictEffect::No => "counted with them, the verdicts are the same",
+fn exclusions_differ(UnequalLosses { more, less }: &UnequalLosses, decides: bool) -> String {
+    let then = if decides {
+        "counted with them, a verdict changes"
+    } else {
+        "counted with them, the verdicts are the same"
     };
     format!(
         "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
@@ -300,8 +289,8 @@ impl Notice {
                     GATE_FAILED
                 }
             }
-            Notice::ExclusionsDiffer { decides: VerdictEffect::Yes, .. } => UNTRUSTED_EXCLUSIONS,
-            Notice::ExclusionsDiffer { decides: VerdictEffect::No, .. } => "exclusions_differ",
+            Notice::ExclusionsDiffer { decides: true, .. } => UNTRUSTED_EXCLUSIONS,
+            Notice::ExclusionsDiffer { decides: false, .. } => "exclusions_differ",
             Notice::OrderEffect(_) => "order_effect",
             Notice::OwnState(_) => UNTRUSTED_STATE,
             Notice::LostOutsidePath { .. } => "lost_outside_path",

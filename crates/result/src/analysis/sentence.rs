@@ -159,9 +159,10 @@ impl ContenderPair<'_> {
             let least = if seen.censored { "at least " } else { "" };
             let ends = [by.low.abs(), by.high.abs()];
             let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-            let at_least = match verdict.leaves_margin_open() {
-                true => format!(" by at least {}", time(low)),
-                false => String::new(),
+            let at_least = if verdict.leaves_margin_open() {
+                format!(" by at least {}", time(low))
+            } else {
+                String::new()
             };
             format!(
                 "{winner} is ahead of {loser}{at_least}: {label} is {least}{} {way} ({} to {})",
@@ -242,9 +243,10 @@ impl ContenderPair<'_> {
         let by = verdict.effect.and_then(|effect| self.amount(&effect));
         let by = by.map_or_else(String::new, |by| format!(", by {by}"));
         let least = if seen.censored { "at least " } else { "" };
-        let at_least = match verdict.leaves_margin_open() {
-            true => format!(" by at least {}", r.least()),
-            false => String::new(),
+        let at_least = if verdict.leaves_margin_open() {
+            format!(" by at least {}", r.least())
+        } else {
+            String::new()
         };
         format!(
             "{winner} is ahead of {loser}{at_least}: {} is {least}{}{by}",

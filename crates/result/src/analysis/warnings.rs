@@ -4,7 +4,7 @@ use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrig
 use super::far_end::{self, FarEndNotice};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
-use super::notice::{Notice, VerdictEffect};
+use super::notice::Notice;
 use super::table::{Table, TrialFilter};
 use super::translated::translated;
 use super::{
@@ -73,11 +73,7 @@ fn derive(outcome: &Outcome) -> Vec<Notice> {
     all.extend(of_host(outcome));
     all.extend(of_gates(outcome));
     all.extend(exclusions::unequal_losses(outcome).map(|who| {
-        let decides = if exclusions::change_verdicts(outcome) {
-            VerdictEffect::Yes
-        } else {
-            VerdictEffect::No
-        };
+        let decides = exclusions::change_verdicts(outcome);
         Notice::ExclusionsDiffer { who, decides }
     }));
     all.extend(order::effect(outcome).map(Notice::OrderEffect));

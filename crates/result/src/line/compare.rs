@@ -63,10 +63,8 @@ const ENOUGH: f64 = 0.95;
 /// [`Error::Usage`] if either has no figures, or if they have none in common.
 pub fn compare(before: &[LineOutcome], after: &[LineOutcome]) -> Result<LineComparison> {
     let [old, new] = [before, after].map(surveys);
-    let replicate = match old.len() > 1 && new.len() > 1 {
-        true => LineReplicate::Surveys,
-        false => LineReplicate::Rounds,
-    };
+    let replicate =
+        if old.len() > 1 && new.len() > 1 { LineReplicate::Surveys } else { LineReplicate::Rounds };
     let [Some(first), Some(last)] = [old.last(), new.last()] else {
         return Err(Error::usage(
             "a file has no survey with figures, so there is nothing to compare",
@@ -122,9 +120,10 @@ fn change(before: &LineFigure, after: &LineFigure) -> FigureChange {
     if !is_known(before) || !is_known(after) {
         return FigureChange::Unknown;
     }
-    match before.high < after.low || after.high < before.low {
-        true => FigureChange::Changed,
-        false => FigureChange::Open,
+    if before.high < after.low || after.high < before.low {
+        FigureChange::Changed
+    } else {
+        FigureChange::Open
     }
 }
 

@@ -103,9 +103,10 @@ fn steps(typed: &str) -> Result<Vec<String>, String> {
 /// Returns the low end, with the unit of the high end if it has none.
 fn with_unit(low: &str, high: &str) -> String {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
-    match low.chars().all(is_number) {
-        true => format!("{low}{}", high.trim_start_matches(is_number)),
-        false => low.to_owned(),
+    if low.chars().all(is_number) {
+        format!("{low}{}", high.trim_start_matches(is_number))
+    } else {
+        low.to_owned()
     }
 }
 

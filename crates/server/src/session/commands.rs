@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ending::{ByteCount, RanTrial};
+use super::ending::RanTrial;
 use super::{ClientSession, SessionEnd};
 use crate::admit::Demand;
 use crate::ended_trial::numbered;
@@ -84,7 +84,7 @@ impl ClientSession<'_> {
             Some(keeper) => self.relay(keeper, &grant, FarPort::Own).run(),
             None => TrialEnd::Astray("it has no control line".into()),
         };
-        let ran = RanTrial { title, began, grant, dropped: 0, count: ByteCount::Unknown };
+        let ran = RanTrial { title, began, grant, dropped: 0, is_counted: false };
         self.end(ran, running, end)
     }
 }

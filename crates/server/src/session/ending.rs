@@ -19,15 +19,6 @@ use deadheat_trial::control::{FromAgent, FromServer, heartbeat};
 /// Time that an agent that has reported may take to end, unless the client goes on before.
 const FAREWELL: Nanos = Nanos::from_secs(2);
 
-/// Knowledge of the bytes that a trial has carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ByteCount {
-    /// Known: its agents counted them.
-    Known,
-    /// Unknown: a command sends and receives by itself.
-    Unknown,
-}
-
 /// Trial whose relay has ended.
 pub(super) struct RanTrial<'a> {
     pub(super) title: &'a str,
@@ -36,7 +27,7 @@ pub(super) struct RanTrial<'a> {
     pub(super) grant: Arc<Grant>,
     /// Number of its connections that were dropped.
     pub(super) dropped: u64,
-    pub(super) count: ByteCount,
+    pub(super) is_counted: bool,
 }
 
 impl ClientSession<'_> {
@@ -47,7 +38,7 @@ impl ClientSession<'_> {
         mut running: RunningAgent,
         end: TrialEnd,
     ) -> Result<(), SessionEnd> {
-        let RanTrial { title, began, grant, dropped, count } = ran;
+        let RanTrial { title, began, grant, dropped, is_counted } = ran;
         // A connection that takes no options any more is gone, which the next message shows.
         drop(heartbeat::beat(self.client.stream().tcp()));
         if end.is_for_all() {
@@ -65,7 +56,7 @@ impl ClientSession<'_> {
             self.shared.has_served.store(true, Ordering::Relaxed);
         }
         // The remaining messages need no turn.
-        let carried = Grant::leave(grant).filter(|_| count == ByteCount::Known);
+        let carried = Grant::leave(grant).filter(|_| is_counted);
         let took = Monotonic.now() - began;
         let ended = EndedTrial { title, took, carried, dropped };
         self.conclude(&ended, running, end)

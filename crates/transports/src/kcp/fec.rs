@@ -329,9 +329,10 @@ mod tests {
                 there.flat_map(|(_, datagram)| decoded(&mut decoder, datagram)).collect();
             received.sort_by_key(Vec::len);
             let lost_data = (lost & 0b1111).count_ones();
-            let wanted: Vec<Vec<u8>> = match lost.count_ones() <= 3 {
-                true => (0..4).map(piece).collect(),
-                false => (0..4).filter(|at| lost & (1 << at) == 0).map(piece).collect(),
+            let wanted: Vec<Vec<u8>> = if lost.count_ones() <= 3 {
+                (0..4).map(piece).collect()
+            } else {
+                (0..4).filter(|at| lost & (1 << at) == 0).map(piece).collect()
             };
             assert!(received == wanted, "{lost:b}");
             let made_up = if lost.count_ones() <= 3 { lost_data } else { 0 };

@@ -230,9 +230,10 @@ impl MulticastSender {
         let is_again = self.window[at].serial > 0;
         if is_again {
             self.resent += 1;
-            match self.window[at].is_listed {
-                true => drop(self.missing.pop_front()),
-                false => self.rewind = Some(number + 1),
+            if self.window[at].is_listed {
+                self.missing.pop_front();
+            } else {
+                self.rewind = Some(number + 1);
             }
         } else {
             self.sent += 1;
@@ -296,9 +297,10 @@ impl MulticastSender {
         // RFC 5681, 3.1; a window that is not used shows nothing about the path.
         let is_used = self.under_way() + news >= self.limit();
         if is_used && self.recovers_to <= heard {
-            let more = match self.congestion_window < self.threshold {
-                true => news as f64,
-                false => news as f64 / self.congestion_window,
+            let more = if self.congestion_window < self.threshold {
+                news as f64
+            } else {
+                news as f64 / self.congestion_window
             };
             self.congestion_window = (self.congestion_window + more).min(self.terms.packets as f64);
         }

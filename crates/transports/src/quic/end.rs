@@ -10,10 +10,10 @@ use super::lanes::Lanes;
 use super::layer::{Layer, Session};
 use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
 use super::qlog::Qlog;
-use super::tap::PacketDirection;
 use super::terms::EndTerms;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Lane, Side};
+use deadheat_datapath::datapath::policer::Way;
 use deadheat_datapath::transport::Effective;
 use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::identity::{NAME, Resume};
@@ -203,7 +203,7 @@ impl<M: QuicLibrary> QuicEnd<M> {
     }
 
     /// Logs datagrams, all of `size` bytes but the last, and the connection's state after them.
-    fn note(&mut self, now: Nanos, way: PacketDirection, datagrams: &[u8], size: usize) {
+    fn note(&mut self, now: Nanos, way: Way, datagrams: &[u8], size: usize) {
         let Some(qlog) = &mut self.qlog else { return };
         qlog.datagrams(now, way, datagrams, size);
         if let Some(look) = self.machine.look() {
@@ -276,13 +276,13 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
         self.attend();
         self.bound_what_is_kept();
         self.plan();
-        self.note(at, PacketDirection::Received, datagram, datagram.len());
+        self.note(at, Way::Received, datagram, datagram.len());
     }
 
     fn transmit(&mut self, at: Nanos, most: usize, batch: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(answer) = self.machine.answer() {
             batch.extend_from_slice(&answer);
-            self.note(at, PacketDirection::Sent, &answer, answer.len());
+            self.note(at, Way::Sent, &answer, answer.len());
             return Some(Transmit::plain(answer.len()));
         }
         let now = self.epoch.instant(at);
@@ -300,7 +300,7 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
         let sent =
             sent.map(|sent| Transmit { segment: sent.segment, ecn: self.ecn.leaves(sent.ecn) });
         match sent {
-            Some(sent) => self.note(at, PacketDirection::Sent, &batch[start..], sent.segment),
+            Some(sent) => self.note(at, Way::Sent, &batch[start..], sent.segment),
             None => {
                 self.asking.iter_mut().for_each(Asking::all_left);
                 self.note_wait(at);
@@ -328,7 +328,7 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
         self.attend();
         self.bound_what_is_kept();
         self.plan();
-        self.note(at, PacketDirection::Sent, &[], 1);
+        self.note(at, Way::Sent, &[], 1);
     }
 
     fn room(&self, lane: Lane) -> usize {

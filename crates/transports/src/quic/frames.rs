@@ -188,11 +188,10 @@ impl FrameReader<'_> {
             )
             .collect();
         let us = delay.checked_shl(DELAY_EXPONENT)?;
-        let marks = match has_marks {
-            true => {
-                self.fields(&["ect0", "ect1", "ce"])?.iter().map(|own| format!(",{own}")).collect()
-            }
-            false => String::new(),
+        let marks = if has_marks {
+            self.fields(&["ect0", "ect1", "ce"])?.iter().map(|own| format!(",{own}")).collect()
+        } else {
+            String::new()
         };
         Some(format!(
             "{{\"frame_type\":\"ack\",\"ack_delay\":{}.{:03},\"acked_ranges\":[{}]{marks}}}",

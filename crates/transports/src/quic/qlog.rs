@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use super::connection::ConnectionLook;
 use super::frames::number;
-use super::tap::{PacketDirection, PacketTap, TappedPacket};
+use super::tap::{PacketTap, TappedPacket};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Side;
+use deadheat_datapath::datapath::policer::Way;
 use deadheat_datapath::transport::userspace::Opening;
 
 /// Most files of one end of a trial, for its flows and the repetitions of a trial.
@@ -101,16 +102,10 @@ impl Qlog {
 
     /// Logs the packets of datagrams, all of `size` bytes but the last. A packet that no key took, because it
     /// cannot be decrypted yet, has neither number nor frames.
-    pub(super) fn datagrams(
-        &mut self,
-        now: Nanos,
-        way: PacketDirection,
-        datagrams: &[u8],
-        size: usize,
-    ) {
+    pub(super) fn datagrams(&mut self, now: Nanos, way: Way, datagrams: &[u8], size: usize) {
         let name = match way {
-            PacketDirection::Sent => "transport:packet_sent",
-            PacketDirection::Received => "transport:packet_received",
+            Way::Sent => "transport:packet_sent",
+            Way::Received => "transport:packet_received",
         };
         let mut seen: VecDeque<TappedPacket> = self.tap.take().into();
         for (kind, length) in datagrams.chunks(size.max(1)).flat_map(packets) {

@@ -15,6 +15,7 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
 use super::frames::frames;
+use deadheat_datapath::datapath::policer::Way;
 
 /// Names of the kinds of packets in a log.
 const INITIAL: &str = "initial";
@@ -25,7 +26,7 @@ const ONE_RTT: &str = "1RTT";
 /// Packet that passed a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TappedPacket {
-    pub(super) direction: PacketDirection,
+    pub(super) direction: Way,
     /// Kind, by its name in a log.
     pub(super) kind: &'static str,
     pub(super) number: u64,
@@ -207,7 +208,7 @@ impl PacketKey for TappedKey {
     fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
         let end = buf.len().saturating_sub(self.inner.tag_len());
         self.tap.note(TappedPacket {
-            direction: PacketDirection::Sent,
+            direction: Way::Sent,
             kind: self.kind,
             number: packet,
             length: buf.len(),
@@ -225,7 +226,7 @@ impl PacketKey for TappedKey {
         let length = header.len() + payload.len();
         self.inner.decrypt(packet, header, payload)?;
         self.tap.note(TappedPacket {
-            direction: PacketDirection::Received,
+            direction: Way::Received,
             kind: self.kind,
             number: packet,
             length,
@@ -245,11 +246,4 @@ impl PacketKey for TappedKey {
     fn integrity_limit(&self) -> u64 {
         self.inner.integrity_limit()
     }
-}
-
-/// Direction of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PacketDirection {
-    Sent,
-    Received,
 }

@@ -79,9 +79,10 @@ impl<'a> Configuration<'a> {
             Some(_) => knobs.given(PACKET.name()),
         };
         let whole = |bytes: u32| u16::try_from(bytes).unwrap_or(u16::MAX);
-        let (payload, first) = match is_mtu_fixed {
-            true => (whole(payload), whole(payload)),
-            false => (whole(payload).min(own.payload), whole(least)),
+        let (payload, first) = if is_mtu_fixed {
+            (whole(payload), whole(payload))
+        } else {
+            (whole(payload).min(own.payload), whole(least))
         };
         let (cipher, provider) = identity::provider(knobs.find(&identity::CIPHER));
         Configuration {

@@ -76,9 +76,10 @@ fn pin(tls: &mut SslContextBuilder, identity: &Identity) -> Result<(), Failure> 
     let expected = identity.chain().next().map(<[u8]>::to_vec);
     let verify = move |ssl: &mut SslRef| {
         let shown = ssl.peer_certificate().and_then(|certificate| certificate.to_der().ok());
-        match shown.is_some() && shown == expected {
-            true => Ok(()),
-            false => Err(SslVerifyError::Invalid(SslAlert::CERTIFICATE_UNKNOWN)),
+        if shown.is_some() && shown == expected {
+            Ok(())
+        } else {
+            Err(SslVerifyError::Invalid(SslAlert::CERTIFICATE_UNKNOWN))
         }
     };
     tls.set_verify_algorithm_prefs(SIGNATURES)?;

@@ -249,9 +249,10 @@ impl S2nLane {
     /// Returns true if the peer has all bytes and the end of the stream.
     fn is_drained(&mut self) -> bool {
         if let Some(stream) = self.outgoing.as_mut().filter(|_| self.is_owed) {
-            let flushed = match self.is_finished {
-                true => stream.poll_close(&mut context()),
-                false => stream.poll_flush(&mut context()),
+            let flushed = if self.is_finished {
+                stream.poll_close(&mut context())
+            } else {
+                stream.poll_flush(&mut context())
             };
             self.is_owed = flushed.is_pending();
         }

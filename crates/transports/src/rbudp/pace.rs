@@ -44,15 +44,6 @@ pub(super) enum RateSource {
     Probe,
 }
 
-/// State of the search for a path's rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Search {
-    /// Doubles, as no round has arrived slower than it was sent.
-    Rising,
-    /// Follows the rate of arrivals.
-    Following,
-}
-
 pub(super) struct Pace {
     origin: RateSource,
     /// Bits of IP packets per second; `None` while unknown.
@@ -61,7 +52,8 @@ pub(super) struct Pace {
     /// Rates at which the last rounds arrived, and the index of the oldest.
     recent: [u64; REMEMBERED],
     oldest: usize,
-    search: Search,
+    /// True while the rate doubles, as no round has arrived slower than it was sent; else it follows the rate of arrivals.
+    is_rising: bool,
     /// Length of a train while the rate is unknown.
     train: u64,
     /// Time up to which departures have used the rate.
@@ -84,7 +76,7 @@ impl Pace {
             delivered: None,
             recent: [0; REMEMBERED],
             oldest: 0,
-            search: Search::Rising,
+            is_rising: true,
             train: TRAIN,
             paid_at: Nanos::ZERO,
             closed_until: None,
@@ -174,16 +166,16 @@ impl Pace {
             return;
         }
         if rate.is_some_and(|rate| received < rate - rate / 8) {
-            self.search = Search::Following;
+            self.is_rising = false;
         }
         self.recent[self.oldest] = received;
         self.oldest = (self.oldest + 1) % REMEMBERED;
         let fastest = self.recent.into_iter().max().unwrap_or(received);
-        let next = match (self.search, rate) {
-            (Search::Rising, Some(_)) => received.saturating_mul(2),
+        let next = match (self.is_rising, rate) {
+            (true, Some(_)) => received.saturating_mul(2),
             // A train arrives at the rate of the path.
-            (Search::Rising, None) => received,
-            (Search::Following, _) => fastest + fastest / 8,
+            (true, None) => received,
+            (false, _) => fastest + fastest / 8,
         };
         self.rate = Some(next.clamp(LEAST, MOST));
     }
@@ -276,7 +268,7 @@ mod tests {
         // (9/8 of 0.95)^20 and of 0.9; and twice 0.9 in twenty rounds.
         for (loss, after) in [(5, 3.7..3.8), (10, 1.27..1.29), (20, 0.8..0.82)] {
             let mut pace = Pace::new(RateSource::Probe);
-            (pace.rate, pace.search) = (Some(100_000_000), Search::Following);
+            (pace.rate, pace.is_rising) = (Some(100_000_000), false);
             for _ in 0..20 {
                 let rate = pace.rate;
                 pace.learn(100, rate, &census(100, rate.unwrap() * (100 - loss) / 100), 52);

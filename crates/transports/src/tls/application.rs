@@ -34,9 +34,10 @@ pub(super) fn open(
     (to, connect_ns): (&Address, u64),
 ) -> Result<Box<dyn Conn>> {
     let channel = flavour.open(socket, Side::Near).map_err(|error| refused(to, error))?;
-    let protocol = match channel.is_early() {
-        true => flavour.tickets.noted_protocol(),
-        false => channel.protocol().map(<[u8]>::to_vec),
+    let protocol = if channel.is_early() {
+        flavour.tickets.noted_protocol()
+    } else {
+        channel.protocol().map(<[u8]>::to_vec)
     };
     flavour.tickets.note_protocol(protocol.as_deref());
     let mut conn = ApplicationConn {
@@ -236,10 +237,7 @@ impl Conn for ApplicationConn {
     /// Returns an immediate time if data waits that no descriptor shows, because it arrived with the end of a handshake; else
     /// that of the application.
     fn next_deadline(&self) -> Option<Nanos> {
-        match self.channel.holds_more() {
-            true => Some(Nanos::ZERO),
-            false => self.application.next_deadline(),
-        }
+        if self.channel.holds_more() { Some(Nanos::ZERO) } else { self.application.next_deadline() }
     }
 
     fn on_deadline(&mut self, now: Nanos) -> io::Result<()> {

@@ -16,6 +16,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Patience;
 use deadheat_datapath::datapath::control::Control;
 use deadheat_datapath::datapath::option;
+use deadheat_datapath::datapath::policer::Way;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::step::StepBudget;
 
@@ -35,13 +36,6 @@ const AES_GCM_128: u16 = 51;
 const AES_GCM_256: u16 = 52;
 const CHACHA20_POLY1305: u16 = 54;
 const SET_RECORD_TYPE: libc::c_int = 1;
-
-/// Direction of a connection.
-#[derive(Debug, Clone, Copy)]
-enum CryptoDirection {
-    Sent,
-    Received,
-}
 
 /// Socket that encrypts and decrypts.
 pub(crate) struct KernelTls {
@@ -96,8 +90,8 @@ impl KernelTls {
             ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => u64::MAX,
             _ => MOST_RECORDS,
         };
-        install(&wire, CryptoDirection::Sent, &secrets.tx)?;
-        install(&wire, CryptoDirection::Received, &secrets.rx)?;
+        install(&wire, Way::Sent, &secrets.tx)?;
+        install(&wire, Way::Received, &secrets.rx)?;
         let handshake = Monotonic.now() - began;
         let (left, message) = (most, Vec::new());
         Ok(KernelTls {
@@ -139,16 +133,12 @@ impl KernelTls {
 
     /// Returns `kernel` if the socket reports keys for both directions.
     pub(super) fn offload(&self) -> &'static str {
-        let has = |way: CryptoDirection| {
+        let has = |way: Way| {
             let mut info = [0; 1];
-            option::get(self.wire.as_fd(), libc::SOL_TLS, way.name(), &mut info).is_some()
+            option::get(self.wire.as_fd(), libc::SOL_TLS, option_of(way), &mut info).is_some()
                 && info[0].to_ne_bytes()[..2] == TLS_1_3.to_ne_bytes()
         };
-        if has(CryptoDirection::Sent) && has(CryptoDirection::Received) {
-            "kernel"
-        } else {
-            "unknown"
-        }
+        if has(Way::Sent) && has(Way::Received) { "kernel" } else { "unknown" }
     }
 
     pub(super) fn handshake(&self) -> Nanos {
@@ -203,7 +193,7 @@ impl KernelTls {
                 (HandshakeType::NewSessionTicket, ticket) => self.keeper.keep_ticket(ticket)?,
                 (HandshakeType::KeyUpdate, [asks @ (0 | 1)]) => {
                     let keys = self.keeper.update_receiving()?;
-                    install(&self.wire, CryptoDirection::Received, &keys).map_err(keeps_its_key)?;
+                    install(&self.wire, Way::Received, &keys).map_err(keeps_its_key)?;
                     if *asks == 1 {
                         self.change_key()?;
                     }
@@ -223,7 +213,7 @@ impl KernelTls {
             rest = &rest[self.send_record(ContentType::Handshake, rest)?..];
         }
         let keys = self.keeper.update_sending()?;
-        install(&self.wire, CryptoDirection::Sent, &keys).map_err(keeps_its_key)?;
+        install(&self.wire, Way::Sent, &keys).map_err(keeps_its_key)?;
         self.left = self.most;
         Ok(())
     }
@@ -246,26 +236,25 @@ impl KernelTls {
     }
 }
 
-impl CryptoDirection {
-    fn name(self) -> libc::c_int {
-        match self {
-            CryptoDirection::Sent => libc::TLS_TX,
-            CryptoDirection::Received => libc::TLS_RX,
-        }
+/// Returns the name of the option for a direction.
+fn option_of(way: Way) -> libc::c_int {
+    match way {
+        Way::Sent => libc::TLS_TX,
+        Way::Received => libc::TLS_RX,
     }
 }
 
 /// Passes a key and the number of its next record to the socket.
 fn install(
     wire: &CountedSocket,
-    way: CryptoDirection,
+    way: Way,
     keys: &(u64, ConnectionTrafficSecrets),
 ) -> io::Result<()> {
     let (number, secrets) = keys;
     let info = crypto_info(*number, secrets).ok_or_else(|| {
         io::Error::new(io::ErrorKind::Unsupported, "a cipher that the kernel lacks")
     })?;
-    option::set_bytes(wire.as_fd(), libc::SOL_TLS, way.name(), &info)
+    option::set_bytes(wire.as_fd(), libc::SOL_TLS, option_of(way), &info)
         .map_err(|e| io::Error::new(e.kind(), format!("hand a key over to the kernel's TLS: {e}")))
 }
 

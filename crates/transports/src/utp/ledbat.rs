@@ -82,14 +82,6 @@ pub(super) struct AckSample {
     pub(super) round_trip: Nanos,
 }
 
-/// Effect of a loss on the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reaction {
-    Halved,
-    /// The window was halved within the last round trip.
-    Already,
-}
-
 /// Congestion controller.
 #[derive(Debug)]
 pub(super) struct Ledbat {
@@ -128,14 +120,14 @@ impl Ledbat {
     }
 
     /// Handles the loss of a packet that left at `left`: halves the window, once a round trip. Packets that left before
-    /// the last reaction belong to the same loss.
-    pub(super) fn lost(&mut self, now: Nanos, left: Nanos) -> Reaction {
+    /// the last reaction belong to the same loss. Returns true if it halved the window.
+    pub(super) fn lost(&mut self, now: Nanos, left: Nanos) -> bool {
         if self.reacted.is_some_and(|reacted| left <= reacted) {
-            return Reaction::Already;
+            return false;
         }
         self.reacted = Some(now);
         self.window = self.window.min((self.window / 2.0).max(MIN_CWND * self.segment));
-        Reaction::Halved
+        true
     }
 
     /// Handles a congestion timeout, within which nothing was acknowledged: the window becomes one segment.
@@ -276,14 +268,14 @@ mod tests {
         let mut ledbat = ledbat();
         ledbat.window = 40_000.0;
         for (now, left, reaction, window) in [
-            (100, 50, Reaction::Halved, 20_000),
-            (100, 60, Reaction::Already, 20_000),
-            (120, 100, Reaction::Already, 20_000),
-            (150, 101, Reaction::Halved, 10_000),
-            (200, 160, Reaction::Halved, 5_000),
-            (250, 210, Reaction::Halved, 2_500),
-            (300, 260, Reaction::Halved, 2_000),
-            (350, 310, Reaction::Halved, 2_000),
+            (100, 50, true, 20_000),
+            (100, 60, false, 20_000),
+            (120, 100, false, 20_000),
+            (150, 101, true, 10_000),
+            (200, 160, true, 5_000),
+            (250, 210, true, 2_500),
+            (300, 260, true, 2_000),
+            (350, 310, true, 2_000),
         ] {
             assert_eq!((ledbat.lost(MS(now), MS(left)), ledbat.window()), (reaction, window));
         }
@@ -296,7 +288,7 @@ mod tests {
         ledbat.timed_out(MS(1_000));
         assert_eq!(ledbat.window(), SEGMENT);
         // A loss leaves the least window as it is, and does not raise it.
-        assert_eq!(ledbat.lost(MS(1_100), MS(1_050)), Reaction::Halved);
+        assert!(ledbat.lost(MS(1_100), MS(1_050)));
         assert_eq!(ledbat.window(), SEGMENT);
         ledbat.acknowledged(MS(1_200), sample(0), SEGMENT, SEGMENT);
         assert_eq!(ledbat.window(), 2 * SEGMENT);

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::MOST_PACKETS;
-use super::ledbat::{AckSample, Ledbat, Reaction};
+use super::ledbat::{AckSample, Ledbat};
 use super::wire::{HEADER, Header, PacketKind, UtpPacket, write};
 use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::TcpView;
@@ -350,7 +350,7 @@ impl UtpSender {
                 flight.fate = PacketFate::Lost;
                 self.under_way -= u64::from(flight.len);
                 self.lost += 1;
-                self.is_free |= self.control.lost(now, flight.left) == Reaction::Halved;
+                self.is_free |= self.control.lost(now, flight.left);
             }
         }
     }

@@ -292,9 +292,10 @@ impl<F: Flavour> Conn for WsConn<F> {
     fn finish(&mut self) -> io::Result<()> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         self.socket.get_mut().patience = Patience::Block;
-        let ended = match self.is_over {
-            true => self.socket.close(None),
-            false => self.socket.write(Message::Binary(Bytes::new())),
+        let ended = if self.is_over {
+            self.socket.close(None)
+        } else {
+            self.socket.write(Message::Binary(Bytes::new()))
         };
         let sent = self.sent(ended).and_then(|()| self.send_waiting(Patience::Block));
         match sent {

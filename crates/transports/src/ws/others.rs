@@ -4,6 +4,7 @@
 //! Data that this end sends is confirmed by the answer to its Close frame (RFC 6455, 5.5.1): the far program reads
 //! messages in order, and so has read all before it.
 
+use deadheat_base::ends::Direction;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -20,7 +21,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use deadheat_datapath::datapath::channel::Channel;
 use deadheat_datapath::datapath::stamps::Stamps;
-use deadheat_datapath::transport::application::{DataWay, MessageTerms};
+use deadheat_datapath::transport::application::MessageTerms;
 use deadheat_datapath::transport::step::StepBudget;
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Progress, Readiness, unstamped,
@@ -58,7 +59,7 @@ pub(super) fn open(
     let mut conn = OthersWsConn {
         phase: WsPhase::Waits(Box::new(wire)),
         flavour,
-        is_sender: terms.way == DataWay::Out,
+        is_sender: terms.way == Direction::Up,
         terms,
         given: 0,
         fill: Bytes::new(),
@@ -240,9 +241,10 @@ impl OthersWsConn {
         }
         if self.is_over {
             // Without an answer to a Close frame the sent bytes are not confirmed.
-            return match self.is_sender {
-                true => Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID)),
-                false => Ok(()),
+            return if self.is_sender {
+                Err(self.broken(io::ErrorKind::BrokenPipe, CLOSED_AMID))
+            } else {
+                Ok(())
             };
         }
         self.closing = WsClosing::Sent(None, None);

@@ -39,9 +39,10 @@ impl Parting {
                 let _ = option::reset_on_close(fd);
             }
         }
-        let mut conns: Vec<&mut dyn Conn> = match self.userspace {
-            true => self.conns.iter_mut().map(|conn| &mut **conn as &mut dyn Conn).collect(),
-            false => Vec::new(),
+        let mut conns: Vec<&mut dyn Conn> = if self.userspace {
+            self.conns.iter_mut().map(|conn| &mut **conn as &mut dyn Conn).collect()
+        } else {
+            Vec::new()
         };
         if self.emulated || self.userspace || self.stopped {
             attend(control, ControlEvent::End, &mut conns);

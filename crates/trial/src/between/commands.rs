@@ -186,11 +186,10 @@ impl NodePlan {
 
     /// Returns a hint for a command that failed: a copy misses the files beside its program.
     fn hint(&self) -> &'static str {
-        match self.command.is_copy {
-            true => {
-                "; a copy of its program ran: if that looks for files beside itself, write copy = \"none\" into the file"
-            }
-            false => "",
+        if self.command.is_copy {
+            "; a copy of its program ran: if that looks for files beside itself, write copy = \"none\" into the file"
+        } else {
+            ""
         }
     }
 

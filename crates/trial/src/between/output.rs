@@ -105,9 +105,10 @@ impl CommandOutput {
             String::from_utf8_lossy(&stream.last).trim().to_owned()
         };
         let all: Vec<String> = [of(1), of(0)].into_iter().filter(|text| !text.is_empty()).collect();
-        match all.is_empty() {
-            true => " and printed nothing".to_owned(),
-            false => format!("; its last words: {}", all.join(" … ")),
+        if all.is_empty() {
+            " and printed nothing".to_owned()
+        } else {
+            format!("; its last words: {}", all.join(" … "))
         }
     }
 }

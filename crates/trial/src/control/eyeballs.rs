@@ -139,12 +139,11 @@ impl Dialling {
     }
 
     fn resolved(&mut self, now: Nanos, is_v6: bool, addresses: Vec<SocketAddr>) {
-        match is_v6 {
-            true => self.lookups.v6 = false,
-            false => {
-                self.lookups.v4 = false;
-                self.v4_since = Some(now);
-            }
+        if is_v6 {
+            self.lookups.v6 = false
+        } else {
+            self.lookups.v4 = false;
+            self.v4_since = Some(now);
         }
         addresses.into_iter().for_each(|address| self.add(address));
     }
@@ -230,9 +229,10 @@ mod tests {
         fn start(&mut self, number: usize, to: SocketAddr) -> Result<()> {
             self.dialled.push((self.now.0 / 1_000_000, to));
             if let Some((after, connects)) = (self.behaviour)(to) {
-                let event = match connects {
-                    true => DialEvent::Connected(number),
-                    false => DialEvent::Failed(number, io::ErrorKind::ConnectionRefused.into()),
+                let event = if connects {
+                    DialEvent::Connected(number)
+                } else {
+                    DialEvent::Failed(number, io::ErrorKind::ConnectionRefused.into())
                 };
                 self.events.push((self.now + after, event));
             }

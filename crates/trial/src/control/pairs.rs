@@ -55,9 +55,10 @@ impl PairList {
         let (name, file) = (visible(&terms.name), visible(&pair.file));
         if self.offers.is_empty() {
             let names: Vec<String> = self.names.iter().map(|name| short(name)).collect();
-            let others = match names.is_empty() {
-                true => String::new(),
-                false => format!(", and has {}", short(&names.join(", "))),
+            let others = if names.is_empty() {
+                String::new()
+            } else {
+                format!(", and has {}", short(&names.join(", ")))
             };
             return Err(Error::limited(format!(
                 "`{name}`: {who} runs no command of this name{others}; its operator can allow it, with `deadheat serve --command \

@@ -228,9 +228,10 @@ impl Group {
 
     /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.
     pub(super) fn near_share(&self) -> Share {
-        match self.contender.transport.info().peer.is_group {
-            true => Share { node: 0, nodes: self.far_nodes },
-            false => Share::WHOLE,
+        if self.contender.transport.info().peer.is_group {
+            Share { node: 0, nodes: self.far_nodes }
+        } else {
+            Share::WHOLE
         }
     }
 
@@ -247,9 +248,10 @@ impl Group {
             // The stand-in is on this host, and connects.
             return AgentPlan { origin: self.origin.clone(), ..plan };
         }
-        match self.is_served {
-            true => AgentPlan { contender: self.sized(self.contender.without_files()), ..plan },
-            false => plan,
+        if self.is_served {
+            AgentPlan { contender: self.sized(self.contender.without_files()), ..plan }
+        } else {
+            plan
         }
     }
 

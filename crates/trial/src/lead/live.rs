@@ -339,10 +339,7 @@ impl Live {
     fn way(&self, news: &[News], receiver: Side) -> LiveWay {
         let carries = |flow: &FlowReports| {
             let newest = flow.queue.back().map_or(&flow.before, |(_, point)| point);
-            match flow.side == receiver {
-                true => newest.received_bytes > 0,
-                false => newest.sent_bytes > 0,
-            }
+            if flow.side == receiver { newest.received_bytes > 0 } else { newest.sent_bytes > 0 }
         };
         if !self.flows.iter().any(carries) {
             return LiveWay::default();
@@ -354,9 +351,10 @@ impl Live {
             && at_receiver().any(|news| news.now.received_bytes > 0);
         let has_reported = at_receiver().next().is_some();
         LiveWay {
-            rate: match has_reported {
-                true => LiveRate::Bps(at_receiver().map(News::received_bps).sum()),
-                false => LiveRate::Unknown,
+            rate: if has_reported {
+                LiveRate::Bps(at_receiver().map(News::received_bps).sum())
+            } else {
+                LiveRate::Unknown
             },
             messages: (has_reported && !is_stream).then_some(messages),
             flows: (at_receiver().count(), of),

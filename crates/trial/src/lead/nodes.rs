@@ -240,9 +240,10 @@ impl Nodes {
     }
 
     fn clocks(&self) -> Clocks {
-        match self.far.iter().any(|node| node.link.is_through_server()) {
-            true => Clocks::Apart,
-            false => Clocks::Shared,
+        if self.far.iter().any(|node| node.link.is_through_server()) {
+            Clocks::Apart
+        } else {
+            Clocks::Shared
         }
     }
 

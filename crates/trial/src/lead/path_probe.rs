@@ -113,15 +113,16 @@ impl FoundPath {
     fn no_udp(&self) -> Option<String> {
         let PathFinding::Blocked { arrived, evidence } = &self.finding else { return None };
         let (ip, port) = (self.server.ip(), self.server.port());
-        let who = match arrived {
-            false => format!(
-                "UDP to port {port} of {ip} does not arrive; TCP does: the operator of {ip}, or of a firewall on the way there, \
-                 must let in UDP to port {port}"
-            ),
-            true => format!(
+        let who = if *arrived {
+            format!(
                 "UDP to port {port} of {ip} arrives, and its answers do not come back; TCP's do: a firewall or NAT on the way \
                  back, or on this host, must let in UDP from port {port}"
-            ),
+            )
+        } else {
+            format!(
+                "UDP to port {port} of {ip} does not arrive; TCP does: the operator of {ip}, or of a firewall on the way there, \
+                 must let in UDP to port {port}"
+            )
         };
         Some(format!("{who} ({evidence})"))
     }

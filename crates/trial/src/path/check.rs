@@ -27,7 +27,7 @@ mod measure;
 mod site;
 
 use crate::path::check::measure::SendPlan;
-use measure::{SendFact, SendOutcome};
+use measure::SendOutcome;
 pub use site::Site;
 
 /// Probability with which a model with the right losses is judged right.
@@ -315,7 +315,7 @@ impl CheckDirection<'_> {
         // 1000 remain without the first tenth; a slow path gets three seconds.
         let packets = (3_000_000_000 / every.0).clamp(30, 1_112) as usize;
         let delay = self.model.delay;
-        let course = SendPlan { packets, size: TIMED, every, delay, stamps: SendFact::Stamped };
+        let course = SendPlan { packets, size: TIMED, every, delay, is_stamped: true };
         let (came, _) = self.send(course, bed)?;
         let limits = match self.wait {
             WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
@@ -342,7 +342,7 @@ impl CheckDirection<'_> {
             size,
             every,
             delay: self.model.delay + Nanos(alone.0.saturating_mul(packets as u64)),
-            stamps: SendFact::Counted,
+            is_stamped: false,
         };
         let (came, _) = self.send(course, bed)?;
         let bits = 8.0 * f64::from(u32::from(self.mtu) + self.model.overhead);
@@ -368,7 +368,7 @@ impl CheckDirection<'_> {
         let every = Nanos::from_micros(25).max(alone + alone);
         let packets = (2_500_000_000 / every.0).clamp(200, 100_000) as usize;
         let delay = self.model.delay;
-        let course = SendPlan { packets, size: SIZE, every, delay, stamps: SendFact::Counted };
+        let course = SendPlan { packets, size: SIZE, every, delay, is_stamped: false };
         let (came, figures) = self.send(course, bed)?;
         Ok(LossCheck::of(self.model, &came, &figures))
     }

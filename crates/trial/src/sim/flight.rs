@@ -33,15 +33,6 @@ pub(super) struct Flights {
     free: Vec<u32>,
 }
 
-/// State of a datagram after the arrival of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DatagramState {
-    /// Complete now.
-    Whole,
-    /// Not newly complete: some packets are missing, or all arrived before.
-    Partial,
-}
-
 impl Flights {
     /// Launches a datagram to the end and connection `to`. `fill` may write it, and then returns its strand and its
     /// codepoint; without them nothing is launched.
@@ -100,7 +91,8 @@ impl Flights {
     }
 
     /// Handles the arrival of a packet. If a queue has marked it, the datagram is marked (RFC 3168, 5.3).
-    pub(super) fn arrive(&mut self, part: PacketRef, marked: bool) -> DatagramState {
+    /// Returns true if the datagram is complete now, and was not before.
+    pub(super) fn arrive(&mut self, part: PacketRef, marked: bool) -> bool {
         let flight = &mut self.flights[part.slot as usize];
         if marked {
             flight.codepoint = Codepoint::Ce;
@@ -110,11 +102,7 @@ impl Flights {
         let is_new = flight.arrived.count_ones() > before;
         let is_whole = flight.arrived.count_ones() == flight.parts;
         // A copy of a datagram in one packet is a datagram; a copy of a fragment is not.
-        if is_whole && (is_new || flight.parts == 1) {
-            DatagramState::Whole
-        } else {
-            DatagramState::Partial
-        }
+        is_whole && (is_new || flight.parts == 1)
     }
 
     /// Returns the datagram that the packet is part of, with its end, connection and strand.
@@ -196,15 +184,15 @@ mod tests {
         let whole = launch(&mut flights, 1);
         let cut = launch(&mut flights, 128);
         for _ in 0..2 {
-            assert_eq!(flights.arrive(whole[0], false), DatagramState::Whole);
+            assert!(flights.arrive(whole[0], false));
             flights.departed(whole[0]);
         }
         for part in cut.iter().rev().take(127) {
-            assert_eq!(flights.arrive(*part, false), DatagramState::Partial);
+            assert!(!flights.arrive(*part, false));
         }
-        assert_eq!(flights.arrive(cut[1], true), DatagramState::Partial);
-        assert_eq!(flights.arrive(cut[0], false), DatagramState::Whole);
-        assert_eq!(flights.arrive(cut[0], false), DatagramState::Partial);
+        assert!(!flights.arrive(cut[1], true));
+        assert!(flights.arrive(cut[0], false));
+        assert!(!flights.arrive(cut[0], false));
         // One of its packets was marked.
         assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, Codepoint::Ce, &b"x"[..]));
         // The first slot is free again, the second is not.

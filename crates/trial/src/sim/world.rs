@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::end::{SimulatedEnd, Stops};
-use super::flight::{Cutter, DatagramState, Flights, PacketRef};
+use super::flight::{Cutter, Flights, PacketRef};
 use crate::lead::load::OVER_TOO_SOON;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::SplitMix64;
@@ -23,7 +23,7 @@ use deadheat_contract::workload::load::Stint;
 use deadheat_datapath::datapath::datagram::Received;
 use deadheat_datapath::transport::userspace::UDP_HEADER;
 use deadheat_path::impair::Channel;
-use deadheat_path::impair::packet::{Changes, EcnCapability, End, Packet, Place};
+use deadheat_path::impair::packet::{Changes, End, Packet, Place};
 use deadheat_path::network::{Link, USUAL_NIC};
 
 /// Protocol number of UDP in an IP header, which all packets here have.
@@ -52,8 +52,8 @@ pub(super) struct World {
     work: usize,
     /// Steps of work and load still to come once everything is connected, with their times; the earliest is first.
     agenda: VecDeque<(Nanos, AgendaStep)>,
-    /// State of each host: whether it has reported that it will send no more.
-    announced: [HostNews; 2],
+    /// True for each host whose flows have sent all they will, once control has reported it to the other host.
+    announced: [bool; 2],
     stop: Arc<AtomicBool>,
 }
 
@@ -104,13 +104,6 @@ impl LoadSchedule {
     }
 }
 
-/// State of a host: `Yes` if all its flows have sent all they will, and control has reported it to the other host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HostNews {
-    No,
-    Yes,
-}
-
 /// Callback for the points of a flow's series.
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
@@ -132,7 +125,7 @@ impl World {
             ends: Vec::new(),
             work: 0,
             agenda: VecDeque::new(),
-            announced: [HostNews::No; 2],
+            announced: [false; 2],
             stop: Arc::default(),
         }
     }
@@ -282,8 +275,7 @@ impl World {
                 End::Delivered(Changes { marked, flipped: None }) => Some(marked),
                 _ => None,
             };
-            if sound.is_some_and(|marked| self.flights.arrive(part, marked) == DatagramState::Whole)
-            {
+            if sound.is_some_and(|marked| self.flights.arrive(part, marked)) {
                 let ((to, connection), strand, ecn, bytes) = self.flights.datagram(part);
                 // A datagram of an earlier connection has no receiver any more.
                 if self.ends[to].connection() == connection {
@@ -300,10 +292,10 @@ impl World {
         let (near, far) = self.ends.split_at_mut(flows);
         let (near, far) = (&mut near[..self.work], &mut far[..self.work]);
         let (mine, others) = if side == Side::Near { (near, far) } else { (far, near) };
-        if self.announced[me] == HostNews::Yes || mine.iter().any(|end| end.sent().is_none()) {
+        if self.announced[me] || mine.iter().any(|end| end.sent().is_none()) {
             return;
         }
-        self.announced[me] = HostNews::Yes;
+        self.announced[me] = true;
         for (sent, other) in mine.iter().filter_map(SimulatedEnd::sent).zip(others) {
             other.on_peer_finished(now, sent);
         }
@@ -337,10 +329,7 @@ impl World {
         let direction = [Direction::Up, Direction::Down][me];
         let flow = SplitMix64::new(flow as u64).next_u64();
         let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
-        let capable = match self.flights.codepoint(slot).is_capable() {
-            true => EcnCapability::Yes,
-            false => EcnCapability::No,
-        };
+        let capable = self.flights.codepoint(slot).is_capable();
         self.flights.cut(slot, self.cutter.parts(bytes));
         let mut carried = 0;
         for (part, len) in self.cutter.packets(bytes).enumerate() {

@@ -115,10 +115,7 @@ impl StreamRequest {
             RequestState::End | RequestState::Refused(..) => return Ok(()),
         };
         body.extend_from_slice(bytes);
-        match body.len() > most {
-            true => Err(format!("a body is longer than {most} bytes")),
-            false => Ok(()),
-        }
+        if body.len() > most { Err(format!("a body is longer than {most} bytes")) } else { Ok(()) }
     }
 
     /// Returns the number of bytes that wait for the rest of the request.
@@ -216,9 +213,10 @@ impl Reply {
 
     /// Returns the time at which there is more of it.
     pub(super) fn due(&self) -> Option<Nanos> {
-        match self.bytes.is_empty() {
-            true => self.work.as_ref().and_then(Work::due),
-            false => Some(Nanos::ZERO),
+        if self.bytes.is_empty() {
+            self.work.as_ref().and_then(Work::due)
+        } else {
+            Some(Nanos::ZERO)
         }
     }
 

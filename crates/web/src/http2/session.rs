@@ -127,9 +127,10 @@ impl Http2Session {
             RST_STREAM => {
                 self.streams.retain(|own| own.id != frame.stream);
                 self.resets += 1;
-                match self.resets > MOST_RESETS {
-                    true => Err("it takes too many requests back".to_owned()),
-                    false => Ok(()),
+                if self.resets > MOST_RESETS {
+                    Err("it takes too many requests back".to_owned())
+                } else {
+                    Ok(())
                 }
             }
             SETTINGS => self.settings(frame),
@@ -146,9 +147,10 @@ impl Http2Session {
 
     /// Refuses a browser that has more answered than it reads.
     fn check_waiting(&self) -> Result<(), String> {
-        match self.out.len() > 4 * MOST_WAITING {
-            true => Err("it asks for more than it reads".to_owned()),
-            false => Ok(()),
+        if self.out.len() > 4 * MOST_WAITING {
+            Err("it asks for more than it reads".to_owned())
+        } else {
+            Ok(())
         }
     }
 
@@ -180,9 +182,10 @@ impl Http2Session {
         };
         let Some(window) = window else { return Ok(()) };
         *window += i64::from(by);
-        match *window > i64::from(u32::MAX >> 1) {
-            true => Err("a window is larger than 2^31 bytes".to_owned()),
-            false => Ok(()),
+        if *window > i64::from(u32::MAX >> 1) {
+            Err("a window is larger than 2^31 bytes".to_owned())
+        } else {
+            Ok(())
         }
     }
 

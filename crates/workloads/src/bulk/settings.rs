@@ -164,10 +164,7 @@ impl Cargo {
         Cargo {
             source: path(&FILE),
             sink: path(&SINK),
-            check: match settings.get(&VERIFY) {
-                true => Check::WhileReceiving,
-                false => Check::Off,
-            },
+            check: if settings.get(&VERIFY) { Check::WhileReceiving } else { Check::Off },
             memory: settings.get(&ALLOC),
         }
     }

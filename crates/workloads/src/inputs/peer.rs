@@ -94,12 +94,11 @@ impl Peer {
     /// Sends inputs up to before `next`.
     fn send(&mut self, next: u64, out: &mut [u8]) -> Action {
         let newest = next.saturating_sub(1);
-        let (first, next) = match self.repeats {
-            true => {
-                let first = self.acknowledged.min(next);
-                (first, next.min(first + self.most))
-            }
-            false => (newest, next),
+        let (first, next) = if self.repeats {
+            let first = self.acknowledged.min(next);
+            (first, next.min(first + self.most))
+        } else {
+            (newest, next)
         };
         let due = self.begin + self.period.times(next.saturating_sub(1));
         let tick = Tick { due, first, next, acknowledged: self.playing.have() };

@@ -294,9 +294,10 @@ impl<W: Work> Task for Paced<W> {
             // The other lanes have the beat of the work.
             return Box::new(receiver);
         }
-        Box::new(match self.is_even {
-            true => receiver.every(self.pace.period.times(u64::from(self.pace.flows))),
-            false => receiver.beating(self.pace.period.times(1)),
+        Box::new(if self.is_even {
+            receiver.every(self.pace.period.times(u64::from(self.pace.flows)))
+        } else {
+            receiver.beating(self.pace.period.times(1))
         })
     }
 

@@ -79,9 +79,10 @@ impl LiveObserver {
         let copy = if place.control { " (copy)" } else { "" };
         let figure = self.claim.as_ref().and_then(|(name, unit)| {
             let value = *record.metrics.get(name)?;
-            Some(match record.censored.contains(name) {
-                true => words::beyond(value, *unit),
-                false => words::figure(value, *unit),
+            Some(if record.censored.contains(name) {
+                words::beyond(value, *unit)
+            } else {
+                words::figure(value, *unit)
             })
         });
         TrialRow {

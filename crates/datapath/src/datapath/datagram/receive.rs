@@ -161,9 +161,10 @@ impl ReceiveBatch {
             arrived: 0,
             coalesced: false,
             seen: [0; 129],
-            ring: match engine.is_ring() {
-                true => Some(Box::new(uring::RingReceiver::new(uring::Parts::Datagrams)?)),
-                false => None,
+            ring: if engine.is_ring() {
+                Some(Box::new(uring::RingReceiver::new(uring::Parts::Datagrams)?))
+            } else {
+                None
             },
         };
         if engine.coalesces() {
@@ -312,9 +313,10 @@ impl ReceiveBatch {
             let len = (header.msg_len as usize).min(self.slot);
             let segment = segment_size(&header.msg_hdr).filter(|size| (1..len).contains(size));
             self.note(segment.map_or(1, |size| len.div_ceil(size)));
-            let ecn = match self.has_codepoints {
-                true => codepoint(&self.headers[at].msg_hdr),
-                false => Codepoint::NotEct,
+            let ecn = if self.has_codepoints {
+                codepoint(&self.headers[at].msg_hdr)
+            } else {
+                Codepoint::NotEct
             };
             let bytes = &self.bytes[at * self.slot..][..len];
             match segment {

@@ -129,9 +129,10 @@ impl SendBatch {
         let asked = room.messages.max(1);
         let batch = room.batch.clamp(1, libc::UIO_MAXIOV as usize);
         let batch = if engine.is_ring() { batch.min(uring::DEPTH) } else { batch };
-        let per = match engine.segments() {
-            true => MOST_SEGMENTS.min(MOST_SEGMENTED / size).min(asked).max(1),
-            false => 1,
+        let per = if engine.segments() {
+            MOST_SEGMENTS.min(MOST_SEGMENTED / size).min(asked).max(1)
+        } else {
+            1
         };
         let buffers = if engine.batches() { (asked / per).min(batch) } else { 1 };
         if engine.segments() {
@@ -144,9 +145,10 @@ impl SendBatch {
         let bytes = prefaulted(size * per * buffers);
         let (headers, iovecs) = (Box::default(), Box::default());
         let (first, filled) = (0, 0);
-        let ring = match engine.is_ring() {
-            true => Some(Box::new(uring::RingSender::new(uring::Parts::Datagrams)?)),
-            false => None,
+        let ring = if engine.is_ring() {
+            Some(Box::new(uring::RingSender::new(uring::Parts::Datagrams)?))
+        } else {
+            None
         };
         let mut new =
             SendBatch { bytes, headers, iovecs, to, size, per, engine, first, filled, ring };

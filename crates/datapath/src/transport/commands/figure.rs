@@ -73,12 +73,13 @@ impl FigureText {
 /// [`Error::Usage`] with the correct form.
 pub(super) fn own_file(typed: &str) -> Result<String> {
     let name = typed.strip_prefix("{dir}/").unwrap_or(typed);
-    match name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
-        true => Err(Error::usage(format!(
+    if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
+        Err(Error::usage(format!(
             "`{typed}` is no file in the folder of the command; write its name without a / in front, as the command writes it \
-             to {{dir}}"
-        ))),
-        false => Ok(name.to_owned()),
+         to {{dir}}"
+        )))
+    } else {
+        Ok(name.to_owned())
     }
 }
 
@@ -88,11 +89,12 @@ impl FigureSource {
     /// # Errors
     /// [`Error::Usage`] if it has not the form of RFC 6901.
     pub(super) fn pointer(typed: &str) -> Result<FigureSource> {
-        match typed.is_empty() || typed.starts_with('/') {
-            true => Ok(FigureSource::Pointer(typed.to_owned())),
-            false => Err(Error::usage(format!(
+        if typed.is_empty() || typed.starts_with('/') {
+            Ok(FigureSource::Pointer(typed.to_owned()))
+        } else {
+            Err(Error::usage(format!(
                 "`{typed}` is no JSON pointer; it begins with /, as in /end/sum_received/bits_per_second"
-            ))),
+            )))
         }
     }
 

@@ -309,9 +309,10 @@ impl PairCheck<'_> {
     fn timeout(&self) -> Result<Nanos> {
         let typed = self.key("timeout").map_or(TIMEOUT, |said| said.text.as_str());
         let timeout = parse_span(typed).map_err(|e| self.wrap("timeout", e))?;
-        match TIMEOUTS.contains(&timeout) {
-            true => Ok(timeout),
-            false => Err(self.at("timeout", &format!("`{typed}`; from 100ms to 24h"))),
+        if TIMEOUTS.contains(&timeout) {
+            Ok(timeout)
+        } else {
+            Err(self.at("timeout", &format!("`{typed}`; from 100ms to 24h")))
         }
     }
 

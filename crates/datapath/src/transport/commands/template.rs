@@ -92,13 +92,12 @@ impl CommandTemplate {
                 filled.push(text);
             }
         }
-        match filled.first().is_some_and(|program| !program.is_empty()) {
-            true => {
-                Ok(CommandTemplate { typed: typed.to_owned(), line, words: filled, is_copy: false })
-            }
-            false => Err(Error::usage(format!(
+        if filled.first().is_some_and(|program| !program.is_empty()) {
+            Ok(CommandTemplate { typed: typed.to_owned(), line, words: filled, is_copy: false })
+        } else {
+            Err(Error::usage(format!(
                 "`{typed}` names no program once its variables are filled in"
-            ))),
+            )))
         }
     }
 

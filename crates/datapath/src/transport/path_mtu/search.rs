@@ -332,9 +332,10 @@ impl MtuSearch {
         let Some(candidate) = self.candidate.take() else { return };
         if self.phase == SearchPhase::Base {
             // Nothing passed beside it, so this is no proof that it is too large.
-            match candidate.size > self.bounds.least {
-                true => self.is_base_silent = true,
-                false => self.phase = SearchPhase::Failed,
+            if candidate.size > self.bounds.least {
+                self.is_base_silent = true
+            } else {
+                self.phase = SearchPhase::Failed
             }
             return;
         }

@@ -68,9 +68,10 @@ impl<C: Conn + ?Sized> JoinedConn<C> {
     pub fn new(strands: Vec<Strand<C>>) -> io::Result<JoinedConn<C>> {
         let lanes = strands.iter().map(|strand| strand.lanes.len()).sum();
         let routes = routes(&strands, lanes)?;
-        match routes.iter().all(Option::is_some) {
-            true => JoinedConn::over(strands, routes),
-            false => Err(wrong(strands.len(), lanes)),
+        if routes.iter().all(Option::is_some) {
+            JoinedConn::over(strands, routes)
+        } else {
+            Err(wrong(strands.len(), lanes))
         }
     }
 

@@ -171,18 +171,18 @@ fn weakest(parts: &[Part], lanes: u16) -> Guarantees {
         () if delivers(|one| one != Delivery::Reliable) => Delivery::Within(Nanos::ZERO),
         () => Delivery::Reliable,
     };
-    let ordering = match all().all(|one| one.service.ordering == Order::Ordered) {
-        true => Order::Ordered,
-        false => Order::Unordered,
+    let ordering = if all().all(|one| one.service.ordering == Order::Ordered) {
+        Order::Ordered
+    } else {
+        Order::Unordered
     };
-    let framing = match all().all(|one| one.framing == Framing::Messages) {
-        true => Framing::Messages,
-        false => Framing::ByteStream,
+    let framing = if all().all(|one| one.framing == Framing::Messages) {
+        Framing::Messages
+    } else {
+        Framing::ByteStream
     };
-    let ending = match all().all(|one| one.ending == Ending::Told) {
-        true => Ending::Told,
-        false => Ending::Silent,
-    };
+    let ending =
+        if all().all(|one| one.ending == Ending::Told) { Ending::Told } else { Ending::Silent };
     let congestion = [Congestion::Uncontrolled, Congestion::Backpressure]
         .into_iter()
         .find(|wanted| all().any(|one| one.congestion == *wanted));

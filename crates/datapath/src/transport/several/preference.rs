@@ -220,10 +220,11 @@ impl Preference {
 fn guarantees(parts: &[Part]) -> Guarantees {
     let each = || parts.iter().map(|part| part.contender.promised());
     let lanes = each().map(|one| one.lanes).min().unwrap_or(1);
-    let framing = match each().all(|one| one.framing == Framing::ByteStream) {
-        true => Framing::ByteStream,
+    let framing = if each().all(|one| one.framing == Framing::ByteStream) {
+        Framing::ByteStream
+    } else {
         // A length prefix makes messages of a byte stream.
-        false => Framing::Messages,
+        Framing::Messages
     };
     Guarantees { framing, ..weakest(parts, lanes) }
 }

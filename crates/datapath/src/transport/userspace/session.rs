@@ -193,10 +193,10 @@ impl Session {
 
     /// Writes as much of `source` as there is room for.
     pub(super) fn pump(&mut self, now: Nanos, source: &mut dyn Source) -> io::Result<Progress> {
-        match self.bulk_is_bytes || self.lanes.first().is_some_and(|track| track.decoder.is_some())
-        {
-            true => self.pump_bytes(now, source),
-            false => self.pump_messages(now, source),
+        if self.bulk_is_bytes || self.lanes.first().is_some_and(|track| track.decoder.is_some()) {
+            self.pump_bytes(now, source)
+        } else {
+            self.pump_messages(now, source)
         }
     }
 

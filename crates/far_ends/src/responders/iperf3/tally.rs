@@ -61,9 +61,10 @@ impl DatagramHeader {
                 .and_then(|rest| rest.first_chunk())
                 .map(|word| u32::from_be_bytes(*word))
         };
-        let number = match is_wide {
-            true => u64::from(word(8)?) << 32 | u64::from(word(12)?),
-            false => u64::from(word(8)?),
+        let number = if is_wide {
+            u64::from(word(8)?) << 32 | u64::from(word(12)?)
+        } else {
+            u64::from(word(8)?)
         };
         let sent = Nanos(u64::from(word(0)?) * SECOND + u64::from(word(4)?) * 1_000);
         Some(DatagramHeader { sent, number })

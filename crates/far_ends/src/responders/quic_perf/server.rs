@@ -232,9 +232,10 @@ impl PerfConnection<'_> {
     fn waits_until(&self) -> Option<Nanos> {
         let turn = self.turn.as_ref()?;
         let limits = turn.grant.limits();
-        let end = match turn.has_begun.get() {
-            true => turn.began + limits.duration,
-            false => turn.began + limits.begin,
+        let end = if turn.has_begun.get() {
+            turn.began + limits.duration
+        } else {
+            turn.began + limits.begin
         };
         self.due.into_iter().filter(|due| *due > Nanos::ZERO).chain([end]).min()
     }

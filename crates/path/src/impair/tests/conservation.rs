@@ -122,7 +122,7 @@ fn every_packet_is_accounted_for() {
                 bytes: pick(&mut rng, &[1_500, 60, 0, 65_535]),
                 flow: rng.below(4),
                 protocol: pick(&mut rng, &[6, 17]),
-                capable: pick(&mut rng, &[EcnCapability::No, EcnCapability::Yes]),
+                capable: pick(&mut rng, &[false, true]),
             };
             // Sometimes the owner is late and takes nothing for a while.
             if rng.below(3) > 0 {

@@ -62,11 +62,7 @@ fn overhead_counts_in_the_queue() {
 
 /// Simulates a sender that reacts to drops and marks as Reno does: it halves its window once per round trip of 40
 /// ms, and grows by a packet in each. Returns everything that left, for `time`.
-fn reno(
-    model: &Impairments,
-    capable: EcnCapability,
-    time: Nanos,
-) -> (Vec<Departure<u64>>, PacketOutcomes) {
+fn reno(model: &Impairments, capable: bool, time: Nanos) -> (Vec<Departure<u64>>, PacketOutcomes) {
     const WAY: u64 = 20_000_000;
     let mut channel = channel(model);
     let (mut all, mut seen) = (Vec::new(), 0);
@@ -105,10 +101,9 @@ fn codel_brings_a_standing_queue_near_its_target() {
     let time = Nanos::from_secs(60);
     let half = Nanos::from_secs(30);
     let plain = link(Limit::Packets(1_000), Discipline::DropTail, Ecn::Ignored);
-    let (all, _) = reno(&plain, EcnCapability::No, time);
+    let (all, _) = reno(&plain, false, time);
     assert!(median(queued(&all, half)) > 100_000_000);
-    let (all, fates) =
-        reno(&link(Limit::Packets(1_000), CODEL, Ecn::Ignored), EcnCapability::No, time);
+    let (all, fates) = reno(&link(Limit::Packets(1_000), CODEL, Ecn::Ignored), false, time);
     let middle = median(queued(&all, half));
     assert!(middle < 10_000_000, "{middle}");
     assert!(fates.early > 5 && fates.full == 0, "{fates:?}");
@@ -139,7 +134,7 @@ fn what_can_be_marked_is_not_dropped() {
     let time = Nanos::from_secs(30);
     for discipline in [CODEL, FQ, PIE] {
         let model = link(Limit::Packets(1_000), discipline, Ecn::Marks);
-        let (all, fates) = reno(&model, EcnCapability::Yes, time);
+        let (all, fates) = reno(&model, true, time);
         assert!(fates.marked > 3, "{discipline:?}: {fates:?}");
         assert_eq!((fates.early, fates.full), (0, 0), "{discipline:?}: {fates:?}");
         let middle = median(queued(&all, Nanos::from_secs(15)));
@@ -147,7 +142,7 @@ fn what_can_be_marked_is_not_dropped() {
         let marked = |d: &&Departure<u64>| matches!(d.end, End::Delivered(c) if c.marked);
         // Few packets are marked and have not left yet.
         assert!(fates.marked - all.iter().filter(marked).count() as u64 <= 1);
-        let (_, dropped) = reno(&model, EcnCapability::No, time);
+        let (_, dropped) = reno(&model, false, time);
         assert!(dropped.marked == 0 && dropped.early > 3, "{discipline:?}: {dropped:?}");
     }
 }
@@ -155,7 +150,7 @@ fn what_can_be_marked_is_not_dropped() {
 #[test]
 fn pie_steers_to_its_target_and_lets_bursts_pass() {
     let model = link(Limit::Packets(1_000), PIE, Ecn::Ignored);
-    let (all, fates) = reno(&model, EcnCapability::No, Nanos::from_secs(60));
+    let (all, fates) = reno(&model, false, Nanos::from_secs(60));
     let middle = median(queued(&all, Nanos::from_secs(30)));
     assert!((5_000_000..25_000_000).contains(&middle), "{middle}");
     assert!(fates.early > 5 && fates.full == 0, "{fates:?}");

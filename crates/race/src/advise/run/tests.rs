@@ -182,9 +182,8 @@ fn all_that_runs_in_virtual_time_is_screened_and_the_leader_meets_the_kernels() 
 #[test]
 fn a_lane_that_may_lose_is_ahead_of_the_reliable_one_beside_it() {
     let text = DUEL.replace("contenders = [\"tcp\", \"udp\"]\n", "");
-    let level = |contender: &str, _: &PathSpec| match contender.contains("best-effort") {
-        true => 47e6,
-        false => 110e6,
+    let level = |contender: &str, _: &PathSpec| {
+        if contender.contains("best-effort") { 47e6 } else { 110e6 }
     };
     let advice = advise(&text, Nanos::ZERO, level).unwrap();
     let mut first: Vec<&str> = (advice.places.iter().filter(|placed| placed.place == 1))

@@ -319,9 +319,10 @@ fn a_trial_that_fails_is_tried_again_once() {
         let mut trials = 0;
         move |order: &Order| {
             trials += 1;
-            match which.contains(&trials) {
-                true => TrialOutcome::Failed(Error::peer("far agent", "gone")),
-                false => ran(order, 100.0),
+            if which.contains(&trials) {
+                TrialOutcome::Failed(Error::peer("far agent", "gone"))
+            } else {
+                ran(order, 100.0)
             }
         }
     };

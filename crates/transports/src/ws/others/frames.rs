@@ -1,5 +1,6 @@
 //! Upgrade and frames of a connection to a program of others, without a socket.
 
+use deadheat_base::ends::Direction;
 use std::io;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
 
 use super::super::conn::failed;
-use deadheat_datapath::transport::application::{DataWay, MessageApplication, MessageTerms};
+use deadheat_datapath::transport::application::{MessageApplication, MessageTerms};
 use deadheat_datapath::transport::step::StepBudget;
 
 /// Bytes of the shortest frame of a server (RFC 6455, 5.2).
@@ -38,7 +39,7 @@ pub(super) enum ArrivedMessage {
 pub(super) fn arrived(
     read: tungstenite::Result<Message>,
     application: &mut dyn MessageApplication,
-    (way, sent): (DataWay, u64),
+    (way, sent): (Direction, u64),
     step: &mut StepBudget,
 ) -> io::Result<ArrivedMessage> {
     let mut beside = |bytes, application: &dyn MessageApplication| {
@@ -46,7 +47,7 @@ pub(super) fn arrived(
         taken.map_err(|why| named(application, io::Error::new(io::ErrorKind::InvalidData, why)))
     };
     let (kind, what) = match read {
-        Ok(Message::Binary(_)) if way == DataWay::Out => {
+        Ok(Message::Binary(_)) if way == Direction::Up => {
             (io::ErrorKind::InvalidData, "it sent data amid an upload".to_owned())
         }
         Ok(Message::Binary(bytes)) if bytes.is_empty() => return beside(FRAME, application),
@@ -213,7 +214,7 @@ mod tests {
             let mut step = StepBudget::default();
             let error = loop {
                 let read = socket.read();
-                match arrived(read, &mut Measured, (DataWay::In, 0), &mut step) {
+                match arrived(read, &mut Measured, (Direction::Down, 0), &mut step) {
                     Ok(ArrivedMessage::Over) => panic!("{what}: it ended"),
                     Ok(_) => {}
                     Err(error) => break error.to_string(),

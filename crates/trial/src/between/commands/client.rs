@@ -81,9 +81,10 @@ pub(super) fn command(
     let (program, arguments) =
         words.split_first().ok_or_else(|| Error::usage("an empty command"))?;
     // A relative path is one from the directory of the race, and the command runs in another.
-    let mut command = match program.contains('/') {
-        true => Command::new(absolute(program).unwrap_or_else(|_| program.into())),
-        false => Command::new(program),
+    let mut command = if program.contains('/') {
+        Command::new(absolute(program).unwrap_or_else(|_| program.into()))
+    } else {
+        Command::new(program)
     };
     command.args(arguments).current_dir(folder.path()).stdout(stdout).stderr(stderr);
     Ok(command)

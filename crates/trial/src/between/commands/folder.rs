@@ -136,9 +136,10 @@ pub(super) fn runs_programs(folder: &Path) -> bool {
 
 /// Opens a file that is neither a pipe nor a device, whose reader would wait.
 fn regular(path: &Path) -> io::Result<File> {
-    match fs::metadata(path)?.is_file() {
-        true => File::open(path),
-        false => Err(io::Error::other("it is no regular file")),
+    if fs::metadata(path)?.is_file() {
+        File::open(path)
+    } else {
+        Err(io::Error::other("it is no regular file"))
     }
 }
 

@@ -241,13 +241,14 @@ impl<'a> RunningServer<'a> {
         };
         let is_willing = self.launched.stop(signal, GRACE);
         self.output.await_end(UNTIL_SAID);
-        match is_willing {
-            true => Ok(()),
-            false => Err(self.plan.broke(&format!(
-                "it did not end within {GRACE} of {}, and was killed; make it end at that signal, or write stop = \"SIGINT\" or \
-                 \"SIGKILL\" into the file",
-                self.plan.stop.name()
-            ))),
+        if is_willing {
+            Ok(())
+        } else {
+            Err(self.plan.broke(&format!(
+            "it did not end within {GRACE} of {}, and was killed; make it end at that signal, or write stop = \"SIGINT\" or \
+             \"SIGKILL\" into the file",
+            self.plan.stop.name()
+        )))
         }
     }
 }

@@ -135,10 +135,7 @@ impl CommandProcess {
             let word = frame::read(control);
             return word.map(Some).map_err(|e| Error::peer("control", e.to_string()));
         }
-        match ready[1] {
-            true => Err(self.end_of_it()),
-            false => Ok(None),
-        }
+        if ready[1] { Err(self.end_of_it()) } else { Ok(None) }
     }
 
     /// Returns the error of a command that has ended by itself.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::measure::{SendFact, SendOutcome};
+use super::measure::SendOutcome;
 use crate::path::check::measure::SendPlan;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
@@ -114,8 +114,7 @@ pub(super) fn datagrams(
     packets: usize,
     delay: Nanos,
 ) -> Result<Option<f64>> {
-    let course =
-        SendPlan { packets, size: 64, every: Nanos::ZERO, delay, stamps: SendFact::Counted };
+    let course = SendPlan { packets, size: 64, every: Nanos::ZERO, delay, is_stamped: false };
     Ok(per_second(&course.run(from, to)?))
 }
 
@@ -149,8 +148,8 @@ mod tests {
         // All that a busy host lets arrive in one moment is no rate.
         assert!(rate.is_none_or(|rate| rate > 1.0), "{rate:?}");
         let every = Nanos::from_millis(1);
-        let (packets, size, delay, stamps) = (200, 64, Nanos::ZERO, SendFact::Counted);
-        let paced = SendPlan { packets, size, every, delay, stamps };
+        let (packets, size, delay, is_stamped) = (200, 64, Nanos::ZERO, false);
+        let paced = SendPlan { packets, size, every, delay, is_stamped };
         let came = paced.run(site.datagrams().unwrap(), site.datagrams().unwrap()).unwrap();
         let rate = per_second(&came);
         assert!(rate.is_some_and(|rate| rate > 1.0), "{rate:?}");

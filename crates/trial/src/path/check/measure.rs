@@ -34,17 +34,8 @@ pub(super) struct SendPlan {
     pub every: Nanos,
     /// Delay after which a datagram should have arrived.
     pub delay: Nanos,
-    /// Fact that the kernel is to report of each send.
-    pub stamps: SendFact,
-}
-
-/// Fact to be known of a sent packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SendFact {
-    /// Time at which the packet left its host's stack.
-    Stamped,
-    /// No fact: the packet is only counted.
-    Counted,
+    /// True if the kernel is to report the time at which each packet left its host's stack; else they are only counted.
+    pub is_stamped: bool,
 }
 
 /// Result of sending by a plan.
@@ -131,7 +122,7 @@ impl SendPlan {
         let allowed = allowed_cpus();
         let path = cpus(&allowed);
         let beside = allowed.into_iter().rfind(|cpu| !path.contains(cpu));
-        if self.stamps == SendFact::Stamped {
+        if self.is_stamped {
             // If that is refused, the measurement is only less steady.
             let _ = beside.map(pin);
         }
@@ -140,7 +131,7 @@ impl SendPlan {
     fn send(&self, socket: Socket) -> io::Result<Departures> {
         let mut socket = CountedSocket::new(socket)?;
         let mut departed = Departures { left: vec![0; self.packets], count: 0, took: Nanos::ZERO };
-        if self.stamps == SendFact::Stamped {
+        if self.is_stamped {
             socket.switch_stamps_on(KeyUnit::Datagrams)?;
         }
         let waiter = Waiter::new(WaitMode::Hybrid);
@@ -247,7 +238,7 @@ mod tests {
             size: 100,
             every: Nanos::from_micros(200),
             delay: Nanos::ZERO,
-            stamps: SendFact::Stamped,
+            is_stamped: true,
         };
         let came = course.run(site.datagrams().unwrap(), site.datagrams().unwrap()).unwrap();
         assert_eq!((came.sent, came.got, came.full), (200, 200, 0));
