@@ -92,7 +92,7 @@ where
 /// Opens the port of `variant` for a server, with its socket prepared by `apply`.
 ///
 /// # Errors
-/// As [`deadheat_datapath::transport::Transport::own_port`].
+/// As `own_port` of [`deadheat_datapath::transport::Info`].
 pub(super) fn own_port(
     variant: Variant,
     at: SocketAddr,

@@ -91,7 +91,7 @@ pub(super) struct FlavourFacts {
     pub(super) joins: bool,
     /// True if `TCP_QUICKACK`, which the kernel forgets, is set again after each receive that returned data.
     pub(super) rearms: bool,
-    /// True if the peer's kernel acknowledges bytes, and this one repeats those that it does not.
+    /// True if the peer's kernel acknowledges bytes, and this one repeats lost bytes.
     pub(super) acknowledges: bool,
     /// True if the kernel counts packets with data that arrived in any order.
     pub(super) counts_arrivals: bool,

@@ -62,7 +62,7 @@ pub struct Request {
     pub(super) round_trip: Option<Nanos>,
     pub(super) blocks: Option<u64>,
     pub(super) length: RaceLength,
-    /// True if the first verdicts end it; else those that are firm and have the requested resolution.
+    /// True if the first verdicts end it; else only firm verdicts with the requested resolution do.
     pub(super) ends_at_first: bool,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
     pub(super) least_blocks: Option<u64>,
