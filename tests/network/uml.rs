@@ -17,7 +17,6 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use deadheat::contract::WaitMode;
 use deadheat::path::netem::{Middle, NetemLink, Spaces};
 use deadheat::path::network::{
     Backend, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Link, Loss, Network,
@@ -177,14 +176,8 @@ fn run(program: &str, words: &str) {
 }
 
 fn network(both: Impairments) -> Network {
-    Network {
-        links: vec![Link { up: both.clone(), down: both }],
-        seed: None,
-        backend: Some(Backend::Netem),
-        wait: WaitMode::Hybrid,
-        grouping: None,
-        mtu: 1_500,
-    }
+    let links = vec![Link { up: both.clone(), down: both, ..Link::default() }];
+    Network { backend: Some(Backend::Netem), ..Network::between_two(links) }
 }
 
 /// A packet takes the delay each way, over both families, and the account says so many.

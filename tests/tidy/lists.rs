@@ -43,6 +43,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
         helpers: &[
             ("around", "a connection with the headers of a far end"),
             ("blocks", "messages that a stream is cut into"),
+            ("codec", "messages in the datagrams of a far end"),
             ("exchange", "first bytes of connections, with a deadline"),
             ("readers", "bytes of far ends, for fuzz targets"),
             ("steps", "table of steps, for tests"),

@@ -25,14 +25,14 @@ use deadheat_base::{descriptor, frame};
 use serde::{Deserialize, Serialize};
 
 use crate::Family;
-use crate::emulated::hosts::Namespaces;
+use crate::emulated::entry::Namespaces;
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::{Backend, Grouping};
 use deadheat_base::ends::Side;
-use deadheat_base::error::{Error, Fault, FaultKind, Result};
+use deadheat_base::error::{Error, Fault, FaultKind, Result, unknown};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 
@@ -84,22 +84,35 @@ pub struct BuiltNetwork {
     pub why: String,
     /// Rights with which it was built.
     pub rights: Rights,
-    /// Addresses of the near host, link by link: IPv4 and, where there is IPv6, IPv6.
-    pub near: Vec<IpAddr>,
-    /// Addresses of the far host, in the same order.
-    pub far: Vec<IpAddr>,
+    /// Names of the hosts.
+    pub hosts: Vec<String>,
+    /// Indices of the near and the far host.
+    pub roles: [usize; 2],
+    /// Links in the order typed.
+    pub links: Vec<LinkAddresses>,
     /// Grouping of close departures.
     pub grouping: Grouping,
     /// Largest IP packet of each link, in bytes.
     pub mtu: u16,
     /// Duration of a ping while nothing else is on its way, by link.
     pub pings: Vec<IdlePing>,
-    /// Rates of the near and the far host's network cards, by link.
+    /// Rates of the first and the second host's network cards, by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
     /// Seed of the path itself, where it has one.
     pub seed: Option<u64>,
     /// Notes about settings that could not be made as intended.
     pub notes: Vec<String>,
+}
+
+/// Hosts of a link that was built, and their addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkAddresses {
+    /// Name, as of [`crate::Network::link_name`].
+    pub name: String,
+    /// Indices of its hosts, the first first.
+    pub ends: [usize; 2],
+    /// Addresses of the first and of the second host: IPv4 and, where there is IPv6, IPv6.
+    pub addresses: [Vec<IpAddr>; 2],
 }
 
 /// Rights with which the hosts were built.
@@ -118,22 +131,32 @@ impl BuiltNetwork {
         self.addresses(side, family).next()
     }
 
-    /// Returns a host's addresses on one link, from 0; empty if there is no such link.
-    pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
-        let all = self.of_side(side);
-        all.chunks((all.len() / self.pings.len().max(1)).max(1)).nth(link).unwrap_or_default()
+    /// Returns the index of the host of one side.
+    pub fn host(&self, side: Side) -> usize {
+        match side {
+            Side::Near => self.roles[0],
+            Side::Far => self.roles[1],
+        }
     }
 
-    fn of_side(&self, side: Side) -> &[IpAddr] {
-        match side {
-            Side::Near => &self.near,
-            Side::Far => &self.far,
-        }
+    /// Returns the addresses of the host with this index, link by link: IPv4 and, where there is IPv6, IPv6.
+    pub fn of_host(&self, host: usize) -> impl Iterator<Item = IpAddr> {
+        let ends = self.links.iter().flat_map(|link| link.ends.iter().zip(&link.addresses));
+        ends.filter(move |(end, _)| **end == host).flat_map(|(_, all)| all.iter().copied())
+    }
+
+    /// Returns the addresses of the host of one side, on its link with this index among all, from 0; empty if it has no
+    /// end of that link.
+    pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
+        let host = self.host(side);
+        let Some(LinkAddresses { ends, addresses, .. }) = self.links.get(link) else { return &[] };
+        let own = ends.iter().zip(addresses).find(|(end, _)| **end == host);
+        own.map_or(&[], |(_, all)| all.as_slice())
     }
 
     /// Returns a host's addresses of this family, link by link.
     pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
-        self.of_side(side).iter().copied().filter(move |address| match family {
+        self.of_host(self.host(side)).filter(move |address| match family {
             Family::V6 => address.is_ipv6(),
             Family::Any | Family::V4 => address.is_ipv4(),
         })
@@ -181,7 +204,7 @@ impl Emulator {
         timeout.map_err(|e| Error::setup("set a timeout", e))?;
         let build = ToEmulator::Build { path: path.into(), senders };
         let FromEmulator::Built(built) = ask(&process, &build)? else { return Err(confused()) };
-        let namespaces = take_namespaces(&process, built.rights)?;
+        let namespaces = take_namespaces(&process, &built)?;
         Ok(Emulator { process: Mutex::new(process), built: *built, namespaces })
     }
 
@@ -195,12 +218,22 @@ impl Emulator {
 
     /// Returns the near host, which opens connections.
     pub fn near(&self) -> Host<'_> {
-        Host::new(self, Side::Near)
+        Host::new(self, self.built.host(Side::Near))
     }
 
     /// Returns the far host, where servers listen.
     pub fn far(&self) -> Host<'_> {
-        Host::new(self, Side::Far)
+        Host::new(self, self.built.host(Side::Far))
+    }
+
+    /// Returns the host of this name.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a name that no host has, with the names of all.
+    pub fn host(&self, name: &str) -> Result<Host<'_>> {
+        let known = self.built.hosts.iter().position(|host| host == name);
+        let names: Vec<&str> = self.built.hosts.iter().map(String::as_str).collect();
+        known.map(|at| Host::new(self, at)).ok_or_else(|| unknown("host", name, &names))
     }
 
     /// Returns the description of the network that was built.
@@ -208,7 +241,7 @@ impl Emulator {
         &self.built
     }
 
-    /// Returns the namespaces of the two hosts.
+    /// Returns the namespaces of the hosts.
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
     }
@@ -280,19 +313,19 @@ fn blamed(fault: Fault) -> Error {
     }
 }
 
-fn take_namespaces(process: &Helper, rights: Rights) -> Result<Namespaces> {
+fn take_namespaces(process: &Helper, built: &BuiltNetwork) -> Result<Namespaces> {
     let failed = |e| Error::setup("take over the namespaces of a path", e);
     let control = process.control();
     let take = || -> Result<OwnedFd> {
         let (_, fd) = descriptor::receive(control.as_fd(), &mut [0]).map_err(failed)?;
         fd.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))
     };
-    let (near, far) = (take()?, take()?);
-    let user = match rights {
+    let hosts = built.hosts.iter().map(|_| take()).collect::<Result<_>>()?;
+    let user = match built.rights {
         Rights::Own => None,
         Rights::UserNamespace => Some(take()?),
     };
-    Ok(Namespaces::from_parts(user, near, far))
+    Namespaces::from_parts(user, hosts, built.roles)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::impair::expected::{self, least_offset};
 use crate::measurements::{DirectionFigures, PacketOutcomes, PathFigures};
 use crate::network::{Impairments, Link, Network, Rate};
+use crate::routes::{RoundWay, round_ways};
 use crate::trace::{Content, Trace};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
@@ -227,11 +228,15 @@ fn trace_loses(trace: &Trace) -> bool {
     }
 }
 
-/// Returns the least round-trip time that the model allows, on the shorter of its links, without the time that
+/// Returns the least round-trip time that the model allows, on the shortest of its ways, without the time that
 /// packets take at a rate; `None` where jitter may reduce the delay to zero.
 pub fn least_rtt(network: &Network) -> Option<Nanos> {
-    let link = |link: &Link| Some(least_delay(&link.up)? + least_delay(&link.down)?);
-    network.links.iter().map(link).collect::<Option<Vec<_>>>()?.into_iter().min()
+    let ways = round_ways(network);
+    let least = |way: &RoundWay<'_>| {
+        let all = way.up.iter().chain(&way.down);
+        all.map(|way| least_delay(way)).try_fold(Nanos::ZERO, |sum, delay| Some(sum + delay?))
+    };
+    ways.iter().map(least).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 fn least_delay(way: &Impairments) -> Option<Nanos> {
@@ -314,17 +319,9 @@ mod tests {
     use super::*;
     use crate::measurements::{Distribution, LinkFigures, Quantile};
     use crate::network::{GilbertElliott, Jitter, Loss, Order, Outages, Shape};
-    use deadheat_base::waiting::WaitMode;
 
     fn network(way: Impairments) -> Network {
-        Network {
-            links: vec![Link { up: way.clone(), down: way }],
-            seed: None,
-            backend: None,
-            wait: WaitMode::Hybrid,
-            grouping: None,
-            mtu: 1500,
-        }
+        Network::between_two(vec![Link { up: way.clone(), down: way, ..Link::default() }])
     }
 
     fn delay(ms: u64) -> Impairments {

@@ -5,7 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | parsers, from words and files to a network |
-//! | [`network`], [`mod@kind`] | network between two hosts, as plain data; its kind |
+//! | [`network`], [`routes`], [`mod@kind`] | network of hosts, as plain data; the ways in it; its kind |
 //! | [`impair`] | fate of each packet: pure, time is an argument |
 //! | [`emulator`] | running network: sockets and commands at its hosts, its account |
 //! | [`measurements`], [`gate`] | figures of a network, and their check against the request |
@@ -30,6 +30,7 @@ pub mod measurements;
 pub mod netem;
 pub mod network;
 pub mod profile;
+pub mod routes;
 pub mod run;
 pub mod segment;
 pub mod trace;

@@ -11,16 +11,18 @@ use deadheat_path::run::{self, Request, Talk};
 use deadheat_path::{grammar, profile};
 
 const HELP: &str = "\
-Any program on an emulated network of two hosts, which are namespaces of this machine
+Any program on an emulated network of hosts, which are namespaces of this machine
 
 Usage: deadheat-path run [OPTIONS] PATH -- COMMAND...
        deadheat-path list
 
-`run` builds the network, runs COMMAND on the near host, and answers its exit status.
+`run` builds the network, runs COMMAND on a host of it, and answers its exit status.
 `list` shows the keys of a PATH, and the profiles.
 
 Options of run:
-      --far COMMAND      run this on the far host, in a shell, started first and ended with COMMAND
+      --host HOST        run COMMAND on this host [default: the near one]
+      --on HOST=COMMAND  run this on that host, in a shell, started first and ended with COMMAND; may be repeated
+      --far COMMAND      the same as --on far=COMMAND
       --far-ready PORT   start COMMAND once something on the far host listens at this port
       --live             say each second what the network does: rates, packets under way, drops
   -q, --quiet            say nothing about the network
@@ -80,6 +82,8 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
     };
     let mut request = Request {
         path: String::new(),
+        host: None,
+        beside: Vec::new(),
         far: None,
         far_ready: None,
         talk: Talk::All,
@@ -101,6 +105,8 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
             "-h" | "--help" => return Ok(None),
             "-q" | "--quiet" => request.talk = Talk::Errors,
             "--live" => request.every = Some(std::time::Duration::from_secs(1)),
+            "--host" => request.host = Some(take()?),
+            "--on" => request.beside.push(run::beside(&take()?)?),
             "--far" => request.far = Some(take()?),
             "--far-ready" => {
                 let port = take()?;
@@ -111,7 +117,8 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
                 request.command = words.by_ref().cloned().collect();
             }
             _ if name.starts_with('-') => {
-                let known = ["--far", "--far-ready", "--live", "--quiet", "--help"];
+                let known =
+                    ["--host", "--on", "--far", "--far-ready", "--live", "--quiet", "--help"];
                 return Err(unknown("option", name, &known));
             }
             _ if path.is_some() => {
@@ -179,6 +186,10 @@ mod tests {
         assert_eq!((request.path.as_str(), request.far.as_deref()), ("delay=1ms", Some("x")));
         assert_eq!((request.far_ready, request.talk), (Some(80), Talk::Errors));
         assert_eq!(request.command, ["ls", "-l"]);
+        let several = asked("a--b --host a --on b=x=1 --on a=y -- ls").unwrap().unwrap();
+        assert_eq!(several.host.as_deref(), Some("a"));
+        let beside = [("b".to_owned(), "x=1".to_owned()), ("a".to_owned(), "y".to_owned())];
+        assert_eq!(several.beside, beside);
         assert!(asked("delay=1ms --help").unwrap().is_none());
     }
 
@@ -190,6 +201,7 @@ mod tests {
             ("delay=1ms ls", "`--` goes in front"),
             ("delay=1ms --fra x -- ls", "did you mean `--far`?"),
             ("delay=1ms --far", "`--far` needs a value"),
+            ("a--b --on b -- ls", "HOST=COMMAND"),
             ("delay=1ms --far x --far-ready http -- ls", "no port"),
             ("delay=1ms --far-ready 80 -- ls", "--far has it"),
         ] {

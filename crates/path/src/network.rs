@@ -1,5 +1,5 @@
-//! Network between two hosts, as plain data: links with their impairments in each direction. [`super::grammar`]
-//! makes it from text, [`super::impair`] carries it out.
+//! Network of hosts, as plain data: links with their impairments in each direction, two hosts in the smallest.
+//! [`super::grammar`] makes it from text, [`super::impair`] carries it out, [`super::routes`] finds the ways in it.
 
 use std::sync::Arc;
 
@@ -7,14 +7,25 @@ use serde::{Deserialize, Serialize};
 
 use super::block::Block;
 use super::trace::{Content, Trace};
-use deadheat_base::ends::Direction;
+use deadheat_base::ends::{Direction, Side};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_base::waiting::WaitMode;
 
-/// Network between the near and the far host.
+/// Name of the near host where a path names no hosts.
+pub const NEAR: &str = "near";
+/// Name of the far host where a path names no hosts.
+pub const FAR: &str = "far";
+
+/// Network of hosts, two of which a trial runs between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
+    /// Names of the hosts, in the order in which the links name them; `near` and `far` where no link names any.
+    pub hosts: Vec<String>,
+    /// Index of the host that opens connections.
+    pub near: usize,
+    /// Index of the host where servers listen.
+    pub far: usize,
     /// Links in the order typed; at least one.
     pub links: Vec<Link>,
     /// Seed of all impairments; the block's seed if none was given.
@@ -29,13 +40,22 @@ pub struct Network {
     pub mtu: u16,
 }
 
-/// Link with one device at each host.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Link between two hosts, with one device at each.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Impairments from near to far.
+    /// Indices of its hosts; `up` is from the first to the second.
+    pub ends: [usize; 2],
+    /// Impairments from the first host to the second: from near to far, where there are no others.
     pub up: Impairments,
-    /// Impairments from far to near.
+    /// Impairments from the second host to the first.
     pub down: Impairments,
+}
+
+impl Default for Link {
+    /// Returns a link without impairments between the hosts of a path that names none.
+    fn default() -> Link {
+        Link { ends: [0, 1], up: Impairments::default(), down: Impairments::default() }
+    }
 }
 
 impl Link {
@@ -49,6 +69,55 @@ impl Link {
 }
 
 impl Network {
+    /// Creates a network of links between a near and a far host, with the usual settings.
+    pub fn between_two(links: Vec<Link>) -> Network {
+        Network {
+            hosts: vec![NEAR.to_owned(), FAR.to_owned()],
+            near: 0,
+            far: 1,
+            links,
+            seed: None,
+            backend: None,
+            wait: WaitMode::Hybrid,
+            grouping: None,
+            mtu: 1_500,
+        }
+    }
+
+    /// Returns true if hosts other than the near and the far one are part of it.
+    pub fn has_others(&self) -> bool {
+        self.hosts.len() > 2
+    }
+
+    /// Returns the index of the host of one side.
+    pub fn host(&self, side: Side) -> usize {
+        match side {
+            Side::Near => self.near,
+            Side::Far => self.far,
+        }
+    }
+
+    /// Returns true if a host passes on packets for others: it has several links, and is neither near nor far.
+    pub fn forwards(&self, host: usize) -> bool {
+        host != self.near && host != self.far && self.links_of(host).nth(1).is_some()
+    }
+
+    /// Returns the indices of a host's links.
+    pub fn links_of(&self, host: usize) -> impl Iterator<Item = usize> {
+        let links = self.links.iter().enumerate();
+        links.filter(move |(_, link)| link.ends.contains(&host)).map(|(at, _)| at)
+    }
+
+    /// Returns a link's name: `hamburg--vancouver` where hosts are named, else `link 2` of several, and nothing for the
+    /// only one.
+    pub fn link_name(&self, link: usize) -> String {
+        match self.links.get(link).map(|link| link.ends) {
+            Some([a, b]) if self.has_others() => format!("{}--{}", self.hosts[a], self.hosts[b]),
+            _ if self.links.len() > 1 => format!("link {}", link + 1),
+            _ => String::new(),
+        }
+    }
+
     /// Returns true if the fate or the delay of a packet depends on the seed.
     pub fn draws(&self) -> bool {
         self.links.iter().any(|link| link.up.draws() || link.down.draws())

@@ -106,10 +106,10 @@ fn every_kind_of_socket_and_any_program_is_at_home() {
     let Some(net) = network("delay=0 + delay=0") else { return };
     let near = net.near();
     assert_eq!(near.address().to_string(), "198.18.0.1");
-    assert!(near.addresses().len() >= 2);
+    assert!(near.addresses().count() >= 2);
     let raw = near.socket(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
     raw.connect(&SocketAddr::new(net.far().address(), 0).into()).unwrap();
-    let second = SocketAddr::new(near.addresses()[near.addresses().len() / 2], 0);
+    let second = SocketAddr::new(near.addresses().nth(near.addresses().count() / 2).unwrap(), 0);
     let bound = near.bound(Type::DGRAM, second).unwrap();
     assert_eq!(bound.local_addr().unwrap().as_socket().unwrap().ip(), second.ip());
     let mut command = near.command("cat").unwrap();
@@ -202,4 +202,99 @@ fn the_program_says_what_it_can_and_what_makes_no_sense() {
     for words in [&["rn"][..], &[], &["run", "delay=1", "--", "true"]] {
         assert_eq!(program(words).status.code(), Some(2), "{words:?}");
     }
+}
+
+/// A home and a friend's home, both behind one router, and a server behind that.
+const SEVERAL: &str =
+    "home--isp:delay=5ms + isp--cloud:delay=20ms + friend--isp:delay=2ms,near=home,far=cloud";
+
+#[test]
+fn hosts_between_others_pass_packets_on_and_each_link_counts_its_own() {
+    for backend in ["", ",backend=packet"] {
+        let Some(net) = network(&format!("{SEVERAL}{backend}")) else { return };
+        let [home, friend, cloud] = ["home", "friend", "cloud"].map(|name| net.host(name).unwrap());
+        assert_eq!((home.address(), cloud.address()), (net.near().address(), net.far().address()));
+        for version_6 in [false, true] {
+            let of = |host: &deadheat_path::Host<'_>| {
+                let mut own = host.addresses().filter(|address| address.is_ipv6() == version_6);
+                own.next().unwrap()
+            };
+            for (from, least_ms) in [(&home, 50), (&friend, 44)] {
+                let bound = |host| {
+                    let at = SocketAddr::new(of(host), 0);
+                    UdpSocket::from(host.bound(Type::DGRAM, at).unwrap())
+                };
+                let (near, far) = (bound(from), bound(&cloud));
+                far.set_read_timeout(Some(PATIENCE)).unwrap();
+                near.set_read_timeout(Some(PATIENCE)).unwrap();
+                let began = Instant::now();
+                near.send_to(&[1, 2], far.local_addr().unwrap()).unwrap();
+                let mut bytes = [0; 2];
+                let (_, back) = far.recv_from(&mut bytes).unwrap();
+                assert_eq!(back, near.local_addr().unwrap());
+                far.send_to(&[3, 4], back).unwrap();
+                assert_eq!(received(&near), [3, 4]);
+                let took = began.elapsed();
+                assert!(took >= Duration::from_millis(least_ms), "{backend}: {took:?}");
+            }
+        }
+        let figures = net.end().unwrap();
+        let counts =
+            figures.links.iter().map(|link| [&link.up, &link.down].map(|way| way.fates.arrived));
+        assert_eq!(counts.collect::<Vec<_>>(), [[2, 2], [4, 4], [2, 2]], "{backend}");
+    }
+}
+
+#[test]
+fn what_others_send_changes_no_fate_on_a_link() {
+    let fates = |others: bool| -> Option<Vec<u16>> {
+        let net =
+            network("home--isp:loss=30% + isp--cloud + friend--isp:loss=30%,near=home,far=cloud")?;
+        if others {
+            let friend = net.host("friend").unwrap().udp(0).unwrap();
+            for _ in 0..100 {
+                friend.send_to(&[0], (net.far().address(), 9)).unwrap();
+            }
+        }
+        let (near, far) = (net.near().udp(0).unwrap(), net.far().udp(0).unwrap());
+        for number in 0..200u16 {
+            near.send_to(&number.to_be_bytes(), far.local_addr().unwrap()).unwrap();
+        }
+        let began = Instant::now();
+        let delivered = loop {
+            let up = net.end().unwrap().links[0].up.fates;
+            if up.arrived == 200 && up.waiting == 0 {
+                break up.delivered;
+            }
+            assert!(began.elapsed() < PATIENCE, "{up:?}");
+            thread::yield_now();
+        };
+        far.set_read_timeout(Some(PATIENCE)).unwrap();
+        Some((0..delivered).map(|_| u16::from_be_bytes(received(&far))).collect())
+    };
+    let (Some(alone), Some(beside)) = (fates(false), fates(true)) else { return };
+    assert!(alone.len() < 180, "{}", alone.len());
+    assert_eq!(alone, beside);
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named() {
+    let Some(net) = network(SEVERAL) else { return };
+    let said = net.host("cluod").unwrap_err().to_string();
+    assert!(said.contains("did you mean `cloud`?"), "{said}");
+    let run = |arguments: &[&str]| {
+        let output =
+            Command::new(PROGRAM).arg("run").arg(SEVERAL).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(&["--host", "cluod", "--", "true"]);
+    assert!(code == Some(2) && said.contains("unknown host `cluod`"), "{code:?}: {said}");
+    let (code, said) = run(&["--on", "nobody=true", "--", "true"]);
+    assert!(code == Some(2) && said.contains("unknown host `nobody`"), "{code:?}: {said}");
+    let there =
+        "cat /etc/hosts; test $DEADHEAT_FRIEND = 198.18.2.1 && test $DEADHEAT_FAR = 198.18.1.2";
+    let (code, said) = run(&["--host", "friend", "--", "sh", "-c", there]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("hosts home, isp, cloud and friend"), "{said}");
+    assert!(said.contains("friend--isp up: "), "{said}");
 }

@@ -8,7 +8,6 @@ use serde_with::skip_serializing_none;
 use crate::connect::ConnectAttempt;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::WaitMode;
 use deadheat_path::gate::{self, LatenessLimits};
 use deadheat_path::network::{Impairments, Link, Network, Rate};
 
@@ -61,13 +60,13 @@ pub struct BuiltPath {
 pub struct BuiltLink {
     /// Its impairments, in the words of a path.
     pub words: String,
-    /// Addresses of the near host.
+    /// Addresses of its first host: the near one, where there are two.
     pub near: Vec<IpAddr>,
-    /// Addresses of the far host.
+    /// Addresses of its second host.
     pub far: Vec<IpAddr>,
-    /// Direction from near to far.
+    /// Direction from the first host to the second.
     pub up: BuiltWay,
-    /// Direction from far to near.
+    /// Direction from the second host to the first.
     pub down: BuiltWay,
 }
 
@@ -108,9 +107,9 @@ pub struct How {
     pub grouping: String,
     /// Mode of waiting, as in [`BuiltPath`].
     pub wait: String,
-    /// Addresses of near and far by link.
+    /// Addresses of the first and the second host by link.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
-    /// Rates of the network cards of near and far by link.
+    /// Rates of the network cards of the first and the second host by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
 }
 
@@ -146,15 +145,9 @@ impl BuiltPath {
 
 /// Describes one link alone in the words of a path.
 fn words(network: &Network, link: &Link) -> String {
-    let alone = Network {
-        links: vec![link.clone()],
-        seed: None,
-        backend: None,
-        wait: WaitMode::Hybrid,
-        grouping: None,
-        mtu: network.mtu,
-    };
-    alone.to_string()
+    let hosts = link.ends.map(|host| network.hosts[host].clone()).to_vec();
+    let link = Link { ends: [0, 1], ..link.clone() };
+    Network { hosts, mtu: network.mtu, ..Network::between_two(vec![link]) }.to_string()
 }
 
 impl BuiltWay {

@@ -17,7 +17,7 @@ use crate::control::SECRET_VARIABLE;
 use deadheat_base::error::{Error, Result};
 use deadheat_datapath::datapath::account::Account;
 use deadheat_datapath::transport::handover::{ConnectionSource, HandOver};
-use deadheat_path::emulated::hosts::Entry;
+use deadheat_path::emulated::entry::Entry;
 
 pub use deadheat_base::process::Helper as AgentProcess;
 

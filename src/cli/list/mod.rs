@@ -173,11 +173,14 @@ fn in_full(word: &str, width: usize) -> Result<String> {
         }
         texts.push(text);
     }
-    if texts.is_empty() {
-        // A part of a kind's name, such as `far`.
-        let kinds = KINDS.iter().filter(|kind| kind.name.contains(word));
-        texts.extend(kinds.map(|kind| overview::lines(kind, width)));
-    }
+    // A part of a kind's name, such as `far`; beside a name, the first word of one.
+    let is_part = |kind: &&ListKind| match texts.is_empty() {
+        true => kind.name.contains(word),
+        false => kind.name.split_once('-').is_some_and(|(first, _)| first == word),
+    };
+    let kinds: Vec<String> =
+        KINDS.iter().filter(is_part).map(|kind| overview::lines(kind, width)).collect();
+    texts.splice(0..0, kinds);
     if texts.is_empty() {
         let near = nearest(word, names());
         let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));

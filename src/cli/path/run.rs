@@ -7,28 +7,40 @@ use clap::Args;
 
 use super::super::Verdict;
 use deadheat_base::error::Result;
-use deadheat_path::run::{Request, Talk, run as run_on};
+use deadheat_path::run::{self, Request, Talk};
 
 /// Options as typed.
 #[derive(Debug, Args)]
 #[command(after_help = "  deadheat path run delay=20ms -- ping -c 3 198.18.0.2")]
 #[command(after_long_help = "\
-Both hosts are namespaces of this machine; they reach nothing else. Their
-addresses are always the same: 198.18.0.1 for the near host, which has the name
-near, too, and 198.18.0.2 for the far host, far. The commands have these in the
-variables DEADHEAT_NEAR and DEADHEAT_FAR, those of IPv6 in DEADHEAT_NEAR6 and
-DEADHEAT_FAR6, and those of further links in DEADHEAT_FAR_2 and so on.
-$DEADHEAT_FAR is replaced in COMMAND, too, so quote it.
+The hosts are namespaces of this machine; they reach nothing else. Link 1 has the
+addresses 198.18.0.1, of the near host of two, which has the name near, too, and
+198.18.0.2, of the far host, far; link 2 has 198.18.1.1 and so on. The commands
+have these in the variables DEADHEAT_NEAR and DEADHEAT_FAR, those of IPv6 in
+DEADHEAT_NEAR6 and DEADHEAT_FAR6, and those of further links in DEADHEAT_FAR_2
+and so on. $DEADHEAT_FAR is replaced in COMMAND, too, so quote it. A host of a
+larger network has its name and variables of it: DEADHEAT_HAMBURG.
 
   deadheat path run delay=20ms --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
   deadheat path run delay=20ms -- ping -c 3 far
-  deadheat path run rate=5mbit,delay=30ms -- bash")]
+  deadheat path run rate=5mbit,delay=30ms -- bash
+  deadheat path run 'home--isp:delay=5ms,up.rate=10mbit + isp--cloud:delay=20ms' \\
+    --on 'cloud=iperf3 -s' --host home -- iperf3 -c cloud")]
 pub(super) struct PathRunArgs {
     /// The network, as for `race --path`: delay=20ms,loss=1%,rate=20mbit
     #[arg(value_name = "PATH")]
     path: String,
-    /// Run this on the far host, in a shell, started first and ended with COMMAND; what it prints
-    /// goes to standard error
+    /// Run COMMAND on this host [default: the near one]
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Run a command on this host, in a shell, started before COMMAND and ended with it; may be
+    /// repeated
+    ///
+    /// The next one starts once anything listens on its host, or after a second. What it prints goes
+    /// to standard error.
+    #[arg(long, value_name = "HOST=COMMAND", value_parser = run::beside)]
+    on: Vec<(String, String)>,
+    /// Run this on the far host, as with --on, before all others
     #[arg(long, value_name = "COMMAND")]
     far: Option<String>,
     /// Start COMMAND once something on the far host listens at this port, TCP or UDP [default: once
@@ -43,7 +55,7 @@ pub(super) struct PathRunArgs {
     /// The lines go to standard error, so that `2>FILE` separates them from what COMMAND prints.
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
-    /// Command to run on the near host; its exit status is passed on
+    /// Command to run; its exit status is passed on
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -55,6 +67,7 @@ pub(super) struct PathRunArgs {
 pub(super) fn run(args: PathRunArgs) -> Result<Verdict> {
     let talk = if args.quiet { Talk::Errors } else { Talk::All };
     let every = args.live.then_some(Duration::from_secs(1));
-    let PathRunArgs { path, far, far_ready, command, .. } = args;
-    run_on(Request { path, far, far_ready, talk, every, command }).map(Verdict::Ended)
+    let PathRunArgs { path, host, on: beside, far, far_ready, command, .. } = args;
+    run::run(Request { path, host, beside, far, far_ready, talk, every, command })
+        .map(Verdict::Ended)
 }

@@ -41,17 +41,17 @@ const CLASS: u32 = ROOT | 1;
 /// late without loss of rate.
 const BURST: u32 = 250_000 / 64;
 
-/// Cards of a network's hosts: near and far, link by link.
+/// Cards of a network's hosts: by link, that of its first and that of its second host.
 #[derive(Debug)]
 pub struct Cards(Vec<[Card; 2]>);
 
 impl Cards {
-    /// Combines the cards of both hosts, each link by link.
-    pub(super) fn of(near: Vec<Card>, far: Vec<Card>) -> Cards {
-        Cards(near.into_iter().zip(far).map(|(near, far)| [near, far]).collect())
+    /// Combines the cards of all hosts, link by link.
+    pub(super) fn of(cards: Vec<[Card; 2]>) -> Cards {
+        Cards(cards)
     }
 
-    /// Returns the rates of near and far, link by link.
+    /// Returns the rates of the first and the second host, link by link.
     pub fn rates(&self) -> Vec<[Option<BitRate>; 2]> {
         self.0.iter().map(|pair| [pair[0].rate, pair[1].rate]).collect()
     }

@@ -526,8 +526,8 @@ mod tests {
     }
 
     fn network(model: Impairments, wait: WaitMode) -> Network {
-        let links = vec![Link { up: model.clone(), down: model }];
-        Network { links, seed: None, backend: None, wait, grouping: None, mtu: 1_500 }
+        let links = vec![Link { up: model.clone(), down: model, ..Link::default() }];
+        Network { wait, ..Network::between_two(links) }
     }
 
     fn hosts(delay: Nanos, wait: WaitMode) -> Hosts {

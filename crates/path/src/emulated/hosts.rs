@@ -1,18 +1,18 @@
-//! Two hosts of an emulated network: network namespaces with a device for each link, which only descriptors keep
-//! alive, so that nothing remains once all descriptors are closed.
+//! Hosts of an emulated network: network namespaces with a device for each of their links, which only descriptors
+//! keep alive, so that nothing remains once all descriptors are closed.
 //!
-//! Link `i` has the addresses `198.18.i.1` (near) and `198.18.i.2` (far), of the block that RFC 2544 reserves for
-//! measurements, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). With several links, the near host's address
-//! decides which one a packet takes, in both directions: at the near host through a routing table for each of its
-//! addresses, at the far host because each address is on a link of its own.
+//! Link `i` has the addresses `198.18.i.1` (its first host, the near one of two) and `198.18.i.2` (its second), of
+//! the block that RFC 2544 reserves for measurements, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). Hosts between
+//! others pass packets on, and each host has a route to each address that is on none of its own links
+//! ([`routes`]). With several links at the near host, its address decides which one a packet takes: through a
+//! routing table for each of its addresses there, at the far host of two because each address is on a link of its own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::fd::{AsFd, AsRawFd};
 
 use super::card::{Card, Cards};
+use super::entry::Namespaces;
 use super::namespace::{self, Namespace};
 use super::netlink::{Netlink, Settings};
 use super::packet::Wire;
@@ -21,7 +21,7 @@ use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::netem::{self, NetemLink, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
-use deadheat_base::ends::Side;
+use crate::routes;
 use deadheat_base::error::{Error, Result};
 
 /// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
@@ -34,89 +34,17 @@ const MOST_LINKS: usize = 255;
 /// Number of the routing table of link 0's near address.
 const FIRST_TABLE: u32 = 1_000;
 
-/// Network namespaces of the two hosts.
-#[derive(Debug)]
-pub struct Namespaces {
-    /// User namespace that owns the other two, where the user is not root.
-    user: Option<OwnedFd>,
-    near: OwnedFd,
-    far: OwnedFd,
-}
-
-impl Namespaces {
-    /// Takes over namespaces that another process made.
-    pub fn from_parts(user: Option<OwnedFd>, near: OwnedFd, far: OwnedFd) -> Namespaces {
-        Namespaces { user, near, far }
-    }
-
-    /// Returns the descriptors: user namespace, near and far network namespace.
-    pub fn parts(&self) -> (Option<BorrowedFd<'_>>, BorrowedFd<'_>, BorrowedFd<'_>) {
-        (self.user.as_ref().map(AsFd::as_fd), self.near.as_fd(), self.far.as_fd())
-    }
-
-    /// Returns the entry to one of the hosts.
-    pub fn entry(&self, side: Side) -> Entry<'_> {
-        let net = match side {
-            Side::Near => self.near.as_fd(),
-            Side::Far => self.far.as_fd(),
-        };
-        Entry { user: self.user.as_ref().map(AsFd::as_fd), net }
-    }
-}
-
-/// Entry into a host: the namespaces to join.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
-    user: Option<BorrowedFd<'a>>,
-    net: BorrowedFd<'a>,
-}
-
-impl<'a> Entry<'a> {
-    /// Creates an entry into a user namespace, where there is one, and a network namespace.
-    pub fn new(user: Option<BorrowedFd<'a>>, net: BorrowedFd<'a>) -> Entry<'a> {
-        Entry { user, net }
-    }
-
-    /// Returns the descriptors, for [`namespace::enter`].
-    pub(super) fn raw(&self) -> (Option<RawFd>, RawFd) {
-        (self.user.map(|fd| fd.as_raw_fd()), self.net.as_raw_fd())
-    }
-
-    /// Makes the command run in that host. The namespaces must exist until it is started.
-    pub fn prepare(&self, command: &mut Command) {
-        let (user, net) = self.raw();
-        // SAFETY: the closure makes two system calls on integers and touches nothing else.
-        unsafe { command.pre_exec(move || namespace::enter(user, net)) };
-    }
-
-    /// Makes the command run in that host, and keeps the namespaces alive until then with descriptors of its own.
-    ///
-    /// # Errors
-    /// Fails if this process may have no more descriptors.
-    pub fn prepare_for_later(&self, command: &mut Command) -> io::Result<()> {
-        let user = self.user.map(|fd| fd.try_clone_to_owned()).transpose()?;
-        let net = self.net.try_clone_to_owned()?;
-        let enter =
-            move || namespace::enter(user.as_ref().map(AsRawFd::as_raw_fd), net.as_raw_fd());
-        // SAFETY: the closure makes two system calls on integers and touches nothing else.
-        unsafe { command.pre_exec(enter) };
-        Ok(())
-    }
-}
-
-/// Two hosts with their devices.
+/// Hosts with their devices.
 pub struct Hosts {
     /// Namespaces of the hosts.
     pub namespaces: Namespaces,
-    /// Ports by link: near and far; empty where the kernel moves the packets.
+    /// Ports by link, at its first and its second host; empty where the kernel moves the packets.
     pub ports: Vec<[Box<dyn Port>; 2]>,
     /// Middle namespace with netem, where the kernel moves the packets.
     pub kernel: Option<netem::Middle>,
-    /// Addresses of the near host: IPv4 and, where there is IPv6, IPv6, link by link.
-    pub near: Vec<IpAddr>,
-    /// Addresses of the far host, in the same order.
-    pub far: Vec<IpAddr>,
-    /// Network cards of both hosts.
+    /// Addresses by link, of its first and its second host: IPv4 and, where there is IPv6, IPv6.
+    pub addresses: Vec<[Vec<IpAddr>; 2]>,
+    /// Network cards of the hosts.
     pub cards: Cards,
     /// Kind of the devices.
     pub backend: Backend,
@@ -139,20 +67,26 @@ impl Hosts {
         }
         let user = namespace::become_able()?;
         let mut notes = Vec::new();
-        let mut near = HostBuilder::new(network.mtu, &mut notes)?;
-        let mut far = HostBuilder::new(network.mtu, &mut Vec::new())?;
-        let (made, backend, why) = make_devices(network, &near, &far)?;
+        let mut hosts = Vec::new();
+        for _ in &network.hosts {
+            let notes = if hosts.is_empty() { &mut notes } else { &mut Vec::new() };
+            hosts.push(HostBuilder::new(network.mtu, notes)?);
+        }
+        let (made, backend, why) = make_devices(network, &hosts)?;
         let mut kernel = None;
         let ports = match made {
             NewDevices::Tun(ports) => {
-                bring_up(network, [&mut near, &mut far])?;
+                bring_up(network, &mut hosts)?;
                 ports
             }
-            NewDevices::Veth(mut middle) => (0..network.links.len())
-                .map(|link| middle.connect(link, network.mtu, &mut near, &mut far))
-                .collect::<Result<_>>()?,
+            NewDevices::Veth(mut middle) => {
+                let links = network.links.iter().enumerate();
+                links
+                    .map(|(at, link)| middle.connect(at, network.mtu, link.ends, &mut hosts))
+                    .collect::<Result<_>>()?
+            }
             NewDevices::Kernel(middle) => {
-                bring_up(network, [&mut near, &mut far])?;
+                bring_up(network, &mut hosts)?;
                 if !middle.is_seeded() {
                     notes.push("no seed: kernel or tc is older than 6.6".to_owned());
                 }
@@ -160,26 +94,36 @@ impl Hosts {
                 Vec::new()
             }
         };
-        for (link, Link { up, down }) in network.links.iter().enumerate() {
-            near.addresses(Side::Near, link)?;
-            far.addresses(Side::Far, link)?;
-            near.card(link, up, &mut notes)?;
-            far.card(link, down, &mut notes)?;
+        let (mut addresses, mut cards) = (Vec::new(), Vec::new());
+        for (at, Link { ends, up, down }) in network.links.iter().enumerate() {
+            let mut place = |end: usize, way: &Impairments| -> Result<(Vec<IpAddr>, Card)> {
+                let host = &mut hosts[ends[end]];
+                Ok((host.addresses(end, at)?, host.card(at, way, &mut notes)?))
+            };
+            let ([first, second], pair) = {
+                let ((first, up), (second, down)) = (place(0, up)?, place(1, down)?);
+                ([first, second], [up, down])
+            };
+            addresses.push([first, second]);
+            cards.push(pair);
         }
         notes.dedup();
-        if network.links.len() > 1 {
-            near.route_by_source()?;
-            if let Err(error) = announce(&near, &far, network.links.len()) {
+        if network.has_others() {
+            route(network, &addresses, &mut hosts)?;
+        }
+        if network.links_of(network.near).nth(1).is_some() {
+            hosts[network.near].route_by_source()?;
+            if let Err(error) = announce(&hosts[network.near], &hosts[network.far]) {
                 notes.push(format!("multipath TCP uses one link only ({error})"));
             }
         }
+        let fds = hosts.into_iter().map(|host| host.namespace.fd).collect();
         Ok(Hosts {
-            namespaces: Namespaces { user, near: near.namespace.fd, far: far.namespace.fd },
+            namespaces: Namespaces::from_parts(user, fds, [network.near, network.far])?,
             ports,
             kernel,
-            near: near.addresses,
-            far: far.addresses,
-            cards: Cards::of(near.cards, far.cards),
+            addresses,
+            cards: Cards::of(cards),
             backend,
             why,
             notes,
@@ -187,11 +131,42 @@ impl Hosts {
     }
 }
 
-/// Brings up the devices of all links at both hosts.
-fn bring_up(network: &Network, hosts: [&mut HostBuilder; 2]) -> Result<()> {
-    for host in hosts {
-        for link in 0..network.links.len() {
-            host.device(&device_name(link), network.mtu, 0)?;
+/// Lets the hosts between others pass packets on, and gives each a route to each address beyond its links.
+fn route(
+    network: &Network,
+    addresses: &[[Vec<IpAddr>; 2]],
+    hosts: &mut [HostBuilder],
+) -> Result<()> {
+    for (at, host) in hosts.iter_mut().enumerate() {
+        if network.forwards(at) {
+            host.forward().map_err(failed("let a host pass packets on"))?;
+        }
+        let firsts = routes::first_links(network, at);
+        for (link, pair) in network.links.iter().zip(addresses) {
+            if link.ends.contains(&at) {
+                continue;
+            }
+            let [first, second] = link.ends;
+            for ((end, peer), addresses) in [(first, second), (second, first)].into_iter().zip(pair)
+            {
+                // An address of an end host stands for its link, also where another link is quicker.
+                let by_peer = firsts[peer].filter(|_| !network.forwards(end));
+                let Some(first) = by_peer.or(firsts[end]) else { continue };
+                for address in addresses {
+                    let done = host.netlink.route_to(*address, host.device_of(first));
+                    done.map_err(failed(&format!("give a host a route to {address}")))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Brings up the devices of all links at their hosts.
+fn bring_up(network: &Network, hosts: &mut [HostBuilder]) -> Result<()> {
+    for (at, link) in network.links.iter().enumerate() {
+        for end in link.ends {
+            hosts[end].device(at, network.mtu, 0)?;
         }
     }
     Ok(())
@@ -210,11 +185,16 @@ struct HostBuilder {
     namespace: Namespace,
     netlink: Netlink,
     version_6: bool,
-    /// Interface indices of its devices, by link.
-    devices: Vec<u32>,
+    /// Links with its end of each, in order: the interface index of its device, and its addresses.
+    ends: Vec<LinkEnd>,
+}
+
+/// End of a link at a host.
+struct LinkEnd {
+    link: usize,
+    /// Interface index of the device.
+    index: u32,
     addresses: Vec<IpAddr>,
-    /// Network cards, by link.
-    cards: Vec<Card>,
 }
 
 impl HostBuilder {
@@ -227,65 +207,78 @@ impl HostBuilder {
         let mut netlink = Netlink::route().map_err(failed("open a netlink socket"))?;
         let up = netlink.device("lo").and_then(|lo| netlink.set_flags(lo.index, libc::IFF_UP));
         up.map_err(failed("bring up a host's loopback device"))?;
-        let (devices, addresses, cards) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(HostBuilder { namespace, netlink, version_6, devices, addresses, cards })
+        Ok(HostBuilder { namespace, netlink, version_6, ends: Vec::new() })
     }
 
-    /// Brings up the host's end of the next link.
-    fn device(&mut self, name: &str, mtu: u16, flags: libc::c_int) -> Result<()> {
+    /// Brings up the host's end of a link.
+    fn device(&mut self, link: usize, mtu: u16, flags: libc::c_int) -> Result<()> {
+        let name = device_name(link);
         let doing = format!("set up the device {name}");
-        let index = self.netlink.device(name).map_err(failed(&doing))?.index;
+        let index = self.netlink.device(&name).map_err(failed(&doing))?.index;
         set_up(&mut self.netlink, index, mtu, flags).map_err(failed(&doing))?;
-        self.devices.push(index);
+        self.ends.push(LinkEnd { link, index, addresses: Vec::new() });
         Ok(())
     }
 
-    /// Puts its network card before its device of the next link, by which it sends in the direction `way`.
-    fn card(&mut self, link: usize, way: &Impairments, notes: &mut Vec<String>) -> Result<()> {
+    /// Returns the interface index of its device of a link; 0, which no device has, where there is none.
+    fn device_of(&self, link: usize) -> u32 {
+        self.ends.iter().find(|end| end.link == link).map_or(0, |end| end.index)
+    }
+
+    /// Puts its network card before its device of a link, by which it sends in the direction `way`.
+    fn card(&mut self, link: usize, way: &Impairments, notes: &mut Vec<String>) -> Result<Card> {
         let netlink = self.namespace.within(Netlink::route);
         let netlink = netlink.map_err(failed("open a netlink socket"))?;
-        self.cards.push(Card::new(netlink, &device_name(link), way, notes)?);
-        Ok(())
+        Card::new(netlink, &device_name(link), way, notes)
     }
 
-    /// Returns the addresses that it will have on a link.
-    fn planned(&self, side: Side, link: usize) -> Vec<IpAddr> {
-        let all = addresses(side, link).into_iter().map(|(address, _)| address);
+    /// Returns the addresses that it will have as this end of a link.
+    fn planned(&self, end: usize, link: usize) -> Vec<IpAddr> {
+        let all = addresses(end, link).into_iter().map(|(address, _)| address);
         all.filter(|address| address.is_ipv4() || self.version_6).collect()
     }
 
-    fn addresses(&mut self, side: Side, link: usize) -> Result<()> {
-        for (address, bits) in addresses(side, link) {
+    /// Gives it the addresses of this end of a link, and returns them.
+    fn addresses(&mut self, end: usize, link: usize) -> Result<Vec<IpAddr>> {
+        let index = self.device_of(link);
+        let mut given = Vec::new();
+        for (address, bits) in addresses(end, link) {
             if address.is_ipv6() && !self.version_6 {
                 continue;
             }
-            let done = self.netlink.add_address(self.devices[link], address, bits);
+            let done = self.netlink.add_address(index, address, bits);
             done.map_err(failed(&format!("give a host the address {address}")))?;
-            self.addresses.push(address);
+            given.push(address);
         }
-        Ok(())
+        let own = self.ends.iter_mut().find(|own| own.link == link);
+        own.into_iter().for_each(|own| own.addresses.clone_from(&given));
+        Ok(given)
+    }
+
+    /// Lets it pass packets on. Its devices take no multicast: on each that does, a router joins groups of IPv6 and says so
+    /// in packets that would be in the account.
+    fn forward(&mut self) -> io::Result<()> {
+        for end in &self.ends {
+            self.netlink.clear_flags(end.index, libc::IFF_MULTICAST)?;
+        }
+        self.namespace.within(sysctl::forward)
     }
 
     fn route_by_source(&mut self) -> Result<()> {
-        for (link, index) in self.devices.iter().enumerate() {
-            for (address, _) in addresses(Side::Near, link) {
-                if self.addresses.contains(&address) {
-                    let table = FIRST_TABLE + link as u32;
-                    let done = self.netlink.route_by_source(address, *index, table);
-                    done.map_err(failed(&format!("route what is from {address} by its link")))?;
-                }
+        for (at, end) in self.ends.iter().enumerate() {
+            for address in &end.addresses {
+                let table = FIRST_TABLE + at as u32;
+                let done = self.netlink.route_by_source(*address, end.index, table);
+                done.map_err(failed(&format!("route what is from {address} by its link")))?;
             }
         }
         Ok(())
     }
 }
 
-/// Returns a link's addresses at one of the hosts, and the bits of their subnets.
-fn addresses(side: Side, link: usize) -> [(IpAddr, u8); 2] {
-    let host = match side {
-        Side::Near => 1,
-        Side::Far => 2,
-    };
+/// Returns a link's addresses at its first (0) or second (1) host, and the bits of their subnets.
+fn addresses(end: usize, link: usize) -> [(IpAddr, u8); 2] {
+    let host = end as u8 + 1;
     let v4 = Ipv4Addr::new(198, 18, link as u8, host);
     let v6 = Ipv6Addr::new(0xfd64, 0x6864, 0x6868, link as u16, 0, 0, 0, u16::from(host));
     [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)]
@@ -310,13 +303,9 @@ enum NewDevices {
     Kernel(netem::Middle),
 }
 
-fn make_devices(
-    network: &Network,
-    near: &HostBuilder,
-    far: &HostBuilder,
-) -> Result<(NewDevices, Backend, String)> {
+fn make_devices(network: &Network, hosts: &[HostBuilder]) -> Result<(NewDevices, Backend, String)> {
     let asked = "as asked";
-    let tuns = || tuns(network.links.len(), near, far);
+    let tuns = || tuns(network, hosts);
     match network.backend {
         Some(Backend::Tun) => match tuns() {
             Ok(ports) => Ok((NewDevices::Tun(ports), Backend::Tun, asked.to_owned())),
@@ -333,7 +322,7 @@ fn make_devices(
             Ok((NewDevices::Veth(VethMiddle::new()?), Backend::Packet, asked.to_owned()))
         }
         Some(Backend::Netem) => {
-            Ok((NewDevices::Kernel(between(network, near, far)?), Backend::Netem, asked.to_owned()))
+            Ok((NewDevices::Kernel(between(network, hosts)?), Backend::Netem, asked.to_owned()))
         }
         None => match tuns() {
             Ok(ports) => {
@@ -348,7 +337,14 @@ fn make_devices(
 }
 
 /// Builds the host in between with the kernel's netem; the calling thread stays in it.
-fn between(network: &Network, near: &HostBuilder, far: &HostBuilder) -> Result<netem::Middle> {
+fn between(network: &Network, hosts: &[HostBuilder]) -> Result<netem::Middle> {
+    if network.has_others() {
+        return Err(Error::unsupported(
+            "backend=netem",
+            "it stands between two hosts, and this network has more; backend=tun and backend=packet take them",
+        ));
+    }
+    let (near, far) = (&hosts[network.near], &hosts[network.far]);
     let middle = Namespace::new()?;
     sysctl::quiet();
     let spaces = Spaces {
@@ -359,24 +355,20 @@ fn between(network: &Network, near: &HostBuilder, far: &HostBuilder) -> Result<n
     let lines: Vec<NetemLink> = (0..network.links.len())
         .map(|link| NetemLink {
             device: device_name(link),
-            near: near.planned(Side::Near, link),
-            far: far.planned(Side::Far, link),
+            near: near.planned(0, link),
+            far: far.planned(1, link),
         })
         .collect();
     netem::Middle::set_up(network, spaces, &lines)
 }
 
-fn tuns(
-    links: usize,
-    near: &HostBuilder,
-    far: &HostBuilder,
-) -> io::Result<Vec<[Box<dyn Port>; 2]>> {
-    let all = |host: &HostBuilder| -> io::Result<Vec<Tun>> {
-        host.namespace.join()?;
-        (0..links).map(|link| Tun::make(&device_name(link))).collect()
+fn tuns(network: &Network, hosts: &[HostBuilder]) -> io::Result<Vec<[Box<dyn Port>; 2]>> {
+    let at = |link: usize, host: usize| -> io::Result<Box<dyn Port>> {
+        hosts[host].namespace.join()?;
+        Ok(Box::new(Tun::make(&device_name(link))?))
     };
-    let both = all(near)?.into_iter().zip(all(far)?);
-    Ok(both.map(|(near, far)| [Box::new(near) as Box<dyn Port>, Box::new(far) as _]).collect())
+    let links = network.links.iter().enumerate();
+    links.map(|(link, Link { ends: [a, b], .. })| Ok([at(link, *a)?, at(link, *b)?])).collect()
 }
 
 /// Namespace between the hosts, with the inner ends of veth pairs; the calling thread stays in it.
@@ -393,17 +385,17 @@ impl VethMiddle {
         Ok(VethMiddle { netlink, _namespace: namespace })
     }
 
-    /// Connects the veth pairs of a link, one to each host.
+    /// Connects the veth pairs of a link, one to each of its hosts.
     fn connect(
         &mut self,
         link: usize,
         mtu: u16,
-        near: &mut HostBuilder,
-        far: &mut HostBuilder,
+        [first, second]: [usize; 2],
+        hosts: &mut [HostBuilder],
     ) -> Result<[Box<dyn Port>; 2]> {
-        let near = self.pair(&format!("near{link}"), link, mtu, near)?;
-        let far = self.pair(&format!("far{link}"), link, mtu, far)?;
-        Ok([Box::new(near), Box::new(far)])
+        let first = self.pair(&format!("a{link}"), link, mtu, &mut hosts[first])?;
+        let second = self.pair(&format!("b{link}"), link, mtu, &mut hosts[second])?;
+        Ok([Box::new(first), Box::new(second)])
     }
 
     fn pair(&mut self, inner: &str, link: usize, mtu: u16, host: &mut HostBuilder) -> Result<Wire> {
@@ -411,7 +403,7 @@ impl VethMiddle {
         let doing = format!("make the veth pair {outer}");
         let there = host.namespace.fd.as_raw_fd();
         self.netlink.add_veth(inner, &outer, there).map_err(failed(&doing))?;
-        host.device(&outer, mtu, libc::IFF_NOARP)?;
+        host.device(link, mtu, libc::IFF_NOARP)?;
         self.open(inner, &outer, mtu, host).map_err(failed(&doing))
     }
 
@@ -431,23 +423,20 @@ impl VethMiddle {
 /// Sets up multipath TCP (RFC 8684) from the near host over every link, by the kernel's path manager: a subflow
 /// from each of its addresses. The far host announces no address, since a subflow to an announced address would be
 /// a second one on the same link.
-fn announce(near: &HostBuilder, far: &HostBuilder, links: usize) -> io::Result<()> {
+fn announce(near: &HostBuilder, far: &HostBuilder) -> io::Result<()> {
+    let further = near.ends.len() as u32 - 1;
     let limits = |host: &HostBuilder| -> io::Result<(Netlink, u16)> {
         let mut netlink = host.namespace.within(Netlink::generic)?;
         let family = netlink.family("mptcp_pm")?;
-        netlink.mptcp_limits(family, links as u32 - 1)?;
+        netlink.mptcp_limits(family, further)?;
         Ok((netlink, family))
     };
     limits(far)?;
     let (mut netlink, family) = limits(near)?;
-    for address in near.addresses.iter().filter(|address| !is_of_first_link(address)) {
+    for address in near.ends.iter().skip(1).flat_map(|end| &end.addresses) {
         netlink.mptcp_subflow(family, *address)?;
     }
     Ok(())
-}
-
-fn is_of_first_link(address: &IpAddr) -> bool {
-    addresses(Side::Near, 0).iter().any(|(first, _)| first == address)
 }
 
 #[cfg(test)]
@@ -456,17 +445,15 @@ mod tests {
 
     #[test]
     fn each_link_and_host_has_addresses_of_its_own() {
-        let mut all: Vec<IpAddr> = [Side::Near, Side::Far]
+        let mut all: Vec<IpAddr> = [0, 1]
             .iter()
-            .flat_map(|side| (0..MOST_LINKS).flat_map(|link| addresses(*side, link)))
+            .flat_map(|end| (0..MOST_LINKS).flat_map(|link| addresses(*end, link)))
             .map(|(address, _)| address)
             .collect();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 4 * MOST_LINKS);
-        let text = addresses(Side::Far, 1).map(|(address, bits)| format!("{address}/{bits}"));
+        let text = addresses(1, 1).map(|(address, bits)| format!("{address}/{bits}"));
         assert_eq!(text, ["198.18.1.2/24", "fd64:6864:6868:1::2/64"]);
-        assert!(is_of_first_link(&addresses(Side::Near, 0)[1].0));
-        assert!(!is_of_first_link(&addresses(Side::Near, 1)[0].0));
     }
 }

@@ -71,6 +71,7 @@ const IFA_LOCAL: u16 = 2;
 /// Address flag that skips duplicate address detection: the address can be used at once.
 const IFA_F_NODAD: u8 = 2;
 
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_TABLE: u16 = 15;
 const FRA_SRC: u16 = 2;
@@ -185,7 +186,16 @@ impl Netlink {
         self.ask(message).map(drop)
     }
 
-    /// Sets and clears flags of a device: `IFF_UP` and the like (netdevice(7)).
+    /// Clears flags of a device, as of [`Netlink::set_flags`].
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub(super) fn clear_flags(&mut self, index: u32, flags: libc::c_int) -> io::Result<()> {
+        let message = Message::new(RTM_NEWLINK, 0, &link_header(index, 0, flags.cast_unsigned()));
+        self.ask(message).map(drop)
+    }
+
+    /// Sets flags of a device: `IFF_UP` and the like (netdevice(7)).
     ///
     /// # Errors
     /// The error of the kernel.
@@ -236,6 +246,22 @@ impl Netlink {
         rule.word(FRA_TABLE, table);
         rule.word(FRA_PRIORITY, table);
         self.ask(rule).map(drop)
+    }
+
+    /// Adds a route to an address by the device `index`, which has one host at its other end.
+    ///
+    /// # Errors
+    /// The error of the kernel.
+    pub(super) fn route_to(&mut self, address: IpAddr, index: u32) -> io::Result<()> {
+        let (family, bytes) = address_bytes(&address);
+        // struct rtmsg: the main table, as an administrator's, on the link, unicast.
+        let (table, protocol, scope, unicast) = (254, 4, if family == 2 { 253 } else { 0 }, 1);
+        let bits = bytes.len() as u8 * 8;
+        let header = [family, bits, 0, 0, table, protocol, scope, unicast, 0, 0, 0, 0];
+        let mut route = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header);
+        route.attribute(RTA_DST, &bytes);
+        route.word(RTA_OIF, index);
+        self.ask(route).map(drop)
     }
 
     /// Returns the number of a generic family.

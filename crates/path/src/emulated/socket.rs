@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use deadheat_base::cmsg::{self, Room};
 use socket2::{Domain, Protocol, SockAddr, Type};
 
-use super::hosts::Entry;
+use super::entry::Entry;
 use super::namespace;
 
 /// Largest number of sockets that one call makes.

@@ -83,6 +83,20 @@ pub(super) fn host(notes: &mut Vec<String>) {
     }
 }
 
+/// Lets this namespace's host pass packets on, of IPv6 where there is any.
+///
+/// # Errors
+/// The error of the kernel, if a setting cannot be made.
+pub(super) fn forward() -> io::Result<()> {
+    set("ipv4/ip_forward", "1")?;
+    // The change resets others (ip-sysctl.rst).
+    set("ipv4/conf/all/rp_filter", "0")?;
+    set("ipv4/conf/default/rp_filter", "0")?;
+    set("ipv4/conf/all/send_redirects", "0")?;
+    set("ipv4/conf/default/send_redirects", "0")?;
+    if has_ipv6() { set("ipv6/conf/all/forwarding", "1") } else { Ok(()) }
+}
+
 fn set(name: &str, value: &str) -> io::Result<()> {
     std::fs::write(format!("/proc/sys/net/{name}"), value)
 }

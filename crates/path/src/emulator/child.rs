@@ -6,11 +6,10 @@ use std::os::unix::net::UnixStream;
 use deadheat_base::process::{die_with_parent, ignore_interrupts, is_hung_up, live_without_parent};
 use deadheat_base::{descriptor, frame};
 
-use super::{BuiltNetwork, FromEmulator, Rights, ToEmulator};
+use super::{BuiltNetwork, FromEmulator, LinkAddresses, Rights, SenderCpus, ToEmulator};
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
-use crate::emulated::lag::SenderCpus;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
@@ -107,13 +106,23 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
         Some(middle) => Mover::Netem(middle),
         None => Mover::Forwarder(Forwarder::start(&network, hosts.ports, senders)?),
     };
-    let (user, near, far) = hosts.namespaces.parts();
     let built = BuiltNetwork {
         backend: hosts.backend,
         why: hosts.why,
-        rights: if user.is_some() { Rights::UserNamespace } else { Rights::Own },
-        near: hosts.near,
-        far: hosts.far,
+        rights: if hosts.namespaces.user().is_some() { Rights::UserNamespace } else { Rights::Own },
+        hosts: network.hosts.clone(),
+        roles: [network.near, network.far],
+        links: network
+            .links
+            .iter()
+            .zip(hosts.addresses)
+            .enumerate()
+            .map(|(at, (link, addresses))| LinkAddresses {
+                name: network.link_name(at),
+                ends: link.ends,
+                addresses,
+            })
+            .collect(),
         grouping: grouping_for(&network),
         mtu: network.mtu,
         pings: network.links.iter().map(IdlePing::of).collect(),
@@ -123,7 +132,7 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
     };
     let failed = |e| Error::setup("hand over the namespaces of a path", e);
     frame::write(&mut control, &FromEmulator::Built(Box::new(built))).map_err(failed)?;
-    for fd in [Some(near), Some(far), user].into_iter().flatten() {
+    for fd in hosts.namespaces.hosts().chain(hosts.namespaces.user()) {
         descriptor::send(control.as_fd(), &[0], Some(fd)).map_err(failed)?;
     }
     Ok((Engine { cards: hosts.cards, mover }, network))

@@ -7,8 +7,8 @@ use std::process::Command;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Emulator;
+use crate::emulated::entry::Entry;
 use crate::emulated::socket::{self, SocketRequest};
-use deadheat_base::ends::Side;
 use deadheat_base::error::{Error, Result};
 
 /// Number of connections that may wait to be accepted, as with the standard library.
@@ -19,22 +19,23 @@ const BACKLOG: i32 = 128;
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
     emulator: &'a Emulator,
-    side: Side,
+    /// Index among the hosts of the network.
+    index: usize,
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn new(emulator: &'a Emulator, side: Side) -> Host<'a> {
-        Host { emulator, side }
+    pub(super) fn new(emulator: &'a Emulator, index: usize) -> Host<'a> {
+        Host { emulator, index }
     }
 
     /// Returns its IPv4 address on the first link: 198.18.0.1 is near, 198.18.0.2 far.
     pub fn address(&self) -> IpAddr {
-        self.addresses().first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+        self.addresses().next().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
 
     /// Returns its addresses, link by link: IPv4 and, where there is IPv6, IPv6.
-    pub fn addresses(&self) -> &'a [IpAddr] {
-        self.emulator.built().of_side(self.side)
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<'a> {
+        self.emulator.built().of_host(self.index)
     }
 
     /// Opens a datagram socket bound to a port of [`Host::address`]; 0 is any.
@@ -85,7 +86,7 @@ impl<'a> Host<'a> {
 
     fn made(&self, wanted: SocketRequest, what: impl Fn() -> String) -> Result<Socket> {
         let failed = |e| Error::setup(format!("{} at a host of the network", what()), e);
-        let entry = self.emulator.namespaces().entry(self.side);
+        let entry = self.entry()?;
         let mut made = socket::behind(&entry, &[wanted]).map_err(failed)?;
         made.pop().map(Socket::from).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
@@ -96,10 +97,15 @@ impl<'a> Host<'a> {
     /// # Errors
     /// [`Error::Setup`] where this process has no descriptors left.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        let entry = self.emulator.namespaces().entry(self.side);
+        let entry = self.entry()?;
         let mut command = Command::new(program);
         let failed = |e| Error::setup("keep the namespaces of a host", e);
         entry.prepare_for_later(&mut command).map_err(failed)?;
         Ok(command)
+    }
+
+    fn entry(&self) -> Result<Entry<'a>> {
+        let entry = self.emulator.namespaces().entry_of(self.index);
+        entry.ok_or_else(|| Error::peer("the path's emulator", "it has handed over fewer hosts"))
     }
 }

@@ -1,6 +1,7 @@
 //! Keys of a path.
 
 use super::forms::{self, HOUR};
+use super::hosts;
 use crate::network::{Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
 use deadheat_base::spec::typed::{Optional, Preset};
@@ -39,7 +40,22 @@ pub const LINK: &[Key] = &[
 ];
 
 /// Keys of a whole path, given once in any of its links.
-pub const WHOLE: &[Key] = &[SEED.key(), MTU.key(), BACKEND.key(), WAIT.key(), MODE.key()];
+pub const WHOLE: &[Key] =
+    &[SEED.key(), MTU.key(), BACKEND.key(), WAIT.key(), MODE.key(), NEAR, FAR];
+
+const NEAR: Key = Key {
+    name: "near",
+    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
+    default: "",
+    doc: "of several hosts, the one that opens connections; not set: the first that a link names",
+};
+
+const FAR: Key = Key {
+    name: "far",
+    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
+    default: "",
+    doc: "of several hosts, the one where servers listen; not set: the last that a link names",
+};
 
 /// Discipline of a queue, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

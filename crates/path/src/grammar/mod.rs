@@ -1,4 +1,5 @@
-//! Grammar of a path: `[PROFILE,]key=value,… + …`, one link between each `+`.
+//! Grammar of a path: `[PROFILE,]key=value,… + …`, one link between each `+`. In a network of more than two hosts each link
+//! begins with the names of its own: `hamburg--router:delay=5ms + router--oslo:lte`. `file=NAME` reads these from a file.
 //!
 //! A key holds for both directions; with the prefix `up.` or `down.` for one, where it then takes precedence. A
 //! typed key takes precedence over the profile. Beyond that no key overrules another and none is ignored:
@@ -12,12 +13,14 @@ use super::network::{Link, Network};
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::{Named, named};
-use deadheat_base::spec::{Settings, Spec};
+use deadheat_base::spec::{Reference, Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{parse_share, parse_span};
 
 mod build;
+mod file;
 mod forms;
+mod hosts;
 mod keys;
 mod text;
 mod words;
@@ -30,8 +33,11 @@ pub use keys::{LINK, WHOLE};
 /// Largest length of a path as typed, in bytes.
 const LONGEST: usize = 65_536;
 
-/// Largest number of links: the number of addresses that the kernel's MPTCP takes (`MPTCP_PM_ADDR_MAX`).
+/// Largest number of links between two hosts: the number of addresses that the kernel's MPTCP takes (`MPTCP_PM_ADDR_MAX`).
 const MOST_LINKS: usize = 8;
+
+/// Largest number of links of a network whose links name their hosts: one octet of an address counts them.
+const MOST_OF_NETWORK: usize = 255;
 
 /// Pairs of keys of which at most one can hold: (key, key).
 const EXCLUSIVE: &[(&str, &str)] = &[
@@ -105,8 +111,17 @@ pub fn outside(typed: &str) -> Result<Vec<Named>> {
         return Ok(Vec::new());
     }
     let mut all = Vec::new();
-    for link in typed.strip_prefix("sim:").unwrap_or(typed).split('+') {
-        for word in link_words(link.trim())? {
+    let links = typed.strip_prefix("sim:").unwrap_or(typed);
+    if let Some((name, _)) = file::split(links) {
+        let reference = Reference::File(name);
+        return named(reference, || "file of the path".to_owned(), &|_| Ok(Vec::new()));
+    }
+    for link in links.split('+') {
+        let (ends, words) = hosts::split(link.trim())?;
+        if ends.is_some() && words.is_empty() {
+            continue;
+        }
+        for word in link_words(words)? {
             let place = || format!("{} of the path", word.key.name);
             // No key of a path takes a contender.
             all.extend(named(word.key.kind.reference(word.value), place, &|_| Ok(Vec::new()))?);
@@ -120,14 +135,27 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     if typed.len() > LONGEST {
         return Err(Error::usage(format!("a path of {} bytes; at most {LONGEST}", typed.len())));
     }
+    if let Some((name, keys)) = file::split(typed.trim()) {
+        let text = file::text(name, keys, &mut Files::new(read))?;
+        // The text names no file.
+        let mut none = |name: &str| Err(Error::usage(format!("path: `{name}` in a file")));
+        return parse(&text, carrier, &mut none)
+            .map_err(|error| Error::data(name, error.to_string()));
+    }
     let texts: Vec<&str> = typed.split('+').map(str::trim).collect();
-    if texts.len() > MOST_LINKS {
-        return Err(Error::usage(format!("a path of {} links; at most {MOST_LINKS}", texts.len())));
+    let is_named = |text: &&str| hosts::split(text).is_ok_and(|(ends, _)| ends.is_some());
+    let most = if texts.iter().any(is_named) { MOST_OF_NETWORK } else { MOST_LINKS };
+    if texts.len() > most {
+        return Err(Error::usage(format!("a path of {} links; at most {most}", texts.len())));
     }
     let mut whole: Vec<Word<'_>> = Vec::new();
     let mut links: Vec<Vec<Word<'_>>> = Vec::new();
+    let mut ends = Vec::new();
     for text in texts {
-        let (of_path, of_link) = link_words(text)?.into_iter().partition(|word| word.is_whole());
+        let (own, text) = hosts::split(text)?;
+        ends.push(own);
+        let words = if own.is_some() && text.is_empty() { Vec::new() } else { link_words(text)? };
+        let (of_path, of_link) = words.into_iter().partition(|word| word.is_whole());
         whole.extend::<Vec<_>>(of_path);
         links.push(of_link);
     }
@@ -139,6 +167,7 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     for words in &links {
         network.links.push(link(words, network.mtu, &mut files)?);
     }
+    hosts::place(&mut network, &ends, &whole)?;
     Ok(network)
 }
 
@@ -188,12 +217,12 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
     }
     let settings = Settings::check(&Spec { name: "path".into(), options }, WHOLE)?;
     Ok(Network {
-        links: Vec::new(),
         seed: settings.find(&SEED),
         backend: settings.find(&BACKEND),
         wait: settings.get(&WAIT),
         grouping: settings.find(&MODE),
         mtu: u16::try_from(settings.get(&MTU)).unwrap_or(u16::MAX),
+        ..Network::between_two(Vec::new())
     })
 }
 

@@ -512,3 +512,92 @@ fn losses_per_super_packet_are_asked_for_by_name_and_only_where_there_are_any() 
     let simulated = PathSpec::parse("sim:loss=1%,loss-per=super").unwrap_err().to_string();
     assert!(simulated.contains("no super-packets"), "{simulated}");
 }
+
+#[test]
+fn a_network_of_several_hosts_is_read_and_written_again() {
+    let read = |typed: &str| Network::parse(typed).unwrap();
+    for typed in [
+        "hamburg--isp:delay=5ms,up.rate=10mbit + isp--oslo:loss=1%",
+        "a--b + b--c:delay=1ms,seed=7,near=c,far=a",
+        "near--r:delay=1ms + r--far:delay=2ms",
+        "x--y:delay=3ms",
+    ] {
+        let network = read(typed);
+        assert_eq!(read(&network.to_string()), network, "{network}");
+    }
+    let network = read("a--r:lte + r--c + r--b:delay=1ms,near=c");
+    assert_eq!(network.hosts, ["a", "r", "c", "b"]);
+    assert_eq!((network.near, network.far), (2, 3));
+    assert_eq!(network.links[1].ends, [1, 2]);
+    assert!(network.forwards(1) && !network.forwards(0));
+    assert_eq!(network.link_name(1), "r--c");
+}
+
+#[test]
+fn a_network_that_makes_no_sense_is_refused_with_what_is_wrong() {
+    for (typed, said) in [
+        ("a--a:delay=1ms", "joins a host to itself"),
+        ("a--b:delay=1ms + delay=2ms", "link 2 names no hosts"),
+        ("a--b + c--d", "no way to"),
+        ("a--b + b--c,near=x", "unknown host `x`"),
+        ("a--b + b--c,near=c", "both near and far"),
+        ("delay=1ms,near=a", "no link names its hosts"),
+        ("A--b", "no name of a host"),
+        ("a---b", "no name of a host"),
+        ("a--b:", "ends in the middle"),
+        ("a--b:dealy=1ms", "did you mean `delay`?"),
+    ] {
+        let error = Network::parse(typed).map(drop).unwrap_err().to_string();
+        assert!(error.contains(said), "{typed}: {error}");
+    }
+    let many: Vec<String> = (0..300).map(|at| format!("h{at}--h{}", at + 1)).collect();
+    let error = Network::parse(&many.join(" + ")).unwrap_err().to_string();
+    assert!(error.contains("a path of 300 links; at most 255"), "{error}");
+}
+
+#[test]
+fn a_file_is_a_network_and_opens_no_other_file() {
+    let parse = |text: &str, typed: &str| {
+        let mut read = |name: &str| match name {
+            "net.toml" => Ok(text.as_bytes().to_vec()),
+            other => panic!("{other} was read"),
+        };
+        Network::parse_with(typed, &mut read)
+    };
+    let text = r#"
+near = "home"
+far = "cloud"
+seed = 7
+[[link]]
+between = ["home", "isp"]
+path = "delay=5ms,up.rate=10mbit"
+[[link]]
+between = ["isp", "cloud"]
+path = "delay=20ms"
+[[link]]
+between = ["friend", "isp"]
+"#;
+    let network = parse(text, "file=net.toml").unwrap();
+    let line =
+        "home--isp:seed=7,delay=5ms,up.rate=10mbit,far=cloud + isp--cloud:delay=20ms + friend--isp";
+    assert_eq!(network, Network::parse(line).unwrap());
+    let other = parse(text, "file=net.toml,near=friend,seed=8").unwrap();
+    assert_eq!((other.near, other.seed), (3, Some(8)));
+    let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
+    for (text, said) in [
+        ("", "has no [[link]]"),
+        ("[[link]]\nbetween = [\"a\"]", "length"),
+        (&format!("{link}delay = 3"), "unknown field `delay`"),
+        (&format!("{link}path = \"trace=x.csv\""), "names a file"),
+        (&format!("{link}path = \"delay=1ms + delay=2ms\""), "[[link]] of its own"),
+        (&format!("seed = [1]\n{link}"), "seed: array is no word"),
+        ("[[link]]\nbetween = [\"a\", \"a\"]", "joins a host to itself"),
+        ("not toml", "net.toml"),
+    ] {
+        let error = parse(text, "file=net.toml").map(drop).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    let named = super::outside("file=net.toml,near=a").unwrap();
+    assert_eq!(named.len(), 1);
+    assert_eq!(named[0].name, "net.toml");
+}

@@ -6,8 +6,8 @@ use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
 use crate::block;
 use crate::network::{
-    Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic, Order,
-    Outages, Queue, Rate, Shape,
+    self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
+    Order, Outages, Queue, Rate, Shape,
 };
 use crate::trace::Content;
 use deadheat_base::time::Nanos;
@@ -25,7 +25,13 @@ impl fmt::Display for Network {
             } else {
                 f.write_str(" + ")?;
             }
-            if words.is_empty() {
+            let named = self.hosts[0] != network::NEAR
+                || self.hosts[1] != network::FAR
+                || self.has_others();
+            if named {
+                let [a, b] = link.ends.map(|host| &self.hosts[host]);
+                write!(f, "{a}--{b}{}", if words.is_empty() { "" } else { ":" })?;
+            } else if words.is_empty() {
                 words.push("delay=0ms".to_owned());
             }
             f.write_str(&words.join(","))?;
@@ -55,15 +61,18 @@ fn link_words(link: &Link) -> Vec<String> {
     words
 }
 
-fn whole_words(network: &Network) -> Vec<String> {
-    let backend = network.backend.map(|backend| format!("backend={}", backend.name()));
-    let mode = network.grouping.map(|grouping| format!("mode={}", grouping.name()));
+fn whole_words(of: &Network) -> Vec<String> {
+    let backend = of.backend.map(|backend| format!("backend={}", backend.name()));
+    let mode = of.grouping.map(|grouping| format!("mode={}", grouping.name()));
     let mut words: Vec<String> = Vec::new();
-    words.extend(network.seed.map(|seed| format!("seed={seed}")));
-    words.extend((network.mtu != 1500).then(|| format!("mtu={}", network.mtu)));
+    words.extend(of.seed.map(|seed| format!("seed={seed}")));
+    words.extend((of.mtu != 1500).then(|| format!("mtu={}", of.mtu)));
     words.extend(backend);
-    words.extend((network.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
+    words.extend((of.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
     words.extend(mode);
+    let roles = [(network::NEAR, of.near, 0), (network::FAR, of.far, of.hosts.len() - 1)];
+    let other = roles.iter().filter(|(_, host, usual)| host != usual);
+    words.extend(other.map(|(role, host, _)| format!("{role}={}", of.hosts[*host])));
     words
 }
 

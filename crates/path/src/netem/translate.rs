@@ -452,14 +452,8 @@ mod tests {
 
     #[test]
     fn a_network_is_held_to_all_of_it() {
-        let network = |down: Impairments| Network {
-            links: vec![Link { up: Impairments::default(), down }],
-            seed: None,
-            backend: None,
-            wait: WaitMode::Hybrid,
-            grouping: None,
-            mtu: 1_500,
-        };
+        let network =
+            |down: Impairments| Network::between_two(vec![Link { down, ..Link::default() }]);
         assert!(check(&network(Impairments::default())).is_ok());
         let list = Impairments { loss: Loss::List(Arc::from([1])), ..Impairments::default() };
         assert!(check(&network(list)).is_err());

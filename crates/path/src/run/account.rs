@@ -11,7 +11,16 @@ use deadheat_base::units::BitRate;
 /// Describes the network that was built: one line, and one more for each setting that could not be made.
 pub(super) fn built(built: &BuiltNetwork, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| list(&addresses);
-    let of_first = |side| joined(built.of_link(side, 0).iter().map(ToString::to_string).collect());
+    let of_first = |side| {
+        let host = built.host(side);
+        let first = built.links.iter().position(|link| link.ends.contains(&host)).unwrap_or(0);
+        let addresses =
+            joined(built.of_link(side, first).iter().map(ToString::to_string).collect());
+        match built.hosts.len() {
+            2 => addresses,
+            _ => format!("{} {addresses}", built.hosts[host]),
+        }
+    };
     let links = built.pings.len();
     let devices = built.backend.devices();
     let rights = match built.rights {
@@ -31,10 +40,14 @@ pub(super) fn built(built: &BuiltNetwork, seed: u64) -> Vec<String> {
         built.why,
         built.mtu,
     )];
-    if links > 1 {
+    if built.hosts.len() > 2 {
+        let names = built.links.iter().map(|link| link.name.clone()).collect();
+        lines.push(format!("hosts {}; links {}", joined(built.hosts.clone()), joined(names)));
+    } else if links > 1 {
+        let near = built.of_host(built.host(Side::Near));
         lines.push(format!(
             "{links} links; the near address says which one a packet takes ({})",
-            joined(built.near.iter().map(ToString::to_string).collect())
+            joined(near.map(|address| address.to_string()).collect())
         ));
     }
     lines.extend(built.notes.iter().cloned());
@@ -49,11 +62,10 @@ fn cards(rates: [Option<BitRate>; 2]) -> String {
 }
 
 /// Describes the account of each direction of each link.
-pub(super) fn account(figures: &PathFigures) -> Vec<String> {
-    let many = figures.links.len() > 1;
+pub(super) fn account(names: &[String], figures: &PathFigures) -> Vec<String> {
     let mut lines = Vec::new();
-    for (number, link) in figures.links.iter().enumerate() {
-        let prefix = if many { format!("link {} ", number + 1) } else { String::new() };
+    for (name, link) in names.iter().zip(&figures.links) {
+        let prefix = if name.is_empty() { String::new() } else { format!("{name} ") };
         lines.push(format!("{prefix}up:   {}", way(&link.up)));
         lines.push(format!("{prefix}down: {}", way(&link.down)));
     }
@@ -133,7 +145,7 @@ mod tests {
             DirectionFigures { fates, lateness_ns: Some(lateness), ..DirectionFigures::default() };
         let down = DirectionFigures { device_drops: 3, ..DirectionFigures::default() };
         let link = LinkFigures { up, down };
-        let one = account(&PathFigures { links: vec![link.clone()] });
+        let one = account(&[String::new()], &PathFigures { links: vec![link.clone()] });
         assert_eq!(
             one,
             [
@@ -143,7 +155,10 @@ mod tests {
                  too slow",
             ]
         );
-        let two = account(&PathFigures { links: vec![link.clone(), link] });
+        let two = account(
+            &["link 1".into(), "link 2".into()],
+            &PathFigures { links: vec![link.clone(), link] },
+        );
         assert_eq!(two.len(), 4);
         assert!(two[2].starts_with("link 2 up: "));
     }

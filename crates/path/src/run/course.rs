@@ -10,6 +10,8 @@ use deadheat_base::units::BitRate;
 pub(super) struct Course {
     /// Time between two lines; `None` without lines.
     every: Option<Duration>,
+    /// Names of the links; empty for the only one.
+    names: Vec<String>,
     began: Instant,
     /// Time of the last line, and the figures then.
     last: (Instant, PathFigures),
@@ -17,9 +19,9 @@ pub(super) struct Course {
 
 impl Course {
     /// Begins now, with a line at each interval if one is given.
-    pub(super) fn new(every: Option<Duration>) -> Course {
+    pub(super) fn new(every: Option<Duration>, names: Vec<String>) -> Course {
         let now = Instant::now();
-        Course { every, began: now, last: (now, PathFigures::default()) }
+        Course { every, names, began: now, last: (now, PathFigures::default()) }
     }
 
     /// Returns the time until the next line is due; `None` without lines.
@@ -38,7 +40,7 @@ impl Course {
         let now = Instant::now();
         let (at, before) = std::mem::replace(&mut self.last, (now, figures));
         let seconds = (now - at).as_secs_f64();
-        let text = interval(&before, &self.last.1, seconds);
+        let text = interval(&self.names, &before, &self.last.1, seconds);
         format!("{:.0} s  {text}", (now - self.began).as_secs_f64())
     }
 
@@ -49,12 +51,11 @@ impl Course {
 }
 
 /// Formats an interval of a path: the directions of each link, with rates over its seconds.
-fn interval(before: &PathFigures, now: &PathFigures, seconds: f64) -> String {
-    let many = now.links.len() > 1;
+fn interval(names: &[String], before: &PathFigures, now: &PathFigures, seconds: f64) -> String {
     let none = DirectionFigures::default();
     let mut ways = Vec::new();
-    for (at, link) in now.links.iter().enumerate() {
-        let name = if many { format!("link {} ", at + 1) } else { String::new() };
+    for (at, (name, link)) in names.iter().zip(&now.links).enumerate() {
+        let name = if name.is_empty() { String::new() } else { format!("{name} ") };
         let earlier = before.links.get(at);
         let up = earlier.map_or(&none, |link| &link.up);
         let down = earlier.map_or(&none, |link| &link.down);
@@ -110,19 +111,19 @@ mod tests {
         let (before, now) =
             (figures(1_000_000, 500_000, 5, 7), figures(3_500_000, 1_750_000, 17, 64));
         assert_eq!(
-            interval(&before, &now, 1.0),
+            interval(&[String::new()], &before, &now, 1.0),
             "up 20.0 Mbit/s in, 10.0 Mbit/s out, 64 under way, 12 dropped by a full queue | \
              down 0 bit/s in, 0 bit/s out"
         );
-        let first = interval(&PathFigures::default(), &before, 2.0);
+        let first = interval(&[String::new()], &PathFigures::default(), &before, 2.0);
         assert!(first.starts_with("up 4.00 Mbit/s in, 2.00 Mbit/s out, 7 under way"), "{first}");
     }
 
     #[test]
     fn without_an_interval_no_line_is_due() {
-        let mut course = Course::new(None);
+        let mut course = Course::new(None, vec![String::new()]);
         assert!(course.left().is_none() && !course.is_due());
-        let mut each = Course::new(Some(Duration::ZERO));
+        let mut each = Course::new(Some(Duration::ZERO), Vec::new());
         assert!(each.is_due());
         assert!(each.line(PathFigures::default()).starts_with("0 s  "));
         each.end();

@@ -1,5 +1,5 @@
 //! First process of the commands' process namespace: starts them, passes signals on, reaps processes, and ends with
-//! the near command.
+//! the command that is waited for.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use deadheat_base::ports::SocketTable;
 
 use super::Talk;
-
 use super::signals::{self, TakenSignal};
-use super::task::{Task, VARIABLE};
+use super::task::{BesideCommand, Task, VARIABLE};
 use crate::emulated::namespace;
 
 /// Longest wait for a far command without a given port.
@@ -36,13 +35,16 @@ pub(super) fn run(task: &Task, command: &[OsString]) -> u8 {
         // Where that is not allowed, the hosts have addresses and no names.
         let _ = name_hosts(&task.names);
     }
-    let far = match task.far_command.as_deref().map(|far| start_far(far, task)) {
-        None => None,
-        Some(Ok(far)) => far,
-        Some(Err(code)) => return code,
-    };
-    match start_near(command, task.near) {
-        Ok(near) => wait(near, far, task.talk),
+    let mut beside = Vec::new();
+    for one in &task.beside {
+        match start_beside(one, task) {
+            Ok(Some(id)) => beside.push((id, one.name.as_str())),
+            Ok(None) => {}
+            Err(code) => return code,
+        }
+    }
+    match start(command, task.hosts[task.host]) {
+        Ok(id) => wait(id, beside, task.talk),
         Err(code) => code,
     }
 }
@@ -83,27 +85,34 @@ fn name_hosts(lines: &str) -> io::Result<()> {
     done(unsafe { libc::umount2(nowhere, libc::MNT_DETACH) }).and(bound)
 }
 
-/// Starts the far command and waits until it listens, or its time to do so is over. `None` if it has ended
-/// successfully.
-fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
+/// Starts a command at its host, to which this process moves, and waits until it listens, or its time to do so is over.
+/// `None` if it has ended successfully.
+fn start_beside(beside: &BesideCommand, task: &Task) -> Result<Option<i32>, u8> {
+    let BesideCommand { host, name, command, ready } = beside;
+    namespace::enter(None, task.hosts[*host]).map_err(|e| {
+        tell!("enter the host {name}: {e}");
+        1
+    })?;
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(far).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
-    // Standard output belongs to the near command.
+    shell.arg("-c").arg(command).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
+    // Standard output belongs to the command that is waited for.
     shell.stdout(io::stderr());
     // SAFETY: the closure makes one system call on a value of its own.
     unsafe { shell.pre_exec(signals::let_through) };
     let child = shell.spawn().map_err(|e| {
-        tell!("cannot run `sh` for the far command: {e}");
+        tell!("cannot run `sh` for the {name} command: {e}");
         if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
     })?;
     let child = child.id().cast_signed();
-    let patience = if task.far_ready.is_some() { UNTIL_READY } else { UNTIL_LISTENING };
+    let patience = if ready.is_some() { UNTIL_READY } else { UNTIL_LISTENING };
     let began = Instant::now();
-    while !is_ready(task.far_ready) {
+    while !is_ready(*ready) {
         if began.elapsed() > patience {
-            let Some(port) = task.far_ready else { break };
+            let Some(port) = ready else { break };
             let seconds = patience.as_secs();
-            tell!("the far command `{far}` did not listen at port {port} within {seconds} s");
+            tell!(
+                "the {name} command `{command}` did not listen at port {port} within {seconds} s"
+            );
             return Err(1);
         }
         match signals::take(Some(LOOK)) {
@@ -111,11 +120,10 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
                 let ended = iter::from_fn(signals::reap).find(|(ended, _)| *ended == child);
                 match ended {
                     // A command that only prepares something may end successfully, and earlier.
-                    Some((_, 0)) if task.far_ready.is_none() => return Ok(None),
+                    Some((_, 0)) if ready.is_none() => return Ok(None),
                     Some((_, code)) => {
                         tell!(
-                            "the far command `{far}` ended with status {code} before the \
-                             near one was started"
+                            "the {name} command `{command}` ended with status {code} before it listened"
                         );
                         return Err(code.max(1));
                     }
@@ -130,65 +138,65 @@ fn start_far(far: &str, task: &Task) -> Result<Option<i32>, u8> {
     Ok(Some(child))
 }
 
-/// Returns true if a socket listens in this network namespace, the far one: at this port, or at any.
+/// Returns true if a socket listens in the network namespace of this process: at this port, or at any.
 fn is_ready(port: Option<u16>) -> bool {
     [SocketTable::Tcp, SocketTable::Udp, SocketTable::Raw, SocketTable::Packet]
         .iter()
         .any(|table| table.has(port))
 }
 
-fn start_near(command: &[OsString], near: RawFd) -> Result<i32, u8> {
+fn start(command: &[OsString], host: RawFd) -> Result<i32, u8> {
     let Some((program, arguments)) = command.split_first() else { return Err(NOT_FOUND) };
-    let mut near_command = Command::new(program);
-    near_command.args(arguments).env_remove(VARIABLE);
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove(VARIABLE);
     let prepare = move || {
-        namespace::enter(None, near)?;
+        namespace::enter(None, host)?;
         signals::let_through()
     };
     // SAFETY: the closure only makes async-signal-safe calls.
-    unsafe { near_command.pre_exec(prepare) };
-    near_command.spawn().map(|child| child.id().cast_signed()).map_err(|e| {
+    unsafe { command.pre_exec(prepare) };
+    command.spawn().map(|child| child.id().cast_signed()).map_err(|e| {
         tell!("cannot run `{}`: {e}", program.to_string_lossy());
         if e.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
     })
 }
 
-/// Waits for the near command, and then ends the far one; returns the near one's exit code.
-fn wait(near: i32, far: Option<i32>, talk: Talk) -> u8 {
-    let mut far_lives = far;
+/// Waits for a command, and then ends those beside it; returns its exit code.
+fn wait(id: i32, mut beside: Vec<(i32, &str)>, talk: Talk) -> u8 {
     let code = loop {
         match signals::take(None) {
             TakenSignal::Child => {
                 let ended: Vec<(i32, u8)> = iter::from_fn(signals::reap).collect();
                 let code_of =
                     |child| ended.iter().find(|(one, _)| *one == child).map(|(_, code)| *code);
-                if let Some(code) = far_lives.and_then(code_of) {
-                    far_lives = None;
-                    if code != 0 && talk == Talk::All {
-                        tell!("the far command ended with status {code}");
+                beside.retain(|(id, name)| {
+                    let code = code_of(*id);
+                    if let Some(code) = code.filter(|code| *code != 0 && talk == Talk::All) {
+                        tell!("the {name} command ended with status {code}");
                     }
-                }
-                if let Some(code) = code_of(near) {
+                    code.is_none()
+                });
+                if let Some(code) = code_of(id) {
                     break code;
                 }
             }
-            TakenSignal::Sent(signal) => signals::send(near, signal),
+            TakenSignal::Sent(signal) => signals::send(id, signal),
             TakenSignal::FromTerminal | TakenSignal::Nothing => {}
         }
     };
-    if let Some(far) = far_lives {
-        end(far);
-    }
+    end(beside.into_iter().map(|(id, _)| id).collect());
     code
 }
 
-/// Sends SIGTERM to the far command's process group, and gives it time to end; any remaining process ends with this
+/// Sends SIGTERM to the process groups of commands, and gives them time to end; any remaining process ends with this
 /// one.
-fn end(far: i32) {
-    signals::send(-far, libc::SIGTERM);
+fn end(mut groups: Vec<i32>) {
+    groups.iter().for_each(|group| signals::send(-group, libc::SIGTERM));
     let began = Instant::now();
     loop {
-        if iter::from_fn(signals::reap).any(|(ended, _)| ended == far) {
+        let ended: Vec<i32> = iter::from_fn(signals::reap).map(|(ended, _)| ended).collect();
+        groups.retain(|group| !ended.contains(group));
+        if groups.is_empty() {
             return;
         }
         let left = UNTIL_ENDED.saturating_sub(began.elapsed());

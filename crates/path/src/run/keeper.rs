@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! path run ── keeper ┄┄ init (the first of the process namespace)
-//!                         ├── the far command, in a process group of its own
-//!                         └── the near command, in that of `path run`
+//!                         ├── commands beside it, each in a process group of its own
+//!                         └── the command, in that of `path run`
 //! ```
 //! Each ends with the one to its left, so that `kill -9` at any place leaves nothing behind.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, PipeReader};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
@@ -21,7 +21,7 @@ use deadheat_base::process::{die_with_parent, itself};
 use super::init;
 use super::signals::{self, TakenSignal};
 use super::task::{Task, VARIABLE};
-use crate::emulated::hosts::Namespaces;
+use crate::emulated::entry::Namespaces;
 use crate::emulated::namespace::enter as enter_hosts;
 use deadheat_base::error::{Error, Result};
 
@@ -36,25 +36,24 @@ pub(super) fn start(
     variables: &[(String, String)],
 ) -> Result<Child> {
     let failed = |e: io::Error| Error::setup("start a process to keep the commands", e);
-    let (user, near, far) = namespaces.parts();
-    let user = user.map(|fd| fd.as_raw_fd());
-    let (near, far) = (near.as_raw_fd(), far.as_raw_fd());
-    (task.user, task.near, task.far) = (user, near, far);
+    task.user = namespaces.user().map(|fd| fd.as_raw_fd());
+    task.hosts = namespaces.hosts().map(|fd| fd.as_raw_fd()).collect();
+    let inherited: Vec<RawFd> = task.descriptors().collect();
     let task = deadheat_base::json::line(&task).map_err(|e| failed(e.into()))?;
     let mut keeper = Command::new(itself("the keeper of the commands")?);
     keeper.arg0("deadheat-keeper").args(command).env(VARIABLE, OsStr::from_bytes(&task));
     keeper.envs(variables.iter().map(|(name, value)| (name, value)));
-    let inherited = move || {
-        for fd in [user, Some(near), Some(far)].into_iter().flatten() {
+    let inherit = move || {
+        for fd in &inherited {
             // SAFETY: the call takes integers; the descriptors stay open until after the fork.
-            if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+            if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } < 0 {
                 return Err(io::Error::last_os_error());
             }
         }
         Ok(())
     };
     // SAFETY: the closure only makes async-signal-safe calls.
-    unsafe { keeper.pre_exec(inherited) };
+    unsafe { keeper.pre_exec(inherit) };
     keeper.spawn().map_err(failed)
 }
 
@@ -76,7 +75,7 @@ pub fn enter() -> Option<ExitCode> {
 
 /// Keeps the namespaces' descriptors until exec: the commands do not inherit them.
 fn hold_until_exec(task: &Task) -> io::Result<()> {
-    for fd in [task.user, Some(task.near), Some(task.far)].into_iter().flatten() {
+    for fd in task.descriptors() {
         // SAFETY: the call takes integers.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
             return Err(io::Error::last_os_error());
@@ -85,10 +84,11 @@ fn hold_until_exec(task: &Task) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the commands to their end; returns the near one's exit code.
+/// Runs the commands to the end of the one that is waited for; returns its exit code.
 fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     signals::hold();
-    enter_hosts(task.user, task.far)?;
+    let host = task.hosts.get(task.host).copied().ok_or(io::ErrorKind::InvalidInput)?;
+    enter_hosts(task.user, host)?;
     // SAFETY: the call takes an integer.
     if unsafe { libc::unshare(libc::CLONE_NEWPID | libc::CLONE_NEWNS) } < 0 {
         return Err(io::Error::last_os_error());

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use self::course::Course;
 use self::signals::TakenSignal;
-use self::task::Task;
-use crate::Family;
+use self::task::{BesideCommand, Task};
 use crate::emulator::{BuiltNetwork, Emulator};
+use crate::network;
 use deadheat_base::ends::Side;
-use deadheat_base::error::{Error, Result};
+use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::rng::fresh_seed;
 
 /// Writes a line to standard error. If that is closed, the commands run all the same.
@@ -42,16 +42,21 @@ pub use keeper::enter;
 pub struct Request {
     /// Network as typed: `delay=20ms,loss=1%,rate=20mbit`.
     pub path: String,
-    /// Command on the far host, in a shell, started first and ended with the command.
+    /// Host of the command; the near one if none is named.
+    pub host: Option<String>,
+    /// Commands at other hosts, in a shell, started in this order before the command and ended with it: the host's
+    /// name and the command.
+    pub beside: Vec<(String, String)>,
+    /// Command on the far host, likewise, started first.
     pub far: Option<String>,
-    /// Port at which something on the far host must listen before the command starts; without one it starts once
-    /// anything listens, or after a second.
+    /// Port at which something on the far host must listen before the next command starts; without one, as at the
+    /// other hosts, it starts once anything listens there, or after a second.
     pub far_ready: Option<u16>,
     /// Amount of messages.
     pub talk: Talk,
     /// Time between two lines on what the path does while the commands run; `None` without such lines.
     pub every: Option<Duration>,
-    /// Command on the near host. `$DEADHEAT_FAR` and the like are replaced in it.
+    /// Command. `$DEADHEAT_FAR` and the like are replaced in it.
     pub command: Vec<OsString>,
 }
 
@@ -78,25 +83,27 @@ pub fn run(request: Request) -> Result<u8> {
         None => fresh_seed()?,
     };
     emulator.begin(seed)?;
-    say(talk, account::built(emulator.built(), seed));
-    let variables = variables(emulator.built());
+    let built = emulator.built();
+    let (host, beside) = placed(&request, built)?;
+    say(talk, account::built(built, seed));
+    let variables = variables(built);
     let command: Vec<OsString> =
         request.command.into_iter().map(|argument| expand(argument, &variables)).collect();
     let task = Task {
         parent: std::process::id(),
         user: None,
-        near: -1,
-        far: -1,
-        far_command: request.far,
-        far_ready: request.far_ready,
-        names: names(emulator.built()),
+        hosts: Vec::new(),
+        host,
+        beside,
+        names: names(built),
         talk,
     };
     let terminal = Terminal::take_note();
     let keeper = keeper::start(task, emulator.namespaces(), &command, &variables)?;
-    let code = wait(keeper, &emulator, Course::new(request.every))?;
+    let links: Vec<String> = built.links.iter().map(|link| link.name.clone()).collect();
+    let code = wait(keeper, &emulator, Course::new(request.every, links.clone()))?;
     terminal.take_back();
-    say(talk, account::account(&emulator.end()?));
+    say(talk, account::account(&links, &emulator.end()?));
     Ok(code)
 }
 
@@ -140,21 +147,65 @@ fn wait(mut keeper: Child, emulator: &Emulator, mut course: Course) -> Result<u8
     }
 }
 
-/// Returns lines for /etc/hosts: `near` and `far` at the addresses of the first link.
-fn names(built: &BuiltNetwork) -> String {
-    let line = |side, name| {
-        let addresses = built.of_link(side, 0).iter();
-        addresses.map(|address| format!("{address} {name}\n")).collect::<String>()
+/// Parses a command beside the one that is waited for: `HOST=COMMAND`.
+///
+/// # Errors
+/// [`Error::Usage`] for anything else.
+pub fn beside(typed: &str) -> Result<(String, String)> {
+    let parts = typed.split_once('=').map(|(host, command)| (host.trim(), command.trim()));
+    match parts.filter(|(host, command)| !host.is_empty() && !command.is_empty()) {
+        Some((host, command)) => Ok((host.to_owned(), command.to_owned())),
+        None => Err(Error::usage(format!(
+            "`{typed}` is no HOST=COMMAND, such as 'relay=turnserver -n'"
+        ))),
+    }
+}
+
+/// Returns the host of the command, and the commands beside it with theirs.
+fn placed(request: &Request, built: &BuiltNetwork) -> Result<(usize, Vec<BesideCommand>)> {
+    let names: Vec<&str> = built.hosts.iter().map(String::as_str).collect();
+    let find = |name: &str| {
+        let at = named(built).into_iter().find(|(known, _)| known == name).map(|(_, at)| at);
+        at.ok_or_else(|| unknown("host", name, &names))
     };
-    line(Side::Near, "near") + &line(Side::Far, "far")
+    let near = Ok(built.host(Side::Near));
+    let host = request.host.as_deref().map_or(near, find)?;
+    let far = request.far.iter().map(|far| (network::FAR, far, request.far_ready));
+    let others = request.beside.iter().map(|(name, command)| (name.as_str(), command, None));
+    let beside = far.chain(others).map(|(name, command, ready)| {
+        Ok(BesideCommand { host: find(name)?, name: name.into(), command: command.clone(), ready })
+    });
+    Ok((host, beside.collect::<Result<_>>()?))
+}
+
+/// Returns the names of all hosts, `near` and `far` by their roles among them, with their indices.
+fn named(built: &BuiltNetwork) -> Vec<(String, usize)> {
+    let [near, far] = built.roles;
+    let roles =
+        [(network::NEAR, near), (network::FAR, far)].map(|(name, at)| (name.to_owned(), at));
+    let own = built.hosts.iter().cloned().zip(0..);
+    own.chain(roles.into_iter().filter(|(role, _)| !built.hosts.contains(role))).collect()
+}
+
+/// Returns lines for /etc/hosts: each host at the addresses of its first link.
+fn names(built: &BuiltNetwork) -> String {
+    let line = |(name, host): (String, usize)| {
+        let link = built.links.iter().find(|link| link.ends.contains(&host));
+        let own = link.into_iter().flat_map(|link| link.ends.iter().zip(&link.addresses));
+        let own = own.filter(|(end, _)| **end == host).flat_map(|(_, all)| all);
+        own.map(|address| format!("{address} {name}\n")).collect::<String>()
+    };
+    named(built).into_iter().map(line).collect()
 }
 
 /// Returns the environment variables for the commands.
 fn variables(built: &BuiltNetwork) -> Vec<(String, String)> {
     let mut variables = Vec::new();
-    for (side, name) in [(Side::Near, "NEAR"), (Side::Far, "FAR")] {
-        for (family, version) in [(Family::V4, ""), (Family::V6, "6")] {
-            for (link, address) in built.addresses(side, family).enumerate() {
+    for (name, host) in named(built) {
+        let name = name.to_uppercase().replace('-', "_");
+        for (version_6, version) in [(false, ""), (true, "6")] {
+            let own = built.of_host(host).filter(|address| address.is_ipv6() == version_6);
+            for (link, address) in own.enumerate() {
                 let link = if link == 0 { String::new() } else { format!("_{}", link + 1) };
                 variables.push((format!("DEADHEAT_{name}{version}{link}"), address.to_string()));
             }

@@ -15,7 +15,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::handover::readable;
 use deadheat_host::process_tree::cpu_ns;
-use deadheat_path::emulated::hosts::Namespaces;
+use deadheat_path::emulated::entry::Namespaces;
 
 /// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);

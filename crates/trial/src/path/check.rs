@@ -248,6 +248,12 @@ impl PathCheck {
     /// Fails if an operation other than a measured one fails: a host cannot be entered, or a socket not be created.
     pub fn measure(typed: &str, network: &Network, bed: &mut dyn Bed) -> Result<PathCheck> {
         let start = Monotonic.now();
+        if network.has_others() {
+            return Err(Error::unsupported(
+                "a check of a network of several hosts",
+                "it is made of links like others, so check a link alone: deadheat path check delay=10ms",
+            ));
+        }
         let Some(link) = network.links.first() else {
             return Err(Error::usage("a path without links cannot be checked"));
         };

@@ -51,12 +51,7 @@ impl EmulatedPath {
     /// # Errors
     /// Fails if the path carries no packets of the requested family.
     pub(crate) fn far_address(&self) -> Result<IpAddr> {
-        let fits = |address: &&IpAddr| match self.family {
-            Family::Any => true,
-            Family::V4 => address.is_ipv4(),
-            Family::V6 => address.is_ipv6(),
-        };
-        self.emulator.built().far.iter().find(fits).copied().ok_or_else(|| {
+        self.emulator.built().address(Side::Far, self.family).ok_or_else(|| {
             Error::unsupported(
                 format!("path {}", self.spec),
                 "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
@@ -136,18 +131,13 @@ impl EmulatedPath {
     /// Returns the path in words and numbers.
     pub(crate) fn facts(&self) -> PathFacts {
         let built = self.emulator.built();
-        let links = 0..self.network.links.len();
         let how = How {
             backend: built.backend.name().to_owned(),
             why: built.why.clone(),
             grouping: built.grouping.name().to_owned(),
             wait: self.network.wait.name().to_owned(),
             nics: built.nics.clone(),
-            addresses: links
-                .map(|at| {
-                    [built.of_link(Side::Near, at).to_vec(), built.of_link(Side::Far, at).to_vec()]
-                })
-                .collect(),
+            addresses: built.links.iter().map(|link| link.addresses.clone()).collect(),
         };
         PathFacts {
             spec: self.spec.clone(),

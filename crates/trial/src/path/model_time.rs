@@ -6,6 +6,7 @@ use deadheat_base::units::BitRate;
 use deadheat_contract::workload::{Bounds, PathKind, Setting};
 use deadheat_path::PathSpec;
 use deadheat_path::network::{Impairments, Limit, Network, Rate, Shape};
+use deadheat_path::routes::round_ways;
 use deadheat_path::trace::{Content, Trace};
 
 /// Bytes that a sender's kernel may buffer and not yet have sent: the usual maximum of tcp_wmem.
@@ -35,23 +36,25 @@ pub(crate) fn accept_timeout(dial: Nanos) -> Nanos {
     dial + Nanos(dial.0 / 3 * 2)
 }
 
-/// Returns the facts that a workload's defaults depend on: the round-trip time of the empty path on its first link, and
-/// its lowest rate; for a trace, its mean rate.
+/// Returns the facts that a workload's defaults depend on: the round-trip time of the empty path on the first way between
+/// near and far, and its lowest rate; for a trace, its mean rate.
 pub fn setting(path: &PathSpec) -> Setting {
     let (kind, network) = match path {
         PathSpec::Loopback => return Setting::LOOPBACK,
         PathSpec::Emulated(network) => (PathKind::Emulated, network),
         PathSpec::Simulated(network) => (PathKind::Simulated, network),
     };
-    let ways = || network.links.iter().take(1).flat_map(|link| [&link.up, &link.down]);
-    let rtt = ways().fold(Nanos::ZERO, |sum, way| sum + delay(way));
-    let rate = ways().filter_map(rate_of).min();
-    // If there are several links, a contender may use them all.
-    let bounds = |way| Bounds { delay: Some(delay(way)), rate: rate_of(way) };
-    let [up, down] = match &network.links[..] {
-        [link] => [&link.up, &link.down].map(bounds),
-        _ => [Bounds::UNKNOWN; 2],
+    let bounds = |way: &[&Impairments]| Bounds {
+        delay: Some(delay_along(way)),
+        rate: way.iter().filter_map(|on| rate_of(on)).min(),
     };
+    let ways = round_ways(network);
+    let of_first = ways.first().map(|way| [bounds(&way.up), bounds(&way.down)]);
+    let of_first = of_first.unwrap_or([Bounds::UNKNOWN; 2]);
+    let rtt = of_first.iter().filter_map(|way| way.delay).fold(Nanos::ZERO, |sum, one| sum + one);
+    let rate = of_first.iter().filter_map(|way| way.rate).min();
+    // If there are several ways, a contender may use them all.
+    let [up, down] = if ways.len() == 1 { of_first } else { [Bounds::UNKNOWN; 2] };
     Setting { kind, rtt: Some(rtt), rate, up, down, ..Setting::REMOTE }
 }
 
@@ -66,8 +69,7 @@ fn rate_of(way: &Impairments) -> Option<BitRate> {
 
 /// Returns the longest time that the path may hold a packet that is not queued behind others.
 pub(crate) fn transit(network: &Network) -> Nanos {
-    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
-    let longest = ways.map(|way| {
+    longest_way(network, |way| {
         let jitter = way.jitter.as_ref().map_or(0, |jitter| match jitter.shape {
             Shape::Uniform => jitter.scale.0,
             Shape::Normal | Shape::Pareto | Shape::Table(_) => {
@@ -76,8 +78,20 @@ pub(crate) fn transit(network: &Network) -> Nanos {
         });
         let held = way.reorder.map_or(Nanos::ZERO, |reorder| reorder.patience);
         delay(way) + Nanos(jitter) + held + one_packet(way, network.mtu)
-    });
-    longest.max().unwrap_or_default().min(LONGEST_TRANSIT)
+    })
+    .min(LONGEST_TRANSIT)
+}
+
+/// Returns the longest of the sums of such a time along the ways between near and far, in either direction.
+fn longest_way(network: &Network, time: impl Fn(&Impairments) -> Nanos) -> Nanos {
+    let ways = round_ways(network).into_iter().flat_map(|way| [way.up, way.down]);
+    let sum = |way: Vec<&Impairments>| way.into_iter().fold(Nanos::ZERO, |sum, on| sum + time(on));
+    ways.map(sum).max().unwrap_or_default()
+}
+
+/// Returns the sum of the longest delays along a way.
+fn delay_along(way: &[&Impairments]) -> Nanos {
+    way.iter().fold(Nanos::ZERO, |sum, on| sum + delay(on))
 }
 
 /// Returns the longest delay, a trace's own included.
@@ -134,8 +148,7 @@ fn longest_pause(trace: &Trace) -> Nanos {
 
 /// Returns the time that a full queue, and the buffer of a sender's kernel, take to empty.
 pub(crate) fn drain(network: &Network) -> Nanos {
-    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
-    ways.map(|way| drain_way(way, network.mtu)).max().unwrap_or_default()
+    longest_way(network, |way| drain_way(way, network.mtu)).min(LONGEST_DRAIN)
 }
 
 fn drain_way(way: &Impairments, mtu: u16) -> Nanos {
@@ -176,19 +189,11 @@ fn mean_rate(trace: &Trace) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_contract::contract::WaitMode;
     use deadheat_path::network::{Jitter, Link, Order};
     use deadheat_path::trace::Step;
 
     fn network(way: Impairments) -> Network {
-        Network {
-            links: vec![Link { up: way.clone(), down: Impairments::default() }],
-            seed: None,
-            backend: None,
-            wait: WaitMode::Hybrid,
-            grouping: None,
-            mtu: 1500,
-        }
+        Network::between_two(vec![Link { up: way.clone(), ..Link::default() }])
     }
 
     fn trace(content: Content) -> Rate {

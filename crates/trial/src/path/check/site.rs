@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use socket2::{Domain, Socket, Type};
 
 use deadheat_base::error::{Error, Result};
-use deadheat_path::emulated::hosts::Entry;
+use deadheat_path::emulated::entry::Entry;
 use deadheat_path::emulated::socket::{self, SocketRequest};
 
 /// Number of sockets of each kind that one check needs at a host.

@@ -1,0 +1,106 @@
+//! Network in a file: TOML with the links and what holds for all of them. It becomes the text of a path, so that a file can
+//! have nothing that a path as typed has not.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::files::Files;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::foreign::short;
+
+/// Beginning of a path that stands in a file.
+pub(super) const FILE: &str = "file=";
+
+/// Keys of the whole network, which are numbers or words.
+const WHOLE: [&str; 7] = ["near", "far", "seed", "mtu", "backend", "wait", "mode"];
+
+/// Network as it stands in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkFile {
+    near: Option<toml::Value>,
+    far: Option<toml::Value>,
+    seed: Option<toml::Value>,
+    mtu: Option<toml::Value>,
+    backend: Option<toml::Value>,
+    wait: Option<toml::Value>,
+    mode: Option<toml::Value>,
+    #[serde(default)]
+    link: Vec<FileLink>,
+}
+
+/// Link as it stands in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLink {
+    /// Names of its two hosts.
+    between: [String; 2],
+    /// Words of the link: `lte`, `delay=5ms,up.rate=10mbit`; none for a link without impairments.
+    #[serde(default)]
+    path: String,
+}
+
+/// Splits `file=NAME,key=value,…` into the name and the keys behind it.
+pub(super) fn split(typed: &str) -> Option<(&str, &str)> {
+    Some(typed.strip_prefix(FILE)?.split_once(',').unwrap_or((typed.strip_prefix(FILE)?, "")))
+}
+
+/// Reads the text of a network from its file. Keys of the whole network in `typed` take the place of the file's.
+///
+/// # Errors
+/// [`Error::Data`] with the file, the place and the mistake; as for [`crate::files::read`].
+pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<String> {
+    let network: NetworkFile = toml::from_str(&files.text(name)?)
+        .map_err(|error| Error::data(name, short(error.to_string().trim())))?;
+    let mut text = String::new();
+    for (at, link) in network.link.iter().enumerate() {
+        let [a, b] = &link.between;
+        let words = link.path.trim();
+        let wrong = |what: String| Error::data(name, format!("[[link]] {}: {what}", at + 1));
+        if words.contains('+') {
+            return Err(wrong(format!("`{words}`: each link is a [[link]] of its own")));
+        }
+        let named = if words.is_empty() { Ok(Vec::new()) } else { super::outside(words) };
+        if !named.map_err(|error| wrong(error.to_string()))?.is_empty() {
+            return Err(wrong(format!(
+                "`{words}` names a file; a network's file opens no other, so type this network as a --path"
+            )));
+        }
+        let sign = if at > 0 { " + " } else { "" };
+        let colon = if words.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{sign}{a}--{b}{colon}{words}");
+    }
+    let Some(last) = network.link.last() else {
+        return Err(Error::data(
+            name,
+            "has no [[link]]; each has between = [\"a\", \"b\"] and a path",
+        ));
+    };
+    let mut sign = if last.path.trim().is_empty() { ":" } else { "," };
+    let own = [&network.near, &network.far, &network.seed, &network.mtu, &network.backend]
+        .into_iter()
+        .chain([&network.wait, &network.mode]);
+    let is_typed = |key: &str| {
+        typed.split(',').any(|word| word.split('=').next().is_some_and(|typed| typed.trim() == key))
+    };
+    for (key, value) in WHOLE.into_iter().zip(own) {
+        let Some(value) = value.as_ref().filter(|_| !is_typed(key)) else { continue };
+        let value = match value {
+            toml::Value::String(word) => word.clone(),
+            toml::Value::Integer(number) => number.to_string(),
+            other => {
+                return Err(Error::data(
+                    name,
+                    format!("{key}: {} is no word or number", other.type_str()),
+                ));
+            }
+        };
+        let _ = write!(text, "{sign}{key}={value}");
+        sign = ",";
+    }
+    if !typed.is_empty() {
+        let _ = write!(text, "{sign}{typed}");
+    }
+    Ok(text)
+}
