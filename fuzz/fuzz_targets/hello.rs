@@ -7,8 +7,8 @@ mod handed_in;
 
 use std::cell::RefCell;
 
-use deadheat::contract::{Lane, LaneSet, PeerFacts, PeerKind, Side};
-use deadheat::measurements::{Distribution, OneWayDelays, Recorder, RoundTripSummary, Sample, SendSummary};
+use deadheat::contract::{Lane, LaneSet, PeerFacts, Side};
+use deadheat::measurements::{OneWayDelays, Recorder, RoundTripSummary, Sample, SendSummary};
 use deadheat::time::Nanos;
 use deadheat::transport::Contender;
 use deadheat::transport::hello::Hello;
