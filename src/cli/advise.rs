@@ -8,6 +8,7 @@ use deadheat_base::spec::outside::Outside;
 use deadheat_base::time::Monotonic;
 use deadheat_base::units;
 use deadheat_path::PathSpec;
+use deadheat_path::grammar;
 use deadheat_race::advise::app;
 use deadheat_race::advise::bundled;
 use deadheat_race::advise::course::{AdviceJob, AdviceTask};
@@ -36,7 +37,7 @@ pub(super) struct AdviseArgs {
     /// Network, such as lte or delay=25ms [default: the application's]
     ///
     /// With sim: in front of it, everything runs in virtual time.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = grammar::written_out)]
     path: Option<String>,
     /// Time for all races together [default: 2m]
     ///

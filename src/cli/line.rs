@@ -10,6 +10,7 @@ use deadheat_base::rng::fresh_seed;
 use deadheat_base::time::{Monotonic, Nanos};
 use deadheat_base::units;
 use deadheat_datapath::transport;
+use deadheat_path::grammar;
 use deadheat_race::line::run::{LineContext, LineEvent, LineTask, SHORTEST, SURVEY, run as survey};
 use deadheat_race::race::Request;
 use deadheat_report as report;
@@ -33,7 +34,7 @@ pub(super) struct LineArgs {
     #[arg(value_name = "HOST", required_unless_present = "path", conflicts_with = "path")]
     host: Option<String>,
     /// Emulated network instead of a host
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = grammar::written_out)]
     path: Option<String>,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6", hide_short_help = true)]

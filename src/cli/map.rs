@@ -8,6 +8,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::fresh_seed;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::parse_span;
+use deadheat_path::grammar;
 use deadheat_race::map::request::{self, DEFAULT_BLOCKS};
 use deadheat_race::map::run::{resume, run as run_map};
 use deadheat_race::race::request::DEFAULT_CONFIDENCE;
@@ -58,7 +59,13 @@ pub(super) struct MapArgs {
     ///
     /// With sim: everything runs in virtual time; without it the path is emulated. Without this option the keys of the
     /// grid are the path.
-    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = grammar::written_out
+    )]
     path: String,
     /// Levels of a key, such as 'delay=1ms..300ms/12'
     ///

@@ -100,12 +100,9 @@ impl Hosts {
                 let host = &mut hosts[ends[end]];
                 Ok((host.addresses(end, at)?, host.card(at, way, &mut notes)?))
             };
-            let ([first, second], pair) = {
-                let ((first, up), (second, down)) = (place(0, up)?, place(1, down)?);
-                ([first, second], [up, down])
-            };
+            let ((first, up), (second, down)) = (place(0, up)?, place(1, down)?);
             addresses.push([first, second]);
-            cards.push(pair);
+            cards.push([up, down]);
         }
         notes.dedup();
         if network.has_others() {

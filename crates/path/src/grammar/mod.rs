@@ -130,6 +130,19 @@ pub fn outside(typed: &str) -> Result<Vec<Named>> {
     Ok(all)
 }
 
+/// Returns a path as typed; for one in a file, `file=NAME`, the network of the file in one line, so that what records it
+/// stands without the file.
+///
+/// # Errors
+/// As for [`super::PathSpec::parse`], of a path in a file.
+pub fn written_out(typed: &str) -> Result<String> {
+    let simulated = typed.trim().strip_prefix(super::SIMULATED);
+    match file::split(simulated.unwrap_or(typed.trim())) {
+        Some(_) => super::PathSpec::parse(typed).map(|path| path.to_string()),
+        None => Ok(typed.to_owned()),
+    }
+}
+
 /// Reads links for a carrier.
 pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result<Network> {
     if typed.len() > LONGEST {

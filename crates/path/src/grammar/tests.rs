@@ -601,3 +601,25 @@ between = ["friend", "isp"]
     assert_eq!(named.len(), 1);
     assert_eq!(named[0].name, "net.toml");
 }
+
+#[test]
+fn a_path_in_a_file_is_written_out_and_any_other_stays_as_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("net.toml");
+    std::fs::write(
+        &file,
+        "near = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\npath = \"delay=1ms\"\n",
+    )
+    .unwrap();
+    let typed = format!("file={},far=a", file.display());
+    assert_eq!(super::written_out(&typed).unwrap(), "a--b:delay=1ms,near=b,far=a");
+    assert_eq!(
+        super::written_out(&format!("sim:{typed}")).unwrap(),
+        "sim:a--b:delay=1ms,near=b,far=a"
+    );
+    for typed in ["lte, loss=1%", "sim:", "", "a--b", "no path"] {
+        assert_eq!(super::written_out(typed).unwrap(), typed);
+    }
+    let said = super::written_out("file=nowhere.toml").unwrap_err().to_string();
+    assert!(said.contains("nowhere.toml"), "{said}");
+}
