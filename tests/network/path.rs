@@ -357,7 +357,7 @@ fn the_far_command_is_waited_for_and_ended() {
     // It cannot start, ends with an error, or does not listen where it should.
     let output = far("no-such-command-anywhere", &[], &["true"]);
     assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
-    assert!(stderr(&output).contains("ended with status 127 before the near one was started"));
+    assert!(stderr(&output).contains("ended with status 127 before it listened"));
     let output = far("exit 3", &[], &["true"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let output = far("true", &["--far-ready", "5201"], &["true"]);

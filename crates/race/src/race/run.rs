@@ -37,7 +37,7 @@ impl Request {
     /// # Errors
     /// Any error of [`Request::check`]; a contender that this host cannot run; a host without readable facts; a
     /// trial that failed twice before the first block was complete; a file that cannot be written before the first
-    /// block. [`Error::Interrupted`] before the plan.
+    /// block. [`deadheat_base::error::Error::Interrupted`] before the plan.
     pub fn run_with(&self, context: RaceContext<'_>) -> Result<Outcome> {
         let measured = context.runner.far_link().and_then(|link| link.round_trip());
         let round_trip = measured.and_then(|measured| step_of(&ROUND_TRIPS, measured));
