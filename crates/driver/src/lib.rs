@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`driver`] | the loop of one flow: the only I/O of a trial |
 //! | [`intervals`] | series of a flow over time |
-//! | [`samples`] | round trips as they are measured |
 //! | [`notes`] | notes of instrumented trials, and the layer that takes them |
 
 pub mod driver;

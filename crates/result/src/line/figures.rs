@@ -84,7 +84,7 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
 }
 
 /// Returns the median of values, one a round, with its interval; `None` without values. With too few rounds for
-/// [`ERROR`], the interval is from the least to the greatest value, with the confidence that it has.
+/// `ERROR`, the interval is from the least to the greatest value, with the confidence that it has.
 pub fn figure(name: String, (unit, better): (Unit, Better), values: &[f64]) -> Option<LineFigure> {
     let point = median(values)?;
     let (low, high, confidence) = match median_interval(values, ERROR) {
