@@ -1,6 +1,5 @@
 //! `deadheat race`: from the arguments to a race, its file, and the answer.
 
-use deadheat_path::grammar;
 use deadheat_result::analysis::derived;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -75,7 +74,7 @@ pub(super) struct RaceArgs {
     /// Network: lte, delay=25ms, … [default: loopback]
     ///
     /// It is emulated on this machine. `deadheat list paths` has all keys and profiles.
-    #[arg(long, value_name = "PATH", value_parser = grammar::written_out)]
+    #[arg(long, value_name = "PATH", value_parser = deadheat_path::grammar::written_out)]
     pub(super) path: Option<String>,
     /// Race against `deadheat serve` on another host
     ///
