@@ -221,7 +221,7 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
                 "path: `{word}`: `{name}` is given twice; it holds for all links, so give it once"
             )));
         }
-        if carrier == Carrier::Simulated && name != "seed" {
+        if carrier == Carrier::Simulated && !["seed", "near", "far"].contains(&name) {
             return Err(Error::usage(format!(
                 "path: `{word}`: a simulated path has no devices and no waiting; leave it out"
             )));
