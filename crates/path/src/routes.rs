@@ -15,9 +15,18 @@ pub struct Hop {
 /// Returns the way from one host to another; empty from a host to itself, `None` where no hosts that forward connect the
 /// two.
 pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
+    back_to(network, &reached(network, from), from, to)
+}
+
+/// Returns the way to a host by its arrivals, as of [`reached`].
+fn back_to(
+    network: &Network,
+    reached: &[Option<Arrival>],
+    from: usize,
+    to: usize,
+) -> Option<Vec<Hop>> {
     let mut steps = Vec::new();
     let mut at = to;
-    let reached = reached(network, from);
     while at != from {
         let step = reached.get(at).copied().flatten()?.1;
         steps.push(step);
@@ -29,8 +38,9 @@ pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
 
 /// Returns the link by which a host sends to each of the others; `None` for itself and for hosts without a way.
 pub fn first_links(network: &Network, from: usize) -> Vec<Option<usize>> {
-    let hosts = 0..network.hosts.len();
-    hosts.map(|to| Some(way(network, from, to)?.first()?.link)).collect()
+    let reached = reached(network, from);
+    let first = |to| Some(back_to(network, &reached, from, to)?.first()?.link);
+    (0..network.hosts.len()).map(first).collect()
 }
 
 /// Way between the near and the far host, there and back.

@@ -105,9 +105,7 @@ impl Hosts {
             cards.push([up, down]);
         }
         notes.dedup();
-        if network.has_others() {
-            route(network, &addresses, &mut hosts)?;
-        }
+        route(network, &addresses, &mut hosts)?;
         if network.links_of(network.near).nth(1).is_some() {
             hosts[network.near].route_by_source()?;
             if let Err(error) = announce(&hosts[network.near], &hosts[network.far]) {

@@ -6,28 +6,20 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use crate::files::Files;
-use deadheat_base::error::{Error, Result};
+use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign::short;
 
 /// Beginning of a path that stands in a file.
 pub(super) const FILE: &str = "file=";
 
-/// Keys of the whole network, which are numbers or words.
-const WHOLE: [&str; 7] = ["near", "far", "seed", "mtu", "backend", "wait", "mode"];
-
 /// Network as it stands in a file.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct NetworkFile {
-    near: Option<toml::Value>,
-    far: Option<toml::Value>,
-    seed: Option<toml::Value>,
-    mtu: Option<toml::Value>,
-    backend: Option<toml::Value>,
-    wait: Option<toml::Value>,
-    mode: Option<toml::Value>,
     #[serde(default)]
     link: Vec<FileLink>,
+    /// Keys of the whole network.
+    #[serde(flatten)]
+    whole: toml::Table,
 }
 
 /// Link as it stands in a file.
@@ -43,7 +35,8 @@ struct FileLink {
 
 /// Splits `file=NAME,key=value,…` into the name and the keys behind it.
 pub(super) fn split(typed: &str) -> Option<(&str, &str)> {
-    Some(typed.strip_prefix(FILE)?.split_once(',').unwrap_or((typed.strip_prefix(FILE)?, "")))
+    let rest = typed.strip_prefix(FILE)?;
+    Some(rest.split_once(',').unwrap_or((rest, "")))
 }
 
 /// Reads the text of a network from its file. Keys of the whole network in `typed` take the place of the file's.
@@ -78,22 +71,23 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
         ));
     };
     let mut sign = if last.path.trim().is_empty() { ":" } else { "," };
-    let own = [&network.near, &network.far, &network.seed, &network.mtu, &network.backend]
-        .into_iter()
-        .chain([&network.wait, &network.mode]);
     let is_typed = |key: &str| {
         typed.split(',').any(|word| word.split('=').next().is_some_and(|typed| typed.trim() == key))
     };
-    for (key, value) in WHOLE.into_iter().zip(own) {
-        let Some(value) = value.as_ref().filter(|_| !is_typed(key)) else { continue };
+    for (key, value) in &network.whole {
+        if !super::WHOLE.iter().any(|whole| whole.name == key) {
+            let names: Vec<&str> = super::WHOLE.iter().map(|key| key.name).collect();
+            return Err(Error::data(name, unknown("key", key, &names).to_string()));
+        }
+        if is_typed(key) {
+            continue;
+        }
         let value = match value {
             toml::Value::String(word) => word.clone(),
             toml::Value::Integer(number) => number.to_string(),
             other => {
-                return Err(Error::data(
-                    name,
-                    format!("{key}: {} is no word or number", other.type_str()),
-                ));
+                let what = format!("{key}: {} is no word or number", other.type_str());
+                return Err(Error::data(name, what));
             }
         };
         let _ = write!(text, "{sign}{key}={value}");

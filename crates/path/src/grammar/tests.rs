@@ -591,6 +591,8 @@ between = ["friend", "isp"]
         (&format!("{link}path = \"trace=x.csv\""), "names a file"),
         (&format!("{link}path = \"delay=1ms + delay=2ms\""), "[[link]] of its own"),
         (&format!("seed = [1]\n{link}"), "seed: array is no word"),
+        (&format!("sed = 1\n{link}"), "did you mean `seed`?"),
+        (&format!("delay = \"1ms\"\n{link}"), "unknown key `delay`"),
         ("[[link]]\nbetween = [\"a\", \"a\"]", "joins a host to itself"),
         ("not toml", "net.toml"),
     ] {
