@@ -145,13 +145,10 @@ impl BuiltNetwork {
         ends.filter(move |(end, _)| **end == host).flat_map(|(_, all)| all.iter().copied())
     }
 
-    /// Returns the addresses of the host of one side, on its link with this index among all, from 0; empty if it has no
-    /// end of that link.
-    pub fn of_link(&self, side: Side, link: usize) -> &[IpAddr] {
-        let host = self.host(side);
-        let Some(LinkAddresses { ends, addresses, .. }) = self.links.get(link) else { return &[] };
-        let own = ends.iter().zip(addresses).find(|(end, _)| **end == host);
-        own.map_or(&[], |(_, all)| all.as_slice())
+    /// Returns the addresses of the host with this index on its first link, likewise.
+    pub fn on_first_link(&self, host: usize) -> &[IpAddr] {
+        let mut ends = self.links.iter().flat_map(|link| link.ends.iter().zip(&link.addresses));
+        ends.find(|(end, _)| **end == host).map_or(&[], |(_, all)| all.as_slice())
     }
 
     /// Returns a host's addresses of this family, link by link.

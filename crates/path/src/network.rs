@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::Block;
 use super::trace::{Content, Trace};
-use deadheat_base::ends::{Direction, Side};
+use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_base::waiting::WaitMode;
@@ -87,14 +87,6 @@ impl Network {
     /// Returns true if hosts other than the near and the far one are part of it.
     pub fn has_others(&self) -> bool {
         self.hosts.len() > 2
-    }
-
-    /// Returns the index of the host of one side.
-    pub fn host(&self, side: Side) -> usize {
-        match side {
-            Side::Near => self.near,
-            Side::Far => self.far,
-        }
     }
 
     /// Returns true if a host passes on packets for others: it has several links, and is neither near nor far.

@@ -43,14 +43,9 @@ const BURST: u32 = 250_000 / 64;
 
 /// Cards of a network's hosts: by link, that of its first and that of its second host.
 #[derive(Debug)]
-pub struct Cards(Vec<[Card; 2]>);
+pub struct Cards(pub(super) Vec<[Card; 2]>);
 
 impl Cards {
-    /// Combines the cards of all hosts, link by link.
-    pub(super) fn of(cards: Vec<[Card; 2]>) -> Cards {
-        Cards(cards)
-    }
-
     /// Returns the rates of the first and the second host, link by link.
     pub fn rates(&self) -> Vec<[Option<BitRate>; 2]> {
         self.0.iter().map(|pair| [pair[0].rate, pair[1].rate]).collect()

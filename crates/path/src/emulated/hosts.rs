@@ -118,7 +118,7 @@ impl Hosts {
             ports,
             kernel,
             addresses,
-            cards: Cards::of(cards),
+            cards: Cards(cards),
             backend,
             why,
             notes,

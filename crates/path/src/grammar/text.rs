@@ -25,10 +25,7 @@ impl fmt::Display for Network {
             } else {
                 f.write_str(" + ")?;
             }
-            let named = self.hosts[0] != network::NEAR
-                || self.hosts[1] != network::FAR
-                || self.has_others();
-            if named {
+            if self.hosts != [network::NEAR, network::FAR] {
                 let [a, b] = link.ends.map(|host| &self.hosts[host]);
                 write!(f, "{a}--{b}{}", if words.is_empty() { "" } else { ":" })?;
             } else if words.is_empty() {

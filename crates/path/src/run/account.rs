@@ -13,9 +13,7 @@ pub(super) fn built(built: &BuiltNetwork, seed: u64) -> Vec<String> {
     let joined = |addresses: Vec<String>| list(&addresses);
     let of_first = |side| {
         let host = built.host(side);
-        let first = built.links.iter().position(|link| link.ends.contains(&host)).unwrap_or(0);
-        let addresses =
-            joined(built.of_link(side, first).iter().map(ToString::to_string).collect());
+        let addresses = joined(built.on_first_link(host).iter().map(ToString::to_string).collect());
         match built.hosts.len() {
             2 => addresses,
             _ => format!("{} {addresses}", built.hosts[host]),

@@ -1,5 +1,5 @@
 //! First process of the commands' process namespace: starts them, passes signals on, reaps processes, and ends with
-//! the command that is waited for.
+//! the main command.
 
 use std::ffi::OsString;
 use std::io;
@@ -95,7 +95,7 @@ fn start_beside(beside: &BesideCommand, task: &Task) -> Result<Option<i32>, u8> 
     })?;
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).env_remove(VARIABLE).stdin(Stdio::null()).process_group(0);
-    // Standard output belongs to the command that is waited for.
+    // Standard output belongs to the main command.
     shell.stdout(io::stderr());
     // SAFETY: the closure makes one system call on a value of its own.
     unsafe { shell.pre_exec(signals::let_through) };

@@ -84,7 +84,7 @@ fn hold_until_exec(task: &Task) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the commands to the end of the one that is waited for; returns its exit code.
+/// Runs the commands until the main command ends; returns its exit code.
 fn keep(task: &Task, command: &[OsString]) -> io::Result<u8> {
     signals::hold();
     let host = task.hosts.get(task.host).copied().ok_or(io::ErrorKind::InvalidInput)?;

@@ -147,7 +147,7 @@ fn wait(mut keeper: Child, emulator: &Emulator, mut course: Course) -> Result<u8
     }
 }
 
-/// Parses a command beside the one that is waited for: `HOST=COMMAND`.
+/// Parses a command that runs beside the main command: `HOST=COMMAND`.
 ///
 /// # Errors
 /// [`Error::Usage`] for anything else.
@@ -190,9 +190,7 @@ fn named(built: &BuiltNetwork) -> Vec<(String, usize)> {
 /// Returns lines for /etc/hosts: each host at the addresses of its first link.
 fn names(built: &BuiltNetwork) -> String {
     let line = |(name, host): (String, usize)| {
-        let link = built.links.iter().find(|link| link.ends.contains(&host));
-        let own = link.into_iter().flat_map(|link| link.ends.iter().zip(&link.addresses));
-        let own = own.filter(|(end, _)| **end == host).flat_map(|(_, all)| all);
+        let own = built.on_first_link(host).iter();
         own.map(|address| format!("{address} {name}\n")).collect::<String>()
     };
     named(built).into_iter().map(line).collect()

@@ -28,7 +28,7 @@ pub(super) struct Task {
     pub talk: Talk,
 }
 
-/// Command that runs beside the one that is waited for.
+/// Command that runs beside the main command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BesideCommand {
     /// Index of its host.
