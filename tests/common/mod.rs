@@ -255,6 +255,9 @@ fn built_path() -> BuiltPath {
             link(0, "delay=25ms,up.loss=1%,rate=20mbit", rated(0.01), rated(0.0)),
             link(1, "delay=40ms,trace=train.txt", traced.clone(), traced),
         ],
+        roles: [("near", "home"), ("far", "cloud"), ("relay", "office")]
+            .map(|(role, host)| (role.to_owned(), vec![host.to_owned()]))
+            .into(),
     }
 }
 

@@ -22,14 +22,14 @@ const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Whether `program` with these arguments ends well.
-fn works(program: &str, args: &[&str]) -> bool {
+pub(crate) fn works(program: &str, args: &[&str]) -> bool {
     let done =
         Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     done.is_ok_and(|status| status.success())
 }
 
 /// Whether this host lets this user build networks.
-fn can() -> bool {
+pub(crate) fn can() -> bool {
     let can = works("unshare", &["-n", "true"]) || works("unshare", &["-Urn", "true"]);
     if !can {
         println!("skipped: no network namespaces here, nor user namespaces to make them in");
@@ -75,7 +75,7 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
     outcome
 }
 
-fn race(contenders: &[&str], path: &str, workload: &str) -> Value {
+pub(crate) fn race(contenders: &[&str], path: &str, workload: &str) -> Value {
     race_as(&[], contenders, path, workload)
 }
 
@@ -364,7 +364,7 @@ fn hold_rate(fates: &Value, bps: u64) {
     assert!(ns > 0 && expected.abs_diff(u128::from(bytes)) <= room, "{bytes} B, not {expected}");
 }
 
-fn count(value: &Value) -> u64 {
+pub(crate) fn count(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
 }
 

@@ -28,6 +28,7 @@ mod quicperf;
 mod remote;
 #[path = "../common/remote_cells.rs"]
 mod remote_cells;
+mod roles;
 mod spread;
 mod uml;
 mod ways;

@@ -25,7 +25,7 @@ use deadheat_base::{descriptor, frame};
 use serde::{Deserialize, Serialize};
 
 use crate::Family;
-use crate::emulated::entry::Namespaces;
+use crate::emulated::entry::{Entry, Namespaces};
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
@@ -126,9 +126,12 @@ pub enum Rights {
 }
 
 impl BuiltNetwork {
-    /// Returns a host's address of this family on its first link; IPv4 if any family will do.
-    pub fn address(&self, side: Side, family: Family) -> Option<IpAddr> {
-        self.addresses(side, family).next()
+    /// Returns the address of this family of the host with this index on its first link; IPv4 if any family will do.
+    pub fn address(&self, host: usize, family: Family) -> Option<IpAddr> {
+        self.of_host(host).find(|address| match family {
+            Family::V6 => address.is_ipv6(),
+            Family::Any | Family::V4 => address.is_ipv4(),
+        })
     }
 
     /// Returns the index of the host of one side.
@@ -149,14 +152,6 @@ impl BuiltNetwork {
     pub fn on_first_link(&self, host: usize) -> &[IpAddr] {
         let mut ends = self.links.iter().flat_map(|link| link.ends.iter().zip(&link.addresses));
         ends.find(|(end, _)| **end == host).map_or(&[], |(_, all)| all.as_slice())
-    }
-
-    /// Returns a host's addresses of this family, link by link.
-    pub fn addresses(&self, side: Side, family: Family) -> impl Iterator<Item = IpAddr> {
-        self.of_host(self.host(side)).filter(move |address| match family {
-            Family::V6 => address.is_ipv6(),
-            Family::Any | Family::V4 => address.is_ipv4(),
-        })
     }
 }
 
@@ -243,6 +238,15 @@ impl Emulator {
         &self.namespaces
     }
 
+    /// Returns the entry to the host with this index.
+    ///
+    /// # Errors
+    /// [`Error::Peer`] if the emulator has handed over fewer hosts.
+    pub fn entry(&self, host: usize) -> Result<Entry<'_>> {
+        let entry = self.namespaces.entry(host);
+        entry.ok_or_else(|| Error::peer("the path's emulator", "it has handed over fewer hosts"))
+    }
+
     /// Empties the path, and starts its time, its counters and its randomness anew; `seed` counts where the path
     /// has none of its own.
     ///
@@ -322,7 +326,7 @@ fn take_namespaces(process: &Helper, built: &BuiltNetwork) -> Result<Namespaces>
         Rights::Own => None,
         Rights::UserNamespace => Some(take()?),
     };
-    Namespaces::from_parts(user, hosts, built.roles)
+    Ok(Namespaces::new(user, hosts))
 }
 
 #[cfg(test)]

@@ -17,6 +17,15 @@ pub const NEAR: &str = "near";
 /// Name of the far host where a path names no hosts.
 pub const FAR: &str = "far";
 
+/// Name of the role of the host where a relay runs.
+pub const RELAY: &str = "relay";
+/// Name of the role of the hosts of several far ends.
+pub const RECEIVERS: &str = "receivers";
+/// Name of the role of the two hosts between which a load runs.
+pub const LOAD: &str = "load";
+/// Name of the role of the hosts of a session.
+pub const PEOPLE: &str = "people";
+
 /// Network of hosts, two of which a trial runs between.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
@@ -26,6 +35,14 @@ pub struct Network {
     pub near: usize,
     /// Index of the host where servers listen.
     pub far: usize,
+    /// Index of the host where a relay runs; the far one if none was given.
+    pub relay: Option<usize>,
+    /// Indices of the hosts of the far ends, where a work has several; empty for the far host.
+    pub receivers: Vec<usize>,
+    /// Indices of the near and the far host of a load; the work's near and far one if none were given.
+    pub load: Option<[usize; 2]>,
+    /// Indices of the hosts of a session, in order.
+    pub people: Vec<usize>,
     /// Links in the order typed; at least one.
     pub links: Vec<Link>,
     /// Seed of all impairments; the block's seed if none was given.
@@ -75,6 +92,10 @@ impl Network {
             hosts: vec![NEAR.to_owned(), FAR.to_owned()],
             near: 0,
             far: 1,
+            relay: None,
+            receivers: Vec::new(),
+            load: None,
+            people: Vec::new(),
             links,
             seed: None,
             backend: None,
@@ -89,9 +110,57 @@ impl Network {
         self.hosts.len() > 2
     }
 
-    /// Returns true if a host passes on packets for others: it has several links, and is neither near nor far.
+    /// Returns true if its links name their hosts.
+    pub fn names_hosts(&self) -> bool {
+        self.hosts != [NEAR, FAR]
+    }
+
+    /// Returns each role that hosts have: its name, and the indices of the hosts.
+    pub fn roles(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let all = [
+            (NEAR, vec![self.near]),
+            (FAR, vec![self.far]),
+            (RELAY, self.relay.into_iter().collect()),
+            (RECEIVERS, self.receivers.clone()),
+            (LOAD, self.load.into_iter().flatten().collect()),
+            (PEOPLE, self.people.clone()),
+        ];
+        all.into_iter().filter(|(_, hosts)| !hosts.is_empty()).collect()
+    }
+
+    /// Returns the near and the far host where none are named: the first and the last host of a session, the first
+    /// receiver, otherwise the first and the last host that a link names.
+    pub fn usual_ends(&self) -> [usize; 2] {
+        let near = self.people.first().copied().unwrap_or_default();
+        let far = self.receivers.first().or(self.people.last()).copied();
+        [near, far.unwrap_or(self.hosts.len().saturating_sub(1))]
+    }
+
+    /// Returns the indices of the hosts of the far ends, in order.
+    pub fn far_hosts(&self) -> &[usize] {
+        if self.receivers.is_empty() { std::slice::from_ref(&self.far) } else { &self.receivers }
+    }
+
+    /// Returns the journeys of packets between hosts that send to each other, by their roles: the hosts at which a packet
+    /// begins and ends, and the relay in between where there is one, in both directions.
+    pub fn journeys(&self) -> Vec<Vec<usize>> {
+        let mut pairs: Vec<[usize; 2]> = vec![[self.near, self.far]];
+        pairs.extend(self.receivers.iter().map(|host| [self.near, *host]));
+        pairs.extend(self.load);
+        for (at, host) in self.people.iter().enumerate() {
+            pairs.extend(self.people[..at].iter().map(|other| [*other, *host]));
+        }
+        let both = pairs.into_iter().flat_map(|[a, b]| [[a, b], [b, a]]);
+        let relayed = |[a, b]: [usize; 2]| self.relay.map(|relay| vec![a, relay, b]);
+        both.flat_map(|pair| [Some(pair.to_vec()), relayed(pair)]).flatten().collect()
+    }
+
+    /// Returns true if a host passes on packets for others: it has several links, and no role.
     pub fn forwards(&self, host: usize) -> bool {
-        host != self.near && host != self.far && self.links_of(host).nth(1).is_some()
+        let ends = [self.near, self.far].into_iter().chain(self.relay);
+        let ends = ends.chain(self.load.into_iter().flatten());
+        let mut ends = ends.chain(self.receivers.iter().chain(&self.people).copied());
+        ends.all(|end| end != host) && self.links_of(host).nth(1).is_some()
     }
 
     /// Returns the indices of a host's links.

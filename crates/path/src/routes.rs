@@ -30,7 +30,7 @@ fn back_to(
     while at != from {
         let step = reached.get(at).copied().flatten()?.1;
         steps.push(step);
-        [at, _] = along(&network.links[step.link], step.direction);
+        [at, _] = hosts_of(&network.links[step.link], step.direction);
     }
     steps.reverse();
     Some(steps)
@@ -41,6 +41,12 @@ pub fn first_links(network: &Network, from: usize) -> Vec<Option<usize>> {
     let reached = reached(network, from);
     let first = |to| Some(back_to(network, &reached, from, to)?.first()?.link);
     (0..network.hosts.len()).map(first).collect()
+}
+
+/// Returns the impairments on the way of a packet that visits these hosts, in order; of no way between two of them, none.
+pub fn along<'a>(network: &'a Network, hosts: &[usize]) -> Vec<&'a Impairments> {
+    let steps = hosts.windows(2).filter_map(|pair| way(network, pair[0], pair[1])).flatten();
+    steps.map(|step| network.links[step.link].toward(step.direction)).collect()
 }
 
 /// Way between the near and the far host, there and back.
@@ -90,7 +96,7 @@ fn reached(network: &Network, from: usize) -> Vec<Option<Arrival>> {
         for link in network.links_of(host).filter(|_| passes) {
             let ends = &network.links[link];
             for direction in [Direction::Up, Direction::Down] {
-                let [tail, head] = along(ends, direction);
+                let [tail, head] = hosts_of(ends, direction);
                 if tail != host || done[head] {
                     continue;
                 }
@@ -108,7 +114,7 @@ fn reached(network: &Network, from: usize) -> Vec<Option<Arrival>> {
 }
 
 /// Returns the hosts at which a direction of a link begins and ends.
-fn along(link: &Link, direction: Direction) -> [usize; 2] {
+fn hosts_of(link: &Link, direction: Direction) -> [usize; 2] {
     let [first, second] = link.ends;
     match direction {
         Direction::Up => [first, second],

@@ -1,5 +1,6 @@
 //! Facts of a built emulated path, in the form of results.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::connect::ConnectAttempt;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_path::gate::{self, LatenessLimits};
-use deadheat_path::network::{Impairments, Link, Network, Rate};
+use deadheat_path::network::{FAR, Impairments, Link, NEAR, Network, Rate};
 
 /// Way to a far end behind a server, as control took it.
 #[skip_serializing_none]
@@ -53,6 +54,10 @@ pub struct BuiltPath {
     pub lateness_limits: LatenessLimits,
     /// Links of the path.
     pub links: Vec<BuiltLink>,
+    /// Names of the hosts of each role: `near`, `far`, `relay`, `receivers`, `load`, `people`; empty where no link names its
+    /// hosts, and in results from before there were any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Vec<String>>,
 }
 
 /// Link of a built path.
@@ -68,6 +73,19 @@ pub struct BuiltLink {
     pub up: BuiltWay,
     /// Direction from the second host to the first.
     pub down: BuiltWay,
+}
+
+impl BuiltLink {
+    /// Returns true if its words name its hosts.
+    pub fn names_hosts(&self) -> bool {
+        self.hosts() != [NEAR, FAR]
+    }
+
+    /// Returns the names of its first and its second host.
+    pub fn hosts(&self) -> [&str; 2] {
+        let front = self.words.split([':', ',', '=']).next().unwrap_or_default();
+        front.split_once("--").map_or([NEAR, FAR], |(first, second)| [first, second])
+    }
 }
 
 /// Direction of a link, with its limits.
@@ -129,7 +147,11 @@ impl BuiltPath {
                 down: BuiltWay::of(&link.down, down),
             }
         });
+        let named =
+            |hosts: Vec<usize>| hosts.into_iter().map(|host| network.hosts[host].clone()).collect();
+        let roles = network.roles().into_iter().filter(|_| network.names_hosts());
         BuiltPath {
+            roles: roles.map(|(role, hosts)| (role.to_owned(), named(hosts))).collect(),
             links: links.collect(),
             backend: how.backend,
             why: how.why,

@@ -39,7 +39,8 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
         });
         let mut text = link.words.clone();
         if addresses.iter().all(|text| !text.is_empty()) {
-            text.push_str(&format!(" (near {}; far {})", addresses[0], addresses[1]));
+            let [first, second] = link.hosts();
+            text.push_str(&format!(" ({first} {}; {second} {})", addresses[0], addresses[1]));
         }
         facts.push((name.clone(), text));
         if let Some(cards) = cards(link) {
@@ -53,6 +54,9 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
             }
         }
     }
+    let roles = built.roles.iter().map(|(role, hosts)| format!("{role} {}", hosts.join(", ")));
+    let roles: Vec<String> = roles.collect();
+    facts.extend((!roles.is_empty()).then(|| ("roles".to_owned(), roles.join("; "))));
     facts.push(("built with".into(), because(&built.backend, &built.why)));
     let seed = built.seed.map_or("of each block".to_owned(), |seed| seed.to_string());
     facts.push((
@@ -69,7 +73,8 @@ fn cards(link: &BuiltLink) -> Option<String> {
         (near, far) if near == far => Some(near.unwrap_or_default().to_string()),
         (near, far) => {
             let text = |rate: Option<BitRate>| rate.map_or("none".into(), |rate| rate.to_string());
-            Some(format!("near {}, far {}", text(near), text(far)))
+            let [first, second] = link.hosts();
+            Some(format!("{first} {}, {second} {}", text(near), text(far)))
         }
     }
 }
@@ -105,7 +110,13 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
     let mut columns = vec![
         column("way", &|(way, _)| {
             let link = if several { format!(", link {}", way.link + 1) } else { String::new() };
-            Cell::text(format!("{}{link}", way.direction))
+            let named = built.links.get(way.link).filter(|link| link.names_hosts());
+            let text = match (named.map(BuiltLink::hosts), way.direction) {
+                (None, direction) => format!("{direction}{link}"),
+                (Some([first, second]), Direction::Up) => format!("{first} to {second}"),
+                (Some([first, second]), Direction::Down) => format!("{second} to {first}"),
+            };
+            Cell::text(text)
         }),
         column("packets", &|(way, _)| Cell::number(way.packets.to_string(), "")),
         column("loss asked", &|(_, asked)| {

@@ -24,9 +24,10 @@ const KEY: Key = Key {
     name: "via",
     kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
     default: "none",
-    doc: "relay: a process at the far end's host that forwards everything from one port, over TCP or UDP. relay@HOST: \
-         one at a third host, where `deadheat serve --relay-to` runs, with --to. coturn: Debian's TURN server, started \
-         there for the trial, without --to. turn:HOST: a TURN server of yours, with --to",
+    doc: "relay: a process that forwards everything from one port, over TCP or UDP, at the far end's host or, in an \
+         emulated network, at that of relay=. relay@HOST: one at a third host, where `deadheat serve --relay-to` runs, \
+         with --to. coturn: Debian's TURN server, started where relay would be for the trial, without --to. turn:HOST: a \
+         TURN server of yours, with --to",
 };
 
 const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);
@@ -131,9 +132,9 @@ impl Via {
     pub fn check_to(&self, typed: &Spec, far: Option<&[String]>) -> Result<()> {
         let why = match (self, far) {
             (Via::Coturn, Some(_)) => unserved_coturn(typed),
-            (Via::RelayAt { .. }, None) => format!(
+            (Via::RelayAt { host }, None) => format!(
                 "{typed}: this relay stands between this host and a far one, and here both ends are on one machine; name \
-                 the far host with --to, or use via=relay"
+                 the far host with --to, or use via=relay, with relay={host} where an emulated network has this host"
             ),
             (Via::RelayAt { host }, Some(far)) if far.contains(host) => format!(
                 "{typed}: {host} is the far host itself; via=relay is a relay there, in front of the far end"

@@ -6,8 +6,6 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::namespace;
-use deadheat_base::ends::Side;
-use deadheat_base::error::{Error, Result};
 
 /// Network namespaces of the hosts.
 #[derive(Debug)]
@@ -16,24 +14,12 @@ pub struct Namespaces {
     user: Option<OwnedFd>,
     /// Network namespaces of the hosts; at least the near and the far one.
     hosts: Vec<OwnedFd>,
-    near: usize,
-    far: usize,
 }
 
 impl Namespaces {
-    /// Takes over namespaces that another process made; `near` and `far` are indices of `hosts`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for an index beyond the hosts.
-    pub fn from_parts(
-        user: Option<OwnedFd>,
-        hosts: Vec<OwnedFd>,
-        [near, far]: [usize; 2],
-    ) -> Result<Namespaces> {
-        if near.max(far) >= hosts.len() {
-            return Err(Error::usage(format!("{} hosts, of which {near} and {far}", hosts.len())));
-        }
-        Ok(Namespaces { user, hosts, near, far })
+    /// Takes over namespaces that another process made.
+    pub fn new(user: Option<OwnedFd>, hosts: Vec<OwnedFd>) -> Namespaces {
+        Namespaces { user, hosts }
     }
 
     /// Returns the descriptor of the user namespace, if there is one.
@@ -46,17 +32,8 @@ impl Namespaces {
         self.hosts.iter().map(AsFd::as_fd)
     }
 
-    /// Returns the entry to the host of one side.
-    pub fn entry(&self, side: Side) -> Entry<'_> {
-        let at = match side {
-            Side::Near => self.near,
-            Side::Far => self.far,
-        };
-        Entry { user: self.user(), net: self.hosts[at].as_fd() }
-    }
-
     /// Returns the entry to the host with this index; `None` if there is none.
-    pub fn entry_of(&self, host: usize) -> Option<Entry<'_>> {
+    pub fn entry(&self, host: usize) -> Option<Entry<'_>> {
         Some(Entry { user: self.user(), net: self.hosts.get(host)?.as_fd() })
     }
 }

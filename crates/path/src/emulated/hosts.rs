@@ -114,7 +114,7 @@ impl Hosts {
         }
         let fds = hosts.into_iter().map(|host| host.namespace.fd).collect();
         Ok(Hosts {
-            namespaces: Namespaces::from_parts(user, fds, [network.near, network.far])?,
+            namespaces: Namespaces::new(user, fds),
             ports,
             kernel,
             addresses,
@@ -144,8 +144,10 @@ fn route(
             let [first, second] = link.ends;
             for ((end, peer), addresses) in [(first, second), (second, first)].into_iter().zip(pair)
             {
-                // An address of an end host stands for its link, also where another link is quicker.
-                let by_peer = firsts[peer].filter(|_| !network.forwards(end));
+                // An address of an end host stands for its link, also where another link is quicker; but not where
+                // the host at the other end of the link passes nothing on.
+                let by_peer =
+                    firsts[peer].filter(|_| !network.forwards(end) && network.forwards(peer));
                 let Some(first) = by_peer.or(firsts[end]) else { continue };
                 for address in addresses {
                     let done = host.netlink.route_to(*address, host.device_of(first));

@@ -7,7 +7,6 @@ use std::process::Command;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::Emulator;
-use crate::emulated::entry::Entry;
 use crate::emulated::socket::{self, SocketRequest};
 use deadheat_base::error::{Error, Result};
 
@@ -86,7 +85,7 @@ impl<'a> Host<'a> {
 
     fn made(&self, wanted: SocketRequest, what: impl Fn() -> String) -> Result<Socket> {
         let failed = |e| Error::setup(format!("{} at a host of the network", what()), e);
-        let entry = self.entry()?;
+        let entry = self.emulator.entry(self.index)?;
         let mut made = socket::behind(&entry, &[wanted]).map_err(failed)?;
         made.pop().map(Socket::from).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
@@ -97,15 +96,10 @@ impl<'a> Host<'a> {
     /// # Errors
     /// [`Error::Setup`] where this process has no descriptors left.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
-        let entry = self.entry()?;
+        let entry = self.emulator.entry(self.index)?;
         let mut command = Command::new(program);
         let failed = |e| Error::setup("keep the namespaces of a host", e);
         entry.prepare_for_later(&mut command).map_err(failed)?;
         Ok(command)
-    }
-
-    fn entry(&self) -> Result<Entry<'a>> {
-        let entry = self.emulator.namespaces().entry_of(self.index);
-        entry.ok_or_else(|| Error::peer("the path's emulator", "it has handed over fewer hosts"))
     }
 }

@@ -85,6 +85,14 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
         let value = match value {
             toml::Value::String(word) => word.clone(),
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Array(all)
+                if super::hosts::is_role(key) && all.iter().all(toml::Value::is_str) =>
+            {
+                all.iter()
+                    .filter_map(toml::Value::as_str)
+                    .collect::<Vec<_>>()
+                    .join(super::hosts::LISTED)
+            }
             other => {
                 let what = format!("{key}: {} is no word or number", other.type_str());
                 return Err(Error::data(name, what));

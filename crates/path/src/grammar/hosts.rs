@@ -1,7 +1,8 @@
-//! Hosts of a network as typed: `hamburg--router` in front of the words of a link, and the roles `near=` and `far=`.
+//! Hosts of a network as typed: `hamburg--router` in front of the words of a link, and their roles: `near=`, `far=`,
+//! `relay=`, `receivers=`, `load=` and `people=`.
 
 use super::words::Word;
-use crate::network::{FAR, NEAR, Network};
+use crate::network::{FAR, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
 use crate::routes;
 use deadheat_base::error::{Error, Result, unknown};
 
@@ -10,6 +11,25 @@ const LONGEST: usize = 63;
 
 /// Sign between the two hosts of a link.
 const BETWEEN: &str = "--";
+
+/// Sign between the hosts of one role.
+pub(super) const LISTED: &str = "/";
+
+/// Names of the roles, which are keys of a whole path.
+const ROLES: [&str; 6] = [NEAR, FAR, RELAY, RECEIVERS, LOAD, PEOPLE];
+
+/// Returns true if a key gives hosts a role.
+pub(super) fn is_role(key: &str) -> bool {
+    ROLES.contains(&key)
+}
+
+/// Checks names of hosts as of [`check_name`], with slashes between them.
+///
+/// # Errors
+/// As of [`check_name`].
+pub(super) fn check_names(names: &str) -> Result<()> {
+    names.split(LISTED).try_for_each(check_name)
+}
 
 /// Checks the name of a host, which is a label of DNS in lower case (RFC 1123, section 2.1).
 ///
@@ -61,15 +81,14 @@ pub(super) fn split(text: &str) -> Result<(Option<[&str; 2]>, &str)> {
 ///
 /// # Errors
 /// [`Error::Usage`] if some links name hosts and others none, if a role is given to a host that no link names or to
-/// none, and if a host has no way to the near or the far host, or from there.
+/// none, or to too few or too many, and if two hosts that send to each other have no way, or a host none to near or far.
 pub(super) fn place(
     network: &mut Network,
     ends: &[Option<[&str; 2]>],
     whole: &[Word<'_>],
 ) -> Result<()> {
-    let role = |key: &str| whole.iter().find(|word| word.key.name == key).map(|word| word.value);
     if ends.iter().all(Option::is_none) {
-        if let Some(word) = whole.iter().find(|word| [NEAR, FAR].contains(&word.key.name)) {
+        if let Some(word) = whole.iter().find(|word| is_role(word.key.name)) {
             return Err(Error::usage(format!(
                 "path: `{word}` has no effect: no link names its hosts, as `a--b:delay=5ms` does"
             )));
@@ -86,22 +105,66 @@ pub(super) fn place(
         };
         network.links[at].ends = named.map(|name| index(&mut network.hosts, name));
     }
-    let found = |key: &str, usual: usize| match role(key) {
-        None => Ok(usual),
-        Some(name) => network.hosts.iter().position(|host| host == name).ok_or_else(|| {
-            let names: Vec<&str> = network.hosts.iter().map(String::as_str).collect();
-            Error::usage(format!("path: {key}: {}", unknown("host", name, &names)))
-        }),
-    };
-    let (near, far) = (found(NEAR, 0)?, found(FAR, network.hosts.len() - 1)?);
-    if near == far {
-        let host = &network.hosts[near];
-        return Err(Error::usage(format!(
-            "path: `{host}` is both near and far; near= and far= name two hosts"
-        )));
-    }
-    (network.near, network.far) = (near, far);
+    give_roles(network, whole)?;
     check_ways(network)
+}
+
+/// Gives the hosts their roles.
+fn give_roles(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
+    let hosts = network.hosts.clone();
+    let found = |role: &str| role_hosts(&hosts, role, whole);
+    network.relay = found(RELAY)?.first().copied();
+    network.receivers = found(RECEIVERS)?;
+    network.people = found(PEOPLE)?;
+    network.load = match found(LOAD)?[..] {
+        [] => None,
+        [near, far] => Some([near, far]),
+        _ => {
+            return Err(Error::usage(
+                "path: load= names two hosts, as in load=a/b: its near end and its far one",
+            ));
+        }
+    };
+    let [near, far] = network.usual_ends();
+    network.near = found(NEAR)?.first().copied().unwrap_or(near);
+    network.far = found(FAR)?.first().copied().unwrap_or(far);
+    let name = |host: usize| &hosts[host];
+    let wrong = match () {
+        () if network.near == network.far => {
+            format!("`{}` is both near and far; near= and far= name two hosts", name(network.near))
+        }
+        () if network.receivers.contains(&network.near) => format!(
+            "`{}` is the near host, which sends to the receivers; receivers= names others, and near= the near one",
+            name(network.near)
+        ),
+        () if network.people.len() == 1 => {
+            format!(
+                "people= names `{}` alone; a session has two people or more",
+                name(network.people[0])
+            )
+        }
+        () => return Ok(()),
+    };
+    Err(Error::usage(format!("path: {wrong}")))
+}
+
+/// Returns the indices of the hosts that a role is given to, in the order typed; none if it is not.
+fn role_hosts(hosts: &[String], role: &str, whole: &[Word<'_>]) -> Result<Vec<usize>> {
+    let mut found: Vec<usize> = Vec::new();
+    let typed = whole.iter().find(|word| word.key.name == role);
+    for name in typed.iter().flat_map(|word| word.value.split(LISTED)) {
+        let at = hosts.iter().position(|host| host == name).ok_or_else(|| {
+            let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+            Error::usage(format!("path: {role}: {}", unknown("host", name, &names)))
+        })?;
+        if found.contains(&at) {
+            return Err(Error::usage(format!(
+                "path: {role}= names `{name}` twice; each host once"
+            )));
+        }
+        found.push(at);
+    }
+    Ok(found)
 }
 
 /// Returns the index of a host, and adds it if it is new.
@@ -112,20 +175,18 @@ fn index(hosts: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-/// Checks that each host can reach the near and the far host, and they it.
+/// Checks that each host can reach the near and the far host, and hosts that send to each other each other, both ways.
 fn check_ways(network: &Network) -> Result<()> {
-    for role in [network.near, network.far] {
-        for host in 0..network.hosts.len() {
-            let ways = [(host, role), (role, host)];
-            if let Some((from, to)) =
-                ways.into_iter().find(|(from, to)| routes::way(network, *from, *to).is_none())
-            {
-                let [from, to] = [from, to].map(|host| &network.hosts[host]);
-                return Err(Error::usage(format!(
-                    "path: `{from}` has no way to `{to}`: no links lead there over hosts that pass packets on (all with \
-                     two links or more but near and far); add a link"
-                )));
-            }
+    let hosts = 0..network.hosts.len();
+    let all = hosts.flat_map(|host| [network.near, network.far].map(|end| vec![host, end, host]));
+    let journeys: Vec<Vec<usize>> = all.chain(network.journeys()).collect();
+    for steps in journeys.iter().flat_map(|journey| journey.windows(2)) {
+        if routes::way(network, steps[0], steps[1]).is_none() {
+            let [from, to] = [steps[0], steps[1]].map(|host| &network.hosts[host]);
+            return Err(Error::usage(format!(
+                "path: `{from}` has no way to `{to}`: no links lead there over hosts that pass packets on (all with \
+                 two links or more and no role, such as near, far and relay); add a link"
+            )));
         }
     }
     Ok(())

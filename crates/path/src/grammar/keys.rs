@@ -2,7 +2,7 @@
 
 use super::forms::{self, HOUR};
 use super::hosts;
-use crate::network::{Backend, Grouping, LossPer, Order};
+use crate::network::{self, Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind, plain};
@@ -40,21 +40,62 @@ pub const LINK: &[Key] = &[
 ];
 
 /// Keys of a whole path, given once in any of its links.
-pub const WHOLE: &[Key] =
-    &[SEED.key(), MTU.key(), BACKEND.key(), WAIT.key(), MODE.key(), NEAR, FAR];
+pub const WHOLE: &[Key] = &[
+    SEED.key(),
+    MTU.key(),
+    BACKEND.key(),
+    WAIT.key(),
+    MODE.key(),
+    NEAR,
+    FAR,
+    RELAY,
+    RECEIVERS,
+    LOAD,
+    PEOPLE,
+];
 
 const NEAR: Key = Key {
-    name: "near",
+    name: network::NEAR,
     kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
     default: "",
     doc: "of several hosts, the one that opens connections; not set: the first that a link names",
 };
 
 const FAR: Key = Key {
-    name: "far",
+    name: network::FAR,
     kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
     default: "",
     doc: "of several hosts, the one where servers listen; not set: the last that a link names",
+};
+
+const RELAY: Key = Key {
+    name: network::RELAY,
+    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
+    default: "",
+    doc: "of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one",
+};
+
+const RECEIVERS: Key = Key {
+    name: network::RECEIVERS,
+    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_names, refers: plain },
+    default: "",
+    doc: "of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
+          if not set, is the first of them",
+};
+
+const LOAD: Key = Key {
+    name: network::LOAD,
+    kind: Kind::Own { form: "HOST/HOST", check: hosts::check_names, refers: plain },
+    default: "",
+    doc: "of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
+          far",
+};
+
+const PEOPLE: Key = Key {
+    name: network::PEOPLE,
+    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_names, refers: plain },
+    default: "",
+    doc: "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
 };
 
 /// Discipline of a queue, as typed.

@@ -222,9 +222,12 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
             )));
         }
         if carrier == Carrier::Simulated && !["seed", "near", "far"].contains(&name) {
-            return Err(Error::usage(format!(
-                "path: `{word}`: a simulated path has no devices and no waiting; leave it out"
-            )));
+            let why = if hosts::is_role(name) {
+                "a simulated path has two ends, and only one emulated in real time takes others"
+            } else {
+                "a simulated path has no devices and no waiting; leave it out"
+            };
+            return Err(Error::usage(format!("path: `{word}`: {why}")));
         }
         options.push((name.to_owned(), word.value.to_owned()));
     }

@@ -521,6 +521,9 @@ fn a_network_of_several_hosts_is_read_and_written_again() {
         "a--b + b--c:delay=1ms,seed=7,near=c,far=a",
         "near--r:delay=1ms + r--far:delay=2ms",
         "x--y:delay=3ms",
+        "a--r + r--b + r--c + r--d:delay=1ms,far=b,relay=c,load=d/b",
+        "a--r + r--b + r--c,receivers=c/b",
+        "a--r + r--b + r--c + r--d,people=b/c/d,relay=a",
     ] {
         let network = read(typed);
         assert_eq!(read(&network.to_string()), network, "{network}");
@@ -531,6 +534,13 @@ fn a_network_of_several_hosts_is_read_and_written_again() {
     assert_eq!(network.links[1].ends, [1, 2]);
     assert!(network.forwards(1) && !network.forwards(0));
     assert_eq!(network.link_name(1), "r--c");
+    let network = read("a--r + r--b + r--c + b--c + r--d,relay=b,receivers=d/c,load=b/c");
+    assert_eq!((network.relay, network.load), (Some(2), Some([2, 3])));
+    assert_eq!((&network.receivers[..], network.far), (&[4, 3][..], 4));
+    assert!(network.forwards(1) && !network.forwards(2) && !network.forwards(3), "roles are ends");
+    assert!(network.journeys().contains(&vec![3, 2, 0]), "{:?}", network.journeys());
+    let people = read("a--r + r--b + r--c + r--d,people=b/c/d");
+    assert_eq!((people.near, people.far), (2, 4));
 }
 
 #[test]
@@ -542,6 +552,15 @@ fn a_network_that_makes_no_sense_is_refused_with_what_is_wrong() {
         ("a--b + b--c,near=x", "unknown host `x`"),
         ("a--b + b--c,near=c", "both near and far"),
         ("delay=1ms,near=a", "no link names its hosts"),
+        ("a--b + b--c,relay=x", "relay: unknown host `x`"),
+        ("a--b + b--c,relay=b", "`a` has no way to `c`"),
+        ("a--b + b--c,load=a", "load= names two hosts"),
+        ("a--b + b--c,load=a/b/c", "load= names two hosts"),
+        ("a--r + r--c + r--b,load=a/a", "load= names `a` twice"),
+        ("a--r + r--c + r--b,receivers=a/c", "`a` is the near host, which sends to the receivers"),
+        ("a--r + r--c + r--b,receivers=c//b", "no name of a host"),
+        ("a--r + r--c + r--b,people=c", "people= names `c` alone"),
+        ("delay=1ms,relay=a", "no link names its hosts"),
         ("A--b", "no name of a host"),
         ("a---b", "no name of a host"),
         ("a--b:", "ends in the middle"),
@@ -583,6 +602,9 @@ between = ["friend", "isp"]
     assert_eq!(network, Network::parse(line).unwrap());
     let other = parse(text, "file=net.toml,near=friend,seed=8").unwrap();
     assert_eq!((other.near, other.seed), (3, Some(8)));
+    let listed =
+        parse(&text.replace("seed = 7", "receivers = [\"cloud\", \"friend\"]"), "file=net.toml");
+    assert_eq!(listed.unwrap().receivers, [2, 3]);
     let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
     for (text, said) in [
         ("", "has no [[link]]"),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
+use super::hosts;
 use crate::block;
 use crate::network::{
     self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
@@ -25,7 +26,7 @@ impl fmt::Display for Network {
             } else {
                 f.write_str(" + ")?;
             }
-            if self.hosts != [network::NEAR, network::FAR] {
+            if self.names_hosts() {
                 let [a, b] = link.ends.map(|host| &self.hosts[host]);
                 write!(f, "{a}--{b}{}", if words.is_empty() { "" } else { ":" })?;
             } else if words.is_empty() {
@@ -67,9 +68,12 @@ fn whole_words(of: &Network) -> Vec<String> {
     words.extend(backend);
     words.extend((of.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
     words.extend(mode);
-    let roles = [(network::NEAR, of.near, 0), (network::FAR, of.far, of.hosts.len() - 1)];
-    let other = roles.iter().filter(|(_, host, usual)| host != usual);
-    words.extend(other.map(|(role, host, _)| format!("{role}={}", of.hosts[*host])));
+    let [near, far] = of.usual_ends();
+    let usual = [(network::NEAR, vec![near]), (network::FAR, vec![far])];
+    for (role, of_role) in of.roles().into_iter().filter(|role| !usual.contains(role)) {
+        let names: Vec<&str> = of_role.iter().map(|host| of.hosts[*host].as_str()).collect();
+        words.push(format!("{role}={}", names.join(hosts::LISTED)));
+    }
     words
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
 use super::request::{CheckedRequest, Claims, Request};
-use super::{blast, commands, files};
+use super::{blast, commands, files, roles};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::{Key, Spec};
 use deadheat_base::time::Nanos;
@@ -245,6 +245,10 @@ impl FactorGrid<'_> {
         }
         self.check_levels(&mut cells)?;
         check_misfits(&cells)?;
+        if let Some(network) = &self.race_path.network {
+            let running = cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
+            roles::check(network, &running.map(|runs| &runs.pairing).collect::<Vec<_>>())?;
+        }
         let mut running = cells.iter().filter_map(|cell| cell.runs.as_ref().ok());
         let first = running.next().ok_or_else(|| Error::usage("no contender to race"))?;
         let load = if first.task.info().is_paced { Load::Paced } else { Load::Bulk };

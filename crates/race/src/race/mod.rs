@@ -66,6 +66,7 @@ mod quiet;
 mod race_path;
 pub mod request;
 pub mod resume;
+mod roles;
 mod run;
 pub mod samples_file;
 pub mod steering;

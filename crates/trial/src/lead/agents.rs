@@ -18,7 +18,6 @@ use super::conclude::conclude;
 pub use super::far::Far;
 use super::far_clock::FarClocks;
 use super::files::{Overwrite, TrialFiles};
-use super::link::Link;
 use super::live::{Live, LiveRow};
 use super::nodes::{Nodes, SLACK};
 use super::path_probe::PathProbes;
@@ -29,7 +28,9 @@ use crate::agent::means::NO_FILES;
 use crate::between::turn::way::RelayWay;
 use crate::control::remote::ServerWait;
 use crate::control::{RelayPlan, ToAgent, patient::sleep};
-use crate::{FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods};
+use crate::{
+    EmulatedPath, FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods,
+};
 use deadheat_host::block_probe::HostProbe;
 use deadheat_host::idle::{self, Awake, ClaimKind};
 use deadheat_host::placement::{Ends, Load, assign, choose};
@@ -218,7 +219,9 @@ impl Agents {
         let mut work = Group::measured(order, work_by_side, assigned)?;
         work.live = self.on_interval.is_some();
         work.goes_first = self.goes_first;
-        work.emulated = self.far.emulated().map(|path| path.terms());
+        if let Some(path) = self.far.emulated() {
+            (work.emulated, work.hosts) = (Some(path.terms()), path.hosts());
+        }
         if let Some(server) = self.far.first_server() {
             work = work.served()?;
             work.blast = self.blast.filter(|_| floods(&work.contender, &*work.task));
@@ -233,6 +236,7 @@ impl Agents {
         self.path_probes.fit(&mut work);
         let mut loads = Vec::new();
         if let Some(mut group) = Group::load(&work, Topology::here())? {
+            group.hosts = self.far.emulated().map(EmulatedPath::load_hosts).unwrap_or_default();
             group.way = RelayWay::of(&group.contender.via, &self.far)?;
             let is_blast = group.is_served && floods(&group.contender, &*group.task);
             group.blast = self.blast.filter(|_| is_blast);
@@ -327,7 +331,7 @@ impl Agents {
     /// Starts the near node of a group, and the TURN clients beside it, and waits until all its nodes are connected.
     fn dial(&mut self, group: &Group, mut listening: ListeningNodes) -> Result<Nodes> {
         for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
-            let mut client = self.agent("TURN client", Side::Near)?;
+            let mut client = self.agent("TURN client", group.hosts.near)?;
             let plan = ToAgent::Relay(RelayPlan::Turn(plan));
             *at = await_ready(&mut client, &plan, &self.stop, &mut self.turn)?;
             listening.relays.push(client);
@@ -335,7 +339,7 @@ impl Agents {
         let near = match (&group.contender.commands, listening.at.first()) {
             (Some(_), Some(at)) => self.command(group, Side::Near, at)?,
             _ => {
-                let mut near = self.agent("near agent", Side::Near)?;
+                let mut near = self.agent("near agent", group.hosts.near)?;
                 near.send(&ToAgent::Open(Box::new(group.near(listening.at))))?;
                 near
             }
@@ -347,14 +351,6 @@ impl Agents {
         nodes.stands_in = self.far.others().is_some();
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)
-    }
-
-    /// Starts an agent on this machine, on this side's host.
-    fn agent(&self, who: &str, side: Side) -> Result<Link> {
-        match &self.far {
-            Far::Emulated(path) => path.agent(who, side),
-            _ => Link::to_process(who),
-        }
     }
 }
 

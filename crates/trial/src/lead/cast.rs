@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
-//!            near node ──► relay ──► far node              with via=relay, and with via=relay@HOST at a third host
+//!            near node ──► relay ──► far node              with via=relay, at a third host with via=relay@HOST and relay=HOST
 //!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
 //!            near node ──► command ──► command ──► far node   where it is external
 //! cast       the work that is measured, and the groups that are load beside it, each with its time
 //! ```
 //! Each node is a process of its own. The groups share the path and nothing else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use deadheat_base::clocks::ClockMap;
 
@@ -33,6 +33,7 @@ use crate::between::commands::{CommandOrder, NodePlan};
 use crate::between::turn::way::RelayWay;
 use crate::between::turn::{CoturnPlan, TurnPlan};
 use crate::control::{self, AgentPlan, ForwardPlan, GrantPlace, RelayPlan, Share};
+use crate::path::emulated::NodeHosts;
 use crate::path::model_time::accept_timeout;
 use crate::{Order, dealt, floods, suited};
 use deadheat_host::placement::CpuAssignment;
@@ -75,6 +76,8 @@ pub(super) struct Group {
     pub(super) blast: Option<u64>,
     /// Properties of the path, if the race emulates it.
     pub(super) emulated: Option<control::PathTerms>,
+    /// Hosts of its nodes in the network that the race emulates, if it does.
+    pub(super) hosts: NodeHosts,
     /// Relay that the group's traffic goes through, if any.
     pub(super) way: Option<RelayWay>,
     /// Local address and interface that its near end is bound to.
@@ -147,6 +150,7 @@ impl Group {
             goes_first: false,
             blast: None,
             emulated: None,
+            hosts: NodeHosts::default(),
             way: None,
             origin: Origin::default(),
             clocks: Vec::new(),
@@ -261,6 +265,14 @@ impl Group {
         named.or_else(|| usize::from(node).checked_rem(hosts)).filter(|host| *host < hosts)
     }
 
+    /// Returns the host of a node of one side in the network that the race emulates, by index; `node` is the number of a far
+    /// one.
+    pub(super) fn host(&self, side: Side, node: u16) -> usize {
+        let far = &self.hosts.far;
+        let dealt = self.host_of(node, far.len()).filter(|_| side == Side::Far);
+        dealt.map_or(self.hosts.near, |at| far[at])
+    }
+
     /// Returns the address of the server of a far node; `None` without a server.
     pub(super) fn server_of(&self, node: u16, far: &Far) -> Option<SocketAddr> {
         let host = self.host_of(node, far.hosts().len())?;
@@ -287,16 +299,16 @@ impl Group {
         }
     }
 
-    /// Returns the plan of the relay at the host of a far node, which listens at the same address; `None` if no relay
-    /// is to be started there.
+    /// Returns the plan of the relay in front of a far node, which listens at `own` or, without one, at the address of the
+    /// far node's host; `None` if no relay is to be started.
     ///
     /// # Errors
     /// [`Error::Usage`] if the far node has no port to forward to.
-    pub(super) fn relay(&self, far: &Address) -> Result<Option<RelayPlan>> {
+    pub(super) fn relay(&self, far: &Address, own: Option<IpAddr>) -> Result<Option<RelayPlan>> {
         // A server starts the relay in front of a far node by itself.
         let Some(way) = self.way.as_ref().filter(|_| !self.is_served) else { return Ok(None) };
         let to = self.behind_relay(far)?;
-        let at = SocketAddr::new(to.ip(), 0);
+        let at = SocketAddr::new(own.unwrap_or(to.ip()), 0);
         Ok(match (&self.contender.via, &way.credentials) {
             (Via::Relay, _) => Some(RelayPlan::Forward(ForwardPlan { at, to, token: None })),
             (Via::Coturn, Some(credentials)) => {

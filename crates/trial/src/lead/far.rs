@@ -186,15 +186,16 @@ impl Far {
         }
     }
 
-    /// Returns the endpoint where the far end listens, or where the kernel answers.
-    pub(super) fn endpoint(&self, contender: &Contender) -> Result<Address> {
+    /// Returns the endpoint where the far end listens, or where the kernel answers; `host` is that of the far end in an
+    /// emulated network.
+    pub(super) fn endpoint(&self, contender: &Contender, host: usize) -> Result<Address> {
         match (contender.transport.info().reach, self) {
             (Reach::Machine, Far::Loopback(_)) => Ok(Address::Unix(String::new())),
             (Reach::Network | Reach::OwnPort | Reach::Path, Far::Loopback(family)) => {
                 Ok(Address::Ip(SocketAddr::new(family.loopback(), 0)))
             }
             (Reach::Network | Reach::OwnPort | Reach::Path, Far::Emulated(path)) => {
-                Ok(Address::Ip(SocketAddr::new(path.far_address()?, 0)))
+                Ok(Address::Ip(SocketAddr::new(path.address(host)?, 0)))
             }
             (Reach::Network | Reach::OwnPort, Far::Servers(_)) => match self.first_server() {
                 Some(server) => Ok(Address::Ip(server.address)),

@@ -12,10 +12,9 @@ use crate::control::{self, FromAgent, FromServer, ToAgent, heartbeat};
 use crate::process::{self, AgentProcess};
 use deadheat_base::error::{Error, Fault, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::handover::readable;
 use deadheat_host::process_tree::cpu_ns;
-use deadheat_path::emulated::entry::Namespaces;
+use deadheat_path::emulated::entry::Entry;
 
 /// Longest time between the first and the last byte of a message from a peer.
 const MESSAGE_TIMEOUT: Nanos = Nanos::from_secs(10);
@@ -56,8 +55,8 @@ impl Link {
     ///
     /// # Errors
     /// Fails if the agent cannot be started there.
-    pub fn to_process_on(who: &str, hosts: &Namespaces, side: Side) -> Result<Link> {
-        Link::to(who, process::agent_on(&hosts.entry(side))?)
+    pub fn to_process_on(who: &str, host: &Entry<'_>) -> Result<Link> {
+        Link::to(who, process::agent_on(host)?)
     }
 
     fn to(who: &str, process: AgentProcess) -> Result<Link> {

@@ -83,10 +83,11 @@ impl Bed for Emulator {
 
     fn site(&self, side: Side) -> Result<Site> {
         let built = self.built();
-        let address = built.address(side, Family::V4).ok_or_else(|| {
+        let host = built.host(side);
+        let address = built.address(host, Family::V4).ok_or_else(|| {
             Error::setup("check a path", std::io::Error::other("its hosts have no IPv4 address"))
         })?;
-        Site::behind(self.namespaces().entry(side), address)
+        Site::behind(self.entry(host)?, address)
     }
 
     fn made_of(&self) -> (Backend, String) {

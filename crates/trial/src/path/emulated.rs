@@ -9,7 +9,6 @@ use crate::lead::link::Link;
 use crate::process::{self, AgentProcess};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::path::PathFigures;
 use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
@@ -25,6 +24,17 @@ const DIAL: Nanos = Nanos::from_secs(30);
 
 /// Round trips that opening a connection may take: lost and retransmitted, slowly.
 const DIAL_ROUND_TRIPS: u64 = 20;
+
+/// Hosts of an emulated network at which the nodes of a group run, by index.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeHosts {
+    /// Host of the near node.
+    pub(crate) near: usize,
+    /// Hosts of the far nodes, which are dealt over them in order.
+    pub(crate) far: Vec<usize>,
+    /// Host of the relays in front of the far nodes; the far nodes' own if there is none.
+    pub(crate) relay: Option<usize>,
+}
 
 /// Emulated path that is up.
 #[derive(Debug)]
@@ -42,16 +52,29 @@ impl EmulatedPath {
     pub fn start(typed: &str, network: Network, family: Family) -> Result<EmulatedPath> {
         let emulator = Emulator::start_for(typed, SenderCpus::Others)?;
         let path = EmulatedPath { spec: typed.to_owned(), network, family, emulator };
-        path.far_address()?;
+        path.address(path.network.far)?;
         Ok(path)
     }
 
-    /// Returns the far host's address on the first link.
+    /// Returns the hosts at which the nodes of a trial's work run.
+    pub(crate) fn hosts(&self) -> NodeHosts {
+        let Network { near, relay, .. } = self.network;
+        NodeHosts { near, far: self.network.far_hosts().to_vec(), relay }
+    }
+
+    /// Returns the hosts at which the nodes of a load beside it run.
+    pub(crate) fn load_hosts(&self) -> NodeHosts {
+        let Network { near, far, relay, load, .. } = self.network;
+        let [near, far] = load.unwrap_or([near, far]);
+        NodeHosts { near, far: vec![far], relay }
+    }
+
+    /// Returns the address of the host with this index on its first link.
     ///
     /// # Errors
     /// Fails if the path carries no packets of the requested family.
-    pub(crate) fn far_address(&self) -> Result<IpAddr> {
-        self.emulator.built().address(Side::Far, self.family).ok_or_else(|| {
+    pub(crate) fn address(&self, host: usize) -> Result<IpAddr> {
+        self.emulator.built().address(host, self.family).ok_or_else(|| {
             Error::unsupported(
                 format!("path {}", self.spec),
                 "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
@@ -64,28 +87,28 @@ impl EmulatedPath {
         self.network.mtu.into()
     }
 
-    /// Creates a link to an agent on the host of this side.
+    /// Creates a link to an agent on the host with this index.
     ///
     /// # Errors
     /// Fails if the agent cannot be started there.
-    pub(crate) fn agent(&self, who: &str, side: Side) -> Result<Link> {
-        Link::to_process_on(who, self.emulator.namespaces(), side)
+    pub(crate) fn agent(&self, who: &str, host: usize) -> Result<Link> {
+        Link::to_process_on(who, &self.emulator.entry(host)?)
     }
 
-    /// Starts a keeper of a command on the host of this side.
+    /// Starts a keeper of a command on the host with this index.
     ///
     /// # Errors
     /// Fails if the keeper cannot be started there.
-    pub(crate) fn keeper(&self, side: Side) -> Result<AgentProcess> {
-        process::keeper(Some(&self.emulator.namespaces().entry(side)))
+    pub(crate) fn keeper(&self, host: usize) -> Result<AgentProcess> {
+        process::keeper(Some(&self.emulator.entry(host)?))
     }
 
     /// Starts a keeper of a command that takes the place of an agent, likewise.
     ///
     /// # Errors
     /// As of [`EmulatedPath::keeper`].
-    pub(crate) fn command_keeper(&self, side: Side) -> Result<AgentProcess> {
-        process::command_keeper(Some(&self.emulator.namespaces().entry(side)))
+    pub(crate) fn command_keeper(&self, host: usize) -> Result<AgentProcess> {
+        process::command_keeper(Some(&self.emulator.entry(host)?))
     }
 
     /// Empties the path and restarts it with a seed: its own, or the trial's, which is the same for every contender of
@@ -142,7 +165,9 @@ impl EmulatedPath {
         PathFacts {
             spec: self.spec.clone(),
             kind: PathKind::Emulated,
-            address: self.far_address().map_or_else(|_| String::new(), |far| far.to_string()),
+            address: self
+                .address(self.network.far)
+                .map_or_else(|_| String::new(), |far| far.to_string()),
             built: Some(Box::new(BuiltPath::of(&self.network, how))),
             reached: None,
             far_end: None,

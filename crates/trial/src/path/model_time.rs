@@ -6,7 +6,7 @@ use deadheat_base::units::BitRate;
 use deadheat_contract::workload::{Bounds, PathKind, Setting};
 use deadheat_path::PathSpec;
 use deadheat_path::network::{Impairments, Limit, Network, Rate, Shape};
-use deadheat_path::routes::round_ways;
+use deadheat_path::routes::{along, round_ways};
 use deadheat_path::trace::{Content, Trace};
 
 /// Bytes that a sender's kernel may buffer and not yet have sent: the usual maximum of tcp_wmem.
@@ -53,8 +53,14 @@ pub fn setting(path: &PathSpec) -> Setting {
     let of_first = of_first.unwrap_or([Bounds::UNKNOWN; 2]);
     let rtt = of_first.iter().filter_map(|way| way.delay).fold(Nanos::ZERO, |sum, one| sum + one);
     let rate = of_first.iter().filter_map(|way| way.rate).min();
-    // If there are several ways, a contender may use them all.
-    let [up, down] = if ways.len() == 1 { of_first } else { [Bounds::UNKNOWN; 2] };
+    // If there are several ways, a contender may use them all; several far hosts have one each.
+    let others = network.receivers.iter().chain(&network.people);
+    let there_and_back =
+        |host: &usize| delay_along(&along(network, &[network.near, *host, network.near]));
+    let rtt = others.map(there_and_back).fold(rtt, Nanos::max);
+    let is_one =
+        ways.len() == 1 && network.far_hosts() == [network.far] && network.people.is_empty();
+    let [up, down] = if is_one { of_first } else { [Bounds::UNKNOWN; 2] };
     Setting { kind, rtt: Some(rtt), rate, up, down, ..Setting::REMOTE }
 }
 
@@ -82,9 +88,10 @@ pub(crate) fn transit(network: &Network) -> Nanos {
     .min(LONGEST_TRANSIT)
 }
 
-/// Returns the longest of the sums of such a time along the ways between near and far, in either direction.
+/// Returns the longest of the sums of such a time along the ways between hosts that send to each other.
 fn longest_way(network: &Network, time: impl Fn(&Impairments) -> Nanos) -> Nanos {
     let ways = round_ways(network).into_iter().flat_map(|way| [way.up, way.down]);
+    let ways = ways.chain(network.journeys().into_iter().map(|journey| along(network, &journey)));
     let sum = |way: Vec<&Impairments>| way.into_iter().fold(Nanos::ZERO, |sum, on| sum + time(on));
     ways.map(sum).max().unwrap_or_default()
 }

@@ -84,6 +84,7 @@ impl Agents {
         if group.contender.commands.is_some() {
             return Ok((self.open_command(group, node, served)?, Vec::new()));
         }
+        let host = group.host(Side::Far, node);
         let (mut link, place) = match served {
             Some(served) => served.next(group, node, &mut self.far, &self.stop)?,
             None => {
@@ -92,10 +93,10 @@ impl Agents {
                     (_, 1) => "far agent".to_owned(),
                     _ => format!("far agent {node}"),
                 };
-                (self.agent(&who, Side::Far)?, None)
+                (self.agent(&who, host)?, None)
             }
         };
-        let plan = group.far(node, self.far.endpoint(&group.contender)?, place);
+        let plan = group.far(node, self.far.endpoint(&group.contender, host)?, place);
         let open = ToAgent::Open(Box::new(plan));
         let at = await_ready(&mut link, &open, &self.stop, &mut self.turn)?;
         // The port that control reached is used; behind a NAT the server knows another one.
@@ -104,7 +105,7 @@ impl Agents {
             return Ok(((link, at), Vec::new()));
         };
         let keeper = |side| match &self.far {
-            Far::Emulated(path) => path.keeper(side),
+            Far::Emulated(path) => path.keeper(group.host(side, node)),
             _ => process::keeper(None),
         };
         let (near, commands) =
@@ -121,7 +122,7 @@ impl Agents {
         served: Option<&mut ServedCast>,
     ) -> Result<(Link, Address)> {
         let Some(served) = served else {
-            let at = self.far.endpoint(&group.contender)?;
+            let at = self.far.endpoint(&group.contender, group.host(Side::Far, node))?;
             let mut link = self.command(group, Side::Far, &at)?;
             let at = await_listening(&mut link, &self.stop, &mut self.turn, None)?;
             return Ok((link, at));
@@ -131,11 +132,19 @@ impl Agents {
         Ok((link, reached_at(group.server_of(node, &self.far), listens)))
     }
 
+    /// Starts an agent on this machine, at the host with this index where a network is emulated.
+    pub(super) fn agent(&self, who: &str, host: usize) -> Result<Link> {
+        match &self.far {
+            Far::Emulated(path) => path.agent(who, host),
+            _ => Link::to_process(who),
+        }
+    }
+
     /// Starts the keeper of a command of one side, for a server at `at`.
     pub(super) fn command(&self, group: &Group, side: Side, at: &Address) -> Result<Link> {
         let plan = group.command(side, at)?;
         let keeper = match &self.far {
-            Far::Emulated(path) => path.command_keeper(side),
+            Far::Emulated(path) => path.command_keeper(group.host(side, 0)),
             _ => process::command_keeper(None),
         };
         let who = match side {
@@ -169,10 +178,10 @@ impl Agents {
         let mut all = ListeningNodes { commands, ..ListeningNodes::default() };
         far.sort_by_key(|(node, _)| *node);
         relays.sort_by_key(|(node, _)| *node);
-        for (_, (link, at)) in far {
+        for (node, (link, at)) in far {
             all.far.push(link);
             if relays.is_empty() {
-                self.relay(group, at, &mut all)?;
+                self.relay(group, node, at, &mut all)?;
             }
         }
         for (_, (mut link, at)) in relays {
@@ -182,18 +191,27 @@ impl Agents {
         }
         if all.at.is_empty() {
             // The kernel answers there.
-            all.at.push(self.far.endpoint(&group.contender)?);
+            all.at.push(self.far.endpoint(&group.contender, group.host(Side::Far, 0))?);
         }
         Ok(all)
     }
 
     /// Starts the relay in front of a far node, if the contender uses one, and notes the endpoint that the near node
     /// dials.
-    fn relay(&mut self, group: &Group, far: Address, all: &mut ListeningNodes) -> Result<()> {
+    fn relay(
+        &mut self,
+        group: &Group,
+        node: u16,
+        far: Address,
+        all: &mut ListeningNodes,
+    ) -> Result<()> {
         let mut at = far.clone();
         let mut started = None;
-        if let Some(plan) = group.relay(&far)? {
-            let mut relay = self.agent("relay", Side::Far)?;
+        let third = group.hosts.relay.zip(self.far.emulated());
+        let own = third.map(|(host, path)| path.address(host)).transpose()?;
+        if let Some(plan) = group.relay(&far, own)? {
+            let host = group.hosts.relay.unwrap_or(group.host(Side::Far, node));
+            let mut relay = self.agent("relay", host)?;
             let plan = ToAgent::Relay(plan);
             at = await_ready(&mut relay, &plan, &self.stop, &mut self.turn)?;
             started = if let Address::Ip(at) = at { Some(at) } else { None };

@@ -1,0 +1,79 @@
+//! Roles of hosts in an emulated network: what runs where is in the account of each link.
+//!
+//! Needs what tests/network/emulated.rs needs; a relay by TURN is skipped where coturn is not installed.
+#![allow(clippy::unwrap_used)] // A test fails by panicking.
+
+use serde_json::{Value, json};
+
+use crate::emulated::{can, count, race, works};
+use crate::net::ran;
+
+/// Packets that arrived in one direction of a link in a trial.
+fn arrived(trial: &Value, link: usize, way: &str) -> u64 {
+    count(&trial["path"]["links"][link][way]["fates"]["arrived"])
+}
+
+/// Bytes likewise.
+fn arrived_bytes(trial: &Value, link: usize, way: &str) -> u64 {
+    count(&trial["path"]["links"][link][way]["fates"]["arrived_bytes"])
+}
+
+/// Relayed packets cross the links to and from the relay's host and not the direct one; the others that one alone.
+#[test]
+fn a_relay_runs_at_its_own_host() {
+    if !can() {
+        return;
+    }
+    let mut contenders = vec!["udp", "tcp", "udp:via=relay", "tcp:via=relay", "quic:via=relay"];
+    if works("turnserver", &["--version"]) {
+        contenders.push("udp:via=coturn");
+    }
+    let path = "a--b:delay=4ms,near=a,far=b,relay=r + a--r:delay=6ms + r--b:delay=10ms";
+    let outcome = race(&contenders, path, "ping:count=50,interval=4ms,timeout=20s");
+    let roles = &outcome["path"]["built"]["roles"];
+    assert_eq!(*roles, json!({ "near": ["a"], "far": ["b"], "relay": ["r"] }));
+    for trial in ran(&outcome) {
+        let contender = contenders[count(&trial["contender"]) as usize];
+        let is_relayed = contender.contains("via=");
+        let least = if is_relayed { 32_000_000 } else { 8_000_000 };
+        assert!(count(&trial["rtt_ns"]["min"]) >= least, "{contender}: {}", trial["rtt_ns"]);
+        let [direct, there, on] = [0, 1, 2].map(|link| arrived(trial, link, "up"));
+        let (used, unused) =
+            if is_relayed { (there.min(on), direct) } else { (direct, there + on) };
+        assert!(used >= 50 && unused == 0, "{contender}: {direct}, {there} and {on} packets");
+    }
+}
+
+/// Three far ends are dealt over two hosts: two at the first.
+#[test]
+fn receivers_run_at_hosts_of_their_own() {
+    if !can() {
+        return;
+    }
+    let path = "a--r:delay=1ms,near=a,receivers=c/b + r--b:delay=2ms + r--c:delay=3ms";
+    let outcome = race(&["tcp", "udp"], path, "fanout:receivers=3,bytes=100kB");
+    assert_eq!(outcome["path"]["built"]["roles"]["receivers"], json!(["c", "b"]));
+    for trial in ran(&outcome).into_iter().filter(|trial| trial["contender"] == 0) {
+        let [all, b, c] = [0, 1, 2].map(|link| arrived_bytes(trial, link, "up"));
+        assert!(all >= 300_000 && b >= 100_000 && c >= 200_000, "{all}, {b} and {c} bytes");
+        assert!(b < 200_000 + 50_000, "{b} bytes at the second");
+    }
+}
+
+/// The load crosses the link in the middle, whose queue the pings find full, and none of the pings' other links.
+#[test]
+fn a_load_runs_between_two_hosts_of_its_own() {
+    if !can() {
+        return;
+    }
+    let path = "a--i,near=a,far=b,load=x/y + i--j:delay=5ms,rate=20mbit + j--b + x--i + j--y";
+    let outcome = race(&["udp"], path, "ping:count=50,interval=10ms,timeout=20s,load=tcp");
+    for trial in ran(&outcome) {
+        let [own, shared, far] = [0, 1, 2].map(|link| arrived_bytes(trial, link, "up"));
+        let [from_x, to_y] = [3, 4].map(|link| arrived_bytes(trial, link, "up"));
+        assert!(own < 50_000 && far < 50_000, "{own} and {far} bytes of the pings");
+        assert!(from_x > 100_000 && to_y > 100_000, "{from_x} and {to_y} bytes of the load");
+        assert!(shared > to_y, "{shared} bytes in the middle, {to_y} of them of the load");
+        assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
+    }
+}
