@@ -40,7 +40,8 @@ fn a_relay_runs_at_its_own_host() {
         let [direct, there, on] = [0, 1, 2].map(|link| arrived(trial, link, "up"));
         let (used, unused) =
             if is_relayed { (there.min(on), direct) } else { (direct, there + on) };
-        assert!(used >= 50 && unused == 0, "{contender}: {direct}, {there} and {on} packets");
+        // A relay that a busy host holds up passes several messages of a connection on as one.
+        assert!(used > 5 && unused == 0, "{contender}: {direct}, {there} and {on} packets");
     }
 }
 
@@ -51,12 +52,12 @@ fn receivers_run_at_hosts_of_their_own() {
         return;
     }
     let path = "a--r:delay=1ms,near=a,receivers=c/b + r--b:delay=2ms + r--c:delay=3ms";
-    let outcome = race(&["tcp", "udp"], path, "fanout:receivers=3,bytes=100kB");
+    let outcome = race(&["tcp", "udp"], path, "fanout:receivers=3,bytes=200kB");
     assert_eq!(outcome["path"]["built"]["roles"]["receivers"], json!(["c", "b"]));
     for trial in ran(&outcome).into_iter().filter(|trial| trial["contender"] == 0) {
         let [all, b, c] = [0, 1, 2].map(|link| arrived_bytes(trial, link, "up"));
-        assert!(all >= 300_000 && b >= 100_000 && c >= 200_000, "{all}, {b} and {c} bytes");
-        assert!(b < 200_000 + 50_000, "{b} bytes at the second");
+        assert!(all >= 600_000 && b >= 200_000 && c >= 400_000, "{all}, {b} and {c} bytes");
+        assert!(b < 300_000, "{b} bytes at the second");
     }
 }
 

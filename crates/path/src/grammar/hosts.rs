@@ -130,13 +130,13 @@ fn give_roles(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
     network.far = found(FAR)?.first().copied().unwrap_or(far);
     let name = |host: usize| &hosts[host];
     let wrong = match () {
-        () if network.near == network.far => {
-            format!("`{}` is both near and far; near= and far= name two hosts", name(network.near))
-        }
         () if network.receivers.contains(&network.near) => format!(
             "`{}` is the near host, which sends to the receivers; receivers= names others, and near= the near one",
             name(network.near)
         ),
+        () if network.near == network.far => {
+            format!("`{}` is both near and far; near= and far= name two hosts", name(network.near))
+        }
         () if network.people.len() == 1 => {
             format!(
                 "people= names `{}` alone; a session has two people or more",
