@@ -134,14 +134,14 @@ fn give_roles(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
             "`{}` is the near host, which sends to the receivers; receivers= names others, and near= the near one",
             name(network.near)
         ),
-        () if network.near == network.far => {
-            format!("`{}` is both near and far; near= and far= name two hosts", name(network.near))
-        }
         () if network.people.len() == 1 => {
             format!(
                 "people= names `{}` alone; a session has two people or more",
                 name(network.people[0])
             )
+        }
+        () if network.near == network.far => {
+            format!("`{}` is both near and far; near= and far= name two hosts", name(network.near))
         }
         () => return Ok(()),
     };
