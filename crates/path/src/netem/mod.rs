@@ -61,7 +61,7 @@ pub struct NetemLink {
 #[derive(Debug)]
 pub struct Middle {
     spaces: [OwnedFd; 3],
-    network: Network,
+    network: Box<Network>,
     devices: Vec<String>,
     is_seeded: bool,
     began: Option<Vec<Counters>>,
@@ -83,7 +83,7 @@ impl Middle {
         let is_seeded = probe(&spaces[1])?;
         let middle = Middle {
             spaces,
-            network: network.clone(),
+            network: Box::new(network.clone()),
             devices: lines.iter().map(|line| line.device.clone()).collect(),
             is_seeded,
             began: None,
