@@ -15,6 +15,7 @@ mod emulated;
 mod external;
 mod hosts;
 mod mtu;
+mod nat;
 mod ndt7;
 mod net;
 mod others;

@@ -7,6 +7,7 @@
 //! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | parsers, from words and files to a network |
 //! | [`network`], [`routes`], [`mod@kind`] | network of hosts, as plain data; the ways in it; its kind |
 //! | [`impair`] | fate of each packet: pure, time is an argument |
+//! | [`nat`] | NAT and stateful firewall of a link, pure as well |
 //! | [`emulator`] | running network: sockets and commands at its hosts, its account |
 //! | [`measurements`], [`gate`] | figures of a network, and their check against the request |
 //! | [`mod@run`] | any program on an emulated network |
@@ -27,6 +28,7 @@ pub mod grammar;
 pub mod impair;
 pub mod kind;
 pub mod measurements;
+pub mod nat;
 pub mod netem;
 pub mod network;
 pub mod profile;

@@ -59,7 +59,7 @@ pub struct PacketOutcomes {
     pub delivered: u64,
     /// Bytes that left.
     pub delivered_bytes: u64,
-    /// Number of packets that a firewall dropped for their protocol.
+    /// Number of packets that a firewall or a NAT dropped.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
     /// Number of packets that the loss model dropped.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::block::Block;
+use super::nat::Middlebox;
 use super::trace::{Content, Trace};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
@@ -66,12 +67,15 @@ pub struct Link {
     pub up: Impairments,
     /// Impairments from the second host to the first.
     pub down: Impairments,
+    /// NAT or stateful firewall of the first host: in front of `up`, and behind `down`.
+    pub middlebox: Option<Middlebox>,
 }
 
 impl Default for Link {
     /// Returns a link without impairments between the hosts of a path that names none.
     fn default() -> Link {
-        Link { ends: [0, 1], up: Impairments::default(), down: Impairments::default() }
+        let (up, down) = (Impairments::default(), Impairments::default());
+        Link { ends: [0, 1], up, down, middlebox: None }
     }
 }
 

@@ -93,6 +93,52 @@ impl Head {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
+
+    /// Moves the beginning of the part of a frame that follows here, all its headers included, and returns it to be
+    /// changed.
+    pub(crate) fn take(&mut self, frame: &[u8], rest: &mut Range<usize>) -> &mut [u8] {
+        let taken = rest.len().min(self.bytes.len() - self.len);
+        let (from, to) = (rest.start, self.len + taken);
+        self.bytes[self.len..to].copy_from_slice(&frame[from..from + taken]);
+        (self.len, rest.start) = (to, from + taken);
+        &mut self.bytes[..to]
+    }
+}
+
+/// Payload of an IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Payload {
+    /// Protocol number, behind IPv6 extension headers; 0 if unknown.
+    pub(crate) protocol: u8,
+    /// Offset in the packet.
+    pub(crate) at: usize,
+    /// Of a fragment: its identification, and true if it is the first.
+    pub(crate) fragment: Option<(u32, bool)>,
+}
+
+impl Payload {
+    /// Finds the payload of an IP packet; `None` if it is none.
+    pub(crate) fn of(packet: &[u8]) -> Option<Payload> {
+        match version(packet) {
+            Version::V4 => {
+                let field = get(packet, 6);
+                let is_first = field & 0x1fff == 0;
+                // More fragments follow, or it is not the first.
+                let fragment = field & 0x3fff != 0;
+                let fragment = fragment.then(|| (u32::from(get(packet, 4)), is_first));
+                let at = usize::from(packet[0] & 15) * 4;
+                (at >= 20).then_some(Payload { protocol: packet[9], at, fragment })
+            }
+            Version::V6 => Some(behind_extensions(packet)),
+            Version::Unknown => None,
+        }
+    }
+}
+
+/// Returns the offset in the IP packet of a checksum that holds the sum of the pseudo-header only, if the frame has one.
+pub(crate) fn partial_checksum(frame: &[u8]) -> Option<usize> {
+    let vnet = frame.get(..VNET).filter(|vnet| vnet[0] & NEEDS_CSUM != 0)?;
+    Some(usize::from(get_native(vnet, 6)) + usize::from(get_native(vnet, 8)))
 }
 
 impl GsoFrame {
@@ -312,26 +358,31 @@ const MOST_EXTENSIONS: usize = 8;
 fn protocol(packet: &[u8], version: Version) -> u8 {
     match version {
         Version::V4 => packet[9],
-        Version::V6 => behind_extensions(packet, packet[6]),
+        Version::V6 => behind_extensions(packet).protocol,
         Version::Unknown => 0,
     }
 }
 
-/// Returns the protocol behind the extension headers of an IPv6 packet (RFC 8200, section 4): hop-by-hop options,
-/// routing, fragment, destination options.
+/// Finds the payload behind the extension headers of an IPv6 packet (RFC 8200, section 4): hop-by-hop options, routing,
+/// fragment, destination options.
 #[inline]
-fn behind_extensions(packet: &[u8], first: u8) -> u8 {
-    let (mut next, mut at) = (first, 40);
+fn behind_extensions(packet: &[u8]) -> Payload {
+    let mut found = Payload { protocol: packet[6], at: 40, fragment: None };
     for _ in 0..MOST_EXTENSIONS {
-        let length = match (next, packet.get(at + 1)) {
+        let at = found.at;
+        let length = match (found.protocol, packet.get(at + 1)) {
             (44, _) => 8,
             (0 | 43 | 60, Some(eights)) => 8 + 8 * usize::from(*eights),
-            _ => return next,
+            _ => return found,
         };
-        let Some(behind) = packet.get(at) else { return 0 };
-        (next, at) = (*behind, at + length);
+        if let (44, Some(field)) = (found.protocol, packet.get(at + 2..at + 8)) {
+            let id = u32::from_be_bytes([field[2], field[3], field[4], field[5]]);
+            found.fragment = Some((id, get(field, 0) & 0xfff8 == 0));
+        }
+        let Some(behind) = packet.get(at) else { break };
+        (found.protocol, found.at) = (*behind, at + length);
     }
-    0
+    Payload { protocol: 0, ..found }
 }
 
 /// Hashes the fields that distinguish flows (RFC 8290, section 4.1.1). Only TCP and UDP have ports here; fragments

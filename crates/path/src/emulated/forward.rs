@@ -3,10 +3,11 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use super::hosts::public_address;
 use super::lag::least_wake_up;
 use super::port::Port;
 use super::slab::Slab;
@@ -15,6 +16,7 @@ use crate::emulated::lag::SenderCpus;
 use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;
 use crate::measurements::{DirectionFigures, LinkFigures, PathFigures};
+use crate::nat::Translator;
 use crate::network::{Grouping, Impairments, Network};
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::ends::Direction;
@@ -98,12 +100,15 @@ impl Forwarder {
         let mut ways = Vec::new();
         for (at, (link, pair)) in network.links.iter().zip(ports).enumerate() {
             let [near, far] = pair.map(Arc::<dyn Port>::from);
+            let middlebox = link.middlebox.map(|middlebox| {
+                Arc::new(Mutex::new(Translator::new(&middlebox, public_address(at))))
+            });
             for direction in [Direction::Up, Direction::Down] {
                 let model = link.toward(direction);
                 let slab = Slab::new(budget, expected(model))
                     .map_err(|e| Error::setup("take memory for the packets of a path", e))?;
                 let place = Place { seed: network.seed.unwrap_or(0), link: at as u16, direction };
-                let lane = Pipeline::new(model, place, grouping, slab)?;
+                let lane = Pipeline::new(model, place, grouping, slab, middlebox.clone())?;
                 let (from, to) = match direction {
                     Direction::Up => (&near, &far),
                     Direction::Down => (&far, &near),
@@ -305,7 +310,7 @@ impl LinkDirection {
             && let Some(len) = self.from.read(self.lane.landing())?
         {
             busy = true;
-            self.lane.arrive(since, len);
+            self.lane.arrive(since, len, &*self.from);
         }
         for _ in 0..RELEASES {
             now = clock.now();
@@ -318,7 +323,7 @@ impl LinkDirection {
             let Some(len) = self.from.read(self.lane.landing())? else { break };
             busy = true;
             // The frame was there before the call that read it.
-            self.lane.arrive(now, len);
+            self.lane.arrive(now, len, &*self.from);
             now = clock.now();
             if self.lane.next().is_some_and(|due| due <= now) {
                 break;

@@ -4,7 +4,7 @@
 //! Link `i` has the addresses `198.18.i.1` (its first host, the near one of two) and `198.18.i.2` (its second), of
 //! the block that RFC 2544 reserves for measurements, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). Hosts between
 //! others pass packets on, and each host has a route to each address that is on none of its own links
-//! ([`routes`]). With several links at the near host, its address decides which one a packet takes: through a
+//! ([`routes`]). A NAT at the first host has the address `198.18.i.3`, which no host holds: packets to it go to the link. With several links at the near host, its address decides which one a packet takes: through a
 //! routing table for each of its addresses there, at the far host of two because each address is on a link of its own.
 
 use std::io;
@@ -41,7 +41,7 @@ pub struct Hosts {
     /// Ports by link, at its first and its second host; empty where the kernel moves the packets.
     pub ports: Vec<[Box<dyn Port>; 2]>,
     /// Middle namespace with netem, where the kernel moves the packets.
-    pub kernel: Option<netem::Middle>,
+    pub kernel: Option<Box<netem::Middle>>,
     /// Addresses by link, of its first and its second host: IPv4 and, where there is IPv6, IPv6.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
     /// Network cards of the hosts.
@@ -95,7 +95,7 @@ impl Hosts {
             }
         };
         let (mut addresses, mut cards) = (Vec::new(), Vec::new());
-        for (at, Link { ends, up, down }) in network.links.iter().enumerate() {
+        for (at, Link { ends, up, down, .. }) in network.links.iter().enumerate() {
             let mut place = |end: usize, way: &Impairments| -> Result<(Vec<IpAddr>, Card)> {
                 let host = &mut hosts[ends[end]];
                 Ok((host.addresses(end, at)?, host.card(at, way, &mut notes)?))
@@ -137,7 +137,7 @@ fn route(
             host.forward().map_err(failed("let a host pass packets on"))?;
         }
         let firsts = routes::first_links(network, at);
-        for (link, pair) in network.links.iter().zip(addresses) {
+        for (number, (link, pair)) in network.links.iter().zip(addresses).enumerate() {
             if link.ends.contains(&at) {
                 continue;
             }
@@ -150,9 +150,14 @@ fn route(
                     firsts[peer].filter(|_| !network.forwards(end) && network.forwards(peer));
                 let Some(first) = by_peer.or(firsts[end]) else { continue };
                 for address in addresses {
-                    let done = host.netlink.route_to(*address, host.device_of(first));
-                    done.map_err(failed(&format!("give a host a route to {address}")))?;
+                    host.route_to(*address, first)?;
                 }
+            }
+            let translates = link.middlebox.is_some_and(|middlebox| middlebox.mapping.is_some());
+            // From outside over the link itself, where another host can send over it.
+            let by_peer = firsts[second].filter(|_| network.forwards(second));
+            if let Some(by) = by_peer.or(firsts[first]).filter(|_| translates) {
+                host.route_to(public_address(number), by)?;
             }
         }
     }
@@ -252,6 +257,12 @@ impl HostBuilder {
         Ok(given)
     }
 
+    /// Gives it a route to an address over a link.
+    fn route_to(&mut self, address: IpAddr, link: usize) -> Result<()> {
+        let done = self.netlink.route_to(address, self.device_of(link));
+        done.map_err(failed(&format!("give a host a route to {address}")))
+    }
+
     /// Lets it pass packets on. Its devices take no multicast: on each that does, a router joins groups of IPv6 and says so
     /// in packets that would be in the account.
     fn forward(&mut self) -> io::Result<()> {
@@ -271,6 +282,11 @@ impl HostBuilder {
         }
         Ok(())
     }
+}
+
+/// Returns the address outside of a NAT at a link's first host, one of the link's subnet.
+pub(super) fn public_address(link: usize) -> IpAddr {
+    addresses(2, link)[0].0
 }
 
 /// Returns a link's addresses at its first (0) or second (1) host, and the bits of their subnets.
@@ -297,7 +313,7 @@ fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io
 enum NewDevices {
     Tun(Vec<[Box<dyn Port>; 2]>),
     Veth(VethMiddle),
-    Kernel(netem::Middle),
+    Kernel(Box<netem::Middle>),
 }
 
 fn make_devices(network: &Network, hosts: &[HostBuilder]) -> Result<(NewDevices, Backend, String)> {
@@ -334,7 +350,7 @@ fn make_devices(network: &Network, hosts: &[HostBuilder]) -> Result<(NewDevices,
 }
 
 /// Builds the host in between with the kernel's netem; the calling thread stays in it.
-fn between(network: &Network, hosts: &[HostBuilder]) -> Result<netem::Middle> {
+fn between(network: &Network, hosts: &[HostBuilder]) -> Result<Box<netem::Middle>> {
     if network.has_others() {
         return Err(Error::unsupported(
             "backend=netem",
@@ -356,7 +372,7 @@ fn between(network: &Network, hosts: &[HostBuilder]) -> Result<netem::Middle> {
             far: far.planned(1, link),
         })
         .collect();
-    netem::Middle::set_up(network, spaces, &lines)
+    netem::Middle::set_up(network, spaces, &lines).map(Box::new)
 }
 
 fn tuns(network: &Network, hosts: &[HostBuilder]) -> io::Result<Vec<[Box<dyn Port>; 2]>> {

@@ -2,14 +2,17 @@
 //! the times that the channel gives them. Times are nanoseconds since the channel began.
 
 use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::port::{LONGEST_FRAME, Port};
 use super::slab::{Slab, Slot};
 use crate::impair::Channel;
 use crate::impair::packet::{Changes, Departure, End, Packet, Place};
 use crate::measurements::DirectionFigures;
+use crate::nat::{Translator, Verdict};
 use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
 use crate::segment::{GsoFrame, Head};
+use deadheat_base::ends::Direction;
 use deadheat_base::error::Result;
 use deadheat_base::moments::Moments;
 use deadheat_base::time::{Clock, Nanos};
@@ -33,7 +36,16 @@ pub(super) struct Pipeline {
     queued: Option<Moments>,
     writes: u64,
     drops: u64,
+    /// NAT or firewall in front of the channel.
+    ahead: Option<SharedMiddlebox>,
+    /// NAT or firewall behind it.
+    behind: Option<SharedMiddlebox>,
+    /// Packets, and bytes of them, that the middlebox dropped behind the channel.
+    refused: (u64, u64),
 }
+
+/// NAT or firewall, shared by the threads of a link's two lanes.
+pub(super) type SharedMiddlebox = Arc<Mutex<Translator>>;
 
 /// Packet of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +108,12 @@ impl Pipeline {
         place: Place,
         grouping: Grouping,
         slab: Slab,
+        middlebox: Option<SharedMiddlebox>,
     ) -> Result<Pipeline> {
+        let (ahead, behind) = match place.direction {
+            Direction::Up => (middlebox, None),
+            Direction::Down => (None, middlebox),
+        };
         Ok(Pipeline {
             model: model.clone(),
             grouping,
@@ -109,6 +126,9 @@ impl Pipeline {
             queued: queued(model)?,
             writes: 0,
             drops: 0,
+            ahead,
+            behind,
+            refused: (0, 0),
         })
     }
 
@@ -121,7 +141,11 @@ impl Pipeline {
         self.queued = queued(&self.model)?;
         self.channel = Channel::new(&self.model, place);
         self.slab.clear();
-        (self.open, self.writes, self.drops) = (None, 0, 0);
+        (self.open, self.writes, self.drops, self.refused) = (None, 0, 0, (0, 0));
+        // One of the two lanes clears it: the one whose packets open bindings.
+        if let Some(shared) = &self.ahead {
+            locked(shared).clear();
+        }
         Ok(())
     }
 
@@ -131,9 +155,19 @@ impl Pipeline {
         self.slab.landing()
     }
 
-    /// Accepts the frame of `len` bytes that was read, with `now` as its arrival; the caller has released
-    /// everything until then.
-    pub(super) fn arrive(&mut self, now: Nanos, len: usize) {
+    /// Accepts the frame of `len` bytes that was read from a port, with `now` as its arrival; the caller has released
+    /// everything until then. A frame that the middlebox returns goes back to the port.
+    pub(super) fn arrive(&mut self, now: Nanos, len: usize, from: &dyn Port) {
+        let verdict = self.ahead.as_ref().map_or(Verdict::Passes, |shared| {
+            locked(shared).leave(now, &mut self.slab.landing()[..len])
+        });
+        if verdict == Verdict::Returns {
+            let frame = self.slab.landed(len);
+            if from.write(&[IoSlice::new(frame)]).is_err() {
+                self.drops += u64::from(GsoFrame::parse(frame).segments);
+            }
+            return;
+        }
         let Some(slot) = self.slab.keep(len) else {
             self.drops += u64::from(GsoFrame::parse(self.slab.landed(len)).segments);
             return;
@@ -145,6 +179,9 @@ impl Pipeline {
                 let GsoFrame { flow, protocol, capable, .. } = seen;
                 let packet = Packet { bytes, flow, protocol, capable };
                 match self.model.loss_per {
+                    _ if verdict == Verdict::Blocked => {
+                        self.channel.block(now, &packet, Segment { slot, n })
+                    }
                     LossPer::Super if n > 0 => {
                         self.channel.follow(now, &packet, Segment { slot, n })
                     }
@@ -228,17 +265,30 @@ impl Pipeline {
     fn close(&mut self, clock: &impl Clock, to: &dyn Port) -> io::Result<()> {
         let Some(run) = self.open.take() else { return Ok(()) };
         let (frame, seen) = (self.slab.frame(run.slot), self.slab.seen(run.slot));
-        let written = if run.changes.flipped.is_some() {
+        let behind = self.behind.as_ref();
+        let (head, rest, passes) = if run.changes.flipped.is_some() {
             let len = seen.copy(frame, run.from, run.changes, &mut self.alone).unwrap_or(0);
-            self.lateness.add((clock.now() - run.at).0);
-            to.write(&[IoSlice::new(&self.alone[..len])])
+            let whole = &mut self.alone[..len];
+            let passes = behind.is_none_or(|shared| locked(shared).enter(run.at, whole));
+            (&*whole, &[][..], passes)
         } else {
-            let rest = &frame[seen.run(frame, run.from, run.to, run.changes, &mut self.head)];
-            self.lateness.add((clock.now() - run.at).0);
-            match self.head.bytes() {
-                [] => to.write(&[IoSlice::new(rest)]),
-                head => to.write(&[IoSlice::new(head), IoSlice::new(rest)]),
-            }
+            let mut rest = seen.run(frame, run.from, run.to, run.changes, &mut self.head);
+            let passes = behind.is_none_or(|shared| {
+                locked(shared).enter(run.at, self.head.take(frame, &mut rest))
+            });
+            (self.head.bytes(), &frame[rest], passes)
+        };
+        if !passes {
+            let bytes = (run.from..run.to).map(|n| u64::from(seen.segment_bytes(n))).sum::<u64>();
+            self.refused.0 += u64::from(run.packets());
+            self.refused.1 += bytes;
+            self.slab.departed(run.slot, run.packets());
+            return Ok(());
+        }
+        self.lateness.add((clock.now() - run.at).0);
+        let written = match (head, rest) {
+            (one, []) | ([], one) => to.write(&[IoSlice::new(one)]),
+            _ => to.write(&[IoSlice::new(head), IoSlice::new(rest)]),
         };
         self.writes += 1;
         self.slab.departed(run.slot, run.packets());
@@ -256,8 +306,13 @@ impl Pipeline {
 
     /// Returns the figures since the beginning, without losses in devices.
     pub(super) fn figures(&self) -> DirectionFigures {
+        let mut fates = self.channel.fates();
+        let (packets, bytes) = self.refused;
+        fates.delivered -= packets;
+        fates.delivered_bytes -= bytes;
+        fates.blocked += packets;
         DirectionFigures {
-            fates: self.channel.fates(),
+            fates,
             lateness_ns: Some(self.lateness.distribution(0, 0)),
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
             losses: self.channel.log().if_short(),
@@ -270,6 +325,11 @@ impl Pipeline {
 /// Creates a histogram of queueing times, for a model that has a queue.
 fn queued(model: &Impairments) -> Result<Option<Moments>> {
     (model.rate != Rate::Unlimited).then(|| Moments::new(DIGITS)).transpose()
+}
+
+/// Locks a middlebox. If the other lane's thread panicked meanwhile, its bindings still are what they are.
+fn locked(shared: &SharedMiddlebox) -> MutexGuard<'_, Translator> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns true if no later write can succeed.

@@ -77,7 +77,7 @@ enum Mover {
     /// Threads of this process.
     Forwarder(Forwarder),
     /// The kernel's netem.
-    Netem(netem::Middle),
+    Netem(Box<netem::Middle>),
 }
 
 impl Engine {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::forms::{self, Burst, PacketList};
 use super::keys::{
-    AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DROP, DUPLICATE, ECN, GE, INTERVAL, JITTER,
-    JITTER_SHAPE, LOSS, LOSS_PER, NIC, ORDER, OVERHEAD, QUEUE, RATE, REORDER, REORDER_DEPTH,
-    REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
+    AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DROP, DUPLICATE, ECN, FIREWALL, GE, HAIRPIN, INTERVAL,
+    JITTER, JITTER_SHAPE, LOSS, LOSS_PER, NAT, NAT_TIMEOUT, NIC, ORDER, OVERHEAD, QUEUE, RATE,
+    REORDER, REORDER_DEPTH, REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
 };
 use crate::block::Block;
 use crate::files::Files;
+use crate::nat::{Dependence, Middlebox};
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
     Queue, Rate, Reorder, Shape,
@@ -70,6 +71,17 @@ pub(super) fn impairments(
         }),
     };
     Ok((built, unused))
+}
+
+/// Builds the NAT or the firewall of a link.
+pub(super) fn middlebox(settings: &Settings) -> Option<Middlebox> {
+    let (mapping, filtering) = match (settings.find(&NAT), settings.find(&FIREWALL)) {
+        (Some((mapping, filtering)), _) => (Some(mapping), filtering),
+        (None, Some(())) => (None, Dependence::AddressAndPort),
+        (None, None) => return None,
+    };
+    let (timeout, hairpin) = (settings.get(&NAT_TIMEOUT), settings.get(&HAIRPIN));
+    Some(Middlebox { mapping, filtering, timeout, hairpin })
 }
 
 fn usage(what: impl std::fmt::Display) -> Error {

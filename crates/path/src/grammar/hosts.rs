@@ -4,6 +4,7 @@
 use super::words::Word;
 use crate::network::{FAR, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
 use crate::routes;
+use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result, unknown};
 
 /// Largest length of a host's name, in bytes: that of a label of DNS (RFC 1035, section 2.3.4).
@@ -186,6 +187,27 @@ fn check_ways(network: &Network) -> Result<()> {
             return Err(Error::usage(format!(
                 "path: `{from}` has no way to `{to}`: no links lead there over hosts that pass packets on (all with \
                  two links or more and no role, such as near, far and relay); add a link"
+            )));
+        }
+    }
+    check_middleboxes(network)
+}
+
+/// Checks that no NAT or firewall stands in front of a host that others connect to.
+fn check_middleboxes(network: &Network) -> Result<()> {
+    let onward = |from: usize| network.far_hosts().iter().map(move |far| [from, *far]);
+    let by_relay = network.relay.map(|relay| onward(relay).chain([[network.near, relay]]));
+    let openings = onward(network.near).chain(by_relay.into_iter().flatten()).chain(network.load);
+    for [from, to] in openings {
+        let way = routes::way(network, from, to).unwrap_or_default();
+        let mut inward = way.iter().filter(|hop| hop.direction == Direction::Down);
+        if let Some(hop) = inward.find(|hop| network.links[hop.link].middlebox.is_some()) {
+            let [inside, outside] = network.links[hop.link].ends.map(|host| &network.hosts[host]);
+            let [from, to] = [from, to].map(|host| &network.hosts[host]);
+            return Err(Error::usage(format!(
+                "path: link `{inside}--{outside}`: its NAT or firewall stands at `{inside}` and lets in nothing but \
+                 answers, and `{from}` connects to `{to}` from outside; write {outside}--{inside} to have it at \
+                 `{outside}`, or give the roles to other hosts"
             )));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::forms::{self, HOUR};
 use super::hosts;
+use crate::nat::Dependence;
 use crate::network::{self, Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
 use deadheat_base::spec::typed::{Optional, Preset};
@@ -10,7 +11,7 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, Bytes};
 use deadheat_base::waiting::WaitMode;
 
-/// Keys of a link, each of which may begin with `up.` or `down.`.
+/// Keys of a link, each of which may begin with `up.` or `down.`, but for [`OF_BOTH`].
 pub const LINK: &[Key] = &[
     DELAY.key(),
     JITTER.key(),
@@ -21,6 +22,10 @@ pub const LINK: &[Key] = &[
     GE,
     DROP,
     BLOCK,
+    NAT.key(),
+    FIREWALL.key(),
+    NAT_TIMEOUT.key(),
+    HAIRPIN.key(),
     LOSS_PER.key(),
     DUPLICATE.key(),
     CORRUPT.key(),
@@ -38,6 +43,9 @@ pub const LINK: &[Key] = &[
     INTERVAL.key(),
     ECN.key(),
 ];
+
+/// Keys of a link that hold for both directions together.
+pub const OF_BOTH: &[&str] = &[NAT.name(), NAT_TIMEOUT.name(), HAIRPIN.name(), FIREWALL.name()];
 
 /// Keys of a whole path, given once in any of its links.
 pub const WHOLE: &[Key] = &[
@@ -185,6 +193,71 @@ pub(super) const BLOCK: Key = Key {
     doc: "a firewall drops these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time \
          on, counted from just before a trial connects",
 };
+
+/// Mapping and filtering of a NAT.
+pub(super) type NatKind = (Dependence, Dependence);
+
+const EIM: Dependence = Dependence::Independent;
+const ADM: Dependence = Dependence::Address;
+const APDM: Dependence = Dependence::AddressAndPort;
+
+/// The words of RFC 3489 come first: they are written where both name the same.
+pub(super) const NAT: Optional<NatKind> = Optional::choice(
+    "nat",
+    &[
+        "full-cone",
+        "restricted",
+        "port-restricted",
+        "symmetric",
+        "eim/eif",
+        "eim/adf",
+        "eim/apdf",
+        "adm/eif",
+        "adm/adf",
+        "adm/apdf",
+        "apdm/eif",
+        "apdm/adf",
+        "apdm/apdf",
+    ],
+    &[
+        (EIM, EIM),
+        (EIM, ADM),
+        (EIM, APDM),
+        (APDM, APDM),
+        (EIM, EIM),
+        (EIM, ADM),
+        (EIM, APDM),
+        (ADM, EIM),
+        (ADM, ADM),
+        (ADM, APDM),
+        (APDM, EIM),
+        (APDM, ADM),
+        (APDM, APDM),
+    ],
+    "the link's first host is a NAT (RFC 4787) for what leaves by the link: mapping and filtering are independent of \
+     the remote endpoint (eim/eif), or depend on its address (adm/adf) or on address and port (apdm/apdf). Without \
+     up. or down.",
+);
+
+pub(super) const NAT_TIMEOUT: Preset<Nanos> = Optional::span(
+    "nat-timeout",
+    (1_000_000, 24 * HOUR),
+    "time without packets after which NAT and firewall forget a binding of UDP (RFC 4787, section 4.3)",
+)
+.or("300s");
+
+pub(super) const HAIRPIN: Preset<bool> = Optional::switch(
+    "hairpin",
+    "hosts behind the NAT reach each other by its public address (RFC 4787, section 6)",
+)
+.or("on");
+
+pub(super) const FIREWALL: Optional<()> = Optional::choice(
+    "firewall",
+    &["stateful"],
+    &[()],
+    "the link's first host lets in over the link only answers to what has left by it. Without up. or down.",
+);
 
 pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super],
     "unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as netem does with offloads").or("packet");

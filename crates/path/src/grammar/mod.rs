@@ -28,7 +28,7 @@ mod words;
 use self::keys::{BACKEND, MODE, MTU, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
-pub use keys::{LINK, WHOLE};
+pub use keys::{LINK, OF_BOTH, WHOLE};
 
 /// Largest length of a path as typed, in bytes.
 const LONGEST: usize = 65_536;
@@ -47,6 +47,7 @@ const EXCLUSIVE: &[(&str, &str)] = &[
     ("burst", "ge"),
     ("burst", "drop"),
     ("rate", "trace"),
+    ("nat", "firewall"),
 ];
 
 /// Keys that modify the effect of another key: (key, alternatives of which one must be present).
@@ -54,6 +55,8 @@ const NEEDS: &[(&str, &[&str])] = &[
     ("jitter-shape", &["jitter"]),
     ("order", &["jitter"]),
     ("burst", &["loss"]),
+    ("nat-timeout", &["nat", "firewall"]),
+    ("hairpin", &["nat"]),
     ("loss-per", &["loss", "ge", "drop"]),
     ("reorder-depth", &["reorder"]),
     ("reorder-patience", &["reorder"]),
@@ -192,6 +195,9 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
             ("block", rules) if !blocks_udp(rules) => {
                 "on a simulated path all packets are of UDP; block=udp has an effect"
             }
+            ("nat" | "firewall", _) => {
+                "packets of a simulated path have no addresses to translate or to know; leave it out"
+            }
             ("loss-per", _) => "a simulated path has no super-packets; leave it out",
             ("nic", "none") => {
                 "without a network card a simulated host could send without end at one time; give a rate \
@@ -260,7 +266,7 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
         }
         idle.extend(unused);
         match direction {
-            Direction::Up => link.up = built,
+            Direction::Up => (link.up, link.middlebox) = (built, build::middlebox(&settings)),
             Direction::Down => link.down = built,
         }
     }

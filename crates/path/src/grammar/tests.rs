@@ -1,6 +1,7 @@
 //! Tests of accepted paths, of refused paths and their messages, and that text and network are equivalent.
 
 use super::*;
+use crate::nat::{Dependence, Middlebox};
 use crate::network::{
     Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Limit, Loss, LossPer,
     Nic, Order, Outages, Queue, Rate, Reorder, Shape,
@@ -435,7 +436,10 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
         "trace" => ["lte.up", "ours.trace", "half.trace"][n as usize % 3].into(),
         "trace-mode" => ["spread", "burst"][n as usize % 2].into(),
         "aqm" => ["droptail", "codel", "fq-codel", "pie"][n as usize % 4].into(),
-        "ecn" => ["on", "off"][n as usize % 2].into(),
+        "ecn" | "hairpin" => ["on", "off"][n as usize % 2].into(),
+        "nat" => ["full-cone", "symmetric", "adm/eif", "eim/adf"][n as usize % 4].into(),
+        "nat-timeout" => format!("{n}us"),
+        "firewall" => "stateful".into(),
         "queue" => {
             [format!("{}B", n + 4_000), format!("{n}pkt"), format!("{n}ns")][n as usize % 3].clone()
         }
@@ -462,11 +466,13 @@ fn what_is_read_prints_so_that_it_reads_the_same() {
             let mut words: Vec<String> = Vec::new();
             for key in LINK {
                 let way = ["", "up.", "down."][rng.below(3) as usize];
+                let way = if OF_BOTH.contains(&key.name) { "" } else { way };
                 if rng.below(5) == 0 {
                     words.push(format!("{way}{}={}", key.name, value(key.name, &mut rng)));
                 }
             }
-            for key in WHOLE.iter().filter(|key| link == 0 && !super::hosts::is_role(key.name)) {
+            let of_path = WHOLE.iter().filter(|key| link == 0 && !hosts::is_role(key.name));
+            for key in of_path {
                 if rng.below(9) == 0 {
                     words.push(format!("{}={}", key.name, value(key.name, &mut rng)));
                 }
@@ -541,6 +547,57 @@ fn a_network_of_several_hosts_is_read_and_written_again() {
     assert!(network.journeys().contains(&vec![3, 2, 0]), "{:?}", network.journeys());
     let people = read("a--r + r--b + r--c + r--d,people=b/c/d");
     assert_eq!((people.near, people.far), (2, 4));
+}
+
+#[test]
+fn a_nat_or_a_firewall_stands_at_the_first_host_of_a_link() {
+    let of = |typed: &str| read(typed).unwrap().links[0].middlebox;
+    let (one, other, both) =
+        (Dependence::Independent, Dependence::Address, Dependence::AddressAndPort);
+    for (word, mapping, filtering) in [
+        ("full-cone", one, one),
+        ("restricted", one, other),
+        ("port-restricted", one, both),
+        ("symmetric", both, both),
+        ("adm/eif", other, one),
+        ("apdm/adf", both, other),
+    ] {
+        let usual = Middlebox {
+            mapping: Some(mapping),
+            filtering,
+            timeout: Nanos(300_000 * MS),
+            hairpin: true,
+        };
+        assert_eq!(of(&format!("delay=1ms,nat={word}")), Some(usual));
+        assert_eq!(read(&format!("nat={word}")).unwrap().to_string(), format!("nat={word}"));
+    }
+    assert_eq!(read("nat=eim/adf").unwrap().to_string(), "nat=restricted");
+    let own = of("nat=symmetric,nat-timeout=2s,hairpin=off").unwrap();
+    assert_eq!((own.timeout, own.hairpin), (Nanos(2_000 * MS), false));
+    let wall = of("firewall=stateful").unwrap();
+    assert_eq!((wall.mapping, wall.filtering), (None, both));
+    for typed in ["firewall=stateful,nat-timeout=30s", "delay=1ms,nat=adm/apdf,hairpin=off"] {
+        assert_eq!(read(typed).unwrap().to_string(), typed);
+    }
+    assert_eq!(of("delay=1ms"), None);
+
+    refused("nat=cone", &["unknown value `cone`", "full-cone", "apdm/adf"]);
+    refused("nat=64", &["NAT64", "is not there"]);
+    refused("up.nat=symmetric", &["both directions", "write nat=symmetric"]);
+    refused("nat=symmetric,firewall=stateful", &["exclude each other"]);
+    refused("delay=1ms,hairpin=off", &["no effect", "`nat`"]);
+    refused("firewall=stateful,hairpin=off", &["no effect", "`nat`"]);
+    refused("delay=1ms,nat-timeout=30s", &["no effect", "`nat` or `firewall`"]);
+    refused("a--r + b--r:nat=symmetric,near=a,far=b", &["`b--r`", "from outside", "write r--b"]);
+    let star = "a--r:firewall=stateful + r--b + c--r:nat=restricted,near=a,far=b";
+    assert!(read(star).is_ok());
+    refused(&format!("{star},relay=c"), &["`c--r`", "`a` connects to `c` from outside"]);
+    refused(&format!("{star},load=b/c"), &["`b` connects to `c` from outside"]);
+    assert!(read(&format!("{star},load=c/b")).is_ok());
+    for word in ["nat=symmetric", "firewall=stateful"] {
+        let said = PathSpec::parse(&format!("sim:delay=1ms,{word}")).unwrap_err().to_string();
+        assert!(said.contains("no addresses"), "{said}");
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::fmt;
 use super::build::{chain_of, outages_of};
 use super::forms::limit_text;
 use super::hosts;
+use super::keys::{HAIRPIN, NAT, NAT_TIMEOUT};
 use crate::block;
+use crate::nat::Middlebox;
 use crate::network::{
     self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
     Order, Outages, Queue, Rate, Shape,
@@ -42,7 +44,10 @@ impl fmt::Display for Network {
 type Pair = (&'static str, String);
 
 fn link_words(link: &Link) -> Vec<String> {
-    let (up, down) = (pairs(&link.up), pairs(&link.down));
+    let (mut up, mut down) = (pairs(&link.up), pairs(&link.down));
+    for pairs in [&mut up, &mut down] {
+        pairs.extend(link.middlebox.iter().flat_map(middlebox_pairs));
+    }
     let mut words: Vec<String> = Vec::new();
     let of = |pairs: &[Pair], key: &str| {
         pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
@@ -57,6 +62,18 @@ fn link_words(link: &Link) -> Vec<String> {
         }
     }
     words
+}
+
+fn middlebox_pairs(of: &Middlebox) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    pairs.push(match of.mapping {
+        Some(mapping) => ("nat", NAT.word((mapping, of.filtering)).to_owned()),
+        None => ("firewall", "stateful".to_owned()),
+    });
+    let timeout = span_text(of.timeout);
+    pairs.extend((timeout != NAT_TIMEOUT.key().default).then_some(("nat-timeout", timeout)));
+    pairs.extend((!of.hairpin).then(|| (HAIRPIN.name(), "off".to_owned())));
+    pairs
 }
 
 fn whole_words(of: &Network) -> Vec<String> {

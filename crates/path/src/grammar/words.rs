@@ -1,6 +1,6 @@
 //! Words of one link: a profile, and keys with their values.
 
-use super::{LINK, WHOLE};
+use super::{LINK, OF_BOTH, WHOLE};
 use crate::profile;
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result, unknown};
@@ -158,6 +158,16 @@ fn word(part: &str, origin: Origin) -> Result<Word<'_>> {
     };
     let word = Word { key, way, value, origin };
     let wrong = |what: String| Error::usage(format!("path: `{word}`: {what}"));
+    if way.is_some() && OF_BOTH.contains(&bare) {
+        return Err(wrong(format!(
+            "it stands at the link's first host and holds for both directions; write {bare}={value}"
+        )));
+    }
+    if (bare, value) == ("nat", "64") {
+        return Err(wrong(
+            "NAT64 (RFC 6146) is not there; nat= translates IPv4, and IPv6 passes as it is".into(),
+        ));
+    }
     if value.is_empty() {
         return Err(wrong(format!("lacks its value; write {}", key.kind.describe())));
     }

@@ -1,4 +1,4 @@
-//! Firewall in front of a channel: packets of blocked protocols go no further, and have no number.
+//! Firewall in front of a channel: blocked packets go no further, and have no number.
 
 use super::packet::{Cause, Packet};
 use super::{Channel, DroppedPacket};
@@ -27,9 +27,9 @@ impl<H: Copy> Channel<H> {
         self.blocks.iter().any(|rule| rule.takes(packet, now))
     }
 
-    /// Drops a packet at the firewall.
+    /// Accepts a packet that arrives at `now` and is dropped at a firewall in front. Returns its number of departures, 1.
     #[cold]
-    pub(super) fn block(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
+    pub fn block(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         let at = self.come(now, packet);
         self.fates.blocked += 1;
         let seq = self.entered;

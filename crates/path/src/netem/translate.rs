@@ -55,6 +55,12 @@ pub fn check(network: &Network) -> Result<()> {
         return Err(refused("spin", "the kernel's own timers release its packets"));
     }
     for link in &network.links {
+        if link.middlebox.is_some() {
+            return Err(refused(
+                "be a NAT or a stateful firewall",
+                "it changes no packet, and the kernel's own would keep no account",
+            ));
+        }
         for direction in [Direction::Up, Direction::Down] {
             qdiscs(link.toward(direction), network.mtu, None)?;
         }

@@ -3,6 +3,7 @@
 use super::super::text::wrap;
 use super::super::words::{self, Scale};
 use deadheat_contract::measurements::Better;
+use deadheat_path::grammar;
 use deadheat_result::map::file::Map;
 use deadheat_result::map::point::{MapPoint, PointAnswer};
 
@@ -194,7 +195,8 @@ pub(crate) fn axis(key: &str) -> String {
     if let Some(key) = key.strip_prefix(deadheat_result::map::request::OF_WORK) {
         return format!("{key} of the work");
     }
-    let is_both_ways = deadheat_path::grammar::LINK.iter().any(|link| link.name == key);
+    let is_both_ways =
+        grammar::LINK.iter().any(|link| link.name == key) && !grammar::OF_BOTH.contains(&key);
     if is_both_ways { format!("{key}, each way") } else { key.to_owned() }
 }
 

@@ -255,6 +255,12 @@ impl PathCheck {
                 "it is made of links like others, so check a link alone: deadheat path check delay=10ms",
             ));
         }
+        if network.links.iter().any(|link| link.middlebox.is_some()) {
+            return Err(Error::unsupported(
+                "a check of a path with nat= or firewall=",
+                "its sockets are connected to each other's address; leave these keys out, and all else is the same",
+            ));
+        }
         let Some(link) = network.links.first() else {
             return Err(Error::usage("a path without links cannot be checked"));
         };

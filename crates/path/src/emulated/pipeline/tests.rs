@@ -1,5 +1,8 @@
+use std::net::IpAddr;
+
 use super::*;
 use crate::emulated::testing::{HEADERS, Notes, datagrams};
+use crate::nat::{Dependence, Middlebox};
 use crate::network::{
     Discipline, Ecn, GilbertElliott, Jitter, Limit, Loss, LossPer, Nic, Order, Queue, Rate,
     Reorder, Shape,
@@ -24,7 +27,7 @@ impl Bench {
     fn new(model: &Impairments, grouping: Grouping, budget: usize) -> Bench {
         let clock = Manual::default();
         let slab = Slab::new(budget, 0).unwrap();
-        let lane = Pipeline::new(model, PLACE, grouping, slab).unwrap();
+        let lane = Pipeline::new(model, PLACE, grouping, slab, None).unwrap();
         Bench { port: Notes::new(&clock), clock, lane }
     }
 
@@ -37,7 +40,7 @@ impl Bench {
         self.clock.advance_to(at);
         self.lane.release(at, &self.clock, &self.port).unwrap();
         self.lane.landing()[..frame.len()].copy_from_slice(frame);
-        self.lane.arrive(at, frame.len());
+        self.lane.arrive(at, frame.len(), &self.port);
     }
 
     /// Advances to each time that the lane returns, until `until`.
@@ -350,4 +353,64 @@ fn a_loss_per_super_packet_takes_all_of_its_segments_or_none() {
     let (lost, whole) = of(LossPer::Packet);
     assert!((850..1_150).contains(&lost), "{lost}");
     assert!(!whole);
+}
+
+/// A NAT acts in front of the channel on what leaves, and behind it on what enters, copies included.
+#[test]
+fn a_nat_translates_both_lanes_of_its_link_and_its_drops_are_in_the_account() {
+    let middlebox = Middlebox {
+        mapping: Some(Dependence::Independent),
+        filtering: Dependence::AddressAndPort,
+        timeout: Nanos::from_secs(1),
+        hairpin: true,
+    };
+    let public = IpAddr::from([198, 18, 0, 3]);
+    let shared = Arc::new(Mutex::new(Translator::new(&middlebox, public)));
+    let model = Impairments { delay: Nanos(1_000), duplicate: 0.5, ..Impairments::default() };
+    let lane = |direction| {
+        let mut bench = Bench::new(&model, Grouping::Strict, 16 << 20);
+        let (place, slab) = (Place { direction, ..PLACE }, Slab::new(16 << 20, 0).unwrap());
+        bench.lane =
+            Pipeline::new(&model, place, Grouping::Strict, slab, Some(Arc::clone(&shared)))
+                .unwrap();
+        bench
+    };
+    let (mut up, mut down) = (lane(Direction::Up), lane(Direction::Down));
+    up.arrive(Nanos(5), &datagrams(40, 1_000, 7));
+    up.release_until(Nanos(u64::MAX));
+    let written = up.port.take();
+    assert!(!written.is_empty());
+    for (_, frame) in written {
+        assert_eq!(frame[VNET + 12..VNET + 20], [198, 18, 0, 3, 198, 18, 0, 2]);
+    }
+    // An answer, and what nobody asked for: the same from another port.
+    let turned = |port: u8| {
+        let mut frame = datagrams(40, 1_000, 7);
+        let packet = &mut frame[VNET..];
+        packet[12..20].copy_from_slice(&[198, 18, 0, 2, 198, 18, 0, 3]);
+        packet[20..24].copy_from_slice(&[0x14, port, 0x10, 0]);
+        frame
+    };
+    down.arrive(Nanos(2_000), &turned(0x5a));
+    down.arrive(Nanos(2_001), &turned(0x5b));
+    down.release_until(Nanos(u64::MAX));
+    for (_, frame) in down.port.take() {
+        assert_eq!(frame[VNET + 12..VNET + 20], [198, 18, 0, 2, 198, 18, 0, 1]);
+    }
+    let fates = down.lane.figures().fates;
+    assert!(fates.blocked >= 40 && fates.delivered >= 40, "{fates:?}");
+    assert_eq!(fates.arrived + fates.duplicated, fates.delivered + fates.blocked);
+    // After the time of the binding, even an answer is dropped.
+    down.arrive(Nanos::from_secs(2), &turned(0x5a));
+    down.release_until(Nanos(u64::MAX));
+    assert_eq!(down.port.take(), []);
+    // Packets to the public address go back to the host that sent them.
+    let mut inside = datagrams(1, 60, 60);
+    inside[VNET + 16..VNET + 20].copy_from_slice(&[198, 18, 0, 3]);
+    inside[VNET + 20..VNET + 24].copy_from_slice(&[0x10, 0, 0x10, 0]);
+    up.arrive(Nanos::from_secs(3), &inside);
+    let back = up.port.take();
+    assert_eq!(back.len(), 1);
+    assert_eq!(back[0].1[VNET + 12..VNET + 20], [198, 18, 0, 3, 198, 18, 0, 1]);
+    assert_eq!(up.lane.figures().fates.arrived, 40);
 }
