@@ -726,3 +726,33 @@ fn what_does_not_leave_its_host_is_refused_by_name() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("`unix` does not leave its host"), "{said}");
 }
+
+/// Each link of a network in real and in virtual time loses the same of the packets that both carried.
+#[test]
+fn a_network_loses_the_same_packets_in_virtual_time() {
+    if !can() {
+        return;
+    }
+    let network = "a--r:delay=1ms,loss=5%,seed=7 + r--s:delay=1ms,loss=1%,burst=2 + s--b:loss=5%";
+    let workload = "ping:count=200,timeout=200ms";
+    let losses = |contender: &str, path: &str| -> Vec<(u64, BTreeSet<u64>)> {
+        let outcome = race(&[contender], path, workload);
+        let trial = ran(&outcome)[0].clone();
+        let links = trial["path"]["links"].as_array().unwrap().clone();
+        let ways = links.iter().flat_map(|link| [link["up"].clone(), link["down"].clone()]);
+        ways.map(|way| {
+            let lost = numbers(way["losses"].as_str().unwrap_or_default());
+            (count(&way["fates"]["arrived"]), lost)
+        })
+        .collect()
+    };
+    let (emulated, simulated) =
+        (losses("udp", network), losses("sim-datagram", &format!("sim:{network}")));
+    assert_eq!((emulated.len(), simulated.len()), (6, 6));
+    for ((arrived, one), (also_arrived, other)) in emulated.into_iter().zip(simulated) {
+        let common = arrived.min(also_arrived);
+        assert!(common > 100, "{arrived} {also_arrived}");
+        let of = |lost: BTreeSet<u64>| -> Vec<u64> { lost.range(..=common).copied().collect() };
+        assert_eq!(of(one), of(other));
+    }
+}

@@ -49,8 +49,8 @@ impl LatenessLimits {
     /// Returns the limits for a path: absolute ones, or a share of its own time scale where that is more. A scale
     /// is the longest delay of any direction, or the time that a full packet takes at the least rate.
     pub fn of(network: &Network) -> LatenessLimits {
-        let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
-        let scale = ways.map(|way| time_scale(way, network.mtu)).max().unwrap_or_default();
+        let of_link = |link: &Link| [&link.up, &link.down].map(|way| time_scale(way, link.mtu));
+        let scale = network.links.iter().flat_map(of_link).max().unwrap_or_default();
         LatenessLimits {
             p50_ns: LATE_P50.0.max(scale.0 / LATE_P50_PART),
             p99_ns: LATE_P99.0.max(scale.0 / LATE_P99_PART),
@@ -85,9 +85,10 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
         links().flat_map(|(at, (link, had))| {
             let name = |direction| WayName { link: at, of: network.links.len(), direction };
             [
-                DirectionCheck { name: name(Direction::Up), asked: &link.up, had: &had.up },
-                DirectionCheck { name: name(Direction::Down), asked: &link.down, had: &had.down },
+                (name(Direction::Up), &link.up, &had.up),
+                (name(Direction::Down), &link.down, &had.down),
             ]
+            .map(|(name, asked, had)| DirectionCheck { name, link, asked, had })
         })
     };
     let checks = [
@@ -98,13 +99,14 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
     ];
     checks
         .iter()
-        .find_map(|check| ways().find_map(|way| check(&way, network)))
+        .find_map(|check| ways().find_map(|way| check(&way)))
         .or_else(|| ways().find_map(|way| way.lateness(limits)))
 }
 
 /// Direction of a link, with its model and its figures.
 struct DirectionCheck<'a> {
     name: WayName,
+    link: &'a Link,
     asked: &'a Impairments,
     had: &'a DirectionFigures,
 }
@@ -128,13 +130,14 @@ impl fmt::Display for WayName {
 }
 
 impl DirectionCheck<'_> {
-    fn account(&self, _: &Network) -> Option<String> {
-        let PacketOutcomes { arrived, duplicated, delivered, lost, full, early, waiting, .. } =
-            self.had.fates;
-        let blocked = self.had.fates.blocked;
+    fn account(&self) -> Option<String> {
+        let PacketOutcomes { arrived, duplicated, delivered, waiting, .. } = self.had.fates;
+        let PacketOutcomes { blocked, lost, full, early, down, .. } = self.had.fates;
         let sum = |parts: &[u64]| parts.iter().fold(0u64, |sum, part| sum.saturating_add(*part));
-        let (came, went) =
-            (sum(&[arrived, duplicated]), sum(&[delivered, blocked, lost, full, early, waiting]));
+        let (came, went) = (
+            sum(&[arrived, duplicated]),
+            sum(&[delivered, blocked, lost, full, early, down, waiting]),
+        );
         (came != went).then(|| {
             format!(
                 "the path's account does not close: {came} packets came in {}, copies included, and \
@@ -144,7 +147,7 @@ impl DirectionCheck<'_> {
         })
     }
 
-    fn devices(&self, _: &Network) -> Option<String> {
+    fn devices(&self) -> Option<String> {
         (self.had.device_drops > 0).then(|| {
             format!(
                 "the path lost {} packets {} outside its model, in devices and rings that were full, \
@@ -156,12 +159,12 @@ impl DirectionCheck<'_> {
 
     /// Checks the bytes that left while packets waited against the rate times that time. The last packet of each
     /// busy time may be counted in part.
-    fn rate(&self, network: &Network) -> Option<String> {
+    fn rate(&self) -> Option<String> {
         let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
         let PacketOutcomes { busy_ns, busy_bytes, .. } = self.had.fates;
         let expected = u128::from(asked) * u128::from(busy_ns);
         let had = 8_000_000_000 * u128::from(busy_bytes);
-        let packet = 8_000_000_000 * u128::from(u32::from(network.mtu) + self.asked.overhead);
+        let packet = 8_000_000_000 * u128::from(u32::from(self.link.mtu) + self.asked.overhead);
         let off = expected.abs_diff(had);
         let room = expected / RATE_PART + RATE_PACKETS * packet;
         (off > room && busy_ns > 0).then(|| {
@@ -176,12 +179,12 @@ impl DirectionCheck<'_> {
         })
     }
 
-    fn loss(&self, network: &Network) -> Option<String> {
+    fn loss(&self) -> Option<String> {
         let PacketOutcomes { arrived, blocked, lost, .. } = self.had.fates;
         let losses = |of| expected::losses(self.asked, of, 1.0 - LOSS_ERROR);
         // A NAT drops before the model on the way up, and on the way down what the model has let pass.
-        let is_behind = self.name.direction == Direction::Down
-            && network.links[self.name.link].middlebox.is_some();
+        let is_behind =
+            self.name.direction == Direction::Down && self.link.middlebox.is_some();
         let least = arrived.saturating_sub(blocked);
         let most = if is_behind { arrived } else { least };
         let expected = *losses(least)?.start()..=*losses(most)?.end();

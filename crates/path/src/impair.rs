@@ -22,6 +22,7 @@ use self::packet::{Cause, Changes, Departure, End, Item, Packet, Place, Turn};
 use self::queue::{PacketQueue, QueueDrops, QueueEntry};
 use self::rate::{Server, Steps};
 use super::block::Block;
+use super::down::DownTimes;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
 use crate::impair::delay_stage::DelayStage;
@@ -31,6 +32,7 @@ use deadheat_base::time::Nanos;
 mod alone;
 mod codel;
 mod delay_stage;
+mod down;
 pub mod draw;
 pub mod expected;
 mod fair;
@@ -50,6 +52,7 @@ mod tests;
 #[derive(Debug)]
 pub struct Channel<H> {
     blocks: Vec<Block>,
+    down: DownTimes,
     luck: Luck,
     losses: Losses,
     bottleneck: Option<Bottleneck<H>>,
@@ -96,6 +99,9 @@ struct Bottleneck<H> {
     due: u64,
     /// Time at which the last packet had left.
     out: u64,
+    down: DownTimes,
+    /// Time at which the link next goes down; the end of time if it never does.
+    goes_down: u64,
 }
 
 /// Propagation delay without jitter.
@@ -125,9 +131,12 @@ impl<H: Copy> Channel<H> {
             since: 0,
             due: u64::MAX,
             out: 0,
+            down: model.down.clone(),
+            goes_down: model.down.iter().next().map_or(u64::MAX, |time| time.from.0),
         });
         Channel {
             blocks: model.block.clone(),
+            down: model.down.clone(),
             luck: Luck::new(model, place),
             losses: Losses::new(model, place),
             bottleneck,
@@ -196,6 +205,11 @@ impl<H: Copy> Channel<H> {
         {
             next = next.min(bottleneck.due);
         }
+        if let Some(bottleneck) = &self.bottleneck
+            && bottleneck.due < u64::MAX
+        {
+            next = next.min(bottleneck.goes_down);
+        }
         (next < u64::MAX).then_some(Nanos(next))
     }
 
@@ -220,6 +234,11 @@ impl<H: Copy> Channel<H> {
         }
         leaving?;
         let packet = self.way.pop()?;
+        let (at, queued, handle) = (Nanos(packet.at), Nanos(packet.queued), packet.handle);
+        if packet.is_cut || self.down.includes(at) {
+            self.fates.down += 1;
+            return Some(Departure { at, queued, handle, end: End::Dropped(Cause::Down) });
+        }
         self.fates.delivered += 1;
         self.fates.delivered_bytes += u64::from(packet.bytes);
         if packet.seq < self.expected {
@@ -228,8 +247,7 @@ impl<H: Copy> Channel<H> {
             self.expected = packet.seq + 1;
         }
         let changes = Changes { marked: packet.is_marked, flipped: packet.flip };
-        let (at, queued) = (Nanos(packet.at), Nanos(packet.queued));
-        Some(Departure { at, queued, handle: packet.handle, end: End::Delivered(changes) })
+        Some(Departure { at, queued, handle, end: End::Delivered(changes) })
     }
 
     /// Returns the fates of the packets so far. Packets that the queue drops are counted at the time of the drop.
@@ -279,9 +297,14 @@ impl<H: Copy> Channel<H> {
             turn: Turn::Kept,
             capable: packet.capable,
             is_marked: false,
+            is_cut: false,
         };
         self.entered += 1;
         self.draw(index, &mut item);
+        if self.down.includes(Nanos(now)) {
+            self.come_down(&item);
+            return;
+        }
         let Some(bottleneck) = &mut self.bottleneck else {
             let delay = self.delay.at(now);
             self.way.push(&item, now, delay, 0);
@@ -318,7 +341,8 @@ impl<H: Copy> Channel<H> {
     /// Moves the packets that the server serves until `now` to the delay stage.
     #[inline]
     fn serve(&mut self, now: u64) {
-        if self.bottleneck.as_ref().is_some_and(|bottleneck| bottleneck.due <= now) {
+        let due = |bottleneck: &Bottleneck<H>| bottleneck.due.min(bottleneck.goes_down);
+        if self.bottleneck.as_ref().is_some_and(|bottleneck| due(bottleneck) <= now) {
             self.serve_due(now);
         }
     }
@@ -327,10 +351,19 @@ impl<H: Copy> Channel<H> {
         let Some(bottleneck) = &mut self.bottleneck else {
             return;
         };
-        while bottleneck.due <= now && bottleneck.due < u64::MAX {
+        loop {
             let start = bottleneck.due;
-            if let Some(item) = bottleneck.queue.take(start, &mut self.given) {
+            let next = start.min(bottleneck.goes_down);
+            if next > now || next == u64::MAX {
+                break;
+            }
+            if next == bottleneck.goes_down {
+                bottleneck.go_down(&mut self.given);
+                continue;
+            }
+            if let Some(mut item) = bottleneck.queue.take(start, &mut self.given) {
                 let out = bottleneck.server.serve(start, item.wire);
+                item.is_cut = bottleneck.goes_down < out;
                 self.fates.marked += u64::from(item.is_marked);
                 self.fates.busy_ns += out - bottleneck.since.max(bottleneck.out).min(out);
                 self.fates.busy_bytes += item.wire;
@@ -353,6 +386,7 @@ impl<H: Copy> Channel<H> {
                 Cause::Early => self.fates.early += 1,
                 Cause::Lost => self.fates.lost += 1,
                 Cause::Blocked => self.fates.blocked += 1,
+                Cause::Down => self.fates.down += 1,
             }
             let (seq, queued) = (item.seq, at - item.arrived.min(at));
             self.gone.push_back(DroppedPacket { at, seq, queued, handle: item.handle, cause });

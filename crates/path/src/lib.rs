@@ -20,6 +20,7 @@ use self::files::ReadFile;
 use self::grammar::Carrier;
 
 pub mod block;
+pub mod down;
 pub mod emulated;
 pub mod emulator;
 pub mod files;

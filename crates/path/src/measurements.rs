@@ -47,8 +47,8 @@ pub struct DirectionFigures {
     pub writes: u64,
 }
 
-/// Outcomes of the packets of one direction. `arrived + duplicated = delivered + blocked + lost + full +
-/// early + waiting`.
+/// Outcomes of the packets of one direction. `arrived + duplicated = delivered + blocked + lost + full + early + down +
+/// waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PacketOutcomes {
     /// Number of packets that entered.
@@ -73,6 +73,9 @@ pub struct PacketOutcomes {
     /// Number of packets that the queue dropped to stay short.
     #[serde(default)]
     pub early: u64,
+    /// Number of packets that were lost because the link was down.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub down: u64,
     /// Number of packets that were marked instead of dropped.
     #[serde(default)]
     pub marked: u64,

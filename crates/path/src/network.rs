@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::block::Block;
+use super::down::DownTimes;
 use super::nat::Middlebox;
 use super::trace::{Content, Trace};
 use deadheat_base::ends::Direction;
@@ -54,9 +55,12 @@ pub struct Network {
     pub wait: WaitMode,
     /// Grouping of close departures; chosen by rate if none was given.
     pub grouping: Option<Grouping>,
-    /// Largest IP packet of each link, in bytes.
-    pub mtu: u16,
+    /// Time after which the hosts send around a link that went down, or by one that is back; `None` where routes stay.
+    pub reroute: Option<Nanos>,
 }
+
+/// Largest IP packet of a link for which nothing else was asked, in bytes.
+pub const USUAL_MTU: u16 = 1_500;
 
 /// Link between two hosts, with one device at each.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,17 +73,24 @@ pub struct Link {
     pub down: Impairments,
     /// NAT or stateful firewall of the first host: in front of `up`, and behind `down`.
     pub middlebox: Option<Middlebox>,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
 }
 
 impl Default for Link {
     /// Returns a link without impairments between the hosts of a path that names none.
     fn default() -> Link {
         let (up, down) = (Impairments::default(), Impairments::default());
-        Link { ends: [0, 1], up, down, middlebox: None }
+        Link { ends: [0, 1], up, down, middlebox: None, mtu: USUAL_MTU }
     }
 }
 
 impl Link {
+    /// Returns true if its first host is a NAT.
+    pub fn translates(&self) -> bool {
+        self.middlebox.is_some_and(|middlebox| middlebox.mapping.is_some())
+    }
+
     /// Impairments in one direction.
     pub fn toward(&self, direction: Direction) -> &Impairments {
         match direction {
@@ -105,7 +116,7 @@ impl Network {
             backend: None,
             wait: WaitMode::Hybrid,
             grouping: None,
-            mtu: 1_500,
+            reroute: None,
         }
     }
 
@@ -183,6 +194,11 @@ impl Network {
         }
     }
 
+    /// Returns the largest IP packet that passes every link, in bytes.
+    pub fn mtu(&self) -> u16 {
+        self.links.iter().map(|link| link.mtu).min().unwrap_or(USUAL_MTU)
+    }
+
     /// Returns true if the fate or the delay of a packet depends on the seed.
     pub fn draws(&self) -> bool {
         self.links.iter().any(|link| link.up.draws() || link.down.draws())
@@ -253,6 +269,8 @@ pub struct Impairments {
     pub nic: Nic,
     /// Protocols that a firewall blocks.
     pub block: Vec<Block>,
+    /// Times at which the direction is down.
+    pub down: DownTimes,
     /// Loss model.
     pub loss: Loss,
     /// Unit of a loss decision.

@@ -1,7 +1,9 @@
-//! Ways in a network: from each host to each other by the least delay, and among those by the fewest links. Pure.
+//! Ways in a network: from each host to each other by the least delay, and among those by the fewest links. With
+//! [`Network::reroute`] they are found anew after a link went down or came back. Pure.
 
 use super::network::{Impairments, Link, Network};
 use deadheat_base::ends::Direction;
+use deadheat_base::time::Nanos;
 
 /// Hop of a way: a link, and the direction in which it is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,10 +14,77 @@ pub struct Hop {
     pub direction: Direction,
 }
 
-/// Returns the way from one host to another; empty from a host to itself, `None` where no hosts that forward connect the
-/// two.
+/// Returns the way from one host to another while no link is down; empty from a host to itself, `None` where no hosts that
+/// forward connect the two.
 pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
-    back_to(network, &reached(network, from), from, to)
+    back_to(network, &reached(network, from, &|_| true), from, to)
+}
+
+/// Routes of all hosts, from a time on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Routes {
+    /// Time from which they hold, since the path began.
+    pub from: Nanos,
+    /// Links by sending host, link and end of the link.
+    by: Vec<Option<usize>>,
+    links: usize,
+}
+
+impl Routes {
+    /// Returns the link by which a host sends to the first (0) or second (1) end of a link; `None` for its own ends, and
+    /// where there is no way.
+    pub fn link(&self, host: usize, link: usize, end: usize) -> Option<usize> {
+        self.by.get((host * self.links + link) * 2 + end).copied().flatten()
+    }
+
+    fn new(network: &Network, from: Nanos, is_up: &dyn Fn(Hop) -> bool) -> Routes {
+        let mut by = Vec::new();
+        for host in 0..network.hosts.len() {
+            let firsts = first_links(network, host, is_up);
+            for (link, Link { ends: [a, b], .. }) in network.links.iter().enumerate() {
+                let ends = [(*a, *b, Direction::Down), (*b, *a, Direction::Up)];
+                by.extend(ends.map(|(end, peer, direction)| {
+                    let last = Hop { link, direction };
+                    let forwards = network.forwards(end);
+                    match () {
+                        _ if end == host => None,
+                        _ if peer == host && (!forwards || is_up(last)) => Some(link),
+                        // An address of an end host stands for its link, also where another link is quicker; but not
+                        // where the host at the other end of the link passes nothing on.
+                        _ => {
+                            let by_peer = !forwards && network.forwards(peer);
+                            firsts[peer].filter(|_| by_peer).or(firsts[end])
+                        }
+                    }
+                }));
+            }
+        }
+        Routes { from, by, links: network.links.len() }
+    }
+}
+
+/// Returns the routes in order of time: those with which the path begins, and those after each change of a link that
+/// changes one. A host that has no way any more keeps its route.
+pub fn over_time(network: &Network) -> Vec<Routes> {
+    let mut all = vec![Routes::new(network, Nanos::ZERO, &|_| true)];
+    let Some(after) = network.reroute else { return all };
+    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let mut changes: Vec<Nanos> =
+        ways.flat_map(|way| way.down.iter()).flat_map(|time| [time.from, time.to]).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    for at in changes {
+        let is_up = |hop: Hop| !network.links[hop.link].toward(hop.direction).down.includes(at);
+        let mut next = Routes::new(network, at + after, &is_up);
+        let Some(last) = all.last() else { continue };
+        for (by, before) in next.by.iter_mut().zip(&last.by) {
+            *by = by.or(*before);
+        }
+        if next.by != last.by {
+            all.push(next);
+        }
+    }
+    all
 }
 
 /// Returns the way to a host by its arrivals, as of [`reached`].
@@ -37,8 +106,8 @@ fn back_to(
 }
 
 /// Returns the link by which a host sends to each of the others; `None` for itself and for hosts without a way.
-pub fn first_links(network: &Network, from: usize) -> Vec<Option<usize>> {
-    let reached = reached(network, from);
+fn first_links(network: &Network, from: usize, is_up: &dyn Fn(Hop) -> bool) -> Vec<Option<usize>> {
+    let reached = reached(network, from, is_up);
     let first = |to| Some(back_to(network, &reached, from, to)?.first()?.link);
     (0..network.hosts.len()).map(first).collect()
 }
@@ -85,8 +154,9 @@ pub fn round_ways(network: &Network) -> Vec<RoundWay<'_>> {
 /// Cost of a way, and its last hop.
 type Arrival = ((u64, usize), Hop);
 
-/// Returns how each host is reached, by Dijkstra's algorithm: networks have few hosts, so the nearest is searched for.
-fn reached(network: &Network, from: usize) -> Vec<Option<Arrival>> {
+/// Returns how each host is reached by links that are up, by Dijkstra's algorithm: networks have few hosts, so the nearest
+/// is searched for.
+fn reached(network: &Network, from: usize, is_up: &dyn Fn(Hop) -> bool) -> Vec<Option<Arrival>> {
     let mut best: Vec<Option<Arrival>> = vec![None; network.hosts.len()];
     let mut done = vec![false; network.hosts.len()];
     let mut next = Some((from, (0, 0)));
@@ -97,7 +167,7 @@ fn reached(network: &Network, from: usize) -> Vec<Option<Arrival>> {
             let ends = &network.links[link];
             for direction in [Direction::Up, Direction::Down] {
                 let [tail, head] = hosts_of(ends, direction);
-                if tail != host || done[head] {
+                if tail != host || done[head] || !is_up(Hop { link, direction }) {
                     continue;
                 }
                 let cost = (delay + ends.toward(direction).delay.0, links + 1);
@@ -171,6 +241,46 @@ mod tests {
         let typed = "near--x:delay=1ms + near--y:delay=1ms + x--far:delay=9ms + y--far:delay=9ms";
         let network = Network::parse(&format!("{typed},near=near,far=far")).unwrap();
         assert_eq!(names(&network, "x", "y"), None);
-        assert_eq!(first_links(&network, 0), [None, Some(0), Some(1), Some(0)]);
+        assert_eq!(first_links(&network, 0, &|_| true), [None, Some(0), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn hosts_send_around_a_link_that_is_down_a_while_after_it_is() {
+        let typed = "a--r:delay=1ms + r--s:delay=1ms,down=2s-5s + s--b:delay=1ms + r--t:delay=5ms + t--s:delay=5ms";
+        let network = Network::parse(&format!("{typed},near=a,far=b")).unwrap();
+        assert_eq!(over_time(&network).len(), 1);
+        let network = Network::parse(&format!("{typed},near=a,far=b,reroute=200ms")).unwrap();
+        let [r, s] =
+            ["r", "s"].map(|name| network.hosts.iter().position(|own| own == name).unwrap());
+        // To b's address on the third link, and back to a's on the first.
+        let ways: Vec<(u64, Option<usize>, Option<usize>)> = over_time(&network)
+            .iter()
+            .map(|routes| (routes.from.0 / 1_000_000, routes.link(r, 2, 1), routes.link(s, 0, 0)))
+            .collect();
+        assert_eq!(
+            ways,
+            [(0, Some(1), Some(1)), (2_200, Some(3), Some(4)), (5_200, Some(1), Some(1))]
+        );
+    }
+
+    #[test]
+    fn a_host_without_a_way_keeps_its_routes_and_an_address_of_an_end_host_its_link() {
+        let typed = "a--r + r--b:down=1s-2s + a--b:delay=9ms,near=a,far=b,reroute=0ms";
+        let all = over_time(&Network::parse(typed).unwrap());
+        let times: Vec<u64> = all.iter().map(|routes| routes.from.0 / 1_000_000).collect();
+        assert_eq!(times, [0, 1_000, 2_000]);
+        // The router, host 1, keeps b's address on its own link; b reaches a's address there by the other link.
+        assert_eq!((all[1].link(1, 1, 1), all[0].link(2, 0, 0)), (Some(1), Some(1)));
+        assert_eq!(all[1].link(2, 0, 0), Some(2));
+        // Only one direction is down: r sends to s by the other link, and s to r as before.
+        let typed = "a--r + r--s:up.down=1s-2s + r--s:delay=1ms + s--b,near=a,far=b,reroute=0ms";
+        let network = Network::parse(typed).unwrap();
+        let all = over_time(&network);
+        assert_eq!(all.len(), 3);
+        let [r, s] =
+            ["r", "s"].map(|name| network.hosts.iter().position(|own| own == name).unwrap());
+        assert_eq!((all[1].link(r, 3, 1), all[1].link(s, 0, 0)), (Some(2), Some(1)));
+        // Also to the other end of the link itself.
+        assert_eq!((all[0].link(r, 1, 1), all[1].link(r, 1, 1)), (Some(1), Some(2)));
     }
 }

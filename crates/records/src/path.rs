@@ -44,7 +44,7 @@ pub struct BuiltPath {
     pub grouping: String,
     /// Mode in which its threads wait for the time of a release: `hybrid` or `spin`.
     pub wait: String,
-    /// Largest IP packet, in bytes.
+    /// Largest IP packet that passes every link, in bytes.
     pub mtu: u16,
     /// Seed of its impairments, if the path has its own; otherwise each block's seed is used.
     pub seed: Option<u64>,
@@ -157,7 +157,7 @@ impl BuiltPath {
             why: how.why,
             grouping: how.grouping,
             wait: how.wait,
-            mtu: network.mtu,
+            mtu: network.mtu(),
             seed: network.seed,
             rtt_least_ns: gate::least_rtt(network).map(|Nanos(ns)| ns),
             lateness_limits: LatenessLimits::of(network),
@@ -169,7 +169,7 @@ impl BuiltPath {
 fn words(network: &Network, link: &Link) -> String {
     let hosts = link.ends.map(|host| network.hosts[host].clone()).to_vec();
     let link = Link { ends: [0, 1], ..link.clone() };
-    Network { hosts, mtu: network.mtu, ..Network::between_two(vec![link]) }.to_string()
+    Network { hosts, ..Network::between_two(vec![link]) }.to_string()
 }
 
 impl BuiltWay {

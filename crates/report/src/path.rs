@@ -125,8 +125,9 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         column("had", &|(way, _)| had(way)),
         column("expected", &|(way, _)| expected(way)),
     ];
-    let counts: [(&str, Count); 6] = [
+    let counts: [(&str, Count); 7] = [
         ("blocked", |way| way.blocked),
+        ("lost while down", |way| way.down),
         ("queue drops", |way| way.queue_drops),
         ("marked", |way| way.marked),
         ("duplicated", |way| way.duplicated),

@@ -21,6 +21,9 @@ pub struct PathWay {
     /// Number of packets that a firewall dropped because of their protocol.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub blocked: u64,
+    /// Number of packets lost because the link was down.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub down: u64,
     /// Number of packets dropped by the loss model.
     pub lost: u64,
     /// Number of packets dropped because the queue was full, or to keep it short.

@@ -79,7 +79,7 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let said = refusal(&Race::new(["sim-datagram"]).to("host.example"));
     assert!(said.contains("virtual time only"), "{said}");
     let mut small = Network::parse("delay=5ms").unwrap();
-    small.mtu = 300;
+    small.links[0].mtu = 300;
     let simulation = Simulation::new("sim:delay=5ms", small, Family::Any).unwrap();
     let contender = Contender::parse("sim-datagram").unwrap();
     let task = workload::parse("ping:size=65507").unwrap();

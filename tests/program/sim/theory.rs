@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test helper that fails is a failed test")]
 
+use std::collections::BTreeSet;
+
 use deadheat::records::trial::Record;
 
 use super::{seeded, trial};
@@ -38,6 +40,33 @@ fn a_round_trip_is_twice_the_delay_and_the_time_on_the_wire() {
     let rtt = record.rtt_ns.unwrap();
     assert_eq!((rtt.min, rtt.max), (Some(50_073_600), Some(50_073_600)));
     assert_eq!(record.send_lateness_ns.unwrap().max, Some(0));
+}
+
+/// 92 bytes take 73.6 µs at 10 Mbit/s, 368 µs at 2 Mbit/s and 147.2 µs at 5 Mbit/s.
+#[test]
+fn a_way_over_three_links_takes_the_time_of_each() {
+    let network =
+        "a--r:delay=1ms,rate=10mbit + r--s:delay=2ms,rate=2mbit + s--b:delay=3ms,rate=5mbit";
+    let record = trial(network, "sim-datagram", "ping:interval=1ms,count=200");
+    let rtt = record.rtt_ns.unwrap();
+    assert_eq!((rtt.min, rtt.max), (Some(13_177_600), Some(13_177_600)));
+    let arrived = record.path.unwrap().links.into_iter().map(|link| link.up.fates.arrived);
+    assert_eq!(arrived.collect::<BTreeSet<u64>>().len(), 1);
+}
+
+/// A ping each 10 ms for three seconds. The way over `b` takes 4 ms and is down for a second; the hosts send over `c`,
+/// which takes 20 ms, 200 ms later.
+#[test]
+fn hosts_send_around_a_link_that_is_down_at_the_same_times_as_emulated() {
+    let network = "near--s + s--b:delay=1ms,down=1s-2s + b--t:delay=1ms + t--far + s--c:delay=5ms + \
+                   c--t:delay=5ms,near=near,far=far,reroute=200ms";
+    let record = trial(network, "sim-datagram", "ping:interval=10ms,count=300,warmup=0");
+    let rtt = record.rtt_ns.unwrap();
+    assert_eq!((rtt.min, rtt.max), (Some(4_000_000), Some(20_000_000)));
+    let links = record.path.unwrap().links;
+    let fates = |link: usize| links[link].up.fates;
+    assert_eq!((fates(1).down, fates(1).lost), (20, 0));
+    assert_eq!((fates(1).arrived, fates(4).arrived, fates(3).delivered), (200, 100, 280));
 }
 
 /// KCP's own test (test.cpp of skywind3000/kcp): a message each 20 ms is echoed over a path that loses

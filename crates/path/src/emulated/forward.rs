@@ -45,6 +45,8 @@ const STALE: usize = 1 << 16;
 
 /// Memory for the frames under way on one direction of one link, in bytes: 100 ms at 20 Gbit/s.
 const BUDGET: usize = 768 << 20;
+/// Part of that memory, one in so many, that is touched before the first frame.
+const PLACED_PART: usize = 8;
 /// Assumed rate of a link without a rate limit, in bits per second.
 const FASTEST: u64 = 10_000_000_000;
 
@@ -105,7 +107,7 @@ impl Forwarder {
             });
             for direction in [Direction::Up, Direction::Down] {
                 let model = link.toward(direction);
-                let slab = Slab::new(budget, expected(model))
+                let slab = Slab::new(budget, expected(model).min(budget / PLACED_PART))
                     .map_err(|e| Error::setup("take memory for the packets of a path", e))?;
                 let place = Place { seed: network.seed.unwrap_or(0), link: at as u16, direction };
                 let lane = Pipeline::new(model, place, grouping, slab, middlebox.clone())?;
@@ -303,9 +305,16 @@ impl Clock for ClockSince {
 }
 
 impl LinkDirection {
-    /// Releases packets that are due and reads queued frames; returns true if there were any.
-    fn turn(&mut self, clock: ClockSince) -> io::Result<bool> {
+    /// Releases packets that are due and reads queued frames; returns true if there were any. Without a frame to read it
+    /// only looks at what is due.
+    fn turn(&mut self, clock: ClockSince, may_have_frame: bool) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
+        if !may_have_frame
+            && self.since.is_none()
+            && self.lane.next().is_none_or(|due| due > clock.now())
+        {
+            return Ok(false);
+        }
         if let Some(since) = self.since.take()
             && let Some(len) = self.from.read(self.lane.landing())?
         {
@@ -365,8 +374,8 @@ impl Worker {
     fn run(mut self) -> io::Result<()> {
         go_first();
         let ports: Vec<Arc<dyn Port>> = self.ways.iter().map(|way| Arc::clone(&way.from)).collect();
-        let fds = ports.iter().map(|port| -> BorrowedFd<'_> { port.fd() });
-        let mut sleeper = Sleeper::new(&self.bell, fds);
+        let fds: Vec<BorrowedFd<'_>> = ports.iter().map(|port| port.fd()).collect();
+        let mut sleeper = Sleeper::new(&self.bell, &fds)?;
         let mut last = Nanos::ZERO;
         loop {
             match self.orders.try_recv() {
@@ -380,8 +389,9 @@ impl Worker {
             }
             let clock = ClockSince(self.origin);
             let mut busy = false;
-            for way in &mut self.ways {
-                busy |= way.turn(clock)?;
+            sleeper.look()?;
+            for (at, way) in self.ways.iter_mut().enumerate() {
+                busy |= way.turn(clock, sleeper.may_have_frame(at))?;
             }
             let now = clock.now();
             if busy {
@@ -411,7 +421,7 @@ impl Worker {
                 // A frame may be left to read anyway; a port with nothing but an error would wake this thread for
                 // ever.
                 let clock = ClockSince(self.origin);
-                if sleeper.has_failed(at) && !way.turn(clock)? {
+                if sleeper.has_failed(at) && !way.turn(clock, true)? {
                     return Err(io::Error::other(
                         "a device reported an error and had no more frames",
                     ));

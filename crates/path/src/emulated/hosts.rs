@@ -4,12 +4,13 @@
 //! Link `i` has the addresses `198.18.i.1` (its first host, the near one of two) and `198.18.i.2` (its second), of
 //! the block that RFC 2544 reserves for measurements, and `fd64:6864:6868:i::1` and `::2` (RFC 4193). Hosts between
 //! others pass packets on, and each host has a route to each address that is on none of its own links
-//! ([`routes`]). A NAT at the first host has the address `198.18.i.3`, which no host holds: packets to it go to the link. With several links at the near host, its address decides which one a packet takes: through a
+//! ([`super::routing`]). A NAT at the first host has the address `198.18.i.3`, which no host holds: packets to it go to
+//! the link. With several links at the near host, its address decides which one a packet takes: through a
 //! routing table for each of its addresses there, at the far host of two because each address is on a link of its own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::card::{Card, Cards};
 use super::entry::Namespaces;
@@ -17,11 +18,11 @@ use super::namespace::{self, Namespace};
 use super::netlink::{Netlink, Settings};
 use super::packet::Wire;
 use super::port::Port;
+use super::routing::{RouteTables, RoutedHost};
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::netem::{self, NetemLink, Spaces};
 use crate::network::{Backend, Impairments, Link, Network};
-use crate::routes;
 use deadheat_base::error::{Error, Result};
 
 /// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
@@ -42,6 +43,8 @@ pub struct Hosts {
     pub ports: Vec<[Box<dyn Port>; 2]>,
     /// Middle namespace with netem, where the kernel moves the packets.
     pub kernel: Option<Box<netem::Middle>>,
+    /// Routes of the hosts, which are set.
+    pub routes: RouteTables,
     /// Addresses by link, of its first and its second host: IPv4 and, where there is IPv6, IPv6.
     pub addresses: Vec<[Vec<IpAddr>; 2]>,
     /// Network cards of the hosts.
@@ -70,7 +73,7 @@ impl Hosts {
         let mut hosts = Vec::new();
         for _ in &network.hosts {
             let notes = if hosts.is_empty() { &mut notes } else { &mut Vec::new() };
-            hosts.push(HostBuilder::new(network.mtu, notes)?);
+            hosts.push(HostBuilder::new(network.mtu(), notes)?);
         }
         let (made, backend, why) = make_devices(network, &hosts)?;
         let mut kernel = None;
@@ -82,7 +85,7 @@ impl Hosts {
             NewDevices::Veth(mut middle) => {
                 let links = network.links.iter().enumerate();
                 links
-                    .map(|(at, link)| middle.connect(at, network.mtu, link.ends, &mut hosts))
+                    .map(|(at, link)| middle.connect(at, link.mtu, link.ends, &mut hosts))
                     .collect::<Result<_>>()?
             }
             NewDevices::Kernel(middle) => {
@@ -105,18 +108,22 @@ impl Hosts {
             cards.push([up, down]);
         }
         notes.dedup();
-        route(network, &addresses, &mut hosts)?;
+        for at in (0..hosts.len()).filter(|at| network.forwards(*at)) {
+            hosts[at].forward().map_err(failed("let a host pass packets on"))?;
+        }
         if network.links_of(network.near).nth(1).is_some() {
             hosts[network.near].route_by_source()?;
             if let Err(error) = announce(&hosts[network.near], &hosts[network.far]) {
                 notes.push(format!("multipath TCP uses one link only ({error})"));
             }
         }
-        let fds = hosts.into_iter().map(|host| host.namespace.fd).collect();
+        let (fds, routed) = hosts.into_iter().map(HostBuilder::into_parts).unzip();
+        let routes = RouteTables::new(network, &addresses, routed)?;
         Ok(Hosts {
             namespaces: Namespaces::new(user, fds),
             ports,
             kernel,
+            routes,
             addresses,
             cards: Cards(cards),
             backend,
@@ -126,49 +133,11 @@ impl Hosts {
     }
 }
 
-/// Lets the hosts between others pass packets on, and gives each a route to each address beyond its links.
-fn route(
-    network: &Network,
-    addresses: &[[Vec<IpAddr>; 2]],
-    hosts: &mut [HostBuilder],
-) -> Result<()> {
-    for (at, host) in hosts.iter_mut().enumerate() {
-        if network.forwards(at) {
-            host.forward().map_err(failed("let a host pass packets on"))?;
-        }
-        let firsts = routes::first_links(network, at);
-        for (number, (link, pair)) in network.links.iter().zip(addresses).enumerate() {
-            if link.ends.contains(&at) {
-                continue;
-            }
-            let [first, second] = link.ends;
-            for ((end, peer), addresses) in [(first, second), (second, first)].into_iter().zip(pair)
-            {
-                // An address of an end host stands for its link, also where another link is quicker; but not where
-                // the host at the other end of the link passes nothing on.
-                let by_peer =
-                    firsts[peer].filter(|_| !network.forwards(end) && network.forwards(peer));
-                let Some(first) = by_peer.or(firsts[end]) else { continue };
-                for address in addresses {
-                    host.route_to(*address, first)?;
-                }
-            }
-            let translates = link.middlebox.is_some_and(|middlebox| middlebox.mapping.is_some());
-            // From outside over the link itself, where another host can send over it.
-            let by_peer = firsts[second].filter(|_| network.forwards(second));
-            if let Some(by) = by_peer.or(firsts[first]).filter(|_| translates) {
-                host.route_to(public_address(number), by)?;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Brings up the devices of all links at their hosts.
 fn bring_up(network: &Network, hosts: &mut [HostBuilder]) -> Result<()> {
     for (at, link) in network.links.iter().enumerate() {
         for end in link.ends {
-            hosts[end].device(at, network.mtu, 0)?;
+            hosts[end].device(at, link.mtu, 0)?;
         }
     }
     Ok(())
@@ -257,12 +226,6 @@ impl HostBuilder {
         Ok(given)
     }
 
-    /// Gives it a route to an address over a link.
-    fn route_to(&mut self, address: IpAddr, link: usize) -> Result<()> {
-        let done = self.netlink.route_to(address, self.device_of(link));
-        done.map_err(failed(&format!("give a host a route to {address}")))
-    }
-
     /// Lets it pass packets on. Its devices take no multicast: on each that does, a router joins groups of IPv6 and says so
     /// in packets that would be in the account.
     fn forward(&mut self) -> io::Result<()> {
@@ -270,6 +233,12 @@ impl HostBuilder {
             self.netlink.clear_flags(end.index, libc::IFF_MULTICAST)?;
         }
         self.namespace.within(sysctl::forward)
+    }
+
+    /// Returns its namespace, and what its routes need.
+    fn into_parts(self) -> (OwnedFd, RoutedHost) {
+        let devices = self.ends.iter().map(|end| (end.link, end.index)).collect();
+        (self.namespace.fd, RoutedHost { netlink: self.netlink, devices })
     }
 
     fn route_by_source(&mut self) -> Result<()> {
@@ -288,6 +257,12 @@ impl HostBuilder {
 pub(super) fn public_address(link: usize) -> IpAddr {
     addresses(2, link)[0].0
 }
+
+/// Subnets of the addresses of all links, of IPv4 and IPv6.
+pub(super) const ALL_ADDRESSES: [(IpAddr, u8); 2] = [
+    (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
+    (IpAddr::V6(Ipv6Addr::new(0xfd64, 0x6864, 0x6868, 0, 0, 0, 0, 0)), 48),
+];
 
 /// Returns a link's addresses at its first (0) or second (1) host, and the bits of their subnets.
 fn addresses(end: usize, link: usize) -> [(IpAddr, u8); 2] {

@@ -45,7 +45,7 @@ fn measure(cpu: usize, other: usize) -> Option<Nanos> {
         move || {
             go_first();
             pin(cpu).ok()?;
-            let mut sleeper = Sleeper::new(&bell, []);
+            let mut sleeper = Sleeper::new(&bell, &[]).ok()?;
             for _ in 0..ROUNDS {
                 while rung.load(Ordering::Acquire) == 0 {
                     sleeper.sleep(&bell, Nanos::from_secs(1)).ok()?;

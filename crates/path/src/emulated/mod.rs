@@ -14,6 +14,7 @@ mod netlink;
 mod packet;
 mod pipeline;
 pub mod port;
+pub mod routing;
 mod slab;
 pub mod socket;
 mod sysctl;

@@ -41,6 +41,7 @@ pub(super) struct Settings {
 const NLMSG_HEADER: usize = 16;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
+const NLM_F_REPLACE: u16 = 0x100;
 pub(super) const NLM_F_EXCL: u16 = 0x200;
 pub(super) const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
@@ -248,17 +249,17 @@ impl Netlink {
         self.ask(rule).map(drop)
     }
 
-    /// Adds a route to an address by the device `index`, which has one host at its other end.
+    /// Adds a route to all addresses with the first `bits` of this one, or replaces it, by the device `index`, which has one
+    /// host at its other end.
     ///
     /// # Errors
     /// The error of the kernel.
-    pub(super) fn route_to(&mut self, address: IpAddr, index: u32) -> io::Result<()> {
+    pub(super) fn route_to(&mut self, address: IpAddr, bits: u8, index: u32) -> io::Result<()> {
         let (family, bytes) = address_bytes(&address);
         // struct rtmsg: the main table, as an administrator's, on the link, unicast.
         let (table, protocol, scope, unicast) = (254, 4, if family == 2 { 253 } else { 0 }, 1);
-        let bits = bytes.len() as u8 * 8;
         let header = [family, bits, 0, 0, table, protocol, scope, unicast, 0, 0, 0, 0];
-        let mut route = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &header);
+        let mut route = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &header);
         route.attribute(RTA_DST, &bytes);
         route.word(RTA_OIF, index);
         self.ask(route).map(drop)

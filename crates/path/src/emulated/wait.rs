@@ -38,8 +38,19 @@ impl Bell {
     }
 }
 
+/// Largest number of ports that a thread reads in turns. From there on a read that finds nothing, of each of them, takes
+/// longer than a look at which have frames.
+const FEW: usize = 4;
+
 /// File descriptors that a thread sleeps on: its bell, and the ports that it reads.
-pub(super) struct Sleeper(Vec<libc::pollfd>);
+pub(super) struct Sleeper {
+    /// Bell, and the ports or the watch over them.
+    entries: Vec<libc::pollfd>,
+    /// Watch over more ports than a few.
+    watch: Option<Watch>,
+    /// Events at each port.
+    events: Vec<u32>,
+}
 
 /// Reason for the end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +63,34 @@ pub(super) enum WakeReason {
 
 impl Sleeper {
     /// Creates a sleeper that `bell` and frames of `ports` wake; it does not keep the ports open.
-    pub(super) fn new<'a>(bell: &Bell, ports: impl IntoIterator<Item = BorrowedFd<'a>>) -> Sleeper {
+    ///
+    /// # Errors
+    /// The error of epoll_create1(2) or epoll_ctl(2).
+    pub(super) fn new(bell: &Bell, ports: &[BorrowedFd<'_>]) -> io::Result<Sleeper> {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let ports = ports.into_iter().map(|fd| fd.as_raw_fd());
-        Sleeper(std::iter::once(bell.0.as_raw_fd()).chain(ports).map(entry).collect())
+        let watch = if ports.len() > FEW { Some(Watch::new(ports)?) } else { None };
+        let watched = match &watch {
+            Some(watch) => vec![watch.epoll.as_raw_fd()],
+            None => ports.iter().map(AsRawFd::as_raw_fd).collect(),
+        };
+        let entries = std::iter::once(bell.0.as_raw_fd()).chain(watched).map(entry).collect();
+        Ok(Sleeper { entries, watch, events: vec![0; ports.len()] })
+    }
+
+    /// Notes which ports have frames now, where they are more than a few.
+    ///
+    /// # Errors
+    /// The error of epoll_wait(2).
+    pub(super) fn look(&mut self) -> io::Result<()> {
+        match &mut self.watch {
+            Some(watch) => watch.look(&mut self.events),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns true if a port had a frame at the last look, and if only a read shows it.
+    pub(super) fn may_have_frame(&self, port: usize) -> bool {
+        self.watch.is_none() || self.has_frame(port)
     }
 
     /// Sleeps, at most for `span`.
@@ -67,7 +102,7 @@ impl Sleeper {
             tv_sec: (span.0 / 1_000_000_000) as _,
             tv_nsec: (span.0 % 1_000_000_000) as _,
         };
-        let (entries, count) = (self.0.as_mut_ptr(), self.0.len() as libc::nfds_t);
+        let (entries, count) = (self.entries.as_mut_ptr(), self.entries.len() as libc::nfds_t);
         // SAFETY: the pointer and length describe a live vector of pollfd, `timeout` is a valid timespec, and a
         // null signal mask leaves the mask as it is.
         let ready = unsafe { libc::ppoll(entries, count, &timeout, std::ptr::null()) };
@@ -77,22 +112,78 @@ impl Sleeper {
                 error => Err(error),
             };
         }
-        if self.0[0].revents != 0 {
+        if self.entries[0].revents != 0 {
             bell.silence();
         }
-        let port = ready > 0 && self.0[1..].iter().any(|entry| entry.revents != 0);
+        match &mut self.watch {
+            Some(watch) => watch.look(&mut self.events)?,
+            None => {
+                let entries = self.entries[1..].iter();
+                let found = entries.map(|entry| u32::from(entry.revents.cast_unsigned()));
+                self.events.iter_mut().zip(found).for_each(|(events, found)| *events = found);
+            }
+        }
+        let port = ready > 0 && self.events.iter().any(|events| *events != 0);
         Ok(if port { WakeReason::Port } else { WakeReason::Other })
     }
 
     /// Returns true if a port had a frame at the end of the last sleep.
     pub(super) fn has_frame(&self, port: usize) -> bool {
-        self.0.get(port + 1).is_some_and(|entry| entry.revents & libc::POLLIN != 0)
+        self.events.get(port).is_some_and(|events| events & libc::EPOLLIN as u32 != 0)
     }
 
     /// Returns true if a port reported an error or its end at the last sleep.
     pub(super) fn has_failed(&self, port: usize) -> bool {
-        let failure = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
-        self.0.get(port + 1).is_some_and(|entry| entry.revents & failure != 0)
+        // The same bits as of poll(2), whose POLLNVAL no open port has.
+        let failure = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+        self.events.get(port).is_some_and(|events| events & failure != 0)
+    }
+}
+
+/// Watch over many ports (epoll(7)), which takes no time for ports without events.
+struct Watch {
+    epoll: OwnedFd,
+    found: Vec<libc::epoll_event>,
+    /// Number of ports with events at the last look.
+    had: usize,
+}
+
+impl Watch {
+    fn new(ports: &[BorrowedFd<'_>]) -> io::Result<Watch> {
+        // SAFETY: takes an integer and touches no memory of ours.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is fresh and has no other owner.
+        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
+        for (at, port) in ports.iter().enumerate() {
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: at as u64 };
+            // SAFETY: the pointer is to a live event.
+            let done = unsafe {
+                libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, port.as_raw_fd(), &raw mut event)
+            };
+            if done < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        let none = libc::epoll_event { events: 0, u64: 0 };
+        Ok(Watch { epoll, found: vec![none; ports.len()], had: 0 })
+    }
+
+    /// Notes the events at each port now.
+    fn look(&mut self, events: &mut [u32]) -> io::Result<()> {
+        let port = |event: &libc::epoll_event| event.u64 as usize;
+        self.found[..self.had].iter().for_each(|event| events[port(event)] = 0);
+        let (fd, found) = (self.epoll.as_raw_fd(), self.found.as_mut_ptr());
+        // SAFETY: the pointer and length describe a live vector of events.
+        let had = unsafe { libc::epoll_wait(fd, found, self.found.len() as libc::c_int, 0) };
+        self.had = usize::try_from(had).unwrap_or(0);
+        self.found[..self.had].iter().for_each(|event| events[port(event)] = event.events);
+        match io::Error::last_os_error() {
+            error if had < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::{BuiltNetwork, FromEmulator, LinkAddresses, Rights, SenderCpus, ToEmu
 use crate::emulated::card::Cards;
 use crate::emulated::forward::{Forwarder, grouping_for};
 use crate::emulated::hosts::Hosts;
+use crate::emulated::routing::Rerouter;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
@@ -69,6 +70,7 @@ fn answer(
 /// Network under way: the hosts' cards, and the mover of packets.
 struct Engine {
     cards: Cards,
+    routes: Rerouter,
     mover: Mover,
 }
 
@@ -83,6 +85,7 @@ enum Mover {
 impl Engine {
     fn begin(&mut self, seed: u64) -> Result<()> {
         self.cards.begin()?;
+        self.routes.begin()?;
         match &mut self.mover {
             Mover::Forwarder(forwarder) => forwarder.begin(seed),
             Mover::Netem(middle) => middle.begin(seed),
@@ -95,6 +98,7 @@ impl Engine {
             Mover::Netem(middle) => middle.end()?,
         };
         self.cards.account(&mut figures)?;
+        self.routes.check()?;
         Ok(figures)
     }
 }
@@ -124,7 +128,7 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
             })
             .collect(),
         grouping: grouping_for(&network),
-        mtu: network.mtu,
+        mtu: network.mtu(),
         pings: network.links.iter().map(IdlePing::of).collect(),
         nics: hosts.cards.rates(),
         seed: network.seed,
@@ -135,7 +139,8 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
     for fd in hosts.namespaces.hosts().chain(hosts.namespaces.user()) {
         descriptor::send(control.as_fd(), &[0], Some(fd)).map_err(failed)?;
     }
-    Ok((Engine { cards: hosts.cards, mover }, network))
+    let routes = Rerouter::start(hosts.routes)?;
+    Ok((Engine { cards: hosts.cards, routes, mover }, network))
 }
 
 /// Parses the network as typed.

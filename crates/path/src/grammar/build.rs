@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::forms::{self, Burst, PacketList};
 use super::keys::{
-    AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DROP, DUPLICATE, ECN, FIREWALL, GE, HAIRPIN, INTERVAL,
-    JITTER, JITTER_SHAPE, LOSS, LOSS_PER, NAT, NAT_TIMEOUT, NIC, ORDER, OVERHEAD, QUEUE, RATE,
-    REORDER, REORDER_DEPTH, REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
+    AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DOWN, DROP, DUPLICATE, ECN, FIREWALL, GE, HAIRPIN,
+    INTERVAL, JITTER, JITTER_SHAPE, LOSS, LOSS_PER, NAT, NAT_TIMEOUT, NIC, ORDER, OVERHEAD, QUEUE,
+    RATE, REORDER, REORDER_DEPTH, REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
 };
 use crate::block::Block;
+use crate::down::DownTimes;
 use crate::files::Files;
 use crate::nat::{Dependence, Middlebox};
 use crate::network::{
@@ -54,6 +55,7 @@ pub(super) fn impairments(
     let built = Impairments {
         nic: settings.text(NIC.name).map(forms::nic).transpose()?.unwrap_or_default(),
         block: settings.text(BLOCK.name).map_or(Ok(Vec::new()), Block::parse_all)?,
+        down: settings.text(DOWN.name).map_or(Ok(DownTimes::default()), DownTimes::parse)?,
         loss,
         loss_per,
         duplicate: share(&DUPLICATE),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
+use super::keys::MTU;
 use crate::files::Files;
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign::short;
@@ -46,6 +47,8 @@ pub(super) fn split(typed: &str) -> Option<(&str, &str)> {
 pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<String> {
     let network: NetworkFile = toml::from_str(&files.text(name)?)
         .map_err(|error| Error::data(name, short(error.to_string().trim())))?;
+    let (usual_mtu, whole): (Vec<String>, Vec<String>) =
+        whole_words(name, &network.whole, typed)?.into_iter().partition(|word| is_mtu(word));
     let mut text = String::new();
     for (at, link) in network.link.iter().enumerate() {
         let [a, b] = &link.between;
@@ -60,21 +63,36 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
                 "`{words}` names a file; a network's file opens no other, so type this network as a --path"
             )));
         }
+        let has_own = words.split(',').any(is_mtu);
+        let mut all: Vec<&str> =
+            Some(words).filter(|words| !words.is_empty()).into_iter().collect();
+        all.extend(usual_mtu.iter().filter(|_| !has_own).map(String::as_str));
+        all.extend(whole.iter().filter(|_| at + 1 == network.link.len()).map(String::as_str));
         let sign = if at > 0 { " + " } else { "" };
-        let colon = if words.is_empty() { "" } else { ":" };
-        let _ = write!(text, "{sign}{a}--{b}{colon}{words}");
+        let colon = if all.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{sign}{a}--{b}{colon}{}", all.join(","));
     }
-    let Some(last) = network.link.last() else {
+    if network.link.is_empty() {
         return Err(Error::data(
             name,
             "has no [[link]]; each has between = [\"a\", \"b\"] and a path",
         ));
-    };
-    let mut sign = if last.path.trim().is_empty() { ":" } else { "," };
+    }
+    Ok(text)
+}
+
+/// Returns true for the key that a link may have for itself; elsewhere it is that of links without their own.
+fn is_mtu(word: &str) -> bool {
+    word.trim().strip_prefix(MTU.name()).is_some_and(|rest| rest.starts_with('='))
+}
+
+/// Returns the words of a file that hold for all of its network, and those typed behind its name, which take their place.
+fn whole_words(name: &str, table: &toml::Table, typed: &str) -> Result<Vec<String>> {
+    let mut words = Vec::new();
     let is_typed = |key: &str| {
         typed.split(',').any(|word| word.split('=').next().is_some_and(|typed| typed.trim() == key))
     };
-    for (key, value) in &network.whole {
+    for (key, value) in table {
         if !super::WHOLE.iter().any(|whole| whole.name == key) {
             let names: Vec<&str> = super::WHOLE.iter().map(|key| key.name).collect();
             return Err(Error::data(name, unknown("key", key, &names).to_string()));
@@ -98,11 +116,10 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
                 return Err(Error::data(name, what));
             }
         };
-        let _ = write!(text, "{sign}{key}={value}");
-        sign = ",";
+        words.push(format!("{key}={value}"));
     }
     if !typed.is_empty() {
-        let _ = write!(text, "{sign}{typed}");
+        words.extend(typed.split(',').map(str::to_owned));
     }
-    Ok(text)
+    Ok(words)
 }

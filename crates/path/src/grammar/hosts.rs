@@ -1,7 +1,9 @@
 //! Hosts of a network as typed: `hamburg--router` in front of the words of a link, and their roles: `near=`, `far=`,
 //! `relay=`, `receivers=`, `load=` and `people=`.
 
+use super::keys::HOST_DOWN;
 use super::words::Word;
+use crate::down::DownTimes;
 use crate::network::{FAR, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
 use crate::routes;
 use deadheat_base::ends::Direction;
@@ -166,6 +168,54 @@ fn role_hosts(hosts: &[String], role: &str, whole: &[Word<'_>]) -> Result<Vec<us
         found.push(at);
     }
     Ok(found)
+}
+
+/// Parses the times at which hosts are down, by name: `a@10s-13s/20s-21s/b@5s-6s`.
+///
+/// # Errors
+/// As for [`DownTimes::parse`] and [`check_name`].
+pub(super) fn down(typed: &str) -> Result<Vec<(&str, DownTimes)>> {
+    // The times of a host go on until the next name.
+    let starts = typed.split_inclusive('/').scan(0, |at, part| {
+        let start = *at;
+        *at += part.len();
+        Some((start, part.contains('@')))
+    });
+    let mut starts: Vec<usize> = starts
+        .filter(|(start, is_named)| *start == 0 || *is_named)
+        .map(|(start, _)| start)
+        .collect();
+    starts.push(typed.len());
+    let of_host = |span: &[usize]| {
+        let text = typed[span[0]..span[1]].trim_end_matches('/');
+        let Some((name, times)) = text.split_once('@') else {
+            return Err(Error::usage(format!("`{text}` names no host; write vancouver@10s-13s")));
+        };
+        check_name(name)?;
+        Ok((name, DownTimes::parse(times)?))
+    };
+    starts.windows(2).map(of_host).collect()
+}
+
+/// Takes down all links of the hosts that are to be down.
+///
+/// # Errors
+/// [`Error::Usage`] for a host that no link names.
+pub(super) fn take_down(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
+    let Some(word) = whole.iter().find(|word| word.key.name == HOST_DOWN.name) else {
+        return Ok(());
+    };
+    for (name, times) in down(word.value)? {
+        let Some(host) = network.hosts.iter().position(|host| host == name) else {
+            let names: Vec<&str> = network.hosts.iter().map(String::as_str).collect();
+            return Err(Error::usage(format!("path: `{word}`: {}", unknown("host", name, &names))));
+        };
+        for link in network.links.iter_mut().filter(|link| link.ends.contains(&host)) {
+            link.up.down.add(&times);
+            link.down.down.add(&times);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the index of a host, and adds it if it is new.

@@ -2,6 +2,7 @@
 
 use super::forms::{self, HOUR};
 use super::hosts;
+use crate::down::DownTimes;
 use crate::nat::Dependence;
 use crate::network::{self, Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
@@ -22,6 +23,7 @@ pub const LINK: &[Key] = &[
     GE,
     DROP,
     BLOCK,
+    DOWN,
     NAT.key(),
     FIREWALL.key(),
     NAT_TIMEOUT.key(),
@@ -60,6 +62,8 @@ pub const WHOLE: &[Key] = &[
     RECEIVERS,
     LOAD,
     PEOPLE,
+    HOST_DOWN,
+    REROUTE.key(),
 ];
 
 const NEAR: Key = Key {
@@ -105,6 +109,23 @@ const PEOPLE: Key = Key {
     default: "",
     doc: "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
 };
+pub(super) const HOST_DOWN: Key = Key {
+    name: "host-down",
+    kind: Kind::Own {
+        form: "HOST@FROM-TO",
+        check: |typed| hosts::down(typed).map(drop),
+        refers: plain,
+    },
+    default: "",
+    doc: "times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s",
+};
+
+pub(super) const REROUTE: Optional<Nanos> = Optional::span(
+    "reroute",
+    (0, HOUR),
+    "so long after a link went down or came back the hosts send by the ways that are best without it, or with it; not \
+     set: routes stay",
+);
 
 /// Discipline of a queue, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,6 +283,18 @@ pub(super) const FIREWALL: Optional<()> = Optional::choice(
 pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super],
     "unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as netem does with offloads").or("packet");
 
+pub(super) const DOWN: Key = Key {
+    name: "down",
+    kind: Kind::Own {
+        form: "FROM-TO",
+        check: |typed| DownTimes::parse(typed).map(drop),
+        refers: plain,
+    },
+    default: "",
+    doc: "times at which the link is down, since the path began: 10s-13s/20s-21s; lost is what arrives, waits in its queue \
+          or would leave it then",
+};
+
 pub(super) const DUPLICATE: Optional<f64> =
     Optional::share("duplicate", forms::share, "the share of packets that arrive twice");
 
@@ -372,7 +405,8 @@ pub(super) const SEED: Optional<u64> = Optional::count(
 pub(super) const MTU: Preset<u64> = Optional::count(
     "mtu",
     (576, 65_535),
-    "the largest IP packet; below 1280 there is no IPv6 (RFC 8200, section 5)",
+    "the largest IP packet, of one link where it stands in the words of a link with names of hosts; below 1280 on any link \
+     there is no IPv6 (RFC 8200, section 5)",
 )
 .or("1500");
 

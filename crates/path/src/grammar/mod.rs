@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use super::block::{Block, BlockedProtocol};
 use super::files::{self, Files, ReadFile};
-use super::network::{Link, Network};
+use super::network::{self, Link, Network};
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::{Named, named};
 use deadheat_base::spec::{Reference, Settings, Spec};
 use deadheat_base::time::Nanos;
-use deadheat_base::units::{parse_share, parse_span};
+use deadheat_base::units::{parse_share, parse_span, span_text};
 
 mod build;
 mod file;
@@ -25,7 +25,7 @@ mod keys;
 mod text;
 mod words;
 
-use self::keys::{BACKEND, MODE, MTU, SEED, WAIT};
+use self::keys::{BACKEND, MODE, MTU, REROUTE, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
 pub use keys::{LINK, OF_BOTH, WHOLE};
@@ -171,19 +171,25 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
         let (own, text) = hosts::split(text)?;
         ends.push(own);
         let words = if own.is_some() && text.is_empty() { Vec::new() } else { link_words(text)? };
-        let (of_path, of_link) = words.into_iter().partition(|word| word.is_whole());
+        let is_own = |word: &Word<'_>| own.is_some() && word.key.name == MTU.name();
+        let (of_path, of_link) =
+            words.into_iter().partition(|word| word.is_whole() && !is_own(word));
         whole.extend::<Vec<_>>(of_path);
         links.push(of_link);
     }
     if carrier == Carrier::Simulated {
         refuse_in_simulation(links.iter().flatten())?;
     }
-    let mut network = whole_path(&whole, carrier)?;
+    let (mut network, usual_mtu) = whole_path(&whole, carrier)?;
     let mut files = Files::new(read);
-    for words in &links {
-        network.links.push(link(words, network.mtu, &mut files)?);
+    for mut words in links {
+        let own = words.iter().position(|word| word.key.name == MTU.name());
+        let own = own.map(|at| own_mtu(&words.remove(at))).transpose()?;
+        network.links.push(link(&words, own.unwrap_or(usual_mtu), &mut files)?);
     }
     hosts::place(&mut network, &ends, &whole)?;
+    hosts::take_down(&mut network, &whole)?;
+    check_reroute(&network)?;
     Ok(network)
 }
 
@@ -198,6 +204,7 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
             ("nat" | "firewall", _) => {
                 "packets of a simulated path have no addresses to translate or to know; leave it out"
             }
+            ("mtu", _) => "a simulated path has no devices; leave it out",
             ("loss-per", _) => "a simulated path has no super-packets; leave it out",
             ("nic", "none") => {
                 "without a network card a simulated host could send without end at one time; give a rate \
@@ -217,8 +224,11 @@ fn blocks_udp(typed: &str) -> bool {
         .map_or(true, |rules| rules.iter().all(|rule| rule.protocol == BlockedProtocol::Udp))
 }
 
-/// Reads the settings of the whole path; its links are added later.
-fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
+/// Keys of a whole path that need devices, or threads that wait.
+const OF_DEVICES: &[&str] = &["mtu", "backend", "wait", "mode"];
+
+/// Reads the settings of the whole path, whose links are added later, and the MTU of links that have none of their own.
+fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<(Network, u16)> {
     let mut options: Vec<(String, String)> = Vec::new();
     for word in words {
         let name = word.key.name;
@@ -227,7 +237,10 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
                 "path: `{word}`: `{name}` is given twice; it holds for all links, so give it once"
             )));
         }
-        if carrier == Carrier::Simulated && !["seed", "near", "far"].contains(&name) {
+        let is_end = [network::NEAR, network::FAR].contains(&name);
+        if carrier == Carrier::Simulated
+            && (OF_DEVICES.contains(&name) || hosts::is_role(name) && !is_end)
+        {
             let why = if hosts::is_role(name) {
                 "a simulated path has two ends, and only one emulated in real time takes others"
             } else {
@@ -238,19 +251,44 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<Network> {
         options.push((name.to_owned(), word.value.to_owned()));
     }
     let settings = Settings::check(&Spec { name: "path".into(), options }, WHOLE)?;
-    Ok(Network {
+    let network = Network {
         seed: settings.find(&SEED),
         backend: settings.find(&BACKEND),
         wait: settings.get(&WAIT),
         grouping: settings.find(&MODE),
-        mtu: u16::try_from(settings.get(&MTU)).unwrap_or(u16::MAX),
+        reroute: settings.find(&REROUTE),
         ..Network::between_two(Vec::new())
-    })
+    };
+    Ok((network, mtu(&settings)))
+}
+
+fn mtu(settings: &Settings) -> u16 {
+    u16::try_from(settings.get(&MTU)).unwrap_or(u16::MAX)
+}
+
+/// Reads the MTU of one link.
+fn own_mtu(word: &Word<'_>) -> Result<u16> {
+    let options = vec![(word.key.name.to_owned(), word.value.to_owned())];
+    Ok(mtu(&Settings::check(&Spec { name: "path".into(), options }, WHOLE)?))
+}
+
+/// Refuses changes of routes where nothing could change them.
+fn check_reroute(network: &Network) -> Result<()> {
+    let Some(after) = network.reroute else { return Ok(()) };
+    let mut ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let why = if !network.has_others() {
+        "no host passes packets on, so there is no way around"
+    } else if ways.all(|way| way.down.is_empty()) {
+        "no link goes down, as with `down=10s-13s`"
+    } else {
+        return Ok(());
+    };
+    Err(Error::usage(format!("path: `reroute={}` has no effect: {why}", span_text(after))))
 }
 
 /// Builds a link from its words.
 fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
-    let mut link = Link::default();
+    let mut link = Link { mtu, ..Link::default() };
     let mut idle: Vec<UnusedWord> = Vec::new();
     for direction in [Direction::Up, Direction::Down] {
         let (held, mut unused) = resolve(words, direction)?;

@@ -78,14 +78,14 @@ fn links_are_joined_by_a_plus_and_share_what_holds_for_the_path() {
         let network = read(typed).unwrap();
         let delays: Vec<u64> = network.links.iter().map(|link| link.up.delay.0 / MS).collect();
         assert_eq!(delays, [5, 40]);
-        assert_eq!((network.seed, network.mtu), (Some(7), 9000));
+        assert_eq!((network.seed, network.mtu()), (Some(7), 9000));
     }
     let network = read("delay=1ms,backend=packet,wait=spin,mode=aggregate").unwrap();
     assert_eq!(network.backend, Some(Backend::Packet));
     assert_eq!(network.wait, WaitMode::Spin);
     assert_eq!(network.grouping, Some(Grouping::Aggregate));
     let plain = read("delay=1ms").unwrap();
-    assert_eq!((plain.backend, plain.grouping, plain.seed, plain.mtu), (None, None, None, 1500));
+    assert_eq!((plain.backend, plain.grouping, plain.seed, plain.mtu()), (None, None, None, 1500));
     assert_eq!(plain.wait, WaitMode::Hybrid);
 }
 
@@ -121,6 +121,45 @@ fn a_firewall_blocks_protocols_from_a_time_on() {
     assert!(simulated("delay=1ms,block=udp@3s").is_ok());
     let said = simulated("delay=1ms,block=tcp").unwrap_err().to_string();
     assert!(said.contains("all packets are of UDP"), "{said}");
+}
+
+#[test]
+fn a_link_and_a_host_are_down_at_times() {
+    let times = |typed: &str| crate::down::DownTimes::parse(typed).unwrap();
+    assert_eq!(up("down=10s-13s/20s-21s").down, times("10s-13s/20s-21s"));
+    assert!(up("down.down=10s-13s").down.is_empty());
+    refused("down=13s-10s", &["ends before it begins", "10s-13s"]);
+    refused("down=10s", &["10s-13s"]);
+    let network =
+        read("a--r:down=1s-2s + r--b + r--c,host-down=a@2s-3s/5s-6s/b@9s-10s,reroute=1s").unwrap();
+    let text = "a--r:down=1s-3s/5s-6s,reroute=1s + r--b:down=9s-10s + r--c";
+    assert_eq!(network.to_string(), text);
+    assert_eq!(read(text).unwrap(), network);
+    assert_eq!(read("delay=1ms,host-down=far@1s-2s").unwrap().to_string(), "delay=1ms,down=1s-2s");
+    refused("a--r + r--b,host-down=x@1s-2s", &["unknown host `x`"]);
+    refused("a--r + r--b,host-down=1s-2s", &["names no host", "vancouver@10s-13s"]);
+    refused("a--r + r--b,reroute=1s", &["no effect", "no link goes down"]);
+    refused("down=1s-2s,reroute=1s", &["no effect", "no way around"]);
+    let simulated = PathSpec::parse("sim:a--r:down=1s-2s + r--b,reroute=1s");
+    assert!(simulated.is_ok(), "{simulated:?}");
+}
+
+#[test]
+fn a_link_with_names_has_an_mtu_of_its_own() {
+    let mtus = |typed: &str| -> Vec<u16> {
+        read(typed).unwrap().links.iter().map(|link| link.mtu).collect()
+    };
+    assert_eq!(mtus("a--r:mtu=9000 + r--s:delay=1ms,mtu=1280 + s--b"), [9000, 1280, 1500]);
+    assert_eq!(mtus("delay=1ms + delay=2ms,mtu=1400"), [1400, 1400]);
+    let network = read("a--r + r--b:mtu=1280,seed=3").unwrap();
+    assert_eq!(
+        (network.mtu(), network.to_string().as_str()),
+        (1280, "a--r:seed=3 + r--b:mtu=1280")
+    );
+    assert_eq!(read(&network.to_string()).unwrap(), network);
+    refused("a--r + r--b:mtu=500", &["outside", "576"]);
+    let simulated = PathSpec::parse("sim:a--r:mtu=1400 + r--b").unwrap_err().to_string();
+    assert!(simulated.contains("no devices"), "{simulated}");
 }
 
 #[test]
@@ -427,6 +466,8 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
     let n = rng.below(2_000_000_000) >> rng.below(30);
     let percent = |n: u64| format!("{}%", n as f64 / 2e7);
     match key {
+        "down" => format!("{n}ns-{}ns/{}ns-1h", n + 1, n + 7),
+        "host-down" => format!("near@{n}ns-{}ns/far@5ms-6ms", n + 1),
         "drop" => format!("{}/{}-{}", n + 1, n + 3, n + 3 + n % 50),
         "ge" => format!("{}/{}/{}/0.0001%", percent(n), percent(n / 3 + 7), percent(n + 3_000)),
         "burst" if n.is_multiple_of(2) => format!("{}us", n % 1_000_000 + 1),
@@ -662,6 +703,13 @@ between = ["friend", "isp"]
     let listed =
         parse(&text.replace("seed = 7", "receivers = [\"cloud\", \"friend\"]"), "file=net.toml");
     assert_eq!(listed.unwrap().receivers, [2, 3]);
+    let mtus = |text: &str, typed: &str| -> Vec<u16> {
+        parse(text, typed).unwrap().links.iter().map(|link| link.mtu).collect()
+    };
+    let narrow = text.replace("delay=20ms", "delay=20ms,mtu=1300");
+    assert_eq!(mtus(&narrow, "file=net.toml"), [1500, 1300, 1500]);
+    assert_eq!(mtus(&format!("mtu = 1400{narrow}"), "file=net.toml"), [1400, 1300, 1400]);
+    assert_eq!(mtus(&format!("mtu = 1400{narrow}"), "file=net.toml,mtu=9000"), [9000, 1300, 9000]);
     let link = "[[link]]\nbetween = [\"a\", \"b\"]\n";
     for (text, said) in [
         ("", "has no [[link]]"),

@@ -10,7 +10,7 @@ use crate::block;
 use crate::nat::Middlebox;
 use crate::network::{
     self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
-    Order, Outages, Queue, Rate, Shape,
+    Order, Outages, Queue, Rate, Shape, USUAL_MTU,
 };
 use crate::trace::Content;
 use deadheat_base::time::Nanos;
@@ -23,12 +23,16 @@ impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, link) in self.links.iter().enumerate() {
             let mut words = link_words(link);
+            let is_named = self.names_hosts();
+            if is_named && link.mtu != USUAL_MTU {
+                words.push(format!("mtu={}", link.mtu));
+            }
             if i == 0 {
-                words.extend(whole_words(self));
+                words.extend(whole_words(self, is_named));
             } else {
                 f.write_str(" + ")?;
             }
-            if self.names_hosts() {
+            if is_named {
                 let [a, b] = link.ends.map(|host| &self.hosts[host]);
                 write!(f, "{a}--{b}{}", if words.is_empty() { "" } else { ":" })?;
             } else if words.is_empty() {
@@ -76,15 +80,17 @@ fn middlebox_pairs(of: &Middlebox) -> Vec<Pair> {
     pairs
 }
 
-fn whole_words(of: &Network) -> Vec<String> {
+fn whole_words(of: &Network, is_named: bool) -> Vec<String> {
     let backend = of.backend.map(|backend| format!("backend={}", backend.name()));
     let mode = of.grouping.map(|grouping| format!("mode={}", grouping.name()));
     let mut words: Vec<String> = Vec::new();
     words.extend(of.seed.map(|seed| format!("seed={seed}")));
-    words.extend((of.mtu != 1500).then(|| format!("mtu={}", of.mtu)));
+    let mtu = of.mtu();
+    words.extend((!is_named && mtu != USUAL_MTU).then(|| format!("mtu={mtu}")));
     words.extend(backend);
     words.extend((of.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
     words.extend(mode);
+    words.extend(of.reroute.map(|after| format!("reroute={}", span_text(after))));
     let [near, far] = of.usual_ends();
     let usual = [(network::NEAR, vec![near]), (network::FAR, vec![far])];
     for (role, of_role) in of.roles().into_iter().filter(|role| !usual.contains(role)) {
@@ -96,30 +102,47 @@ fn whole_words(of: &Network) -> Vec<String> {
 
 /// Returns the keys that differ from the defaults in one direction.
 fn pairs(way: &Impairments) -> Vec<Pair> {
+    // Taken apart, so that a new field is not forgotten here.
+    let Impairments {
+        nic,
+        block,
+        down,
+        loss,
+        loss_per,
+        duplicate,
+        corrupt,
+        rate: _,
+        overhead: _,
+        queue: _,
+        delay,
+        jitter,
+        reorder,
+    } = way;
     let mut pairs: Vec<Pair> = Vec::new();
     let mut put = |key: &'static str, value: String| pairs.push((key, value));
-    if way.delay > Nanos::ZERO {
-        put("delay", span_text(way.delay));
+    if *delay > Nanos::ZERO {
+        put("delay", span_text(*delay));
     }
-    for (key, share) in [("duplicate", way.duplicate), ("corrupt", way.corrupt)] {
+    for (key, share) in [("duplicate", *duplicate), ("corrupt", *corrupt)] {
         if share > 0.0 {
             put(key, percent(share));
         }
     }
-    if let Some(reorder) = way.reorder {
+    if let Some(reorder) = reorder {
         put("reorder", percent(reorder.share));
         put("reorder-depth", reorder.depth.to_string());
         put("reorder-patience", span_text(reorder.patience));
     }
-    if let Some(jitter) = &way.jitter {
+    if let Some(jitter) = jitter {
         pairs.extend(jitter_pairs(jitter));
     }
-    pairs.extend((!way.block.is_empty()).then(|| ("block", block::text(&way.block))));
-    pairs.extend(loss_pairs(&way.loss));
-    pairs.extend((way.loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
-    match way.nic {
+    pairs.extend((!block.is_empty()).then(|| ("block", block::text(block))));
+    pairs.extend((!down.is_empty()).then(|| ("down", down.to_string())));
+    pairs.extend(loss_pairs(loss));
+    pairs.extend((*loss_per == LossPer::Super).then(|| ("loss-per", "super".to_owned())));
+    match nic {
         Nic::Usual => {}
-        Nic::Rate(rate) => pairs.push(("nic", rate_text(rate))),
+        Nic::Rate(rate) => pairs.push(("nic", rate_text(*rate))),
         Nic::None => pairs.push(("nic", "none".to_owned())),
     }
     pairs.extend(rate_pairs(way));

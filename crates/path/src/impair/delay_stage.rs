@@ -17,6 +17,7 @@ pub(super) struct Leaving<H> {
     pub(super) bytes: u32,
     pub(super) flip: Option<u32>,
     pub(super) is_marked: bool,
+    pub(super) is_cut: bool,
     turn: Turn,
 }
 
@@ -118,6 +119,7 @@ impl<H: Copy> DelayStage<H> {
             bytes: item.bytes,
             flip: item.flip,
             is_marked: item.is_marked,
+            is_cut: item.is_cut,
             turn: item.turn,
         };
         match &mut self.lane {

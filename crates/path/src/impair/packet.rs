@@ -69,6 +69,8 @@ pub enum Cause {
     Full,
     /// Early drop by the queue, to stay short.
     Early,
+    /// Link that is down.
+    Down,
 }
 
 /// Packet inside the channel.
@@ -90,6 +92,8 @@ pub(super) struct Item<H> {
     pub(super) turn: Turn,
     pub(super) capable: bool,
     pub(super) is_marked: bool,
+    /// True if the link goes down while the packet is on its way out of the queue.
+    pub(super) is_cut: bool,
 }
 
 /// Turn of a packet: kept, or given up to later packets that overtake it.

@@ -140,6 +140,22 @@ impl<H: Copy> PacketQueue<H> {
         }
     }
 
+    /// Removes all packets.
+    pub(super) fn empty(&mut self, mut gone: impl FnMut(Item<H>)) {
+        match &mut self.kind {
+            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
+                while let Some((item, _)) = fifo.pop() {
+                    gone(item);
+                }
+            }
+            QueueKind::Fair(fair, _) => {
+                while fair.len() > 0 {
+                    fair.cut_fattest(&mut gone);
+                }
+            }
+        }
+    }
+
     /// Removes the packet to serve at `now`, if any is left that is not dropped.
     pub(super) fn take(&mut self, now: u64, given: &mut QueueDrops<H>) -> Option<Item<H>> {
         let largest = self.largest;

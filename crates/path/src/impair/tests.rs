@@ -1,6 +1,7 @@
 //! The whole channel in virtual time.
 
 mod conservation;
+mod down;
 mod fates;
 mod queues;
 mod rates;

@@ -114,7 +114,7 @@ impl Middle {
                 }
                 let seed = seeds.next_u64();
                 let seed = self.is_seeded.then_some(seed);
-                let qdiscs = translate::qdiscs(link.toward(direction), self.network.mtu, seed)?;
+                let qdiscs = translate::qdiscs(link.toward(direction), link.mtu, seed)?;
                 for words in qdiscs {
                     batch.push_str(&format!("qdisc add dev {device} {words}\n"));
                 }
@@ -157,10 +157,10 @@ impl Middle {
 
     fn connect(&self, lines: &[NetemLink]) -> Result<()> {
         let [near, middle, far] = &self.spaces;
-        let mtu = self.network.mtu;
         let mut batch = String::new();
         let mut routes = String::new();
-        for (index, line) in lines.iter().enumerate() {
+        for (index, (line, link)) in lines.iter().zip(&self.network.links).enumerate() {
+            let mtu = link.mtu;
             for (side, addresses) in [("n", &line.near), ("f", &line.far)] {
                 let device = &line.device;
                 let mac = format!("02:00:00:00:{index:02x}:{:02x}", u8::from(side == "f"));

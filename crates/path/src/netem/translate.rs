@@ -62,7 +62,7 @@ pub fn check(network: &Network) -> Result<()> {
             ));
         }
         for direction in [Direction::Up, Direction::Down] {
-            qdiscs(link.toward(direction), network.mtu, None)?;
+            qdiscs(link.toward(direction), link.mtu, None)?;
         }
     }
     Ok(())
@@ -73,33 +73,52 @@ pub fn check(network: &Network) -> Result<()> {
 /// # Errors
 /// As for [`check`].
 pub fn qdiscs(model: &Impairments, mtu: u16, seed: Option<u64>) -> Result<Qdiscs> {
-    let overhead = i64::from(model.overhead) - ETHERNET;
+    // Taken apart, so that a new field is translated or refused; the hosts have the network cards.
+    let Impairments {
+        nic: _,
+        block,
+        down,
+        loss: lost,
+        loss_per,
+        duplicate,
+        corrupt,
+        rate: _,
+        overhead,
+        queue: _,
+        delay: _,
+        jitter: _,
+        reorder,
+    } = model;
+    let overhead = i64::from(*overhead) - ETHERNET;
     let mut root = "root handle 1:".to_owned();
     if overhead != 0 {
         root.push_str(&format!(" stab overhead {overhead}"));
     }
     root.push_str(&format!(" netem limit {}", room(model)));
     root.push_str(&delay(model)?);
-    if !model.block.is_empty() {
+    if !down.is_empty() {
+        return Err(refused("take a link down at a time", "it does the same at all times"));
+    }
+    if !block.is_empty() {
         return Err(refused(
             "block a protocol",
             "it sees packets without what they carry, and a filter in front of it would keep no account",
         ));
     }
-    if model.loss_per == LossPer::Super {
+    if *loss_per == LossPer::Super {
         return Err(refused(
             "lose super-packets here",
             "deadheat switches segmentation off at its devices, so that it sees none",
         ));
     }
-    root.push_str(&loss(&model.loss)?);
-    if model.duplicate > 0.0 {
-        root.push_str(&format!(" duplicate {}", percent(model.duplicate)));
+    root.push_str(&loss(lost)?);
+    if *duplicate > 0.0 {
+        root.push_str(&format!(" duplicate {}", percent(*duplicate)));
     }
-    if model.corrupt > 0.0 {
-        root.push_str(&format!(" corrupt {}", percent(model.corrupt)));
+    if *corrupt > 0.0 {
+        root.push_str(&format!(" corrupt {}", percent(*corrupt)));
     }
-    if model.reorder.is_some() {
+    if reorder.is_some() {
         return Err(refused(
             "reorder by depth",
             "its `reorder` sends the chosen packets without any delay, past whatever is on the way, \
@@ -307,6 +326,13 @@ mod tests {
             said.contains("cannot block a protocol") && said.contains("backend=tun can"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_link_that_goes_down_is_refused_with_what_can() {
+        let down = crate::down::DownTimes::parse("1s-2s").unwrap();
+        let said = refusal(&Impairments { down, ..Impairments::default() });
+        assert!(said.contains("cannot take a link down at a time"), "{said}");
     }
 
     #[test]

@@ -77,6 +77,7 @@ fn way(way: &DirectionFigures) -> String {
     let counts = [
         (fates.blocked, "blocked by the firewall"),
         (fates.lost, "lost"),
+        (fates.down, "lost while the link was down"),
         (fates.full, "dropped by a full queue"),
         (fates.early, "dropped early"),
         (fates.marked, "marked"),

@@ -23,15 +23,15 @@ pub(super) fn missed(outcome: &Outcome, test: &Test) -> Option<String> {
     })
 }
 
-/// Returns true if a path as typed names a loss or a block. What a profile loses by the way is no question of a race.
+/// Returns true if a path as typed names a loss, a block or a time at which it is down. What a profile loses by the way is no question of a race.
 fn names_fault(path: &str) -> bool {
     path.split([',', '+', ':']).any(|part| {
         let key = part.strip_prefix("up.").or(part.strip_prefix("down.")).unwrap_or(part);
-        key.starts_with("loss=") || key.starts_with("block=")
+        ["loss=", "block=", "down=", "host-down="].iter().any(|fault| key.starts_with(fault))
     })
 }
 
 fn lost(path: &PathFigures) -> u64 {
     let ways = path.links.iter().flat_map(|link| [&link.up.fates, &link.down.fates]);
-    ways.map(|fates| fates.lost + fates.blocked).sum()
+    ways.map(|fates| fates.lost + fates.blocked + fates.down).sum()
 }

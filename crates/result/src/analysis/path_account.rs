@@ -67,8 +67,8 @@ fn by_way<'a>(ledger: &'a Ledger, path: &PathFigures) -> Vec<(&'a Account, u64)>
 /// Returns the number of packets that did not arrive intact. A damaged packet fails its checksum, and the host
 /// drops it.
 fn not_intact(way: &DirectionFigures) -> u64 {
-    let PacketOutcomes { blocked, lost, full, early, corrupted, waiting, .. } = way.fates;
-    [blocked, lost, full, early, corrupted, waiting, way.device_drops]
+    let PacketOutcomes { blocked, lost, full, early, down, corrupted, waiting, .. } = way.fates;
+    [blocked, lost, full, early, down, corrupted, waiting, way.device_drops]
         .into_iter()
         .fold(0, u64::saturating_add)
 }

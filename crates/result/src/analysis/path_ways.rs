@@ -70,6 +70,7 @@ fn way(
         trials: accounts.len() as u64,
         packets: sum(|f| f.arrived),
         blocked: sum(|f| f.blocked),
+        down: sum(|f| f.down),
         lost: sum(|f| f.lost),
         queue_drops: sum(|f| f.full.saturating_add(f.early)),
         marked: sum(|f| f.marked),

@@ -266,12 +266,18 @@ impl PathCheck {
         };
         let directions: &[Direction] =
             if link.up == link.down { &[Direction::Up] } else { &[Direction::Up, Direction::Down] };
+        if [&link.up, &link.down].iter().any(|way| !way.down.is_empty()) {
+            return Err(Error::usage(
+                "a link that goes down at times is not checked, as each figure is taken from a time of its own; leave out \
+                 `down=`",
+            ));
+        }
         let mut ways = Vec::new();
         for direction in directions {
             let way = CheckDirection {
                 direction: *direction,
                 model: link.toward(*direction),
-                mtu: network.mtu,
+                mtu: link.mtu,
                 wait: network.wait,
             };
             ways.push(way.check(bed)?);

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::model_time::{drain, transit};
+use super::model_time::{drain, outage, transit};
 use crate::control;
 use crate::lead::link::Link;
 use crate::process::{self, AgentProcess};
@@ -84,7 +84,7 @@ impl EmulatedPath {
 
     /// Returns the largest IP packet that passes, in bytes.
     pub(crate) fn mtu(&self) -> u32 {
-        self.network.mtu.into()
+        self.network.mtu().into()
     }
 
     /// Creates a link to an agent on the host with this index.
@@ -141,14 +141,16 @@ impl EmulatedPath {
     /// Returns the properties of the path that both ends of a trial need.
     pub(crate) fn terms(&self) -> control::PathTerms {
         let round_trip = Nanos(2 * transit(&self.network).0);
-        let dial_ns = DIAL + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
+        let dial_ns =
+            DIAL + outage(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(round_trip.0));
         control::PathTerms { transit_ns: transit(&self.network), dial_ns }
     }
 
     /// Returns the time that a trial may take beyond one on an ideal path before it counts as hung: until the sent data
     /// has left, and has arrived.
     pub(crate) fn extra_time(&self) -> Nanos {
-        drain(&self.network) + Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0))
+        let round_trips = Nanos(DIAL_ROUND_TRIPS.saturating_mul(transit(&self.network).0));
+        drain(&self.network) + outage(&self.network) + round_trips
     }
 
     /// Returns the path in words and numbers.

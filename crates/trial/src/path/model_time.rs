@@ -83,7 +83,7 @@ pub(crate) fn transit(network: &Network) -> Nanos {
             }
         });
         let held = way.reorder.map_or(Nanos::ZERO, |reorder| reorder.patience);
-        delay(way) + Nanos(jitter) + held + one_packet(way, network.mtu)
+        delay(way) + Nanos(jitter) + held + one_packet(way, largest(network))
     })
     .min(LONGEST_TRANSIT)
 }
@@ -155,7 +155,19 @@ fn longest_pause(trace: &Trace) -> Nanos {
 
 /// Returns the time that a full queue, and the buffer of a sender's kernel, take to empty.
 pub(crate) fn drain(network: &Network) -> Nanos {
-    longest_way(network, |way| drain_way(way, network.mtu)).min(LONGEST_DRAIN)
+    longest_way(network, |way| drain_way(way, largest(network))).min(LONGEST_DRAIN)
+}
+
+/// Returns the largest IP packet of any link, in bytes.
+fn largest(network: &Network) -> u16 {
+    network.links.iter().map(|link| link.mtu).max().unwrap_or_default()
+}
+
+/// Returns the longest time that links which are down may hold up a sender: it sends again at times that double
+/// (RFC 6298, section 5.5), so up to as long again after a link is back.
+pub(crate) fn outage(network: &Network) -> Nanos {
+    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+    Nanos(2 * ways.map(|way| way.down.total().0).sum::<u64>()).min(LONGEST_DRAIN)
 }
 
 fn drain_way(way: &Impairments, mtu: u16) -> Nanos {
@@ -262,6 +274,14 @@ mod tests {
         assert_eq!(pause(Content::Opportunities { bytes: 1504, at }), Nanos::from_secs(5));
         assert_eq!(pause(Content::Steps(vec![step(0, 8)])), Nanos::ZERO);
         assert_eq!(pause(Content::Steps(vec![step(0, 0)])), Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn a_link_that_is_down_holds_a_sender_up_for_twice_the_time() {
+        let down = |typed: &str| outage(&Network::parse(typed).unwrap());
+        assert_eq!(down("delay=1ms"), Nanos::ZERO);
+        assert_eq!(down("up.down=1s-2s/3s-5s"), Nanos::from_secs(6));
+        assert_eq!(down("down=0s-24h"), LONGEST_DRAIN);
     }
 
     #[test]

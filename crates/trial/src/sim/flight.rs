@@ -1,13 +1,33 @@
 //! Datagrams in flight, in reused memory.
 
+use deadheat_contract::contract::Side;
 use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_path::impair::packet::Packet;
 
 /// Packet of a datagram, as a channel refers to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketRef {
     slot: u32,
     part: u16,
+    /// Length as an IP packet.
+    bytes: u32,
+    /// Side that it goes to.
+    pub(super) to: Side,
+    /// True once a queue has marked it.
+    pub(super) is_marked: bool,
+    /// True once a bit of it was flipped.
+    pub(super) is_flipped: bool,
 }
+
+impl PacketRef {
+    /// Creates a packet of this many bytes, the IP header included, as it is sent.
+    pub(super) fn new(slot: u32, part: u16, bytes: u32, to: Side) -> PacketRef {
+        PacketRef { slot, part, bytes, to, is_marked: false, is_flipped: false }
+    }
+}
+
+/// Protocol number of UDP in an IP header, which all packets here have.
+const UDP: u8 = 17;
 
 /// Largest number of packets that one datagram may be fragmented into.
 pub(super) const MOST_PARTS: u64 = 128;
@@ -19,6 +39,8 @@ struct Flight {
     /// Number of the strand within the connection.
     strand: u8,
     codepoint: Codepoint,
+    /// Hash of its flow, by which queues tell flows apart.
+    flow: u64,
     parts: u32,
     /// Packets that arrived, a bit each.
     arrived: u128,
@@ -47,6 +69,7 @@ impl Flights {
                 to,
                 strand: 0,
                 codepoint: Codepoint::NotEct,
+                flow: 0,
                 parts: 0,
                 arrived: 0,
                 left: 0,
@@ -64,37 +87,39 @@ impl Flights {
         Some(slot)
     }
 
-    /// Returns the codepoint of the datagram.
-    pub(super) fn codepoint(&self, slot: u32) -> Codepoint {
-        self.flights[slot as usize].codepoint
+    /// Returns what a channel needs of a packet.
+    pub(super) fn packet(&self, part: PacketRef) -> Packet {
+        let Flight { flow, codepoint, .. } = self.flights[part.slot as usize];
+        Packet { bytes: part.bytes, flow, protocol: UDP, capable: codepoint.is_capable() }
     }
 
     pub(super) fn len(&self, slot: u32) -> u64 {
         self.flights[slot as usize].bytes.len() as u64
     }
 
-    /// Notes that the datagram is fragmented into `parts` packets. It stays until [`Flights::gone`].
-    pub(super) fn cut(&mut self, slot: u32, parts: u64) {
+    /// Notes the hash of the datagram's flow, and that it is fragmented into `parts` packets. It stays until
+    /// [`Flights::gone`].
+    pub(super) fn cut(&mut self, slot: u32, parts: u64, flow: u64) {
         let flight = &mut self.flights[slot as usize];
-        (flight.parts, flight.left) = (parts as u32, 1);
+        (flight.parts, flight.left, flight.flow) = (parts as u32, 1, flow);
     }
 
     /// Makes one of its packets enter a channel, which returns the number of its departures.
-    pub(super) fn enter(&mut self, slot: u32, part: u16, enter: impl FnOnce(PacketRef) -> u32) {
-        let departures = enter(PacketRef { slot, part });
-        self.flights[slot as usize].left += departures;
+    pub(super) fn enter(&mut self, part: PacketRef, enter: impl FnOnce(PacketRef) -> u32) {
+        let departures = enter(part);
+        self.flights[part.slot as usize].left += departures;
     }
 
     /// Notes that all its packets have entered.
     pub(super) fn gone(&mut self, slot: u32) {
-        self.departed(PacketRef { slot, part: 0 });
+        self.depart(slot);
     }
 
     /// Handles the arrival of a packet. If a queue has marked it, the datagram is marked (RFC 3168, 5.3).
     /// Returns true if the datagram is complete now, and was not before.
-    pub(super) fn arrive(&mut self, part: PacketRef, marked: bool) -> bool {
+    pub(super) fn arrive(&mut self, part: PacketRef) -> bool {
         let flight = &mut self.flights[part.slot as usize];
-        if marked {
+        if part.is_marked {
             flight.codepoint = Codepoint::Ce;
         }
         let before = flight.arrived.count_ones();
@@ -113,10 +138,14 @@ impl Flights {
 
     /// Notes that one departure is over.
     pub(super) fn departed(&mut self, part: PacketRef) {
-        let flight = &mut self.flights[part.slot as usize];
+        self.depart(part.slot);
+    }
+
+    fn depart(&mut self, slot: u32) {
+        let flight = &mut self.flights[slot as usize];
         flight.left = flight.left.saturating_sub(1);
         if flight.left == 0 {
-            self.free.push(part.slot);
+            self.free.push(slot);
         }
     }
 }
@@ -166,10 +195,10 @@ mod tests {
             Some((2, Codepoint::Ect0))
         };
         let slot = flights.launch((3, 0), fill).unwrap();
-        flights.cut(slot, parts as u64);
+        flights.cut(slot, parts as u64, 0);
         let mut all = Vec::new();
         for part in 0..parts as u16 {
-            flights.enter(slot, part, |part| {
+            flights.enter(PacketRef::new(slot, part, 100, Side::Far), |part| {
                 all.push(part);
                 2
             });
@@ -184,15 +213,15 @@ mod tests {
         let whole = launch(&mut flights, 1);
         let cut = launch(&mut flights, 128);
         for _ in 0..2 {
-            assert!(flights.arrive(whole[0], false));
+            assert!(flights.arrive(whole[0]));
             flights.departed(whole[0]);
         }
         for part in cut.iter().rev().take(127) {
-            assert!(!flights.arrive(*part, false));
+            assert!(!flights.arrive(*part));
         }
-        assert!(!flights.arrive(cut[1], true));
-        assert!(flights.arrive(cut[0], false));
-        assert!(!flights.arrive(cut[0], false));
+        assert!(!flights.arrive(PacketRef { is_marked: true, ..cut[1] }));
+        assert!(flights.arrive(cut[0]));
+        assert!(!flights.arrive(cut[0]));
         // One of its packets was marked.
         assert_eq!(flights.datagram(cut[0]), ((3, 0), 2, Codepoint::Ce, &b"x"[..]));
         // The first slot is free again, the second is not.

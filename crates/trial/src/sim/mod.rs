@@ -33,18 +33,20 @@ use deadheat_datapath::transport::userspace::{Opening, OverPath, UDP_HEADER, Use
 use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{Contender, Tickets};
 use deadheat_host::placement::Load;
-use deadheat_path::network::{Link, Network};
+use deadheat_path::network::Network;
 use deadheat_path::{Family, PathKind};
 use deadheat_records::host::HostFacts;
 use deadheat_records::placement::Placement;
 use deadheat_records::samples::Samples;
 use deadheat_records::trial::{PathFacts, Record};
 use flight::{Cutter, MOST_PARTS};
+use wires::Wires;
 use world::{LoadSchedule, World};
 
 mod end;
 pub mod fake;
 mod flight;
+mod wires;
 mod world;
 
 /// Start time of each trial on its own clock. Not 0, which some messages use for an absent time.
@@ -68,18 +70,14 @@ impl Simulation {
     /// Creates a runner for trials over `network`; `typed` is its text.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the network has more than one link.
+    /// As of [`Wires::new`].
     pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
-        if network.links.len() != 1 {
-            return Err(Error::usage(format!(
-                "path `{typed}`: simulated paths have one link, as no contender that runs there uses \
-                 several"
-            )));
-        }
         let ip_header = if family == Family::V6 { 40 } else { 20 };
+        Wires::new(&network, 0, ip_header)
+            .map_err(|error| Error::usage(format!("path `{typed}`: {error}")))?;
         Ok(Simulation {
             typed: typed.to_owned(),
-            cutter: Cutter { mtu: u64::from(network.mtu), ip_header },
+            cutter: Cutter { mtu: u64::from(network.mtu()), ip_header },
             network,
             clock: Manual::default(),
             stop: Arc::default(),
@@ -104,18 +102,16 @@ impl Simulation {
         self.clock.clone()
     }
 
-    fn link(&self) -> Result<&Link> {
-        self.network.links.first().ok_or_else(|| Error::usage("a path without a link"))
-    }
-
     fn trial(&mut self, order: &Order) -> Result<Record> {
         let Pairing { contender, task, load } = &order.pairing;
         self.fits(contender, &**task)?;
         let clock = Manual::default();
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
-        let mut world = World::new(clock.clone(), self.link()?, seed, self.cutter)
-            .stop_on(Arc::clone(&self.stop));
+        let wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        let outage = model_time::outage(&self.network);
+        let mut world =
+            World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
         let transit = model_time::transit(&self.network);
         let cast = SimulatedCast {
             transit,
@@ -142,7 +138,7 @@ impl Simulation {
         let label = task.info().delay_label();
         let mut live = Live::new(&order.contender(), label, order.interval, flows);
         let on_interval = &mut self.on_interval;
-        let longest = task.info().longest + SLACK + model_time::drain(&self.network);
+        let longest = task.info().longest + SLACK + model_time::drain(&self.network) + outage;
         let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
             if let Some(callback) = on_interval.as_mut() {
                 live.note(side, flow, point).iter().for_each(callback);

@@ -1,7 +1,7 @@
-//! Simulation of two hosts and the path between them, in virtual time: handles one event after the other until both
+//! Simulation of two hosts and the network between them, in virtual time: handles one event after the other until both
 //! ends are done.
 //!
-//! Events at the same time are handled in this order: packets leave the channels, up before down; timers of protocols
+//! Events at the same time are handled in this order: packets leave the links, in their order and up before down; timers of protocols
 //! fire; flows take their turns, near host first; control reports that a host will send no more; and the interfaces,
 //! near before far, accept outgoing packets.
 
@@ -11,23 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::end::{SimulatedEnd, Stops};
 use super::flight::{Cutter, Flights, PacketRef};
+use super::wires::{Landed, Wires, other};
 use crate::lead::load::OVER_TOO_SOON;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::{Clock, Manual, Nanos};
-use deadheat_base::units::BitRate;
-use deadheat_contract::contract::{Direction, Side};
-use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
+use deadheat_contract::contract::Side;
+use deadheat_contract::measurements::path::PathFigures;
 use deadheat_contract::measurements::series::Point;
 use deadheat_contract::workload::load::Stint;
 use deadheat_datapath::datapath::datagram::Received;
 use deadheat_datapath::transport::userspace::UDP_HEADER;
-use deadheat_path::impair::Channel;
-use deadheat_path::impair::packet::{Changes, End, Packet, Place};
-use deadheat_path::network::{Link, USUAL_NIC};
 
-/// Protocol number of UDP in an IP header, which all packets here have.
-const UDP: u8 = 17;
 /// Number of events at one time that proves that a protocol does not let time pass: every packet takes an interface
 /// some time.
 const STANDSTILL: u64 = 1_000_000;
@@ -40,13 +35,12 @@ const LOOK_EVERY: u64 = 1 << 12;
 pub(super) struct World {
     clock: Manual,
     start: Nanos,
-    channels: [Channel<PacketRef>; 2],
+    wires: Wires,
     flights: Flights,
     cutter: Cutter,
     interfaces: [Interface; 2],
-    /// Rates at which the hosts hand packets to the path, near and far. They bound a sender without congestion control
-    /// on a path without a rate.
-    nics: [BitRate; 2],
+    /// Longest time for the set-up of all connections.
+    until_connected: Nanos,
     ends: Vec<SimulatedEnd>,
     /// Number of flows of the work, which are first; the others are load beside it.
     work: usize,
@@ -57,7 +51,8 @@ pub(super) struct World {
     stop: Arc<AtomicBool>,
 }
 
-/// Interface by which one host's packets leave.
+/// Interface by which one host's packets leave: its rate bounds a sender without congestion control on a path without a
+/// rate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Interface {
     /// Time from which it accepts another packet.
@@ -108,20 +103,17 @@ impl LoadSchedule {
 pub(super) type OnPoint<'a> = &'a mut dyn FnMut(Side, u16, Point);
 
 impl World {
-    /// Creates a world with `link` between the two hosts and `seed` for its random draws, starting now.
-    pub(super) fn new(clock: Manual, link: &Link, seed: u64, cutter: Cutter) -> World {
-        let channel = |direction| {
-            let place = Place { seed, link: 0, direction };
-            Channel::new(link.toward(direction), place)
-        };
+    /// Creates a world with `wires` between the two hosts, starting now. Links that are down may hold up the set-up of
+    /// connections for `outage`.
+    pub(super) fn new(clock: Manual, wires: Wires, cutter: Cutter, outage: Nanos) -> World {
         World {
             start: clock.now(),
             clock,
-            channels: [channel(Direction::Up), channel(Direction::Down)],
+            wires,
             flights: Flights::default(),
             cutter,
             interfaces: [Interface::default(); 2],
-            nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
+            until_connected: UNTIL_CONNECTED + outage,
             ends: Vec::new(),
             work: 0,
             agenda: VecDeque::new(),
@@ -153,7 +145,7 @@ impl World {
         self.work = work[0].len();
         let hosts = work.into_iter().zip(load);
         self.ends = hosts.flat_map(|(work, load)| work.into_iter().chain(load)).collect();
-        let mut deadline = self.start + UNTIL_CONNECTED;
+        let mut deadline = self.start + self.until_connected;
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
         let mut is_set_up = false;
         loop {
@@ -176,7 +168,10 @@ impl World {
                 return Ok(());
             }
             let next = self.next(now).filter(|at| *at <= deadline);
-            let next = next.ok_or_else(|| if is_set_up { unfinished() } else { unconnected() })?;
+            let next = next.ok_or_else(|| match is_set_up {
+                true => unfinished(),
+                false => unconnected(self.until_connected),
+            })?;
             here = if next > now { 0 } else { here + 1 };
             if here > STANDSTILL {
                 return Err(Error::peer(
@@ -220,8 +215,7 @@ impl World {
 
     /// Handles all events of this time.
     fn step(&mut self, now: Nanos, on_point: OnPoint<'_>) -> Result<()> {
-        self.arrivals(now, Direction::Up);
-        self.arrivals(now, Direction::Down);
+        self.arrivals(now);
         for end in &mut self.ends {
             end.fire(now)?;
         }
@@ -252,30 +246,26 @@ impl World {
 
     /// Returns the time of the next event.
     fn next(&self, now: Nanos) -> Option<Nanos> {
-        let channels = self.channels.iter().filter_map(Channel::next).map(|at| self.start + at);
+        let wires = self.wires.next().map(|at| self.start + at).into_iter();
         let ends = self.ends.iter().filter_map(SimulatedEnd::next);
         let flows = self.flows();
         let interfaces = self.interfaces.iter().zip([&self.ends[..flows], &self.ends[flows..]]);
         let interfaces = interfaces
             .filter(|(_, ends)| ends.iter().any(SimulatedEnd::may_transmit))
             .map(|(interface, _)| interface.free_at.max(now));
-        channels.chain(ends).chain(interfaces).chain(self.agenda.front().map(|(at, _)| *at)).min()
+        wires.chain(ends).chain(interfaces).chain(self.agenda.front().map(|(at, _)| *at)).min()
     }
 
     fn flows(&self) -> usize {
         self.ends.len() / 2
     }
 
-    /// Handles the departures from a channel until now.
-    fn arrivals(&mut self, now: Nanos, direction: Direction) {
-        while let Some(departure) = self.channels[index(direction)].depart(now - self.start) {
-            let part = departure.handle;
-            // The checksums of IP and UDP detect every flip of a single bit, and such a packet is dropped on arrival.
-            let sound = match departure.end {
-                End::Delivered(Changes { marked, flipped: None }) => Some(marked),
-                _ => None,
-            };
-            if sound.is_some_and(|marked| self.flights.arrive(part, marked)) {
+    /// Handles the arrivals at the two hosts until now.
+    fn arrivals(&mut self, now: Nanos) {
+        while let Some(Landed { part, is_sound }) =
+            self.wires.land(now - self.start, &mut self.flights)
+        {
+            if is_sound && self.flights.arrive(part) {
                 let ((to, connection), strand, ecn, bytes) = self.flights.datagram(part);
                 // A datagram of an earlier connection has no receiver any more.
                 if self.ends[to].connection() == connection {
@@ -317,7 +307,7 @@ impl World {
             match launched {
                 Some(slot) => {
                     idle = 0;
-                    self.leave(now, me, slot, flow);
+                    self.leave(now, side, slot, flow);
                 }
                 None => idle += 1,
             }
@@ -325,37 +315,28 @@ impl World {
     }
 
     /// Sends a datagram from its host, packet after packet.
-    fn leave(&mut self, now: Nanos, me: usize, slot: u32, flow: usize) {
-        let direction = [Direction::Up, Direction::Down][me];
+    fn leave(&mut self, now: Nanos, side: Side, slot: u32, flow: usize) {
         let flow = SplitMix64::new(flow as u64).next_u64();
         let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
-        let capable = self.flights.codepoint(slot).is_capable();
-        self.flights.cut(slot, self.cutter.parts(bytes));
+        self.flights.cut(slot, self.cutter.parts(bytes), flow);
+        let since = now - self.start;
         let mut carried = 0;
         for (part, len) in self.cutter.packets(bytes).enumerate() {
             // The departures that the previous packet caused have to be handled first.
-            self.arrivals(now, direction);
-            let packet = Packet { bytes: len as u32, flow, protocol: UDP, capable };
-            let channel = &mut self.channels[index(direction)];
-            let since = now - self.start;
-            self.flights.enter(slot, part as u16, |part| channel.arrive(since, &packet, part));
+            self.arrivals(now);
+            let part = PacketRef::new(slot, part as u16, len as u32, other(side));
+            self.wires.send(since, side, part, &mut self.flights);
             carried += len;
         }
         self.flights.gone(slot);
-        let takes =
-            (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(self.nics[me].0.max(1)));
-        self.interfaces[me].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        let nic = self.wires.nic(since, side).0;
+        let takes = (u128::from(carried) * 8_000_000_000).div_ceil(u128::from(nic.max(1)));
+        self.interfaces[host(side)].free_at = now + Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
     }
 
     /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
-        let way = |channel: &Channel<PacketRef>| DirectionFigures {
-            fates: channel.fates(),
-            losses: channel.log().if_short(),
-            ..DirectionFigures::default()
-        };
-        let [up, down] = &self.channels;
-        PathFigures { links: vec![LinkFigures { up: way(up), down: way(down) }] }
+        self.wires.figures()
     }
 
     /// Returns the ends of both hosts as they stopped, first of the work, then of the load; and the time that the trial
@@ -367,13 +348,6 @@ impl World {
         let mut far = near.split_off(flows.min(near.len()));
         let load = [&mut near, &mut far].map(|host| host.split_off(work.min(host.len())));
         ([near, far], load, took)
-    }
-}
-
-fn index(direction: Direction) -> usize {
-    match direction {
-        Direction::Up => 0,
-        Direction::Down => 1,
     }
 }
 
@@ -389,6 +363,6 @@ fn unfinished() -> Error {
 }
 
 /// Returns the error of connections that were not set up in time, the loss of packets included.
-fn unconnected() -> Error {
-    Error::peer("trial", format!("it was not connected after {UNTIL_CONNECTED}"))
+fn unconnected(after: Nanos) -> Error {
+    Error::peer("trial", format!("it was not connected after {after}"))
 }

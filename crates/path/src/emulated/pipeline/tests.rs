@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 
 use super::*;
+use crate::down::DownTimes;
 use crate::emulated::testing::{HEADERS, Notes, datagrams};
 use crate::nat::{Dependence, Middlebox};
 use crate::network::{
@@ -284,6 +285,9 @@ fn any_model(rng: &mut SplitMix64) -> Impairments {
     });
     Impairments {
         block: crate::block::Block::parse_all("udp@1s").unwrap(),
+        down: [DownTimes::default(), DownTimes::parse("1ms-2ms/2500us-3ms").unwrap()]
+            [rng.below(2) as usize]
+            .clone(),
         nic: Nic::Usual,
         loss,
         loss_per: if rng.below(2) == 0 { LossPer::Packet } else { LossPer::Super },

@@ -54,6 +54,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
     let steps = trace(rng);
     Impairments {
         block: pick(rng, &[vec![], Block::parse_all("udp@50ms").unwrap()]),
+        down: pick(rng, &[DownTimes::default(), DownTimes::parse("9ms-30ms/50ms-51ms").unwrap()]),
         nic: Nic::Usual,
         loss: pick(
             rng,
@@ -102,7 +103,8 @@ fn check(channel: &Channel<u64>, promised: u64, seen: &[Departure<u64>], arrived
     let fates = channel.fates();
     assert_eq!(fates.arrived, arrived);
     assert_eq!(fates.arrived + fates.duplicated, promised);
-    let ended = fates.delivered + fates.blocked + fates.lost + fates.full + fates.early;
+    let ended =
+        fates.delivered + fates.blocked + fates.lost + fates.full + fates.early + fates.down;
     assert_eq!(promised, ended + fates.waiting);
     assert!(fates.delivered as usize <= seen.len() && fates.bursts <= fates.lost);
     assert!(seen.is_sorted_by_key(|departure| departure.at));

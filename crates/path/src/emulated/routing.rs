@@ -1,0 +1,204 @@
+//! Routes of the hosts: to each address that is on none of a host's own links, by the ways of [`routes`]; of a host with one
+//! link, one to all of them. Where routes change at times, a thread sets them then.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::hosts::{ALL_ADDRESSES, public_address};
+use super::netlink::Netlink;
+use crate::network::Network;
+use crate::routes::{self, Routes};
+use deadheat_base::error::{Error, Result};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
+
+/// Host as far as its routes go.
+pub(super) struct RoutedHost {
+    /// Netlink socket in its namespace.
+    pub(super) netlink: Netlink,
+    /// Its links, with the interface index of its device of each.
+    pub(super) devices: Vec<(usize, u32)>,
+}
+
+/// Routes of all hosts over time, and the hosts that have them.
+pub struct RouteTables {
+    routes: Vec<Routes>,
+    /// Index of the routes that are set; `None` where a host has only those to the other ends of its links.
+    set: Option<usize>,
+    /// Hosts of each link, and their addresses on it.
+    links: Vec<([usize; 2], [Vec<IpAddr>; 2])>,
+    hosts: Vec<RoutedHost>,
+}
+
+impl RouteTables {
+    /// Sets the routes with which a trial begins.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where the kernel refuses one.
+    pub(super) fn new(
+        network: &Network,
+        addresses: &[[Vec<IpAddr>; 2]],
+        hosts: Vec<RoutedHost>,
+    ) -> Result<RouteTables> {
+        let links = network.links.iter().zip(addresses).enumerate();
+        let links = links.map(|(at, (link, own))| {
+            let mut own = own.clone();
+            if link.translates() {
+                // From outside over the link itself, where another host can send over it.
+                own[usize::from(network.forwards(link.ends[1]))].push(public_address(at));
+            }
+            (link.ends, own)
+        });
+        let links = links.collect();
+        let mut tables =
+            RouteTables { routes: routes::over_time(network), set: None, links, hosts };
+        if network.has_others() {
+            tables.begin_hosts_with_one_link()?;
+        }
+        tables.change(0)?;
+        Ok(tables)
+    }
+
+    /// Routes all addresses by the only link of hosts with one: a route for each would take seconds among a hundred hosts.
+    fn begin_hosts_with_one_link(&mut self) -> Result<()> {
+        let has_ipv6 = |(_, [first, _]): &([usize; 2], [Vec<IpAddr>; 2])| first.iter().any(IpAddr::is_ipv6);
+        let versions = if self.links.iter().any(has_ipv6) { 2 } else { 1 };
+        for host in &mut self.hosts {
+            let [(_, device)] = host.devices[..] else { continue };
+            for (all, bits) in &ALL_ADDRESSES[..versions] {
+                host.netlink.route_to(*all, *bits, device).map_err(|error| {
+                    Error::setup(format!("give a host a route to {all}/{bits}"), error)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the routes that differ from those set.
+    fn change(&mut self, to: usize) -> Result<()> {
+        let several = |(_, host): &(usize, &mut RoutedHost)| host.devices.len() > 1;
+        for (at, host) in self.hosts.iter_mut().enumerate().filter(several) {
+            for (link, (ends, addresses)) in self.links.iter().enumerate() {
+                for (end, addresses) in addresses.iter().enumerate() {
+                    let before = match self.set {
+                        Some(set) => self.routes[set].link(at, link, end),
+                        None => Some(link).filter(|_| ends.contains(&at)),
+                    };
+                    let by = self.routes[to].link(at, link, end);
+                    let device = host.devices.iter().find(|(own, _)| Some(*own) == by);
+                    let Some((_, device)) = device.filter(|_| by != before) else { continue };
+                    for address in addresses {
+                        let bits = if address.is_ipv4() { 32 } else { 128 };
+                        let done = host.netlink.route_to(*address, bits, *device);
+                        done.map_err(|error| {
+                            Error::setup(format!("give a host a route to {address}"), error)
+                        })?;
+                    }
+                }
+            }
+        }
+        self.set = Some(to);
+        Ok(())
+    }
+}
+
+/// Thread that changes the routes at their times; it runs until it is dropped. There is none where they stay.
+pub struct Rerouter(Option<RouterThread>);
+
+struct RouterThread {
+    orders: Sender<RouterOrder>,
+    thread: JoinHandle<()>,
+}
+
+/// Order for the thread, with a place for the answer.
+struct RouterOrder {
+    /// True to set the first routes again, with now as time 0; false to report whether all changes could be made.
+    begins: bool,
+    done: Sender<Result<()>>,
+}
+
+impl Rerouter {
+    /// Starts to change the routes.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where the thread is refused.
+    pub fn start(tables: RouteTables) -> Result<Rerouter> {
+        if tables.routes.len() < 2 {
+            return Ok(Rerouter(None));
+        }
+        let (orders, taken) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("routes".to_owned())
+            .spawn(move || keep(tables, &taken))
+            .map_err(|e| Error::setup("start a thread that changes routes", e))?;
+        Ok(Rerouter(Some(RouterThread { orders, thread })))
+    }
+
+    /// Sets the first routes again; now is time 0.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] where the kernel refuses one.
+    pub fn begin(&mut self) -> Result<()> {
+        self.ask(true)
+    }
+
+    /// Checks that all changes since the beginning could be made.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] of the first that could not.
+    pub fn check(&mut self) -> Result<()> {
+        self.ask(false)
+    }
+
+    fn ask(&mut self, begins: bool) -> Result<()> {
+        let Some(own) = &self.0 else { return Ok(()) };
+        let (done, answer) = mpsc::channel();
+        let gone = || Error::setup("change routes", io::Error::other("the thread has ended"));
+        own.orders.send(RouterOrder { begins, done }).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Rerouter {
+    fn drop(&mut self) {
+        if let Some(RouterThread { orders, thread }) = self.0.take() {
+            drop(orders);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Carries out orders and changes until the other end of the orders is gone.
+fn keep(mut tables: RouteTables, orders: &Receiver<RouterOrder>) {
+    let mut origin = Monotonic.now();
+    let mut next = tables.routes.len();
+    let mut outcome = Ok(());
+    loop {
+        let due = tables.routes.get(next).map(|routes| origin + routes.from);
+        let order = match due {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(due) => {
+                let rest: Nanos = due - Monotonic.now();
+                orders.recv_timeout(Duration::from_nanos(rest.0))
+            }
+        };
+        match order {
+            Ok(RouterOrder { begins: true, done }) => {
+                outcome = tables.change(0);
+                (origin, next) = (Monotonic.now(), 1);
+                // The sender of an order may be gone meanwhile.
+                let _ = done.send(std::mem::replace(&mut outcome, Ok(())));
+            }
+            Ok(RouterOrder { begins: false, done }) => {
+                let _ = done.send(std::mem::replace(&mut outcome, Ok(())));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                outcome = outcome.and_then(|()| tables.change(next));
+                next += 1;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
