@@ -501,7 +501,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
 fn what_is_read_prints_so_that_it_reads_the_same() {
     let mut rng = SplitMix64::new(4);
     let mut taken = 0;
-    for _ in 0..20_000 {
+    for _ in 0..30_000 {
         let mut links: Vec<String> = Vec::new();
         for link in 0..=rng.below(3) / 2 {
             let mut words: Vec<String> = Vec::new();
