@@ -55,7 +55,7 @@ pub struct Network {
     pub wait: WaitMode,
     /// Grouping of close departures; chosen by rate if none was given.
     pub grouping: Option<Grouping>,
-    /// Time after which the hosts send around a link that went down, or by one that is back; `None` where routes stay.
+    /// Time from a change of a link, down or back, to new routes; `None` where routes stay.
     pub reroute: Option<Nanos>,
 }
 

@@ -305,8 +305,8 @@ impl Clock for ClockSince {
 }
 
 impl LinkDirection {
-    /// Releases packets that are due and reads queued frames; returns true if there were any. Without a frame to read it
-    /// only looks at what is due.
+    /// Releases packets that are due and reads queued frames; returns true if there were any. It ends at
+    /// once where there is no frame to read and no packet is due.
     fn turn(&mut self, clock: ClockSince, may_have_frame: bool) -> io::Result<bool> {
         let (mut busy, mut now) = (false, Nanos::ZERO);
         if !may_have_frame

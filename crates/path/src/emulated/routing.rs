@@ -78,28 +78,34 @@ impl RouteTables {
 
     /// Replaces the routes that differ from those set.
     fn change(&mut self, to: usize) -> Result<()> {
-        let several = |(_, host): &(usize, &mut RoutedHost)| host.devices.len() > 1;
-        for (at, host) in self.hosts.iter_mut().enumerate().filter(several) {
-            for (link, (ends, addresses)) in self.links.iter().enumerate() {
-                for (end, addresses) in addresses.iter().enumerate() {
-                    let before = match self.set {
-                        Some(set) => self.routes[set].link(at, link, end),
-                        None => Some(link).filter(|_| ends.contains(&at)),
-                    };
-                    let by = self.routes[to].link(at, link, end);
-                    let device = host.devices.iter().find(|(own, _)| Some(*own) == by);
-                    let Some((_, device)) = device.filter(|_| by != before) else { continue };
-                    for address in addresses {
-                        let bits = if address.is_ipv4() { 32 } else { 128 };
-                        let done = host.netlink.route_to(*address, bits, *device);
-                        done.map_err(|error| {
-                            Error::setup(format!("give a host a route to {address}"), error)
-                        })?;
-                    }
-                }
+        for host in 0..self.hosts.len() {
+            for link in 0..self.links.len() {
+                self.change_toward(to, host, (link, 0))?;
+                self.change_toward(to, host, (link, 1))?;
             }
         }
         self.set = Some(to);
+        Ok(())
+    }
+
+    /// Replaces the route of a host to one end of a link, if it differs from that set.
+    fn change_toward(&mut self, to: usize, at: usize, (link, end): (usize, usize)) -> Result<()> {
+        let (ends, addresses) = &self.links[link];
+        let before = match self.set {
+            Some(set) => self.routes[set].link(at, link, end),
+            None => Some(link).filter(|_| ends.contains(&at)),
+        };
+        let by = self.routes[to].link(at, link, end);
+        let host = &mut self.hosts[at];
+        let device = host.devices.iter().find(|(own, _)| Some(*own) == by);
+        let changes = by != before && host.devices.len() > 1;
+        let Some((_, device)) = device.filter(|_| changes) else { return Ok(()) };
+        for address in &addresses[end] {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            host.netlink.route_to(*address, bits, *device).map_err(|error| {
+                Error::setup(format!("give a host a route to {address}"), error)
+            })?;
+        }
         Ok(())
     }
 }

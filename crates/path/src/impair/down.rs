@@ -1,5 +1,5 @@
 //! Channel of a link that is down at times. A packet is lost that arrives at such a time, waits in the queue or is on its
-//! way out of it when the time begins, or would leave the link before it ends. What is drawn for a packet is drawn
+//! way out of it when the time begins, or would leave the link before it ends. All draws for a packet are made
 //! anyway, so that the fates of others stay the same.
 
 use super::packet::{Cause, Item};
