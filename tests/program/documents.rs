@@ -110,6 +110,10 @@ fn rule(command: &DocumentedCommand) -> Rule {
         }
         ["serve", ..] => Rule::Left("a server without end; tests/server.rs runs it"),
         ["line", ..] => Rule::Left("takes a minute; tests/network/ways.rs runs it"),
+        ["path", "show", ..] => {
+            let file = command.option("--picture").map(|file| Promise::File(file.into()));
+            Rule::Run(typed, file.unwrap_or(Promise::Says(&["Links"])))
+        }
         ["path", ..] => Rule::Left("another program on a path; tests/network/path.rs runs it"),
         ["completions", ..] => Rule::Run(typed, Promise::Says(&["complete"])),
         ["man", "--all", folder] => {

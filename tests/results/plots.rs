@@ -7,8 +7,8 @@ use crate::common::large::{BLOCKS, CONTENDERS, large};
 use deadheat::analysis::spread::five_numbers;
 use deadheat::measurements::series::{Series, TcpColumns};
 use deadheat::report::figure::Figure;
-use deadheat::report::over_time;
 use deadheat::report::plot::{self, palette, style};
+use deadheat::report::{Style, over_time};
 use deadheat::result::outcome::{Outcome, Ratio};
 use deadheat::result::study::model::{PublishedFigure, RaceCell, Study};
 use deadheat::result::study::outcome::{
@@ -518,4 +518,33 @@ fn flows_of_a_load_are_drawn_and_written_with_their_windows() {
     let text = over_time::csv(&outcome);
     let rows = text.lines().filter(|row| row.contains(",load-near,1,100000000,200000000,20000,"));
     assert_eq!(rows.count(), outcome.trials.len());
+}
+
+#[test]
+fn a_network_of_several_hosts_is_drawn_with_the_account_of_each_link() {
+    let mut outcome = common::emulated();
+    assert!(!ids(&figures(&outcome)).contains(&"network"), "two hosts are no drawing");
+    let links = ["home--isp:delay=25ms,up.loss=1%,rate=20mbit", "isp--cloud:delay=40ms"];
+    outcome.asked.path = links.join(" + ");
+    let built = outcome.path.built.as_mut().unwrap();
+    for (link, words) in built.links.iter_mut().zip(links) {
+        link.words = words.into();
+    }
+    let figures = figures(&outcome);
+    let figure = find(&figures, "network");
+    well_formed(&figure.wide);
+    well_formed(&figure.narrow);
+    assert_eq!(marks(&figure.wide), 3, "a mark for each host");
+    let row = figure.numbers.rows.iter().find(|row| row[0] == "home → isp").unwrap();
+    assert_eq!(
+        row[1..5],
+        ["delay=25ms, loss=1%, rate=20mbit", "way there, bottleneck", "460123", "4607"]
+    );
+    let text = deadheat::report::find("markdown").unwrap();
+    let text = text.render(&(&outcome).into(), &Style::default()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for words in ["└─ cloud", "isp to home", "home to cloud", "isp--cloud"] {
+        assert!(text.contains(words), "{words} is missing in {text}");
+    }
+    assert!(!text.contains("link 2"), "{text}");
 }

@@ -245,10 +245,17 @@ fn paths() -> String {
     keys(&mut out, grammar::LINK);
     out.push_str("### Keys of the whole path\n\n");
     keys(&mut out, grammar::WHOLE);
-    out.push_str("### Profiles\n\n");
+    out.push_str("### Short forms\n\n| form | values | what it is |\n|---|---|---|\n");
+    for form in grammar::FORMS {
+        let key = &form.keys[0];
+        let values = key.kind.describe();
+        let (name, default, doc) = (form.name, key.default, form.doc.replace('|', "\\|"));
+        writeln!(out, "| `{name}:{}={default}` | {values} | {doc} |", key.name).unwrap();
+    }
+    out.push_str("\n### Profiles\n\n");
     for profile in profile::ALL {
         writeln!(out, "**`{}`**: {}.\n", profile.name, profile.summary).unwrap();
-        writeln!(out, "```text\n{}\n```\n", profile.text).unwrap();
+        writeln!(out, "```text\n{}\n```\n", profile.text.replace(" + ", " +\n")).unwrap();
         writeln!(out, "{}\n", profile.source).unwrap();
     }
     out.trim_end().to_owned() + "\n"

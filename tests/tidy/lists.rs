@@ -114,6 +114,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("map", "the leader at each point"),
             ("names", "names of a race and of its contenders"),
             ("needs", "bytes on the wire, memory and allocations"),
+            ("network", "a network of hosts, drawn"),
             ("outages", "stretches in which nothing arrived"),
             ("over_time", "trials over time"),
             ("path", "the account of an emulated path"),

@@ -83,7 +83,7 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
     let links = || network.links.iter().zip(&figures.links).enumerate();
     let ways = || {
         links().flat_map(|(at, (link, had))| {
-            let name = |direction| WayName { link: at, of: network.links.len(), direction };
+            let name = |direction| network.way_name(at, direction);
             [
                 (name(Direction::Up), &link.up, &had.up),
                 (name(Direction::Down), &link.down, &had.down),
@@ -105,28 +105,11 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
 
 /// Direction of a link, with its model and its figures.
 struct DirectionCheck<'a> {
-    name: WayName,
+    /// Name of the direction, as of [`Network::way_name`].
+    name: String,
     link: &'a Link,
     asked: &'a Impairments,
     had: &'a DirectionFigures,
-}
-
-/// Name of a direction: `up`, or `up on link 2` where there are several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WayName {
-    /// Number of the link, from 0.
-    pub link: usize,
-    /// Number of links.
-    pub of: usize,
-    /// Direction on the link.
-    pub direction: Direction,
-}
-
-impl fmt::Display for WayName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.direction)?;
-        if self.of > 1 { write!(f, " on link {}", self.link + 1) } else { Ok(()) }
-    }
 }
 
 impl DirectionCheck<'_> {
@@ -184,7 +167,7 @@ impl DirectionCheck<'_> {
         let losses = |of| expected::losses(self.asked, of, 1.0 - LOSS_ERROR);
         // A NAT drops before the model on the way up, and on the way down what the model has let pass.
         let is_behind =
-            self.name.direction == Direction::Down && self.link.middlebox.is_some();
+            std::ptr::eq(self.asked, &raw const self.link.down) && self.link.middlebox.is_some();
         let least = arrived.saturating_sub(blocked);
         let most = if is_behind { arrived } else { least };
         let expected = *losses(least)?.start()..=*losses(most)?.end();

@@ -199,6 +199,14 @@ impl Network {
         self.links.iter().map(|link| link.mtu).min().unwrap_or(USUAL_MTU)
     }
 
+    /// Returns the name of a direction of a link: `up on hamburg--vancouver`, and `up` for the only link.
+    pub fn way_name(&self, link: usize, direction: Direction) -> String {
+        match self.link_name(link) {
+            name if name.is_empty() => direction.to_string(),
+            name => format!("{direction} on {name}"),
+        }
+    }
+
     /// Returns true if the fate or the delay of a packet depends on the seed.
     pub fn draws(&self) -> bool {
         self.links.iter().any(|link| link.up.draws() || link.down.draws())
@@ -395,6 +403,15 @@ pub enum Rate {
 }
 
 impl Rate {
+    /// Returns the rate in bits per second, that of a trace on average; `None` where there is no limit.
+    pub fn mean(&self) -> Option<f64> {
+        match self {
+            Rate::Unlimited => None,
+            Rate::Fixed(rate) => Some(rate.0 as f64),
+            Rate::Trace(trace) => Some(trace.capacity() / trace.length.as_secs_f64()),
+        }
+    }
+
     /// Returns the highest rate at which packets leave one after another; `None` where they do not.
     pub fn highest(&self) -> Option<BitRate> {
         match self {

@@ -1,25 +1,32 @@
-//! Paths by name: kinds of access and routes, each with the source of its values.
+//! Paths by name: kinds of access and routes, and networks of several hosts, each with the source of its values.
 //!
 //! A profile has the text of a link as typed, so that it can be read, copied and changed key by key. It is one
 //! plausible link of its kind, not the average of all: for a particular link, measure it. Delays are half of a
 //! round trip in each direction, since the sources give round trips.
 
-/// Named link of a particular kind.
+/// Named link of a particular kind, or named network of several.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
     /// Name of the profile.
     pub name: &'static str,
     /// Other names in common use; messages suggest this profile for them.
     pub known_as: &'static [&'static str],
-    /// Keys of the link, as typed.
+    /// Keys of the link, or links of the network, as typed.
     pub text: &'static str,
-    /// Summary of the link, in one line.
+    /// Summary of it, in one line.
     pub summary: &'static str,
     /// Source of the values, and which of them are a judgement.
     pub source: &'static str,
 }
 
-/// Every profile.
+impl Profile {
+    /// Returns true if it is a network, whose links name their hosts.
+    pub fn is_network(&self) -> bool {
+        self.text.contains("--")
+    }
+}
+
+/// Every profile: links, then networks.
 pub const ALL: &[Profile] = &[
     Profile {
         name: "dsl",
@@ -82,7 +89,7 @@ pub const ALL: &[Profile] = &[
     },
     Profile {
         name: "leo-satellite",
-        known_as: &["leo", "starlink"],
+        known_as: &["leo"],
         text: "delay=25ms,jitter=5ms,jitter-shape=normal,loss=0.4%,burst=60ms,up.rate=17mbit,down.rate=178mbit,\
                queue=150ms",
         summary: "by way of satellites in low orbit, which change every 15 seconds",
@@ -120,6 +127,47 @@ pub const ALL: &[Profile] = &[
                  IP packets, timed at the sender: TCP in 158 s; datagrams in 2.3 s with 95.88 % lost, at 0.812 MiB/s \
                  with 20.93 %, at 1.181 MiB/s with 44.29 %. 0.015 % was lost below the rate. Download 10.03 MiB/s \
                  by TCP. Judgement: the downstream queue.",
+    },
+    Profile {
+        name: "three-cities",
+        known_as: &[],
+        text: "hamburg--hamburg-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB,near=hamburg + \
+               vancouver--vancouver-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB + \
+               los-angeles--los-angeles-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB,far=los-angeles + \
+               hamburg-isp--vancouver-isp:delay=80.05ms + hamburg-isp--los-angeles-isp:delay=73ms + \
+               vancouver-isp--los-angeles-isp:delay=14.85ms",
+        summary: "three people at home in Hamburg, Vancouver and Los Angeles",
+        source: "Round trips of 160.1, 146.0 and 29.7 ms between servers in these cities: medians over a day of the \
+                 least of 30 pings each hour, 2020-07-19 and 20 (WonderProxy, A day in the life of the Internet; medians \
+                 by GeoDec). Medians of the mean of 30 were 25 to 33 ms higher to and from Hamburg, whose server answered unevenly. \
+                 Chosen: access with the rates, overhead and queues of `cable`, without a delay of its own, and no \
+                 limit between the providers.",
+    },
+    Profile {
+        name: "home-and-cloud",
+        known_as: &[],
+        text: "laptop--router:wifi-busy + desktop--router:rate=1gbit + router--cloud:cable",
+        summary: "a laptop on Wi-Fi and a desktop on a cable behind one home's line, and a server",
+        source: "Links with a profile: its sources. 1 Gbit/s: IEEE 802.3ab. Chosen: one laptop and one desktop.",
+    },
+    Profile {
+        name: "office-wifi",
+        known_as: &[],
+        text: "laptop-1--channel + laptop-2--channel + laptop-3--channel + laptop-4--channel + \
+               channel--switch:wifi-busy + switch--server:rate=1gbit,near=laptop-1,far=server",
+        summary: "four laptops on one channel of Wi-Fi, and a server behind the access point",
+        source: "The channel: the sources of `wifi-busy`. It is one link, as those who share it have one rate and queue \
+                 together. 1 Gbit/s: IEEE 802.3ab. Chosen: four laptops; between them the channel has no effect.",
+    },
+    Profile {
+        name: "starlink",
+        known_as: &[],
+        text: "home--dish:rate=1gbit,near=home + dish--internet:leo-satellite + friend--internet:cable + \
+               internet--server,far=server",
+        summary: "a home behind a dish of Starlink, a friend behind cable, and a server",
+        source: "The dish: the sources of `leo-satellite`, whose round trip is that of the whole way; its losses stand for \
+                 the satellites that change each 15 s, at times drawn from the seed. The friend: those of `cable`. \
+                 1 Gbit/s: IEEE 802.3ab. Chosen: who is there.",
     },
 ];
 

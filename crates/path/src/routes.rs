@@ -87,6 +87,12 @@ pub fn over_time(network: &Network) -> Vec<Routes> {
     all
 }
 
+/// Returns the hop of the least rate on a way, that of a trace on average; `None` where no hop has a rate.
+pub fn bottleneck(network: &Network, way: &[Hop]) -> Option<Hop> {
+    let rate = |hop: &Hop| Some((network.links[hop.link].toward(hop.direction).rate.mean()?, *hop));
+    way.iter().filter_map(rate).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, hop)| hop)
+}
+
 /// Returns the way to a host by its arrivals, as of [`reached`].
 fn back_to(
     network: &Network,
@@ -184,7 +190,7 @@ fn reached(network: &Network, from: usize, is_up: &dyn Fn(Hop) -> bool) -> Vec<O
 }
 
 /// Returns the hosts at which a direction of a link begins and ends.
-fn hosts_of(link: &Link, direction: Direction) -> [usize; 2] {
+pub fn hosts_of(link: &Link, direction: Direction) -> [usize; 2] {
     let [first, second] = link.ends;
     match direction {
         Direction::Up => [first, second],

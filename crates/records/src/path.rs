@@ -1,6 +1,6 @@
 //! Facts of a built emulated path, in the form of results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -132,6 +132,16 @@ pub struct How {
 }
 
 impl BuiltPath {
+    /// Returns a link's name, as [`Network::link_name`] does.
+    pub fn link_name(&self, link: usize) -> String {
+        let hosts: BTreeSet<&str> = self.links.iter().flat_map(BuiltLink::hosts).collect();
+        match self.links.get(link) {
+            Some(own) if hosts.len() > 2 => own.hosts().join("--"),
+            _ if self.links.len() > 1 => format!("link {}", link + 1),
+            _ => String::new(),
+        }
+    }
+
     /// Returns the facts of `network`, built with these parameters.
     pub fn of(network: &Network, how: How) -> BuiltPath {
         let mut addresses = how.addresses.into_iter();
@@ -165,7 +175,7 @@ impl BuiltPath {
     }
 }
 
-/// Describes one link alone in the words of a path.
+/// Describes one link alone in the words of a path, with the names of its hosts if they have some.
 fn words(network: &Network, link: &Link) -> String {
     let hosts = link.ends.map(|host| network.hosts[host].clone()).to_vec();
     let link = Link { ends: [0, 1], ..link.clone() };

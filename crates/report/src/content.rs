@@ -3,7 +3,7 @@
 use super::document::{Document, Section};
 use super::{
     answer, arrived, brief, commands, evidence, explain, factors, far_end, highs, imported, names,
-    needs, outages, over_time, path, results, scatter, sweeps, theory, way,
+    needs, network, outages, over_time, path, results, scatter, sweeps, theory, way,
 };
 use deadheat_result::outcome::Outcome;
 
@@ -31,7 +31,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 30] = [
+    let sections: [(Place, Option<Section>); 31] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -52,6 +52,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, arrived::section(outcome)),
         (Place::Basis, commands::section(outcome)),
         (Place::Basis, needs::section(outcome)),
+        (Place::Letters, network::section(outcome)),
         (Place::Basis, path::section(outcome)),
         (Place::Basis, way::section(outcome)),
         (Place::Basis, far_end::section(outcome)),

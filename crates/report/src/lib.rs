@@ -16,6 +16,7 @@
 //! | `resolution.rs` | the difference that a race would have found, and the difference of its control |
 //! | `results.rs` | the table of figures |
 //! | `scatter.rs` `boxes.rs` | box plots in text, over trials |
+//! | `network.rs` | a network of hosts: a tree, ways, links |
 //! | `over_time.rs` | course of trials over time, in bars and as CSV |
 //! | `totals.rs` | sums of messages, bytes and CPU time |
 //! | `needs.rs` | bytes on the wire, memory and allocations |
@@ -79,6 +80,7 @@ pub mod map;
 pub mod markdown;
 mod names;
 mod needs;
+pub mod network;
 mod opening;
 mod outages;
 pub mod over_time;

@@ -32,7 +32,10 @@ pub(super) fn least_rtt(outcome: &Outcome) -> Option<String> {
 fn facts(built: &BuiltPath) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     for (at, link) in built.links.iter().enumerate() {
-        let name = if built.links.len() > 1 { format!("link {}", at + 1) } else { "link".into() };
+        let name = match built.link_name(at) {
+            name if name.is_empty() => "link".to_owned(),
+            name => name,
+        };
         let addresses = [&link.near, &link.far].map(|addresses| {
             let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             texts.join(", ")
@@ -106,10 +109,12 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
     let column = |heading: &str, cell: &dyn Fn(&Row<'_>) -> Cell| {
         Column::new(heading, rows.iter().map(cell).collect())
     };
-    let several = built.links.len() > 1;
     let mut columns = vec![
         column("way", &|(way, _)| {
-            let link = if several { format!(", link {}", way.link + 1) } else { String::new() };
+            let link = match built.link_name(way.link) {
+                name if name.is_empty() => name,
+                name => format!(", {name}"),
+            };
             let named = built.links.get(way.link).filter(|link| link.names_hosts());
             let text = match (named.map(BuiltLink::hosts), way.direction) {
                 (None, direction) => format!("{direction}{link}"),

@@ -106,7 +106,7 @@ fn values(command: &Command, arg: &Arg, last: &str) -> Option<Vec<Word>> {
         (_, "contenders") => return Some(of_spec(last, &transports(), &transport_keys)),
         (_, "workload") => return Some(of_spec(last, &workloads(), &workload_keys)),
         (_, "path") => return Some(of_path(last)),
-        ("run" | "check", "spec") => return Some(of_path(last)),
+        ("run" | "check" | "show", "spec") => return Some(of_path(last)),
         (_, "format") => formats(),
         (_, "to") => far_end::ALL.iter().map(|end| far_end_word(&end.info)).collect(),
         (_, "placement") => plain(&["same-core", "cross-core", "busy", "host"]),
@@ -222,8 +222,11 @@ fn of_path(last: &str) -> Vec<Word> {
         let profiles = profile::ALL
             .iter()
             .map(|one| (format!("{before}{}", one.name), one.summary.to_owned()));
+        let forms = grammar::FORMS
+            .iter()
+            .map(|form| (format!("{before}{}:", form.name), form.summary.to_owned()));
         let kinds = kinds.into_iter().filter(|_| before.is_empty());
-        found.extend(kinds.chain(profiles).filter(|word| word.0.starts_with(last)));
+        found.extend(kinds.chain(forms).chain(profiles).filter(|word| word.0.starts_with(last)));
     }
     found.extend(of_keys(before, rest, &keys));
     found

@@ -133,9 +133,11 @@ pub(super) fn paths() -> Vec<ListEntry> {
     let ways = PATHS.iter().map(|(name, what)| ListEntry::new(*name, *what, EntryGroup::Way));
     let keys = grammar::LINK.iter().chain(grammar::WHOLE);
     let keys = keys.map(|key| ListEntry::new(key.name, key.doc, EntryGroup::PathKey));
-    let profiles = profile::ALL.iter();
-    let profiles = profiles.map(|one| ListEntry::new(one.name, one.summary, EntryGroup::Profile));
-    ways.chain(profiles).chain(keys).collect()
+    let profiles = profile::ALL.iter().map(|one| (one.name, one.summary));
+    let forms = grammar::FORMS.iter().map(|form| (form.name, form.summary));
+    let named = profiles.chain(forms);
+    let named = named.map(|(name, about)| ListEntry::new(name, about, EntryGroup::Profile));
+    ways.chain(named).chain(keys).collect()
 }
 
 pub(super) fn far_ends() -> Vec<ListEntry> {

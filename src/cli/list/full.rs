@@ -165,9 +165,17 @@ pub(super) fn paths(wanted: &Selection<'_>) -> String {
             put_keys(&mut out, found, width, &|_| None);
         }
     }
+    let forms: Vec<_> = grammar::FORMS.iter().filter(|form| wanted.has(form.name)).collect();
+    if !forms.is_empty() {
+        out.push_str("  short forms of networks; keys of the whole path may follow\n");
+    }
+    for form in forms {
+        put(&mut out, 4, (form.name, 15), form.doc, width);
+        put_keys(&mut out, form.keys, width, &|_| None);
+    }
     let profiles: Vec<_> = profile::ALL.iter().filter(|known| wanted.has(known.name)).collect();
     if !profiles.is_empty() {
-        out.push_str("  profiles of a link; keys that follow one replace its own\n");
+        out.push_str("  profiles; keys that follow one replace its own: of the whole path, where it is a network\n");
     }
     for profile in profiles {
         put(&mut out, 4, (profile.name, 24), profile.summary, width);

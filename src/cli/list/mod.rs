@@ -4,7 +4,7 @@
 use deadheat_base::error::{Error, Result, nearest};
 use deadheat_contract::workload;
 use deadheat_datapath::transport::{self, far_end, optional};
-use deadheat_path::profile;
+use deadheat_path::{grammar, profile};
 use deadheat_race::advise::bundled as apps;
 use deadheat_race::study::bundled;
 
@@ -196,7 +196,8 @@ fn names() -> Vec<&'static str> {
     let transports = transport::ALL.iter().map(|transport| transport.info().id);
     let left_out = optional::left_out().map(|optional| optional.id);
     let workloads = workload::ALL.iter().map(|workload| workload.info().id);
-    let profiles = profile::ALL.iter().map(|profile| profile.name);
+    let forms = grammar::FORMS.iter().map(|form| form.name);
+    let profiles = profile::ALL.iter().map(|profile| profile.name).chain(forms);
     let kinds = KINDS.iter().map(|kind| kind.name);
     let files = bundled::names().chain(apps::names());
     let far_ends = far_end::ALL.iter().map(|end| end.info.id);

@@ -7,6 +7,7 @@ use deadheat_base::error::Result;
 
 mod check;
 mod run;
+mod show;
 
 pub(super) use deadheat_path::run::enter;
 
@@ -21,6 +22,8 @@ pub(super) struct PathArgs {
 enum PathCommand {
     /// Run any program on an emulated network
     Run(run::PathRunArgs),
+    /// Draw a network: hosts, links, ways
+    Show(show::PathShowArgs),
     /// Measure an emulated network against what it says
     Check(check::CheckArgs),
 }
@@ -32,6 +35,7 @@ enum PathCommand {
 pub(super) fn run(args: PathArgs) -> Result<Verdict> {
     match args.command {
         PathCommand::Run(args) => run::run(args),
+        PathCommand::Show(args) => show::run(&args),
         PathCommand::Check(args) => check::run(args),
     }
 }

@@ -63,7 +63,8 @@ impl RouteTables {
 
     /// Routes all addresses by the only link of hosts with one: a route for each would take seconds among a hundred hosts.
     fn begin_hosts_with_one_link(&mut self) -> Result<()> {
-        let has_ipv6 = |(_, [first, _]): &([usize; 2], [Vec<IpAddr>; 2])| first.iter().any(IpAddr::is_ipv6);
+        let has_ipv6 =
+            |(_, [first, _]): &([usize; 2], [Vec<IpAddr>; 2])| first.iter().any(IpAddr::is_ipv6);
         let versions = if self.links.iter().any(has_ipv6) { 2 } else { 1 };
         for host in &mut self.hosts {
             let [(_, device)] = host.devices[..] else { continue };

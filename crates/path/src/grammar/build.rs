@@ -159,13 +159,8 @@ fn rate(settings: &Settings, files: &mut Files<'_>) -> Result<(Rate, u32)> {
 /// Refuses a rate at which a packet of `largest` bytes would take more than an hour.
 fn slow(rate: &Rate, largest: u64) -> Result<()> {
     let bits = largest as f64 * 8.0;
-    let (mean, what) = match rate {
-        Rate::Unlimited => return Ok(()),
-        Rate::Fixed(rate) => (rate.0 as f64, "rate"),
-        Rate::Trace(trace) => {
-            (trace.capacity() / trace.length.as_secs_f64(), "the trace's mean rate")
-        }
-    };
+    let Some(mean) = rate.mean() else { return Ok(()) };
+    let what = if matches!(rate, Rate::Trace(_)) { "the trace's mean rate" } else { "rate" };
     if mean * 3_600.0 < bits {
         return Err(usage(format!(
             "{what} of {mean:.1} bit/s is less than one packet of {largest} B an hour; at least {:.0}bit",

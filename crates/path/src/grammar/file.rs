@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use super::keys::MTU;
+use super::short::{key_of, overruled};
 use crate::files::Files;
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign::short;
@@ -43,12 +43,10 @@ pub(super) fn split(typed: &str) -> Option<(&str, &str)> {
 /// Reads the text of a network from its file. Keys of the whole network in `typed` take the place of the file's.
 ///
 /// # Errors
-/// [`Error::Data`] with the file, the place and the mistake; as for [`crate::files::read`].
+/// [`Error::Data`] with the file, the place and the mistake; as for [`crate::files::read`] and [`overruled`].
 pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<String> {
     let network: NetworkFile = toml::from_str(&files.text(name)?)
         .map_err(|error| Error::data(name, short(error.to_string().trim())))?;
-    let (usual_mtu, whole): (Vec<String>, Vec<String>) =
-        whole_words(name, &network.whole, typed)?.into_iter().partition(|word| is_mtu(word));
     let mut text = String::new();
     for (at, link) in network.link.iter().enumerate() {
         let [a, b] = &link.between;
@@ -63,14 +61,9 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
                 "`{words}` names a file; a network's file opens no other, so type this network as a --path"
             )));
         }
-        let has_own = words.split(',').any(is_mtu);
-        let mut all: Vec<&str> =
-            Some(words).filter(|words| !words.is_empty()).into_iter().collect();
-        all.extend(usual_mtu.iter().filter(|_| !has_own).map(String::as_str));
-        all.extend(whole.iter().filter(|_| at + 1 == network.link.len()).map(String::as_str));
         let sign = if at > 0 { " + " } else { "" };
-        let colon = if all.is_empty() { "" } else { ":" };
-        let _ = write!(text, "{sign}{a}--{b}{colon}{}", all.join(","));
+        let colon = if words.is_empty() { "" } else { ":" };
+        let _ = write!(text, "{sign}{a}--{b}{colon}{words}");
     }
     if network.link.is_empty() {
         return Err(Error::data(
@@ -78,21 +71,9 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
             "has no [[link]]; each has between = [\"a\", \"b\"] and a path",
         ));
     }
-    Ok(text)
-}
-
-/// Returns true for the key that a link may have for itself; elsewhere it is that of links without their own.
-fn is_mtu(word: &str) -> bool {
-    word.trim().strip_prefix(MTU.name()).is_some_and(|rest| rest.starts_with('='))
-}
-
-/// Returns the words of a file that hold for all of its network, and those typed behind its name, which take their place.
-fn whole_words(name: &str, table: &toml::Table, typed: &str) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    let is_typed = |key: &str| {
-        typed.split(',').any(|word| word.split('=').next().is_some_and(|typed| typed.trim() == key))
-    };
-    for (key, value) in table {
+    let is_typed = |key: &str| typed.split(',').any(|word| key_of(word) == key);
+    let mut own: Vec<String> = Vec::new();
+    for (key, value) in &network.whole {
         if !super::WHOLE.iter().any(|whole| whole.name == key) {
             let names: Vec<&str> = super::WHOLE.iter().map(|key| key.name).collect();
             return Err(Error::data(name, unknown("key", key, &names).to_string()));
@@ -116,10 +97,7 @@ fn whole_words(name: &str, table: &toml::Table, typed: &str) -> Result<Vec<Strin
                 return Err(Error::data(name, what));
             }
         };
-        words.push(format!("{key}={value}"));
+        own.push(format!("{key}={value}"));
     }
-    if !typed.is_empty() {
-        words.extend(typed.split(',').map(str::to_owned));
-    }
-    Ok(words)
+    overruled(&overruled(&text, &own.join(","))?, typed)
 }

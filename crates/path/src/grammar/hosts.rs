@@ -13,7 +13,7 @@ use deadheat_base::error::{Error, Result, unknown};
 const LONGEST: usize = 63;
 
 /// Sign between the two hosts of a link.
-const BETWEEN: &str = "--";
+pub(super) const BETWEEN: &str = "--";
 
 /// Sign between the hosts of one role.
 pub(super) const LISTED: &str = "/";

@@ -1,5 +1,6 @@
 //! Grammar of a path: `[PROFILE,]key=value,… + …`, one link between each `+`. In a network of more than two hosts each link
-//! begins with the names of its own: `hamburg--router:delay=5ms + router--oslo:lte`. `file=NAME` reads these from a file.
+//! begins with the names of its own: `hamburg--router:delay=5ms + router--oslo:lte`. `file=NAME` reads these from a file,
+//! `star:hosts=4` and other short forms and names stand for them.
 //!
 //! A key holds for both directions; with the prefix `up.` or `down.` for one, where it then takes precedence. A
 //! typed key takes precedence over the profile. Beyond that no key overrules another and none is ignored:
@@ -22,6 +23,7 @@ mod file;
 mod forms;
 mod hosts;
 mod keys;
+mod short;
 mod text;
 mod words;
 
@@ -29,6 +31,7 @@ use self::keys::{BACKEND, MODE, MTU, REROUTE, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
 pub use keys::{LINK, OF_BOTH, WHOLE};
+pub use short::{FORMS, Form};
 
 /// Largest length of a path as typed, in bytes.
 const LONGEST: usize = 65_536;
@@ -119,7 +122,8 @@ pub fn outside(typed: &str) -> Result<Vec<Named>> {
         let reference = Reference::File(name);
         return named(reference, || "file of the path".to_owned(), &|_| Ok(Vec::new()));
     }
-    for link in links.split('+') {
+    let whole = short::text(links)?;
+    for link in whole.as_deref().unwrap_or(links).split('+') {
         let (ends, words) = hosts::split(link.trim())?;
         if ends.is_some() && words.is_empty() {
             continue;
@@ -133,17 +137,18 @@ pub fn outside(typed: &str) -> Result<Vec<Named>> {
     Ok(all)
 }
 
-/// Returns a path as typed; for one in a file, `file=NAME`, the network of the file in one line, so that what records it
-/// stands without the file.
+/// Returns a path as typed; for one in a file, in a short form or by the name of a network its links in one line, so that
+/// what records it stands alone.
 ///
 /// # Errors
-/// As for [`super::PathSpec::parse`], of a path in a file.
+/// As for [`super::PathSpec::parse`], of such a path.
 pub fn written_out(typed: &str) -> Result<String> {
-    let simulated = typed.trim().strip_prefix(super::SIMULATED);
-    match file::split(simulated.unwrap_or(typed.trim())) {
-        Some(_) => super::PathSpec::parse(typed).map(|path| path.to_string()),
-        None => Ok(typed.to_owned()),
+    let links = typed.trim();
+    let links = links.strip_prefix(super::SIMULATED).unwrap_or(links);
+    if file::split(links).is_some() || short::text(links)?.is_some() {
+        return super::PathSpec::parse(typed).map(|path| path.to_string());
     }
+    Ok(typed.to_owned())
 }
 
 /// Reads links for a carrier.
@@ -157,6 +162,9 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
         let mut none = |name: &str| Err(Error::usage(format!("path: `{name}` in a file")));
         return parse(&text, carrier, &mut none)
             .map_err(|error| Error::data(name, error.to_string()));
+    }
+    if let Some(text) = short::text(typed.trim())? {
+        return parse(&text, carrier, read);
     }
     let texts: Vec<&str> = typed.split('+').map(str::trim).collect();
     let is_named = |text: &&str| hosts::split(text).is_ok_and(|(ends, _)| ends.is_some());

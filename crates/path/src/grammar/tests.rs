@@ -266,7 +266,8 @@ fn what_is_typed_takes_precedence_over_a_profile_and_a_direction_over_both() {
 #[test]
 fn a_path_by_another_name_is_pointed_to_and_not_to_one_that_only_looks_alike() {
     refused("4g", &["unknown path `4g`", "here it is called `lte`"]);
-    refused("Starlink,loss=1%", &["`leo-satellite`"]);
+    refused("LEO,loss=1%", &["`leo-satellite`"]);
+    refused("starlink,loss=1%", &["keys that follow a whole network"]);
     refused("cabel", &["did you mean `cable`"]);
     for profile in profile::ALL {
         let taken = |name: &&'static str| profile::ALL.iter().any(|other| other.name == *name);

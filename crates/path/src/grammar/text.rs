@@ -44,6 +44,14 @@ impl fmt::Display for Network {
     }
 }
 
+impl Impairments {
+    /// Returns its words, without a direction: `delay=5ms, rate=10mbit`; empty for a direction without impairments.
+    pub fn words(&self) -> String {
+        let words = pairs(self).into_iter().map(|(key, value)| format!("{key}={value}"));
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Key and value.
 type Pair = (&'static str, String);
 

@@ -74,7 +74,8 @@ pub(super) fn link_words(text: &str) -> Result<Vec<Word<'_>>> {
     if first.contains('=') {
         return words(text, Origin::Typed);
     }
-    let Some(profile) = profile::ALL.iter().find(|profile| profile.name == first) else {
+    let profile = profile::ALL.iter().find(|profile| profile.name == first);
+    let Some(profile) = profile.filter(|profile| !profile.is_network()) else {
         return Err(no_profile(first));
     };
     let mut all = words(profile.text, Origin::Profile)?;
@@ -102,6 +103,12 @@ fn no_profile(typed: &str) -> Error {
     }
     let mut names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
     names.insert(0, "loopback");
+    names.extend(super::FORMS.iter().map(|form| form.name));
+    if names.contains(&typed) {
+        return Error::usage(format!(
+            "path: `{typed}` is a whole network; it stands alone, with keys of the whole path: {typed},seed=7"
+        ));
+    }
     let known = match profile::known_as(typed) {
         // The nearest name by its letters means something different: 5g for 4g.
         Some(name) => format!(

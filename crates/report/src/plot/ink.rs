@@ -45,6 +45,8 @@ pub(super) enum Ink {
     Band(usize),
     /// Median of a box plot.
     Middle(usize),
+    /// Thick line of no contender: the bottleneck of a way.
+    NobodyMiddle,
     /// An interval, a whisker.
     Whisker(usize),
     /// Interval of no contender.
@@ -95,6 +97,7 @@ impl Ink {
             Ink::Box(number) => of("b", number),
             Ink::Band(number) => of("h", number),
             Ink::Middle(number) => of("q", number),
+            Ink::NobodyMiddle => "q i".into(),
             Ink::Whisker(number) => of("w", number),
             Ink::NobodyWhisker => "w u".into(),
             Ink::Interval => "w i".into(),

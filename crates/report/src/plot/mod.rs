@@ -14,6 +14,7 @@
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `map.rs` | a map: the leader at each point |
+//! | `network.rs` | a network of hosts: links, ways, bottleneck |
 //! | `line.rs` | a surveyed line: round trips, idle and loaded |
 //! | `study.rs` | a study: published beside measured, claims |
 //! | `claim.rs` | a claim of a study: what its tests asked for, over the range that it says |
@@ -25,9 +26,11 @@
 use super::figure::{Figure, Numbers};
 use super::{ReportInput, results, words};
 use deadheat_contract::measurements::{Metric, Role, Unit};
-use deadheat_result::analysis::spread;
+use deadheat_path::network::Network;
+use deadheat_result::analysis::{path_ways, spread};
 use deadheat_result::map::file::Map;
 use deadheat_result::outcome::Outcome;
+use deadheat_result::path_way::PathWay;
 use deadheat_result::study::outcome::StudyRun;
 
 mod axis;
@@ -45,6 +48,7 @@ pub(super) mod line;
 mod load;
 mod long;
 mod map;
+mod network;
 mod offered;
 mod pairs;
 pub mod palette;
@@ -89,6 +93,8 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     figures.extend(bars::ladder(outcome));
     figures.extend(levels::figures(outcome));
     figures.extend(levels::shares(outcome));
+    let network = path_ways::network(outcome).filter(Network::has_others);
+    figures.extend(network.map(|network| network::figure(&network, &outcome.path_ways)));
     distinct(&mut figures);
     figures
 }
@@ -106,6 +112,11 @@ pub fn claim_figures(run: &StudyRun) -> Vec<Figure> {
     let mut figures: Vec<Figure> = claim::figures(run).collect();
     distinct(&mut figures);
     figures
+}
+
+/// Returns the figure of a network, with its account where a race has one.
+pub(super) fn network_figure(network: &Network, account: &[PathWay]) -> Figure {
+    network::figure(network, account)
 }
 
 /// Returns the figure of a map, with its title in the drawing.

@@ -54,11 +54,13 @@ pub(super) struct LiveObserver {
     words: Progress,
     /// Claimed metric of the race, once known: its name and unit.
     claim: Option<(String, deadheat_contract::measurements::Unit)>,
+    /// Names of the links of an emulated path, once known.
+    links: Vec<String>,
 }
 
 impl LiveObserver {
     pub(super) fn new(to: Sender<LiveEvent>, words: Progress) -> LiveObserver {
-        LiveObserver { to, words, claim: None }
+        LiveObserver { to, words, claim: None, links: Vec::new() }
     }
 
     fn send(&self, event: LiveEvent) {
@@ -90,7 +92,7 @@ impl LiveObserver {
             label: visible(&format!("{}{copy}", place.label)),
             why_invalid: why_invalid.map(visible),
             figure: figure.unwrap_or_else(|| words::NOTHING.to_owned()),
-            path: record.path.as_ref().map_or_else(Vec::new, path),
+            path: record.path.as_ref().map_or_else(Vec::new, |had| path(had, &self.links)),
         }
     }
 }
@@ -100,6 +102,9 @@ impl Observer for LiveObserver {
         match &event {
             RaceEvent::Planned { outcome, takes } => {
                 self.claim = outcome.metrics.first().map(|one| (one.name.clone(), one.unit));
+                self.links = outcome.path.built.as_deref().map_or_else(Vec::new, |built| {
+                    (0..built.links.len()).map(|link| built.link_name(link)).collect()
+                });
                 self.standing(outcome, *takes);
             }
             RaceEvent::BlockDone { outcome, remaining, .. } => {
@@ -119,12 +124,16 @@ impl Observer for LiveObserver {
     }
 }
 
-/// Formats a path's account of a trial, a line for each direction with a packet.
-pub(super) fn path(figures: &PathFigures) -> Vec<String> {
+/// Formats a path's account of a trial, a line for each direction with a packet, with the `names` of its links.
+pub(super) fn path(figures: &PathFigures, names: &[String]) -> Vec<String> {
     let many = figures.links.len() > 1;
     let links = figures.links.iter().enumerate();
     let ways = links.flat_map(|(at, link)| {
-        let link_name = if many { format!("link {} ", at + 1) } else { String::new() };
+        let link_name = match names.get(at) {
+            _ if !many => String::new(),
+            Some(name) => format!("{name} "),
+            None => format!("link {} ", at + 1),
+        };
         [("up", &link.up), ("down", &link.down)]
             .map(|(name, way)| (format!("{link_name}{name}"), way))
     });

@@ -194,7 +194,7 @@ fn text_of_strangers_moves_no_cursor() {
 #[test]
 fn an_account_of_the_path_has_a_line_for_each_direction_that_carried_something() {
     assert_eq!(
-        path(&account()),
+        path(&account(), &[]),
         [
             "up    1200 packets, in the queue p50 4.10 ms, p99 9.80 ms, 12 dropped by the full queue, 3 lost"
         ]
