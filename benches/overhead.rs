@@ -164,6 +164,7 @@ fn half(task: &dyn Task, side: Side) -> Outcome<Box<dyn Endpoint>> {
         recorder: Box::new(Samples::new(None, TIMEOUT.0)?),
         carried: LaneSet::ALL,
         store: None,
+        exchange: None,
     }))
 }
 

@@ -35,7 +35,7 @@ const MOST_NS: f64 = 1_000.0;
 const MOST_SHARE: f64 = 1.0;
 
 /// Work with the name under which it is asked for.
-const WORK: [(&str, &str); 11] = [
+const WORK: [(&str, &str); 12] = [
     ("ping", "ping:size=64,interval=1ms,count=100000"),
     ("cbr", "cbr:rate=10000pps,size=1200,count=100000"),
     ("rpc", "rpc:rate=1000pps,count=20000"),
@@ -47,6 +47,7 @@ const WORK: [(&str, &str); 11] = [
     ("voice", "voice:count=20000"),
     ("video", "video:count=3000"),
     ("share", "share:count=20000"),
+    ("session", "session:people=2,via=peers,count=20000"),
 ];
 
 /// Whatever a workload may ask for.
@@ -187,6 +188,7 @@ fn ends(task: &dyn Task) -> Outcome<(NearHalf, Through, Virtual)> {
             recorder: Box::new(Samples::new(None, task.info().timeout.0)?),
             carried: LaneSet::ALL,
             store: None,
+            exchange: None,
         }))
     };
     let between = Between::new(half(Side::Far)?, clock.clone(), task.info().largest_message);

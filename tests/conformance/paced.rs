@@ -58,6 +58,7 @@ fn run(contender: &Contender, at: &Address, typed: &str) -> Measurements {
             recorder,
             carried: LaneSet::ALL,
             store: None,
+            exchange: None,
         });
         let largest_message = task.info().largest_message;
         let sampler = Sampler::new(intervals::DEFAULT, 1);

@@ -23,6 +23,7 @@ mod path;
 #[allow(clippy::unwrap_used)] // A test fails by panicking.
 #[path = "../common/pem.rs"]
 mod pem;
+mod people;
 #[path = "../common/python.rs"]
 mod python;
 mod quicperf;

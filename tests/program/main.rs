@@ -20,6 +20,7 @@ mod qlog;
 mod remote;
 #[path = "../common/remote_cells.rs"]
 mod remote_cells;
+mod session;
 mod sim;
 mod strangers;
 mod study;

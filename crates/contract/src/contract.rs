@@ -290,6 +290,21 @@ pub trait Store: Send {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 
+/// Exchange among the endpoints of one node, each of which sends on what the others receive. Each endpoint has a bounded
+/// queue of each class.
+pub trait Exchange: Send {
+    /// Copies a message into the queue of this class of every other endpoint, and wakes it. A queue without room loses
+    /// its oldest messages. Returns the number of messages that were lost.
+    fn hand_on(&mut self, class: usize, message: &[u8]) -> u64;
+    /// Moves the oldest message of a class for this endpoint into `out`, and returns its length; `None` if there is
+    /// none, or if it is longer than `out`.
+    fn take(&mut self, class: usize, out: &mut [u8]) -> Option<usize>;
+    /// Notes that this endpoint hands nothing on any more, and wakes the others.
+    fn leave(&mut self);
+    /// Returns true if no other endpoint hands anything on any more.
+    fn is_last(&self) -> bool;
+}
+
 /// Source of bulk data. Byte streams ask for the budget and the file; message transports ask for a stamp on each
 /// message.
 pub trait Source {

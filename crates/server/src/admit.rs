@@ -118,7 +118,7 @@ pub(super) fn admit(
     let contender = suited(contender, &*whole)?;
     own_ports::check(&contender, plan.share, also)?;
     let task = dealt(&contender, whole);
-    check_place(plan.grant, plan.share, task.info().flows.len())?;
+    check_place(plan.grant, plan.share, task.info())?;
     let part = ServerPart::of(&plan, &contender);
     let demand = Demand::of(&plan, &contender, task.info());
     demand.check(limits, cpus)?;
@@ -212,8 +212,8 @@ fn behind_relay(here: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, 0)
 }
 
-/// Checks the place of a far end among the far ends of its trial, and its flows among `flows`.
-fn check_place(place: Option<GrantPlace>, share: Option<Share>, flows: usize) -> Result<()> {
+/// Checks the place of a far end among the far ends of its trial, and that it has some of the flows of the work.
+fn check_place(place: Option<GrantPlace>, share: Option<Share>, info: &TaskInfo) -> Result<()> {
     if let Some(GrantPlace { nodes, node, .. }) = place
         && (nodes > MOST_FAR_ENDS || node >= nodes)
     {
@@ -224,7 +224,10 @@ fn check_place(place: Option<GrantPlace>, share: Option<Share>, flows: usize) ->
         )));
     }
     match share {
-        Some(Share { node, nodes }) if node >= nodes || usize::from(node) >= flows => {
+        Some(share @ Share { node, nodes })
+            if node >= nodes || share.flows(info, Side::Far).is_empty() =>
+        {
+            let flows = info.flows.len();
             Err(Error::usage(format!("far end {node} of {nodes} has none of the {flows} flows")))
         }
         _ => Ok(()),
@@ -301,7 +304,7 @@ impl Demand {
     fn of(plan: &AgentPlan, contender: &Contender, task: &TaskInfo) -> Demand {
         let transport: &Info = contender.transport.info();
         let all = task.flows.len();
-        let flows = plan.share.map_or(all, |share| share.flows(all).count());
+        let flows = plan.share.map_or(all, |share| share.flows(task, plan.side).len());
         let part = |bytes: u64| {
             let part = u128::from(bytes) * flows as u128 / all.max(1) as u128;
             u64::try_from(part).unwrap_or(u64::MAX)

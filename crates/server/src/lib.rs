@@ -290,7 +290,7 @@ impl Server {
                 };
                 let (shared, peer) = (&self.shared, client.peer);
                 let spawned = std::thread::Builder::new()
-                    .name("session".into())
+                    .name("client".into())
                     .spawn_scoped(scope, move || run_session(shared, stop, client, permit));
                 if let Err(e) = spawned {
                     shared.scribe.stranger(now, peer, &format!("no thread for it: {e}"));

@@ -13,6 +13,7 @@ use deadheat_contract::contract::{AsksLanes, Congestion, Guarantees, LaneSet, Se
 use deadheat_contract::measurements::ConnStats;
 use deadheat_contract::workload::{self, EndpointReport, LanesApart, SharedTask, Task};
 use deadheat_datapath::transport::commands::CommandPair;
+use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{Contender, several};
 
 #[cfg(test)]
@@ -105,6 +106,12 @@ pub fn misfit(contender: &Contender, task: &dyn Task) -> Option<String> {
             "TURN relays UDP, and {} is not over UDP; via=relay relays TCP, too",
             info.label
         ));
+    }
+    if task.info().people.is_some()
+        && (contender.via != Via::Direct || contender.external.is_some())
+    {
+        let why = "several ends dial, and what is between two ends is started for one of them";
+        return Some(why.to_owned());
     }
     let parts = contender.transport.parts();
     if parts.is_empty() {

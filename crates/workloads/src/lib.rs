@@ -14,6 +14,7 @@ mod inputs;
 mod paced;
 mod ping;
 mod rpc;
+mod session;
 mod share;
 mod silence;
 mod state;
@@ -39,6 +40,7 @@ pub const ALL: &[&dyn Workload] = &[
     &inputs::Inputs,
     &rpc::Rpc,
     &share::Share,
+    &session::Meeting,
     &fanout::Fanout,
     &command::Command,
 ];

@@ -25,9 +25,10 @@ use crate::paced::{
 use deadheat_contract::workload::setting::{fits_rate, ways};
 use deadheat_contract::workload::{Endpoint, Info, Part, Setting, Task, Workload};
 
-mod parts;
-mod presenter;
-mod seen;
+pub(crate) mod parts;
+pub(crate) mod presenter;
+pub(crate) mod rooms;
+pub(crate) mod seen;
 
 use parts::{LEAST, PartKind};
 use presenter::Presenter;
@@ -52,55 +53,55 @@ const KEYS: &[Key] = &[
     CLAIM.key(),
 ];
 
-const PICTURE: Preset<Bytes> =
+pub(crate) const PICTURE: Preset<Bytes> =
     Optional::size("picture", (1, 1 << 30), "one picture, which must arrive whole").or("500kB");
 
-const PICTURES: Preset<u64> = Optional::count(
+pub(crate) const PICTURES: Preset<u64> = Optional::count(
     "pictures",
     (0, 1_000),
     "pictures, the first at the start and the others evenly far apart; 0 for a session without",
 )
 .or("1");
 
-const MTU: Preset<usize> = Optional::length(
+pub(crate) const MTU: Preset<usize> = Optional::length(
     "mtu",
     (2 * LEAST as u64, 65_507),
     "the largest message into which a picture is cut, its header of 28 bytes included",
 )
 .or("1200");
 
-const PEN: Preset<u64> = Optional::count(
+pub(crate) const PEN: Preset<u64> = Optional::count(
     "pen",
     (1, 1_000),
     "points of the pen per second, all of which arrive in their order",
 )
 .or("100");
 
-const PEN_SIZE: Preset<usize> =
+pub(crate) const PEN_SIZE: Preset<usize> =
     Optional::length("pen-size", (LEAST as u64, 65_507), "one point of the pen").or("48");
 
-const POSE: Preset<u64> =
+pub(crate) const POSE: Preset<u64> =
     Optional::count("pose", (1, 1_000), "poses of the head per second, of which the newest counts")
         .or("90");
 
-const POSE_SIZE: Preset<usize> =
+pub(crate) const POSE_SIZE: Preset<usize> =
     Optional::length("pose-size", (LEAST as u64, 65_507), "one pose").or("64");
 
-const VOICE_SIZE: Preset<usize> = Optional::length(
+pub(crate) const VOICE_SIZE: Preset<usize> = Optional::length(
     "voice-size",
     (LEAST as u64, 65_507),
     "20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12",
 )
 .or("172");
 
-const BUFFER: Preset<Nanos> = Optional::span(
+pub(crate) const BUFFER: Preset<Nanos> = Optional::span(
     "buffer",
     (0, 2_000_000_000),
     "the jitter buffer: how long after the fastest message each of the voice is played",
 )
 .or("40ms");
 
-const SERVICE: Preset<bool> = Optional::choice(
+pub(crate) const SERVICE: Preset<bool> = Optional::choice(
     "service",
     &["own", "latest"],
     &[false, true],
@@ -109,12 +110,12 @@ const SERVICE: Preset<bool> = Optional::choice(
 )
 .or("own");
 
-const COUNT: Optional<u64> =
+pub(crate) const COUNT: Optional<u64> =
     count_key("points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
-const CLAIM: Preset<Claim> = Optional::choice(
+pub(crate) const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
     &["pen", "pen-p99", "pose", "voice", "picture"],
     &[
@@ -137,7 +138,7 @@ static INFO: Info = Info {
 };
 
 /// Lanes, if there are four, in the order of the parts.
-const LANES: [NamedLane; PartKind::ALL.len()] = [
+pub(crate) const LANES: [NamedLane; PartKind::ALL.len()] = [
     NamedLane { name: "picture" },
     NamedLane { name: "voice" },
     NamedLane { name: "pose" },
@@ -167,33 +168,35 @@ impl Workload for Share {
 
 /// A live part: its messages, and the interval between two.
 #[derive(Debug, Clone, Copy)]
-struct Live {
-    period: Period,
-    size: usize,
-    count: u64,
+pub(crate) struct Live {
+    pub(crate) period: Period,
+    pub(crate) size: usize,
+    pub(crate) count: u64,
 }
 
 /// A session with its settings.
 #[derive(Debug, Clone)]
-struct Session {
-    pen: Live,
-    voice: Live,
-    pose: Live,
-    pictures: Slides,
+pub(crate) struct Session {
+    pub(crate) pen: Live,
+    pub(crate) voice: Live,
+    pub(crate) pose: Live,
+    pub(crate) pictures: Slides,
     buffer: Nanos,
     /// True if voice and pose ask for lanes that may lose messages.
     may_lose: bool,
-    claimed: &'static str,
+    pub(crate) claimed: &'static str,
     /// Time from the first point of the pen to the end of its last.
-    span: Nanos,
+    pub(crate) span: Nanos,
+    /// Person who sends, above the other bits of a message's number; 0 where there is one.
+    origin: u64,
 }
 
 /// Pictures, and the messages that carry them.
 #[derive(Debug, Clone, Copy)]
-struct Slides {
+pub(crate) struct Slides {
     bytes: u64,
-    count: u64,
-    mtu: usize,
+    pub(crate) count: u64,
+    pub(crate) mtu: usize,
     /// Interval between the beginnings of two pictures.
     every: Nanos,
 }
@@ -210,7 +213,7 @@ impl Slides {
     }
 
     /// Returns the number of messages of all pictures.
-    fn messages(self) -> u64 {
+    pub(crate) fn messages(self) -> u64 {
         self.count.saturating_mul(self.pieces())
     }
 
@@ -223,6 +226,13 @@ impl Slides {
 }
 
 fn task(settings: Settings) -> Result<Paced<Session>> {
+    let direction = settings.get(&DIRECTION);
+    let (pace, work) = read(INFO.id, settings, direction)?;
+    Ok(Paced::new(pace, work))
+}
+
+/// Reads the session, and the pace of its pen, from the settings of the workload `id`.
+pub(crate) fn read(id: &str, settings: Settings, direction: Direction) -> Result<(Pace, Session)> {
     let Claim { figure, fewest } = settings.get(&CLAIM);
     let pen = Period::of_packets(settings.get(&PEN));
     let pose = Period::of_packets(settings.get(&POSE));
@@ -235,7 +245,7 @@ fn task(settings: Settings) -> Result<Paced<Session>> {
         count: settings.find(&COUNT),
         fewest,
         size: mtu.max(pen_size).max(pose_size).max(voice_size),
-        direction: settings.get(&DIRECTION),
+        direction,
     };
     let pace = Pace::new(settings, pen, wanted);
     let span = pen.times(pace.count);
@@ -249,33 +259,34 @@ fn task(settings: Settings) -> Result<Paced<Session>> {
         may_lose,
         claimed: figure,
         span,
+        origin: 0,
     };
     if pictures == 0 && work.claimed == seen::PICTURE {
-        return Err(Error::usage(
-            "share: claim=picture with pictures=0 has nothing to claim; have at least one, or claim another part",
-        ));
+        return Err(Error::usage(format!(
+            "{id}: claim=picture with pictures=0 has nothing to claim; have at least one, or claim another part"
+        )));
     }
     if work.messages() > MOST_MESSAGES {
         return Err(Error::usage(format!(
-            "share: {pictures} pictures of {} are cut into {} messages of {mtu} bytes, and {MOST_MESSAGES} are \
+            "{id}: {pictures} pictures of {} are cut into {} messages of {mtu} bytes, and {MOST_MESSAGES} are \
              remembered; have fewer or smaller pictures, or raise mtu",
             Bytes(bytes),
             work.pictures.messages()
         )));
     }
-    Ok(Paced::new(pace, work))
+    Ok((pace, work))
 }
 
 impl Session {
     /// Returns the maximum number of messages of all parts.
-    fn messages(&self) -> u64 {
+    pub(crate) fn messages(&self) -> u64 {
         [self.pen, self.voice, self.pose]
             .iter()
             .fold(self.pictures.messages(), |sum, live| sum.saturating_add(live.count))
     }
 
     /// Returns the session with the parts on these lanes of a connection with a lane for each.
-    fn carrying(&self, carried: LaneSet) -> Session {
+    pub(crate) fn carrying(&self, carried: LaneSet) -> Session {
         let has = |kind: PartKind| carried.has(kind.lane(PartKind::ALL.len()));
         let kept =
             |kind, live: Live| Live { count: if has(kind) { live.count } else { 0 }, ..live };
@@ -289,8 +300,13 @@ impl Session {
         }
     }
 
+    /// Returns the same session as the person with this number, from 0, sends it.
+    pub(crate) fn of(self, person: u16) -> Session {
+        Session { origin: u64::from(person) << parts::OF_PERSON, ..self }
+    }
+
     /// Returns the application bits per second throughout the session: a single picture has no rate.
-    fn offered_bps(&self) -> f64 {
+    pub(crate) fn offered_bps(&self) -> f64 {
         let bps = |live: &Live| {
             live.size as f64 * 8e9 * live.period.over as f64 / live.period.ns.max(1) as f64
         };

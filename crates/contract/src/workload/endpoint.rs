@@ -1,6 +1,8 @@
 //! Endpoint of one flow of a task: a state machine without socket and clock, which decides the next action.
 
-use crate::contract::{Action, Guarantees, Lane, LaneSet, PeerFacts, Side, Sink, Source, Store};
+use crate::contract::{
+    Action, Exchange, Guarantees, Lane, LaneSet, PeerFacts, Side, Sink, Source, Store,
+};
 use crate::measurements::series::{Missing, RoundTrips};
 use crate::measurements::{Recorder, Tally};
 use deadheat_base::error::Error;
@@ -32,6 +34,8 @@ pub struct Part {
     pub carried: LaneSet,
     /// The file that this end reads or writes, if [`TaskInfo::files`](super::TaskInfo::files) names one.
     pub store: Option<Box<dyn Store>>,
+    /// Exchange with the other endpoints of its node, if [`TaskInfo::people`](super::TaskInfo::people) asks for one.
+    pub exchange: Option<Box<dyn Exchange>>,
 }
 
 /// Endpoint of a flow: decides the next action and receives messages. An endpoint that wraps another one denies

@@ -7,6 +7,7 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 
 use super::load::{Load, Observed};
+use super::people::People;
 use super::programs::ProgramWork;
 use super::setting::set;
 use super::theory::{Conditions, Prediction};
@@ -57,6 +58,8 @@ pub struct TaskInfo {
     pub flows: Vec<Option<Direction>>,
     /// Number of far nodes, each a receiver of its own: flow `f` goes to the node `f` modulo their number.
     pub receivers: u16,
+    /// Nodes and flows of a work among people; `None` for a work with one near node.
+    pub people: Option<People>,
     /// True if all receivers get the same data, so that one connection may serve them all.
     pub sends_all_the_same: bool,
     /// The largest message in bytes.
@@ -110,6 +113,25 @@ impl TaskInfo {
         Some(BitRate((self.most_bytes? as f64 * 8e9 / planned.0 as f64) as u64))
     }
 
+    /// Returns the number of nodes that dial.
+    pub fn dialling_nodes(&self) -> u16 {
+        self.people.as_ref().map_or(1, |people| people.near.len() as u16)
+    }
+
+    /// Returns the flows of a node, out of `nodes` on its side, in order.
+    pub fn flows_of(&self, side: Side, node: u16, nodes: u16) -> Vec<u16> {
+        match &self.people {
+            Some(people) => people.flows_of(side, node),
+            None => (node..self.flows.len() as u16).step_by(nodes.max(1).into()).collect(),
+        }
+    }
+
+    /// Returns the number of the far node of a flow, out of `nodes`.
+    pub fn far_node(&self, flow: u16, nodes: u16) -> u16 {
+        let named = self.people.as_ref().and_then(|people| people.node(Side::Far, flow));
+        named.unwrap_or(flow % nodes.max(1))
+    }
+
     /// Returns true if connections are opened while it runs.
     pub fn reconnects(&self) -> bool {
         self.connections > 1
@@ -159,6 +181,7 @@ impl Default for TaskInfo {
             figures_by_lane: Vec::new(),
             flows: Vec::new(),
             receivers: 1,
+            people: None,
             sends_all_the_same: false,
             largest_message: 0,
             longest: Nanos::ZERO,

@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use deadheat_base::time::{Clock, Nanos};
 use deadheat_contract::contract::WaitMode;
@@ -36,7 +36,7 @@ pub enum WakeReason {
     Near,
     /// Due: the due time has passed.
     Due,
-    /// Interrupted by a signal.
+    /// Interrupted by a signal, or by the alarm of another thread.
     Interrupted,
 }
 
@@ -47,6 +47,8 @@ pub enum WakeReason {
 pub struct Waiter {
     mode: WaitMode,
     calls: Cell<u64>,
+    /// Descriptor of an eventfd(2) by which other threads end a sleep.
+    alarm: Option<OwnedFd>,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -55,7 +57,18 @@ impl Waiter {
     /// (PR_SET_TIMERSLACK(2const)). If the kernel refuses, 50 µs remain, which the lateness of the sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
-        Waiter { mode, calls: Cell::new(0), this_thread: PhantomData }
+        Waiter { mode, calls: Cell::new(0), alarm: None, this_thread: PhantomData }
+    }
+
+    /// Ends every sleep once the eventfd(2) `alarm` is readable, and reads it then.
+    #[must_use]
+    pub fn woken_by(self, alarm: Option<OwnedFd>) -> Waiter {
+        Waiter { alarm, ..self }
+    }
+
+    /// Returns true if other threads may end a sleep.
+    pub fn has_alarm(&self) -> bool {
+        self.alarm.is_some()
     }
 
     /// Returns the number of system calls made so far.
@@ -109,31 +122,49 @@ impl Waiter {
         span: Nanos,
         interest: Interest,
     ) -> io::Result<WakeReason> {
-        let mut entry = libc::pollfd {
-            fd: fd.map_or(-1, |fd| fd.as_raw_fd()), // poll(2) ignores negative descriptors
-            events: match interest {
-                Interest::Read => libc::POLLIN,
-                Interest::ReadWrite => libc::POLLIN | libc::POLLOUT,
-            },
-            revents: 0,
+        // poll(2) ignores negative descriptors.
+        let number = |fd: Option<i32>| fd.unwrap_or(-1);
+        let events = match interest {
+            Interest::Read => libc::POLLIN,
+            Interest::ReadWrite => libc::POLLIN | libc::POLLOUT,
         };
+        let alarm = self.alarm.as_ref().map(AsRawFd::as_raw_fd);
+        let mut entries = [
+            libc::pollfd { fd: number(fd.map(|fd| fd.as_raw_fd())), events, revents: 0 },
+            libc::pollfd { fd: number(alarm), events: libc::POLLIN, revents: 0 },
+        ];
         let timeout = libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as _,
             tv_nsec: (span.0 % 1_000_000_000) as _,
         };
         self.count();
-        // SAFETY: `entry` is one valid pollfd, `timeout` a valid timespec, and a null signal mask
+        // Without an alarm the kernel looks at one entry.
+        let count = 1 + libc::nfds_t::from(alarm.is_some());
+        // SAFETY: `entries` has `count` valid pollfds or more, `timeout` is a valid timespec, and a null signal mask
         // leaves the mask as it is; all outlive the call.
-        let ready = unsafe { libc::ppoll(&mut entry, 1, &timeout, std::ptr::null()) };
-        match ready {
-            0 => Ok(WakeReason::Near),
-            1.. if entry.revents == libc::POLLOUT => Ok(WakeReason::Writable),
-            1.. => Ok(WakeReason::Readable),
+        let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), count, &timeout, std::ptr::null()) };
+        if entries[1].revents != 0 {
+            self.silence();
+        }
+        match (ready, entries[0].revents) {
+            (0, _) => Ok(WakeReason::Near),
+            (1.., 0) => Ok(WakeReason::Interrupted),
+            (1.., libc::POLLOUT) => Ok(WakeReason::Writable),
+            (1.., _) => Ok(WakeReason::Readable),
             _ => match io::Error::last_os_error() {
                 e if e.kind() == io::ErrorKind::Interrupted => Ok(WakeReason::Interrupted),
                 e => Err(e),
             },
         }
+    }
+
+    /// Reads the alarm, so that the next one ends a sleep again.
+    fn silence(&self) {
+        let Some(alarm) = &self.alarm else { return };
+        let mut count = [0u8; 8];
+        // SAFETY: the descriptor is open, and `count` has room for the eight bytes of an eventfd.
+        unsafe { libc::read(alarm.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        self.count();
     }
 
     fn count(&self) {
@@ -144,7 +175,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, FromRawFd};
 
     use super::*;
     use deadheat_base::time::Monotonic;
@@ -160,6 +191,16 @@ mod tests {
             assert!(Monotonic.now() >= due);
             assert_eq!(waiter.calls() == 0, mode == WaitMode::Spin);
         }
+    }
+
+    #[test]
+    fn an_alarm_ends_one_sleep() {
+        // SAFETY: the call takes numbers only, and its result is owned by nothing else.
+        let alarm = unsafe { OwnedFd::from_raw_fd(libc::eventfd(1, libc::EFD_NONBLOCK)) };
+        let waiter = Waiter::new(WaitMode::Hybrid).woken_by(Some(alarm));
+        assert!(waiter.has_alarm());
+        let wait = || waiter.sleep(None, Nanos::from_millis(1), Interest::Read).unwrap();
+        assert_eq!((wait(), wait()), (WakeReason::Interrupted, WakeReason::Near));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Roles that hosts of an emulated network have, against the work of a race: a role that no trial uses is a mistake.
 
 use deadheat_base::error::{Error, Result};
+use deadheat_contract::workload::People;
 use deadheat_datapath::transport::via::Via;
 use deadheat_path::Network;
 use deadheat_path::network::{LOAD, PEOPLE, RECEIVERS, RELAY};
@@ -16,7 +17,7 @@ pub(super) fn check(network: &Network, pairings: &[&Pairing]) -> Result<()> {
             RELAY => relay(pairings),
             RECEIVERS => receivers(pairings, hosts.len()),
             LOAD => load(pairings),
-            PEOPLE => Some("no work of the race has people".to_owned()),
+            PEOPLE => people(pairings, hosts.len()),
             _ => None,
         };
         if let Some(why) = why {
@@ -45,6 +46,12 @@ fn receivers(pairings: &[&Pairing], hosts: usize) -> Option<String> {
             "`{spec}` sends to a group, which no host passes on; leave one of them out"
         ));
     }
+    if let Some(one) = pairings.iter().find(|one| one.task.info().people.is_some()) {
+        let name = &one.task.info().spec.name;
+        return Some(format!(
+            "`{name}` has people; people= names their hosts, and far= its server's"
+        ));
+    }
     let least = pairings.iter().map(|one| one.task.info()).min_by_key(|info| info.receivers)?;
     (usize::from(least.receivers) < hosts || hosts == 1).then(|| {
         let (name, has) = (&least.spec.name, least.receivers);
@@ -53,6 +60,20 @@ fn receivers(pairings: &[&Pairing], hosts: usize) -> Option<String> {
             _ if hosts == 1 => "it names one host; far= names the host of all far ends".to_owned(),
             _ => format!("`{name}` has {has} far ends, for {hosts} hosts; name fewer, or ask for receivers={hosts}"),
         }
+    })
+}
+
+fn people(pairings: &[&Pairing], hosts: usize) -> Option<String> {
+    let others = pairings
+        .iter()
+        .map(|one| one.task.info())
+        .find(|info| info.people.as_ref().is_none_or(|people| people.count() != hosts))?;
+    let name = &others.spec.name;
+    Some(match others.people.as_ref().map(People::count) {
+        Some(count) => {
+            format!("`{name}` has {count} people, for {hosts} hosts; ask for people={hosts} there")
+        }
+        None => format!("`{name}` has no people; session:people={hosts} has as many as hosts"),
     })
 }
 
@@ -84,6 +105,7 @@ mod tests {
             ("tcp", "ping:load=tcp", "load=c/d"),
             ("tcp", "fanout:receivers=3,bytes=1MB", "receivers=b/c/d"),
             ("tcp", "fanout:receivers=4,bytes=1MB", "receivers=c/d"),
+            ("tcp", "session", "people=a/c/d"),
         ] {
             race(contender, work, role).unwrap();
         }
@@ -109,7 +131,9 @@ mod tests {
                 "receivers=b/c",
                 "`multicast` sends to a group",
             ),
-            ("tcp", "ping", "people=a/b", "no work of the race has people"),
+            ("tcp", "ping", "people=a/b", "`ping` has no people; session:people=2"),
+            ("tcp", "session", "people=a/b", "`session` has 3 people, for 2 hosts"),
+            ("tcp", "session", "receivers=c/d", "people= names their hosts"),
         ] {
             let error = race(contender, work, role).map(drop).unwrap_err();
             assert!(error.contains(said), "{role}: {error}");

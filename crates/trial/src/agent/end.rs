@@ -10,7 +10,7 @@ use crate::path::model_time::{accept_timeout, dial_timeout};
 use crate::{dealt, misfit, suited_at};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{LaneSet, Side, Store};
+use deadheat_contract::contract::{Exchange, LaneSet, Side, Store};
 use deadheat_contract::workload::{Endpoint, NamedFile, Part, SharedTask};
 use deadheat_datapath::transport::far_end::{self, FarEndAt};
 use deadheat_datapath::transport::handover::ConnectionSource;
@@ -18,6 +18,7 @@ use deadheat_datapath::transport::hello::Hello;
 use deadheat_datapath::transport::{Address, Conn, Contender, Dial, Listen, Listener, Tickets};
 
 use super::driver::Further;
+use super::exchange::{self, Member};
 use super::session::{WayIn, send_message};
 use super::shifted::ShiftedEndpoint;
 use super::store::OpenFile;
@@ -67,9 +68,9 @@ impl AgentEnd {
         self.plan.share.unwrap_or(Share::WHOLE)
     }
 
-    /// Returns the numbers of this end's flows.
-    pub(super) fn flows(&self) -> impl Iterator<Item = u16> + use<> {
-        self.share().flows(self.task.info().flows.len())
+    /// Returns the numbers of this end's flows, in order.
+    pub(super) fn flows(&self) -> Vec<u16> {
+        self.share().flows(self.task.info(), self.plan.side)
     }
 
     /// Connects this end's flows.
@@ -89,11 +90,11 @@ impl AgentEnd {
 
     fn dial_all(&self) -> Result<Vec<Box<dyn Conn>>> {
         let dial = |flow| self.dial(flow);
-        let own = self.flows().count() as u16;
-        if self.contender.transport.info().is_kept_up && own > 1 {
-            return upkeep::dial_at_once(own, &dial);
+        let own = self.flows();
+        if self.contender.transport.info().is_kept_up && own.len() > 1 {
+            return upkeep::dial_at_once(&own, &dial);
         }
-        (0..own).map(dial).collect()
+        own.into_iter().map(dial).collect()
     }
 
     fn accept_all(&self, door: ConnectionSource, control: &mut UnixStream) -> Result<Connected> {
@@ -110,7 +111,7 @@ impl AgentEnd {
         let mut listener = self.contender.transport.listen(listen)?;
         send_message(control, &FromAgent::Ready { endpoint: listener.endpoint() })?;
         let mut conns: BTreeMap<u16, Option<Box<dyn Conn>>> =
-            self.flows().map(|flow| (flow, None)).collect();
+            self.flows().into_iter().map(|flow| (flow, None)).collect();
         let missing = |conns: &BTreeMap<u16, Option<_>>| {
             conns.iter().find(|(_, conn)| conn.is_none()).map(|(flow, _)| *flow)
         };
@@ -139,8 +140,9 @@ impl AgentEnd {
             all = Address::Several(nodes().cloned().collect());
             &all
         } else {
-            let node = usize::from(number) % task.info().flows.len().max(1) % nodes().count();
-            nodes().nth(node).unwrap_or(&plan.endpoint)
+            let flow = usize::from(number) % task.info().flows.len().max(1);
+            let node = task.info().far_node(flow as u16, nodes().count() as u16);
+            nodes().nth(node.into()).unwrap_or(&plan.endpoint)
         };
         contender.transport.dial(&Dial {
             to,
@@ -181,8 +183,25 @@ impl AgentEnd {
         (Further::Dial(Box::new(dial)), None)
     }
 
+    /// Creates the exchange among this end's flows, if they hand on to each other what they receive; one member each.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the kernel refuses.
+    pub(super) fn exchange(&self) -> Result<Vec<Member>> {
+        let people = self.task.info().people.as_ref();
+        match people.filter(|people| people.hands_on(self.plan.side, self.share().node)) {
+            Some(people) => exchange::among(self.flows().len(), &people.queues),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Makes the half of the work that a flow runs, with the file that it reads or writes.
-    pub(super) fn half(&self, flow: u16, file: Option<&NamedFile>) -> Result<Box<dyn Endpoint>> {
+    pub(super) fn half(
+        &self,
+        flow: u16,
+        file: Option<&NamedFile>,
+        exchange: Option<Box<dyn Exchange>>,
+    ) -> Result<Box<dyn Endpoint>> {
         let AgentEnd { plan, contender, task, .. } = self;
         // One file holds one flow's samples; workloads that measure round trips have one flow.
         let keep = plan.samples.as_deref().filter(|_| plan.side == Side::Near && flow == 0);
@@ -198,6 +217,7 @@ impl AgentEnd {
             recorder: Box::new(Samples::new(keep, task.info().timeout.0)?),
             carried: LaneSet::ALL,
             store: store.map(|store| Box::new(store) as Box<dyn Store>),
+            exchange,
         });
         Ok(match plan.clock {
             None => half,

@@ -4,6 +4,7 @@
 pub mod confine;
 pub(super) mod effective;
 mod end;
+mod exchange;
 mod hole;
 pub mod means;
 mod parting;

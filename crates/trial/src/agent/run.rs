@@ -9,7 +9,7 @@ use crate::control::{self, AgentPlan, AgentReport, FromAgent, RelayPlan, ToAgent
 use crate::explain::Pass;
 use crate::explain::probed::Probe;
 use deadheat_base::error::{Error, Result};
-use deadheat_contract::contract::{Direction, Side};
+use deadheat_contract::contract::{Direction, Exchange, Side};
 use deadheat_datapath::datapath::account::Account;
 use deadheat_datapath::datapath::{option, origin, own_host, policer};
 use deadheat_datapath::transport::handover::ConnectionSource;
@@ -17,6 +17,7 @@ use deadheat_datapath::transport::{Conn, spent};
 
 use super::driver::{Flow, SentAllMoment, limited};
 use super::end::AgentEnd;
+use super::exchange::Member;
 use super::hole;
 use super::intervals::Sampler;
 use super::means;
@@ -100,8 +101,12 @@ fn trial(
     hole::check(hole, plan.side, contender, &**task, &conns)?;
     let count = conns.len();
     let (mut flows, mut incoming) = (Vec::with_capacity(count), Vec::new());
-    for (flow, conn) in end.flows().zip(conns) {
-        let half = end.half(flow, file.as_ref())?;
+    let mut members = end.exchange()?.into_iter();
+    for (flow, conn) in end.flows().into_iter().zip(conns) {
+        let member = members.next();
+        let alarm = member.as_ref().map(Member::alarm).transpose()?;
+        let exchange = member.map(|member| Box::new(member) as Box<dyn Exchange>);
+        let half = end.half(flow, file.as_ref(), exchange)?;
         let is_up = task.info().flows.get(usize::from(flow)) == Some(&Some(Direction::Up));
         let (conn, probe) = match plan.pass {
             Pass::Figures => (conn, None),
@@ -116,7 +121,7 @@ fn trial(
         let sampler = Sampler::new(plan.interval_ns, count);
         let sampler = if plan.live { sampler.for_a_view() } else { sampler };
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
-        (flow.further, flow.probe) = (further, probe);
+        (flow.further, flow.probe, flow.alarm) = (further, probe, alarm);
         if plan.far_end.is_some() && is_up {
             flow.announces_at = SentAllMoment::Acknowledged;
         }
@@ -136,8 +141,11 @@ fn trial(
         stopped: false,
         at_others: plan.far_end.is_some() && !contender.transport.info().peer.has_session(),
     };
-    let (share, flows_in_all) = (end.share(), task.info().flows.len() as u16);
-    let place = Box::new(move |number| share.place(number % flows_in_all));
+    let (own, flows_in_all) = (end.flows(), task.info().flows.len() as u16);
+    let place = Box::new(move |number| {
+        let flow = number % flows_in_all;
+        own.iter().position(|own| *own == flow).unwrap_or(usize::MAX)
+    });
     let entrance = listener.map(|listener| Entrance { listener, incoming, place });
     Session::start(control, flows, plan, parting, entrance)?.finish()
 }

@@ -81,7 +81,7 @@ fn readable_of<'a>(
 ///
 /// # Errors
 /// Fails with the error of the first connection that could not be opened, or if a thread cannot be started.
-pub(super) fn dial_at_once<D>(flows: u16, dial: &D) -> Result<Vec<Box<dyn Conn>>>
+pub(super) fn dial_at_once<D>(flows: &[u16], dial: &D) -> Result<Vec<Box<dyn Conn>>>
 where
     D: Fn(u16) -> Result<Box<dyn Conn>> + Sync,
 {
@@ -91,7 +91,7 @@ where
             keep_up(None, SOON, &mut [&mut **conn]);
         }
     };
-    at_once((0..flows).map(open).collect(), &keep_up).into_iter().collect()
+    at_once(flows.iter().copied().map(open).collect(), &keep_up).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -220,14 +220,14 @@ mod tests {
             }
             Ok(Box::new(Driven(Arc::clone(&acted[usize::from(flow)]), None)) as Box<dyn Conn>)
         };
-        assert_eq!(dial_at_once(3, &dial).unwrap().len(), 3);
-        let refused = dial_at_once(3, &|flow| match flow {
+        assert_eq!(dial_at_once(&[0, 1, 2], &dial).unwrap().len(), 3);
+        let refused = dial_at_once(&[0, 1, 2], &|flow| match flow {
             1 => Err(Error::blocked("nobody answers")),
             _ => Ok(Box::new(Driven(Arc::default(), None)) as Box<dyn Conn>),
         });
         assert!(refused.err().unwrap().to_string().contains("nobody answers"));
         // A library that panics while it opens a connection breaks its own contender, and delays no other connection.
-        let broken = dial_at_once(3, &|flow| match flow {
+        let broken = dial_at_once(&[0, 1, 2], &|flow| match flow {
             1 => panic!("asked to"),
             _ => Ok(Box::new(Driven(Arc::default(), None)) as Box<dyn Conn>),
         });

@@ -48,7 +48,7 @@ use deadheat_contract::contract::{Side, WaitMode};
 use deadheat_contract::measurements::clock::Echo;
 use deadheat_contract::measurements::series::{Point, Series};
 use deadheat_contract::measurements::{ConnStats, Cost, HostCounters, Tally, Throttled};
-use deadheat_contract::workload::EndpointReport;
+use deadheat_contract::workload::{EndpointReport, TaskInfo};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{Address, Effective};
@@ -440,7 +440,7 @@ pub struct OnwardPlan {
 pub struct Share {
     /// Number of the node, from 0.
     pub node: u16,
-    /// Number of far nodes.
+    /// Number of nodes of its side.
     pub nodes: u16,
 }
 
@@ -448,19 +448,9 @@ impl Share {
     /// All flows.
     pub const WHOLE: Share = Share { node: 0, nodes: 1 };
 
-    /// Returns the flows of this node, in order, of `flows` in all.
-    pub fn flows(self, flows: usize) -> impl Iterator<Item = u16> {
-        (self.node..flows as u16).step_by(usize::from(self.nodes.max(1)))
-    }
-
-    /// Returns the position of `flow` among the flows of its node.
-    pub fn place(self, flow: u16) -> usize {
-        usize::from(flow / self.nodes.max(1))
-    }
-
-    /// Returns the flow at a position among the flows of this node.
-    pub fn flow(self, place: u16) -> u16 {
-        place.saturating_mul(self.nodes).saturating_add(self.node)
+    /// Returns the flows of this node of a side in a work, in order.
+    pub fn flows(self, work: &TaskInfo, side: Side) -> Vec<u16> {
+        work.flows_of(side, self.node, self.nodes)
     }
 }
 

@@ -27,7 +27,7 @@ use super::{load, others, stints::Stints};
 use crate::agent::means::NO_FILES;
 use crate::between::turn::way::RelayWay;
 use crate::control::remote::ServerWait;
-use crate::control::{RelayPlan, ToAgent, patient::sleep};
+use crate::control::patient::sleep;
 use crate::{
     EmulatedPath, FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods,
 };
@@ -43,10 +43,10 @@ use deadheat_records::placement::Placement;
 use deadheat_records::quiet::{Disturbance, ProbePoint, SettlingOutcome};
 use deadheat_records::trial::{PathFacts, Record};
 
+mod dialling;
 mod opening;
 mod turn;
 
-use opening::{ListeningNodes, await_ready};
 use turn::TurnWait;
 
 /// Runs trials with real agents.
@@ -291,7 +291,8 @@ impl Agents {
         let flows = group.task.info().flows.len();
         // A stand-in reports no points.
         let far = if group.far_nodes > 0 && group.far_end.is_none() { flows } else { 0 };
-        let near = group.near_share().flows(flows).map(|flow| (Side::Near, flow));
+        let near = (0..group.near_nodes()).flat_map(|node| group.flows(Side::Near, node));
+        let near = near.map(|flow| (Side::Near, flow));
         let all = near.chain((0..far as u16).map(|flow| (Side::Far, flow)));
         let label = group.task.info().delay_label();
         let mut live = Live::new(&group.order.contender(), label, group.order.interval, all);
@@ -326,31 +327,6 @@ impl Agents {
         served.connect(&mut self.far, &mut waiting)?;
         self.turn.end();
         Ok(Some(served))
-    }
-
-    /// Starts the near node of a group, and the TURN clients beside it, and waits until all its nodes are connected.
-    fn dial(&mut self, group: &Group, mut listening: ListeningNodes) -> Result<Nodes> {
-        for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
-            let mut client = self.agent("TURN client", group.hosts.near)?;
-            let plan = ToAgent::Relay(RelayPlan::Turn(plan));
-            *at = await_ready(&mut client, &plan, &self.stop, &mut self.turn)?;
-            listening.relays.push(client);
-        }
-        let near = match (&group.contender.commands, listening.at.first()) {
-            (Some(_), Some(at)) => self.command(group, Side::Near, at)?,
-            _ => {
-                let mut near = self.agent("near agent", group.hosts.near)?;
-                near.send(&ToAgent::Open(Box::new(group.near(listening.at))))?;
-                near
-            }
-        };
-        let stop = Arc::clone(&self.stop);
-        let mut nodes = Nodes::new(near, listening.far, listening.relays, stop);
-        nodes.near_share = group.near_share();
-        nodes.commands = listening.commands;
-        nodes.stands_in = self.far.others().is_some();
-        nodes.await_connected(group.longest_to_connect())?;
-        Ok(nodes)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! group      near node ──────────────► far nodes           flow f goes to the far node f modulo their number
+//!            near nodes ─────────────► far nodes           among people: as the work says
 //!            near node ──► relay ──► far node              with via=relay, at a third host with via=relay@HOST and relay=HOST
 //!            near node ──► client ──► server ──► far node  with via=coturn and via=turn:HOST
 //!            near node ──► command ──► command ──► far node   where it is external
@@ -18,8 +19,8 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Side, WaitMode};
 use deadheat_contract::measurements::{ClockNeed, Role};
-use deadheat_contract::workload::SharedTask;
 use deadheat_contract::workload::load::Stint;
+use deadheat_contract::workload::{NodeHost, SharedTask};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::path_mtu::PathMtu;
@@ -51,7 +52,7 @@ pub(super) struct Cast {
     pub(super) stint: Option<Stint>,
 }
 
-/// Contender with its work: a near node, its far nodes, and the flows between them.
+/// Contender with its work: near nodes, far nodes, and the flows between them.
 pub(super) struct Group {
     pub(super) contender: Contender,
     pub(super) task: SharedTask,
@@ -197,15 +198,15 @@ impl Group {
         far.map_or(SLACK, |far| far + SLACK)
     }
 
-    /// Returns the plan of the near node, which dials these endpoints.
-    pub(super) fn near(&self, mut far: Vec<Address>) -> AgentPlan {
+    /// Returns the plan of a near node, which dials these endpoints.
+    pub(super) fn near(&self, node: u16, mut far: Vec<Address>) -> AgentPlan {
         let first = far.remove(0);
         AgentPlan {
             samples: self.order.samples.clone(),
             further: far,
             origin: self.near_origin(),
             hole: self.paths.iter().flatten().filter_map(|mtu| mtu.hole(Side::Near)).min(),
-            share: Some(self.near_share()).filter(|share| *share != Share::WHOLE),
+            share: Some(self.share(Side::Near, node)).filter(|share| *share != Share::WHOLE),
             ..self.plan(Side::Near, first)
         }
     }
@@ -230,20 +231,34 @@ impl Group {
         Ok(order.plan(side).on(cpu).first(self.goes_first))
     }
 
-    /// Returns the flows of the near node; if one connection serves all far nodes, the flows of the first far node.
-    pub(super) fn near_share(&self) -> Share {
-        if self.contender.transport.info().peer.is_group {
-            Share { node: 0, nodes: self.far_nodes }
-        } else {
-            Share::WHOLE
+    /// Returns the number of near nodes.
+    pub(super) fn near_nodes(&self) -> u16 {
+        self.task.info().dialling_nodes()
+    }
+
+    /// Returns the number of far nodes that one connection of the near node serves.
+    pub(super) fn served_at_once(&self) -> u16 {
+        if self.contender.transport.info().peer.is_group { self.far_nodes.max(1) } else { 1 }
+    }
+
+    /// Returns the share of a node in the flows; if one connection serves all far nodes, the near node has the flows of the
+    /// first of them.
+    pub(super) fn share(&self, side: Side, node: u16) -> Share {
+        match side {
+            Side::Near => Share { node, nodes: self.near_nodes().max(self.served_at_once()) },
+            Side::Far => Share { node, nodes: self.far_nodes },
         }
+    }
+
+    /// Returns the flows of a node.
+    pub(super) fn flows(&self, side: Side, node: u16) -> Vec<u16> {
+        self.share(side, node).flows(self.task.info(), side)
     }
 
     /// Returns the plan of a far node, which listens at this endpoint; `grant` is its place at a server, if it shares
     /// one with others.
     pub(super) fn far(&self, node: u16, at: Address, grant: Option<GrantPlace>) -> AgentPlan {
-        let share = Share { node, nodes: self.far_nodes };
-        let share = Some(share).filter(|_| self.far_nodes > 1);
+        let share = Some(self.share(Side::Far, node)).filter(|_| self.far_nodes > 1);
         let path = self.host_of(node, self.paths.len()).and_then(|host| self.paths[host]);
         let hole = path.and_then(|mtu| mtu.hole(Side::Far));
         let clock = self.host_of(node, self.clocks.len()).and_then(|host| self.clocks[host]);
@@ -265,12 +280,21 @@ impl Group {
         named.or_else(|| usize::from(node).checked_rem(hosts)).filter(|host| *host < hosts)
     }
 
-    /// Returns the host of a node of one side in the network that the race emulates, by index; `node` is the number of a far
-    /// one.
+    /// Returns the host of a node of one side in the network that the race emulates, by index. If people have no hosts of
+    /// their own, the first is at the near one and the others are at the far one.
     pub(super) fn host(&self, side: Side, node: u16) -> usize {
-        let far = &self.hosts.far;
-        let dealt = self.host_of(node, far.len()).filter(|_| side == Side::Far);
-        dealt.map_or(self.hosts.near, |at| far[at])
+        let NodeHosts { near, far, people, .. } = &self.hosts;
+        let host = self.task.info().people.as_ref().and_then(|all| all.host(side, node));
+        let dealt = || self.host_of(node, far.len()).filter(|_| side == Side::Far);
+        let at_far = match host {
+            Some(NodeHost::Person(person)) if usize::from(person) < people.len() => {
+                return people[usize::from(person)];
+            }
+            Some(NodeHost::Person(0)) => None,
+            Some(NodeHost::Person(_) | NodeHost::Server) => Some(0),
+            None => dealt(),
+        };
+        at_far.and_then(|at| far.get(at)).copied().unwrap_or(*near)
     }
 
     /// Returns the address of the server of a far node; `None` without a server.

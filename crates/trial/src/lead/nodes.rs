@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deadheat_base::descriptor::ready;
 
 use crate::between::external::{self, RunningCommand};
-use crate::control::{AgentReport, FromAgent, FromServer, Share, ToAgent};
+use crate::control::{AgentReport, FromAgent, FromServer, ToAgent};
 use deadheat_base::error::{Error, Fault, FaultKind, Result};
 use deadheat_base::figures::list;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
@@ -17,10 +17,10 @@ use deadheat_contract::measurements::series::Point;
 use deadheat_contract::workload::Clocks;
 
 use super::both_reports::BothReports;
-use super::credible::check_tallies;
-use super::joined::{for_all, interleaved, joined, repeated};
+use super::joined::{for_all, joined};
 use super::link::{Link, LinkMessage, RacePhase, stopped};
 
+mod sent;
 mod silence;
 
 /// Time that all nodes may take for everything but the work itself.
@@ -53,28 +53,23 @@ pub(super) fn refusal(link: &Link, word: LinkMessage) -> Error {
     }
 }
 
-/// Node that sent a message.
+/// Node of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NodeId {
-    Near,
-    /// Far node with this number.
-    Far(u16),
-}
-
-impl NodeId {
-    fn side(self) -> Side {
-        match self {
-            NodeId::Near => Side::Near,
-            NodeId::Far(_) => Side::Far,
-        }
-    }
+struct NodeId {
+    side: Side,
+    /// Number among the nodes of its side.
+    number: u16,
 }
 
 /// Node that runs flows, and the messages that it has sent so far.
 struct Node {
     link: Link,
+    /// Numbers of its flows, in its order.
+    flows: Vec<u16>,
     /// Counters of the data it sent, by flow, once it has sent all.
     sent: Option<Vec<Tally>>,
+    /// True once it was sent what the other ends of its flows have sent.
+    knows_sent: bool,
     report: Option<AgentReport>,
     /// Time at which the report came.
     reported: Nanos,
@@ -83,8 +78,16 @@ struct Node {
 }
 
 impl Node {
-    fn new(link: Link) -> Node {
-        Node { link, sent: None, report: None, reported: Nanos::ZERO, ended: false }
+    fn new(link: Link, flows: Vec<u16>) -> Node {
+        Node {
+            link,
+            flows,
+            sent: None,
+            knows_sent: false,
+            report: None,
+            reported: Nanos::ZERO,
+            ended: false,
+        }
     }
 
     /// Sends it a message, unless it has reported already.
@@ -98,10 +101,10 @@ impl Node {
 
 /// All nodes of a group.
 pub(super) struct Nodes {
-    near: Node,
-    /// Flows of the near node.
-    pub(super) near_share: Share,
+    near: Vec<Node>,
     far: Vec<Node>,
+    /// Number of far nodes that one connection of the near node serves.
+    pub(super) served_at_once: u16,
     /// Commands that carry the contender, if it is an external one.
     pub(super) commands: Vec<RunningCommand>,
     /// True if the far node stands in for a far end of others, and is stopped once the near node has reported.
@@ -114,23 +117,50 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Creates the nodes of a group, which were sent `Open` and are not yet connected. `stop` calls the trial off.
+    /// Creates the nodes of a group with the flows of each, which were sent `Open` and are not yet connected. `stop` calls
+    /// the trial off.
     pub(super) fn new(
-        near: Link,
-        far: Vec<Link>,
+        near: Vec<(Link, Vec<u16>)>,
+        far: Vec<(Link, Vec<u16>)>,
         relays: Vec<Link>,
         stop: Arc<AtomicBool>,
     ) -> Nodes {
+        let nodes = |all: Vec<(Link, Vec<u16>)>| {
+            all.into_iter().map(|(link, flows)| Node::new(link, flows)).collect()
+        };
         Nodes {
-            near: Node::new(near),
-            near_share: Share::WHOLE,
-            far: far.into_iter().map(Node::new).collect(),
+            near: nodes(near),
+            far: nodes(far),
+            served_at_once: 1,
             commands: Vec::new(),
             stands_in: false,
             relays,
             stop,
             began: Monotonic.now(),
         }
+    }
+
+    fn of(&self, side: Side) -> &[Node] {
+        match side {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        }
+    }
+
+    /// Iterates over the nodes, the far ones first.
+    fn all(&self) -> impl Iterator<Item = &Node> {
+        self.far.iter().chain(&self.near)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        self.far.iter_mut().chain(&mut self.near)
+    }
+
+    /// Iterates over the nodes, the near ones first.
+    fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let [near, far] = [Side::Near, Side::Far]
+            .map(|side| (0..self.of(side).len() as u16).map(move |number| NodeId { side, number }));
+        near.chain(far)
     }
 
     /// Waits until all nodes are connected, at most for `longest`.
@@ -140,7 +170,7 @@ impl Nodes {
     }
 
     fn all_connected(&mut self, longest: Nanos) -> Result<()> {
-        let mut missing = 1 + self.far.len();
+        let mut missing = self.all().count();
         let deadline = Monotonic.now() + longest;
         while missing > 0 {
             match self.receive(deadline, &mut |_| Ok(None))? {
@@ -170,9 +200,7 @@ impl Nodes {
     /// Stops all nodes at once, and waits for their reports.
     pub(super) fn stop(&mut self) -> Result<BothReports> {
         // An agent that has ended by itself has sent its reason.
-        for node in self.far.iter_mut().chain([&mut self.near]) {
-            node.send_unless_reported(&ToAgent::Stop)?;
-        }
+        self.all_mut().try_for_each(|node| node.send_unless_reported(&ToAgent::Stop))?;
         self.finish(SLACK, &mut |_, _, _| {}, &mut |_| Ok(None))
     }
 
@@ -183,7 +211,7 @@ impl Nodes {
 
     /// Sends all nodes the same message; the far ends first.
     fn send_to_all(&mut self, word: &ToAgent) -> Result<()> {
-        self.far.iter_mut().chain([&mut self.near]).try_for_each(|node| node.link.send(word))
+        self.all_mut().try_for_each(|node| node.link.send(word))
     }
 
     /// Leads all nodes to their reports, at most for `longest` from now. `on_point` gets the points of their flows, if
@@ -213,14 +241,15 @@ impl Nodes {
             match self.receive(deadline, on_time)? {
                 (from, FromAgent::Finished { sent }) => self.pass_on(from, sent)?,
                 (from, FromAgent::Interval { flow, point }) => {
-                    on_point(from.side(), self.share(from).flow(flow), *point);
+                    let flow = self.node(from).flows.get(usize::from(flow)).copied();
+                    flow.into_iter().for_each(|flow| on_point(from.side, flow, *point));
                 }
                 (from, FromAgent::Done(report)) => {
-                    if from != NodeId::Near {
+                    if from.side == Side::Far {
                         took = Monotonic.now() - self.began;
                     }
                     self.note_report(from, *report);
-                    if from == NodeId::Near && self.stands_in {
+                    if from.side == Side::Near && self.stands_in {
                         self.far
                             .iter_mut()
                             .try_for_each(|node| node.send_unless_reported(&ToAgent::Stop))?;
@@ -229,11 +258,17 @@ impl Nodes {
                 (from, word) => return Err(self.refused(from, word)),
             }
             // A node that has reported is gone, and its link with it; nothing more is read from it.
-            if let (Some(near), true) = (&self.near.report, self.far_has_reported()) {
-                let near = for_all(near.clone(), self.near_share);
-                let far = self.far.iter_mut().filter_map(|node| node.report.take()).collect();
-                let (far, commands) = (joined(far), Default::default());
+            if self.all().all(|node| node.report.is_some()) {
                 let clocks = self.clocks();
+                let [near, far] = [&mut self.near, &mut self.far].map(|nodes| {
+                    let reports = nodes.iter_mut().filter_map(|node| {
+                        let report = node.report.take()?;
+                        Some((report, node.flows.as_slice()))
+                    });
+                    joined(reports.collect())
+                });
+                let near = for_all(near.unwrap_or_default(), self.served_at_once);
+                let commands = Default::default();
                 return Ok(BothReports { near, far, took, clocks, doubt: None, commands });
             }
         }
@@ -247,45 +282,12 @@ impl Nodes {
         }
     }
 
-    fn far_has_reported(&self) -> bool {
-        self.far.iter().all(|node| node.report.is_some())
-    }
-
     fn node(&mut self, from: NodeId) -> &mut Node {
-        match from {
-            NodeId::Near => &mut self.near,
-            NodeId::Far(number) => &mut self.far[usize::from(number)],
-        }
-    }
-
-    /// Returns the flows of a node.
-    fn share(&self, from: NodeId) -> Share {
-        match from {
-            NodeId::Near => self.near_share,
-            NodeId::Far(node) => Share { node, nodes: self.far.len() as u16 },
-        }
-    }
-
-    /// Reports to the other nodes that this node has sent all it will: to each far node about that node's own flows,
-    /// and to the near one once all far nodes have sent all.
-    fn pass_on(&mut self, from: NodeId, sent: Vec<Tally>) -> Result<()> {
-        if from == NodeId::Near {
-            let sent = repeated(sent, self.near_share);
-            let flows = sent.len();
-            for number in 0..self.far.len() as u16 {
-                let own = self.share(NodeId::Far(number)).flows(flows);
-                let sent = own.map(|flow| sent[usize::from(flow)]).collect();
-                self.far[usize::from(number)]
-                    .send_unless_reported(&ToAgent::PeerFinished { sent })?;
-            }
-            return Ok(());
-        }
-        let node = self.node(from);
-        check_tallies(&sent).map_err(|what| Error::peer(node.link.who(), what))?;
-        node.sent = Some(sent);
-        let all: Option<Vec<Vec<Tally>>> = self.far.iter().map(|node| node.sent.clone()).collect();
-        let Some(all) = all else { return Ok(()) };
-        self.near.send_unless_reported(&ToAgent::PeerFinished { sent: interleaved(all) })
+        let nodes = match from.side {
+            Side::Near => &mut self.near,
+            Side::Far => &mut self.far,
+        };
+        &mut nodes[usize::from(from.number)]
     }
 
     /// Waits for the next message of any node that has not reported, and runs meanwhile whatever else is due.
@@ -310,12 +312,12 @@ impl Nodes {
 
     /// Returns the error of a trial that did not end in time: the nodes that are late, and how busy they are.
     fn overdue(&self) -> Error {
-        let all = [&self.near].into_iter().chain(&self.far);
-        let behind =
-            all.filter(|node| node.report.is_none()).map(|node| match node.link.cpu_time() {
+        let behind = self.all().filter(|node| node.report.is_none()).map(|node| {
+            match node.link.cpu_time() {
                 Some(used) => format!("the {}, which has used {used} of CPU time", node.link.who()),
                 None => format!("the {}", node.link.who()),
-            });
+            }
+        });
         let behind: Vec<String> = behind.collect();
         let what = format!("it did not end in time; no report came from {}", list(&behind));
         let is_elsewhere = self.far.iter().any(|node| node.link.is_through_server());
@@ -324,9 +326,10 @@ impl Nodes {
 
     /// Waits for the first node with a message; `None` after `timeout`.
     fn first_readable(&mut self, timeout: Nanos) -> Result<Option<NodeId>> {
-        let all = (0..).map(NodeId::Far).zip(&self.far);
-        let all = [(NodeId::Near, &self.near)].into_iter().chain(all);
-        let awaited: Vec<(NodeId, &Link)> = all
+        let nodes = self.near.iter().chain(&self.far);
+        let awaited: Vec<(NodeId, &Link)> = self
+            .ids()
+            .zip(nodes)
             .filter(|(_, node)| node.report.is_none())
             .map(|(from, node)| (from, &node.link))
             .collect();
@@ -356,9 +359,8 @@ impl Nodes {
     /// and an end that broke, which are never a consequence, then the near end, which dialled.
     fn refused(&mut self, from: NodeId, word: FromAgent) -> Error {
         let soon = Monotonic.now() + Nanos::from_millis(200);
-        let others = [NodeId::Near].into_iter().chain((0..self.far.len() as u16).map(NodeId::Far));
         let mut words = vec![(from, word)];
-        for other in others.filter(|other| *other != from) {
+        for other in self.ids().filter(|other| *other != from) {
             while self.node(other).report.is_none() && !self.node(other).ended {
                 match self.receive_from(other, soon) {
                     Ok(Some(word @ (FromAgent::Fault(_) | FromAgent::Done(_)))) => {
@@ -381,7 +383,7 @@ impl Nodes {
             let is = |kind| matches!(word, FromAgent::Fault(fault) if fault.kind == kind);
             let first =
                 [FaultKind::Limited, FaultKind::Blocked, FaultKind::Data, FaultKind::Broken];
-            (first.map(|kind| !is(kind)), *from != NodeId::Near)
+            (first.map(|kind| !is(kind)), from.side != Side::Near)
         });
         let Some((from, word)) = words.into_iter().next() else {
             return Error::peer("trial", "it ended without a reason");
@@ -449,7 +451,8 @@ impl Drop for Nodes {
             }
         }
         for number in 0..self.far.len() as u16 {
-            let node = &mut self.far[usize::from(number)];
+            let id = NodeId { side: Side::Far, number };
+            let node = self.node(id);
             if !node.link.is_through_server() || node.ended {
                 continue;
             }
@@ -459,7 +462,7 @@ impl Drop for Nodes {
             }
             let deadline = Monotonic.now() + SLACK;
             while !self.far[usize::from(number)].ended {
-                let Ok(Some(_)) = self.receive_from(NodeId::Far(number), deadline) else {
+                let Ok(Some(_)) = self.receive_from(id, deadline) else {
                     self.far[usize::from(number)].link.lose();
                     break;
                 };

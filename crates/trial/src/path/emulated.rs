@@ -34,6 +34,8 @@ pub(crate) struct NodeHosts {
     pub(crate) far: Vec<usize>,
     /// Host of the relays in front of the far nodes; the far nodes' own if there is none.
     pub(crate) relay: Option<usize>,
+    /// Hosts of the people of a session, in order; empty if they have none of their own.
+    pub(crate) people: Vec<usize>,
 }
 
 /// Emulated path that is up.
@@ -59,14 +61,15 @@ impl EmulatedPath {
     /// Returns the hosts at which the nodes of a trial's work run.
     pub(crate) fn hosts(&self) -> NodeHosts {
         let Network { near, relay, .. } = self.network;
-        NodeHosts { near, far: self.network.far_hosts().to_vec(), relay }
+        let (far, people) = (self.network.far_hosts().to_vec(), self.network.people.clone());
+        NodeHosts { near, far, relay, people }
     }
 
     /// Returns the hosts at which the nodes of a load beside it run.
     pub(crate) fn load_hosts(&self) -> NodeHosts {
         let Network { near, far, relay, load, .. } = self.network;
         let [near, far] = load.unwrap_or([near, far]);
-        NodeHosts { near, far: vec![far], relay }
+        NodeHosts { near, far: vec![far], relay, people: Vec::new() }
     }
 
     /// Returns the address of the host with this index on its first link.

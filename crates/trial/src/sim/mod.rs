@@ -424,6 +424,7 @@ impl SimulatedCast<'_> {
             recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
             carried: LaneSet::ALL,
             store: None,
+            exchange: None,
         });
         let sampler = Sampler::new(self.order.interval, flows);
         let sampler = if self.is_viewed { sampler.for_a_view() } else { sampler };

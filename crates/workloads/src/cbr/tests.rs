@@ -66,6 +66,7 @@ fn half(
             recorder,
             carried: deadheat_contract::contract::LaneSet::ALL,
             store: None,
+            exchange: None,
         }),
         kept,
     )

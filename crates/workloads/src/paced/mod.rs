@@ -104,7 +104,11 @@ fn joined<'a>(receivers: &[EndpointReport], metrics: impl Iterator<Item = &'a Me
 }
 
 /// Adds the outcome of the schedules of a direction's senders, and whether the trial is valid.
-fn conclude(findings: &mut Measurements, direction: Direction, senders: &[EndpointReport]) {
+pub(super) fn conclude(
+    findings: &mut Measurements,
+    direction: Direction,
+    senders: &[EndpointReport],
+) {
     let pacings = senders.iter().filter_map(|sender| sender.pacing.clone());
     let flow = |pacing| PacedFlow { direction, pacing, delay_variation_ns: None };
     findings.paced.extend(pacings.map(flow));

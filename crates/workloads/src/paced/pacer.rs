@@ -268,8 +268,21 @@ pub(crate) mod tests {
     pub(crate) fn part(side: Side, guarantees: Guarantees) -> Part {
         let recorder = Box::new(Deaf);
         let (transit, peer) = (Nanos::ZERO, deadheat_contract::contract::PeerFacts::OURS);
-        let (carried, store) = (LaneSet::ALL, None);
-        Part { side, flow: 0, tag: 7, seed: 1, transit, guarantees, peer, recorder, carried, store }
+        let (carried, store, exchange) = (LaneSet::ALL, None, None);
+        let (flow, tag, seed) = (0, 7, 1);
+        Part {
+            side,
+            flow,
+            tag,
+            seed,
+            transit,
+            guarantees,
+            peer,
+            recorder,
+            carried,
+            store,
+            exchange,
+        }
     }
 
     const MS: u64 = 1_000_000;

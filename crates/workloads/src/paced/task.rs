@@ -107,7 +107,7 @@ fn carried(
 /// Pace of messages: their times, number and direction.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
-    settings: Settings,
+    pub(crate) settings: Settings,
     pub(crate) period: Period,
     pub(crate) size: usize,
     pub(crate) direction: Direction,
@@ -118,7 +118,7 @@ pub(crate) struct Pace {
     /// Number of slots, all connections together.
     pub(crate) count: u64,
     /// Shortest length of a trial, if the settings do not give one.
-    lengths: Option<Lengths>,
+    pub(crate) lengths: Option<Lengths>,
 }
 
 /// Settings that all paced workloads share.

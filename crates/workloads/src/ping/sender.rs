@@ -466,6 +466,7 @@ mod tests {
             recorder,
             carried: deadheat_contract::contract::LaneSet::ALL,
             store,
+            exchange: None,
         };
         let settings = Settings::check(&Spec::parse(typed).unwrap(), super::super::KEYS).unwrap();
         let task = PingTask::new(settings, &Setting::LOOPBACK).unwrap();

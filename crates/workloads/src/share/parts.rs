@@ -10,17 +10,21 @@
 
 use deadheat_contract::contract::Lane;
 
+use super::LANES;
 use crate::paced::DUE_LEN;
 
 /// Minimum bytes of a message.
-pub(super) const LEAST: usize = DUE_LEN + 8;
+pub(crate) const LEAST: usize = DUE_LEN + 8;
 
 /// Bits of an index.
 const INDEX: u32 = 56;
 
+/// Bits of an index and a part, above which a session of several people has the number of the person who sent it.
+pub(crate) const OF_PERSON: u32 = 58;
+
 /// A part of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PartKind {
+pub(crate) enum PartKind {
     Picture,
     Voice,
     Pose,
@@ -29,35 +33,40 @@ pub(super) enum PartKind {
 
 impl PartKind {
     /// Every part, in the order of their lanes.
-    pub(super) const ALL: [PartKind; 4] =
+    pub(crate) const ALL: [PartKind; 4] =
         [PartKind::Picture, PartKind::Voice, PartKind::Pose, PartKind::Pen];
 
+    /// Returns true if a figure with this name is of this part.
+    pub(crate) fn is_of(self, figure: &str) -> bool {
+        figure.split('_').next() == Some(LANES[self as usize].name)
+    }
+
     /// Returns its lane, out of `lanes`.
-    pub(super) fn lane(self, lanes: usize) -> Lane {
+    pub(crate) fn lane(self, lanes: usize) -> Lane {
         Lane((self as usize).min(lanes.max(1) - 1) as u16)
     }
 
     /// Returns the number of message `index` of this part, the same at both ends.
-    pub(super) fn number(self, index: u64) -> u64 {
+    pub(crate) fn number(self, index: u64) -> u64 {
         (self as u64) << INDEX | index
     }
 
     /// Returns the part and the index of a number from a message; `None` if it is invalid.
-    pub(super) fn of(number: u64) -> Option<(PartKind, u64)> {
+    pub(crate) fn of(number: u64) -> Option<(PartKind, u64)> {
         let kind = PartKind::ALL.get((number >> INDEX) as usize)?;
         Some((*kind, number & ((1 << INDEX) - 1)))
     }
 }
 
 /// Writes the number into a message of at least [`LEAST`] bytes.
-pub(super) fn write(message: &mut [u8], number: u64) {
+pub(crate) fn write(message: &mut [u8], number: u64) {
     if let Some(room) = message.get_mut(DUE_LEN..LEAST) {
         room.copy_from_slice(&number.to_be_bytes());
     }
 }
 
 /// Reads the number of a message; returns the number of no part if the message has none.
-pub(super) fn read(message: &[u8]) -> u64 {
+pub(crate) fn read(message: &[u8]) -> u64 {
     let found = message.get(DUE_LEN..).and_then(|rest| rest.split_first_chunk::<8>());
     found.map_or(u64::MAX, |(number, _)| u64::from_be_bytes(*number))
 }

@@ -12,25 +12,21 @@ use deadheat_contract::measurements::{
 };
 
 use super::parts::{self, PartKind};
+use super::rooms::Rooms;
 use super::{Live, Session, Slides};
 use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_due};
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
 use deadheat_contract::workload::{Part, Standing};
 
-/// Time after which a part that found no room is tried again although another has something to send: a part that always
-/// has room must not keep the others waiting.
-const AGAIN: Nanos = Nanos::from_millis(1);
-
-pub(super) struct Presenter {
+pub(crate) struct Presenter {
     tag: u32,
-    /// Number of lanes of the connection, at least one.
-    lanes: usize,
+    /// Person who sends, in the numbers of the messages.
+    origin: u64,
     /// Live parts, the most urgent first.
     live: Vec<Stream>,
     album: Album,
-    /// Time since which each lane has had no room; `None` if it has some.
-    full: Vec<Option<Nanos>>,
+    rooms: Rooms,
     has_begun: bool,
     sent: Tally,
     /// Message of the last `poll`.
@@ -107,7 +103,7 @@ impl Recorder for Common {
 
 impl Presenter {
     /// Creates the sender of a session on `lanes` lanes.
-    pub(super) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
+    pub(crate) fn new(session: &Session, lanes: usize, part: Part) -> Presenter {
         let Part { tag, side, flow, seed, transit, guarantees, peer, recorder, carried, .. } = part;
         let common = Common(Arc::new(Mutex::new(recorder)));
         let stream = |kind: PartKind, of: Live, otherwise| {
@@ -128,17 +124,27 @@ impl Presenter {
             let recorder = Box::new(common.clone());
             // The phases of the parts are independent.
             let seed = seed ^ kind as u64;
-            let store = None;
-            let part =
-                Part { side, flow, tag, seed, transit, guarantees, peer, recorder, carried, store };
+            let part = Part {
+                side,
+                flow,
+                tag,
+                seed,
+                transit,
+                guarantees,
+                peer,
+                recorder,
+                carried,
+                store: None,
+                exchange: None,
+            };
             Stream { kind, pacer: Pacer::new(plan, part) }
         };
         let start = Nanos::ZERO;
         let pictures = session.pictures;
         Presenter {
             tag,
-            lanes,
-            full: vec![None; lanes],
+            origin: session.origin,
+            rooms: Rooms::new(lanes),
             live: vec![
                 stream(PartKind::Pen, session.pen, Otherwise::Kept),
                 stream(PartKind::Voice, session.voice, Otherwise::Skipped),
@@ -168,26 +174,8 @@ impl Presenter {
                 }
             }
         }
-        let first = ready.into_iter().flatten().min_by_key(|one| self.rank(one.kind, now));
+        let first = ready.into_iter().flatten().min_by_key(|one| self.rooms.rank(one.kind, now));
         (first, next)
-    }
-
-    /// Returns the rank of a part among those with something to send, the lowest first: live parts, then parts that
-    /// have waited for room for a while, the longest first, then pictures, and last parts that have just found no room.
-    fn rank(&self, kind: PartKind, now: Nanos) -> (u8, Nanos) {
-        match self.full.get(usize::from(kind.lane(self.lanes).0)).copied().flatten() {
-            None if kind == PartKind::Picture => (2, Nanos::ZERO),
-            None => (0, Nanos::ZERO),
-            Some(since) if now < since + AGAIN => (3, since),
-            Some(since) => (1, since),
-        }
-    }
-
-    /// Notes the time since which the lane of a part has had no room.
-    fn note_room(&mut self, kind: PartKind, full: Option<Nanos>) {
-        if let Some(lane) = self.full.get_mut(usize::from(kind.lane(self.lanes).0)) {
-            *lane = full;
-        }
     }
 
     fn stream(&mut self, kind: PartKind) -> Option<&mut Stream> {
@@ -250,16 +238,16 @@ impl Endpoint for Presenter {
         };
         Header { tag: self.tag, seq: self.sent.messages }.write(out);
         write_due(&mut out[..len], due);
-        parts::write(&mut out[..len], kind.number(index));
+        parts::write(&mut out[..len], kind.number(index) | self.origin);
         self.polled = Some(Polled { kind, len });
-        Action::Send { lane: kind.lane(self.lanes), len }
+        Action::Send { lane: self.rooms.lane(kind), len }
     }
 
     fn on_sent(&mut self, now: Nanos) {
         let Some(Polled { kind, len }) = self.polled.take() else { return };
         self.sent.messages += 1;
         self.sent.bytes += len as u64;
-        self.note_room(kind, None);
+        self.rooms.note(kind, None);
         match self.stream(kind) {
             Some(stream) => stream.pacer.sent(now, len),
             None => (self.album.next, self.album.last) = (self.album.next + 1, Some(now)),
@@ -268,9 +256,10 @@ impl Endpoint for Presenter {
 
     fn on_no_room(&mut self, now: Nanos) -> Option<Nanos> {
         let Some(Polled { kind, .. }) = self.polled.take() else { return self.next };
-        self.note_room(kind, Some(now));
-        let lane = kind.lane(self.lanes);
-        for stream in self.live.iter_mut().filter(|one| one.kind.lane(self.lanes) == lane) {
+        self.rooms.note(kind, Some(now));
+        let lane = self.rooms.lane(kind);
+        let rooms = &self.rooms;
+        for stream in self.live.iter_mut().filter(|one| rooms.lane(one.kind) == lane) {
             // Other messages due on the same lane wait for the same room.
             if matches!(stream.pacer.turn(now), Turn::Now(..)) {
                 stream.pacer.no_room();

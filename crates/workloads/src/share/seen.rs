@@ -16,7 +16,7 @@ use crate::voice::frames::Frames;
 use deadheat_contract::workload::load::Item;
 
 /// Arrivals of all parts.
-pub(super) struct SessionMeasure {
+pub(crate) struct SessionMeasure {
     /// Messages and their size, by part; the last piece of a picture is shorter.
     parts: [(u64, usize); PartKind::ALL.len()],
     pictures: Pictures,
@@ -26,10 +26,10 @@ pub(super) struct SessionMeasure {
 }
 
 /// Name of the figure of pictures that can be claimed.
-pub(super) const PICTURE: &str = "picture_mean_ns";
+pub(crate) const PICTURE: &str = "picture_mean_ns";
 
 /// Figures of the workload: name, label, unit and the better end.
-pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
+pub(crate) const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("pen_mean_ns", "pen: mean delivery", Unit::Nanos, Better::Lower),
     ("pen_p50_ns", "pen: delivery p50", Unit::Nanos, Better::Lower),
     ("pen_p99_ns", "pen: delivery p99", Unit::Nanos, Better::Lower),
@@ -48,7 +48,7 @@ pub(super) const FIGURES: &[(&str, &str, Unit, Better)] = &[
 ];
 
 /// Returns the figures of each part.
-pub(super) fn by_lane(lanes: &[NamedLane]) -> Vec<Vec<&'static str>> {
+pub(crate) fn by_lane(lanes: &[NamedLane]) -> Vec<Vec<&'static str>> {
     let of = |lane: &NamedLane| {
         let names = FIGURES.iter().map(|(name, ..)| *name);
         names.filter(|name| name.split('_').next() == Some(lane.name)).collect()
@@ -57,7 +57,7 @@ pub(super) fn by_lane(lanes: &[NamedLane]) -> Vec<Vec<&'static str>> {
 }
 
 /// Clocks that the figures need.
-pub(super) const CLOCKS: &[(&str, ClockNeed)] = &[
+pub(crate) const CLOCKS: &[(&str, ClockNeed)] = &[
     ("pen_mean_ns", ClockNeed::Offset),
     ("pen_p50_ns", ClockNeed::Offset),
     ("pen_p99_ns", ClockNeed::Offset),
@@ -106,7 +106,7 @@ fn reported(
 }
 
 impl SessionMeasure {
-    pub(super) fn new(session: &Session) -> SessionMeasure {
+    pub(crate) fn new(session: &Session) -> SessionMeasure {
         let pictures = session.pictures;
         let messages = (0..pictures.messages()).map(|index| pictures.piece(index));
         let messages = messages.map(|(picture, len)| (picture as u32, len as u32)).collect();
@@ -128,6 +128,17 @@ impl SessionMeasure {
             voice: Frames::new(session.voice.count, Codec::G711_PLC, FRAME, session.buffer),
             pose: Ages::new(session.pose.count, showing),
             pen: Deliveries::new(pen, session.pen.size, 0),
+        }
+    }
+
+    /// Returns the length of the message with this number; 0 if there is none.
+    pub(crate) fn length(&self, number: u64) -> usize {
+        let Some((kind, index)) = PartKind::of(number) else { return 0 };
+        let (count, size) = self.parts[kind as usize];
+        match kind {
+            PartKind::Picture => self.pictures.length(index).unwrap_or(0),
+            _ if index < count => size,
+            _ => 0,
         }
     }
 
@@ -162,17 +173,9 @@ impl Measure for SessionMeasure {
         }
     }
 
-    /// Returns the length 0, of no message, for a number of no part.
     fn numbered(&self, _seq: u64, bytes: &[u8]) -> (u64, Option<usize>) {
         let number = parts::read(bytes);
-        let known = PartKind::of(number).and_then(|(kind, index)| {
-            let (count, size) = self.parts[kind as usize];
-            match kind {
-                PartKind::Picture => self.pictures.length(index),
-                _ => (index < count).then_some(size),
-            }
-        });
-        (number, Some(known.unwrap_or(0)))
+        (number, Some(self.length(number)))
     }
 
     /// Waits for points of the pen and pictures, which arrive even if voice and pose are lost.

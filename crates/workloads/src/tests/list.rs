@@ -40,7 +40,7 @@ fn each_claim_says_which_clock_it_needs() {
     assert_eq!(of(ClockNeed::Relative), ["inputs"], "the mean of both ends");
     let mut apart = of(ClockNeed::Offset);
     apart.sort_unstable();
-    assert_eq!(apart, ["events", "share", "state", "streams", "video", "voice"]);
+    assert_eq!(apart, ["events", "session", "share", "state", "streams", "video", "voice"]);
     // Beside a load, times one way are of two clocks, and round trips are not.
     let beside = |typed: &str, name: &str| {
         let task = parse(typed).unwrap();

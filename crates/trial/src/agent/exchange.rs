@@ -1,0 +1,211 @@
+//! Exchange among the flows of one agent that hand on to each other what they receive.
+//!
+//! Each flow has a bounded queue of each class, allocated before the trial starts, and an eventfd(2) that wakes its thread
+//! when a queue is no longer empty.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deadheat_base::error::{Error, Result};
+use deadheat_contract::contract::Exchange;
+
+/// Bytes in front of each message in a queue: its length.
+const PREFIX: usize = size_of::<u32>();
+
+/// Bounded queue of messages.
+struct BoundedQueue {
+    bytes: VecDeque<u8>,
+    most: usize,
+}
+
+impl BoundedQueue {
+    fn new(most: usize) -> BoundedQueue {
+        BoundedQueue { bytes: VecDeque::with_capacity(most), most }
+    }
+
+    /// Adds a message, and drops the oldest ones if there is no room. Returns the number of dropped messages, the new one
+    /// among them if it never fits.
+    fn push(&mut self, message: &[u8]) -> u64 {
+        let needed = PREFIX + message.len();
+        if needed > self.most {
+            return 1;
+        }
+        let mut dropped = 0;
+        while self.bytes.len() + needed > self.most {
+            let oldest = self.first_len();
+            self.bytes.drain(..(PREFIX + oldest).min(self.bytes.len()));
+            dropped += 1;
+        }
+        self.bytes.extend((message.len() as u32).to_ne_bytes());
+        self.bytes.extend(message);
+        dropped
+    }
+
+    /// Returns the length of the oldest message; 0 if there is none.
+    fn first_len(&self) -> usize {
+        let mut prefix = [0; PREFIX];
+        for (byte, queued) in prefix.iter_mut().zip(&self.bytes) {
+            *byte = *queued;
+        }
+        u32::from_ne_bytes(prefix) as usize
+    }
+
+    /// Moves the oldest message into `out`, and returns its length; `None` if there is none, or if it is longer.
+    fn pop(&mut self, out: &mut [u8]) -> Option<usize> {
+        let len = self.first_len();
+        if self.bytes.is_empty() || len > out.len() {
+            return None;
+        }
+        self.bytes.drain(..PREFIX);
+        for (byte, queued) in out.iter_mut().zip(self.bytes.drain(..len)) {
+            *byte = queued;
+        }
+        Some(len)
+    }
+}
+
+/// Queues of one flow, and the descriptor that wakes it.
+struct FlowQueues {
+    queues: Vec<Mutex<BoundedQueue>>,
+    alarm: OwnedFd,
+    has_left: AtomicBool,
+}
+
+impl FlowQueues {
+    /// Wakes the flow's thread.
+    fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the descriptor is open, and `one` has the eight bytes that an eventfd takes. A counter at its limit
+        // already wakes the thread.
+        unsafe { libc::write(self.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+}
+
+/// Membership of one flow in an exchange.
+pub(super) struct Member {
+    all: Arc<Vec<FlowQueues>>,
+    own: usize,
+}
+
+/// Creates an exchange among this number of flows, each with queues of these bytes by class; a member for each flow.
+///
+/// # Errors
+/// [`Error::Setup`] if the kernel refuses a descriptor.
+pub(super) fn among(flows: usize, queues: &[usize]) -> Result<Vec<Member>> {
+    let one = || {
+        let queues = queues.iter().map(|most| Mutex::new(BoundedQueue::new(*most))).collect();
+        Ok(FlowQueues { queues, alarm: alarm()?, has_left: AtomicBool::new(false) })
+    };
+    let all: Result<Vec<FlowQueues>> = (0..flows).map(|_| one()).collect();
+    let all = Arc::new(all?);
+    Ok((0..flows).map(|own| Member { all: Arc::clone(&all), own }).collect())
+}
+
+fn alarm() -> Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
+        // SAFETY: it is a new descriptor that nothing else owns.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Error::setup("make a descriptor to wake a flow", io::Error::last_os_error())),
+    }
+}
+
+impl Member {
+    /// Returns a descriptor that is readable once a queue of this flow is no longer empty.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if the kernel refuses a copy.
+    pub(super) fn alarm(&self) -> Result<OwnedFd> {
+        let alarm = self.all[self.own].alarm.try_clone();
+        alarm.map_err(|e| Error::setup("copy the descriptor that wakes a flow", e))
+    }
+
+    fn others(&self) -> impl Iterator<Item = &FlowQueues> {
+        let own = self.own;
+        self.all.iter().enumerate().filter(move |(flow, _)| *flow != own).map(|(_, one)| one)
+    }
+}
+
+impl Exchange for Member {
+    fn hand_on(&mut self, class: usize, message: &[u8]) -> u64 {
+        let mut lost = 0;
+        for other in self.others() {
+            let Some(queue) = other.queues.get(class) else { continue };
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let was_empty = queue.bytes.is_empty();
+            lost += queue.push(message);
+            drop(queue);
+            // A thread takes all that is there before it sleeps, so the first message alone wakes it.
+            if was_empty {
+                other.wake();
+            }
+        }
+        lost
+    }
+
+    fn take(&mut self, class: usize, out: &mut [u8]) -> Option<usize> {
+        let queue = self.all[self.own].queues.get(class)?;
+        queue.lock().unwrap_or_else(PoisonError::into_inner).pop(out)
+    }
+
+    fn leave(&mut self) {
+        self.all[self.own].has_left.store(true, Ordering::Release);
+        self.others().for_each(FlowQueues::wake);
+    }
+
+    fn is_last(&self) -> bool {
+        self.others().all(|other| other.has_left.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use deadheat_base::descriptor::ready;
+    use deadheat_base::time::Nanos;
+
+    fn is_awake(alarm: &OwnedFd) -> bool {
+        use std::os::fd::AsFd;
+        ready([(alarm.as_fd(), libc::POLLIN)], Some(Nanos::ZERO)).unwrap()[0]
+    }
+
+    #[test]
+    fn a_message_goes_to_all_others_and_wakes_them() {
+        let mut members = among(3, &[100, 100]).unwrap();
+        let alarms: Vec<OwnedFd> = members.iter().map(|one| one.alarm().unwrap()).collect();
+        assert_eq!(members[0].hand_on(1, b"pose"), 0);
+        assert_eq!([0, 1, 2].map(|one| is_awake(&alarms[one])), [false, true, true]);
+        let mut out = [0; 16];
+        assert_eq!(members[0].take(1, &mut out), None);
+        assert_eq!(members[1].take(0, &mut out), None);
+        assert_eq!(members[1].take(1, &mut out), Some(4));
+        assert_eq!(&out[..4], b"pose");
+        assert_eq!(members[1].take(1, &mut out), None);
+        assert_eq!(members[2].take(1, &mut [0; 3]), None, "it does not fit");
+    }
+
+    #[test]
+    fn a_full_queue_loses_its_oldest_messages_and_counts_them() {
+        let mut members = among(2, &[3 * (PREFIX + 10)]).unwrap();
+        let lost: Vec<u64> = (0..5).map(|n| members[0].hand_on(0, &[n; 10])).collect();
+        assert_eq!(lost, [0, 0, 0, 1, 1]);
+        assert_eq!(members[0].hand_on(0, &[9; 20]), 2);
+        assert_eq!(members[0].hand_on(0, &[9; 100]), 1, "it never fits");
+        let mut out = [0; 32];
+        let mut left = || members[1].take(0, &mut out).map(|len| (len, out[0]));
+        assert_eq!([left(), left(), left()], [Some((10, 4)), Some((20, 9)), None]);
+    }
+
+    #[test]
+    fn the_last_member_is_known_once_all_others_have_left() {
+        let mut members = among(3, &[]).unwrap();
+        let alarm = members[2].alarm().unwrap();
+        members[0].leave();
+        assert!(is_awake(&alarm) && !members[2].is_last());
+        members[1].leave();
+        assert!(members[2].is_last() && !members[0].is_last());
+    }
+}
