@@ -106,8 +106,6 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
         (&["path", "run", "dleay=1ms", "--", "true"], "did you mean `delay`?"),
         (&["path", "show", "loopback"], "no network to show"),
         (&["path", "show", "star:hosts=3", "--picture", "/"], "--picture takes the name of a file"),
-        (&["path", "show", "mesh:hosts=10000"], "2..23"),
-        (&["race", "tcp", "--path", "three-cities,near=oslo"], "unknown host `oslo`"),
         (&["line", "far.test", "-t", "30"], "`-t 30`: the time of the whole survey"),
         (&["line", "far.test", "-c"], "`-c`: the other host is the first word"),
         (&["line", "--path", "delay=1ms", "--source", "192.0.2.7"], "cannot be used with"),

@@ -5,6 +5,7 @@ use super::document::{Block, Line, Section, Tone};
 use super::names::label;
 use super::words;
 use deadheat_contract::measurements::Unit;
+use deadheat_path::PathKind;
 use deadheat_result::date;
 use deadheat_result::outcome::{Absence, Outcome, Trial};
 
@@ -68,6 +69,8 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
     let mut stretches: Vec<Stretch<'_>> = of_trials.chain(absences).collect();
     // The sort is stable: in virtual time all trials start at 0.
     stretches.sort_by_key(|stretch| stretch.from_ms);
+    // A path of our own begins anew with each trial, and so does what happens on it.
+    let begins_anew = matches!(outcome.path.kind, PathKind::Emulated | PathKind::Simulated);
     let mut all: Vec<Episode<'_>> = Vec::new();
     for stretch in stretches {
         let has_date = stretch.trial.is_none_or(|trial| trial.record.started_ms > 0);
@@ -77,6 +80,7 @@ fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
                 own.trial.zip(stretch.trial).is_some_and(|(a, b)| std::ptr::eq(a, b))
             };
             has_date
+                && !begins_anew
                 && !outage.0.iter().any(is_own)
                 && stretch.from_ms <= outage.last_ms().saturating_add(APART_MS)
         };
@@ -244,7 +248,6 @@ fn ordinal(n: u64) -> String {
 mod tests {
     use super::*;
     use deadheat_contract::measurements::{self, Metrics};
-    use deadheat_path::PathKind;
     use deadheat_race::race::testing;
     use deadheat_records::trial::Record;
 
@@ -414,6 +417,21 @@ mod tests {
         let Some(Section { blocks, .. }) = section(&outcome) else { panic!() };
         let [Block::Sentences(all)] = blocks.as_slice() else { panic!("{blocks:?}") };
         assert_eq!(all.len(), 5);
+    }
+
+    /// A link of an emulated path goes down in each trial anew.
+    #[test]
+    fn outages_on_a_path_of_our_own_stay_apart() {
+        let mut outcome = race(|at, record| {
+            if at < 2 {
+                record.outages = vec![outage(1_000, 9_000 - 100 * at)];
+            }
+        });
+        assert_eq!(said(&outcome).len(), 1);
+        outcome.path.kind = PathKind::Emulated;
+        let lines = said(&outcome);
+        assert!(lines[0].contains("9.00 s") && lines[0].contains("of tcp"), "{lines:?}");
+        assert!(lines[1].contains("8.90 s") && lines[1].contains("of udp"), "{lines:?}");
     }
 
     #[test]

@@ -74,6 +74,9 @@ struct Way {
 
 const WAY: Way = Way { ms: |_, _| 10, is_lost: |_, _, _, _| false, has_room: |_, _, _| true };
 
+/// Message on its way: the flow, the side that it goes to, the lane and the content.
+type Message = (u16, Side, Lane, Vec<u8>);
+
 /// One end of one flow.
 struct End {
     half: Box<dyn Endpoint>,
@@ -121,7 +124,7 @@ fn meet(typed: &str, way: &Way) -> Measurements {
     let task = parse(typed);
     let mut ends = ends(&*task);
     let mut out = vec![0; task.info().largest_message];
-    let mut under_way: BTreeMap<(Nanos, u64), (u16, Side, Lane, Vec<u8>)> = BTreeMap::new();
+    let mut under_way: BTreeMap<(Nanos, u64), Message> = BTreeMap::new();
     let (mut now, mut count) = (Nanos(MS), 0);
     let start = now;
     while !ends.iter().all(|end| end.is_done) {
