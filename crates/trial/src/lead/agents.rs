@@ -26,8 +26,8 @@ use super::served_pair::ServedPairs;
 use super::{load, others, stints::Stints};
 use crate::agent::means::NO_FILES;
 use crate::between::turn::way::RelayWay;
-use crate::control::remote::ServerWait;
 use crate::control::patient::sleep;
+use crate::control::remote::ServerWait;
 use crate::{
     EmulatedPath, FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods,
 };
