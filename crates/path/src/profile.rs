@@ -133,15 +133,16 @@ pub const ALL: &[Profile] = &[
         known_as: &[],
         text: "hamburg--hamburg-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB,near=hamburg + \
                vancouver--vancouver-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB + \
-               los-angeles--los-angeles-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB,far=los-angeles + \
+               los-angeles--los-angeles-isp:up.rate=10mbit,down.rate=200mbit,overhead=18B,up.queue=256kB + \
                hamburg-isp--vancouver-isp:delay=80.05ms + hamburg-isp--los-angeles-isp:delay=73ms + \
-               vancouver-isp--los-angeles-isp:delay=14.85ms",
-        summary: "three people at home in Hamburg, Vancouver and Los Angeles",
+               vancouver-isp--los-angeles-isp:delay=14.85ms + \
+               los-angeles-isp--server:rate=1gbit,far=server,people=hamburg/vancouver/los-angeles",
+        summary: "three people at home in Hamburg, Vancouver and Los Angeles, and a server at Los Angeles",
         source: "Round trips of 160.1, 146.0 and 29.7 ms between servers in these cities: medians over a day of the \
                  least of 30 pings each hour, 2020-07-19 and 20 (WonderProxy, A day in the life of the Internet; medians \
                  by GeoDec). Medians of the mean of 30 were 25 to 33 ms higher to and from Hamburg, whose server answered unevenly. \
-                 Chosen: access with the rates, overhead and queues of `cable`, without a delay of its own, and no \
-                 limit between the providers.",
+                 Chosen: access with the rates, overhead and queues of `cable`, without a delay of its own, no \
+                 limit between the providers, and where the server is. 1 Gbit/s: IEEE 802.3ab.",
     },
     Profile {
         name: "home-and-cloud",
@@ -168,6 +169,16 @@ pub const ALL: &[Profile] = &[
         source: "The dish: the sources of `leo-satellite`, whose round trip is that of the whole way; its losses stand for \
                  the satellites that change each 15 s, at times drawn from the seed. The friend: those of `cable`. \
                  1 Gbit/s: IEEE 802.3ab. Chosen: who is there.",
+    },
+    Profile {
+        name: "behind-two-nats",
+        known_as: &[],
+        text: "home--router + router--carrier:cable,nat=port-restricted + carrier--internet:nat=full-cone + \
+               friend--friend-router + friend-router--internet:cable,nat=symmetric + \
+               internet--server:rate=1gbit,near=home,far=server",
+        summary: "a home behind its own NAT and its carrier's, a friend behind a symmetric one, and a server",
+        source: "The carrier's NAT: RFC 6888, REQ-1 and REQ-7. The lines: the sources of `cable`. 1 Gbit/s: IEEE 802.3ab. \
+                 Chosen: the NATs of the two homes, and who is there.",
     },
 ];
 

@@ -1,4 +1,5 @@
-//! Roles that hosts of an emulated network have, against the work of a race: a role that no trial uses is a mistake.
+//! Roles that hosts of an emulated network have, against the work of a race: a role that no trial uses is a mistake, but for
+//! that of people, between whom other work runs as well.
 
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::workload::People;
@@ -7,7 +8,7 @@ use deadheat_path::Network;
 use deadheat_path::network::{LOAD, PEOPLE, RECEIVERS, RELAY};
 use deadheat_trial::Pairing;
 
-/// Checks that trials of these pairings use each role that was given, besides near and far.
+/// Checks that trials of these pairings use each role that was given, besides near, far and people.
 ///
 /// # Errors
 /// [`Error::Usage`] with the role, and the work that uses it.
@@ -63,18 +64,14 @@ fn receivers(pairings: &[&Pairing], hosts: usize) -> Option<String> {
     })
 }
 
+/// Looks for a session with another number of people than hosts. Work without people takes no notice of them.
 fn people(pairings: &[&Pairing], hosts: usize) -> Option<String> {
-    let others = pairings
-        .iter()
-        .map(|one| one.task.info())
-        .find(|info| info.people.as_ref().is_none_or(|people| people.count() != hosts))?;
-    let name = &others.spec.name;
-    Some(match others.people.as_ref().map(People::count) {
-        Some(count) => {
-            format!("`{name}` has {count} people, for {hosts} hosts; ask for people={hosts} there")
-        }
-        None => format!("`{name}` has no people; session:people={hosts} has as many as hosts"),
-    })
+    let mut sessions = pairings.iter().map(|one| one.task.info());
+    let (name, count) = sessions.find_map(|info| {
+        let count = info.people.as_ref().map(People::count).filter(|count| *count != hosts)?;
+        Some((&info.spec.name, count))
+    })?;
+    Some(format!("`{name}` has {count} people, for {hosts} hosts; ask for people={hosts} there"))
 }
 
 fn load(pairings: &[&Pairing]) -> Option<String> {
@@ -106,6 +103,7 @@ mod tests {
             ("tcp", "fanout:receivers=3,bytes=1MB", "receivers=b/c/d"),
             ("tcp", "fanout:receivers=4,bytes=1MB", "receivers=c/d"),
             ("tcp", "session", "people=a/c/d"),
+            ("tcp", "ping", "people=a/c/d"),
         ] {
             race(contender, work, role).unwrap();
         }
@@ -131,7 +129,6 @@ mod tests {
                 "receivers=b/c",
                 "`multicast` sends to a group",
             ),
-            ("tcp", "ping", "people=a/b", "`ping` has no people; session:people=2"),
             ("tcp", "session", "people=a/b", "`session` has 3 people, for 2 hosts"),
             ("tcp", "session", "receivers=c/d", "people= names their hosts"),
         ] {
