@@ -1,6 +1,7 @@
 //! Packs the files of `studies/` and those of `apps/`, and lists them for `src/program.rs`, so that adding one is adding a
 //! file.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -19,7 +20,7 @@ fn main() -> io::Result<()> {
     let out = variable("OUT_DIR")?;
     for folder in FOLDERS {
         let mut files = files(&root.join(folder))?;
-        files.sort();
+        files.sort_by_key(|file| file.file_stem().map(OsStr::to_owned));
         fs::create_dir_all(out.join(folder))?;
         let mut entries = String::new();
         for file in &files {
