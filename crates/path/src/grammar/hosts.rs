@@ -22,7 +22,7 @@ pub(super) const LISTED: &str = "/";
 const ROLES: [&str; 6] = [NEAR, FAR, RELAY, RECEIVERS, LOAD, PEOPLE];
 
 /// Returns true if a key gives hosts a role.
-pub(super) fn is_role(key: &str) -> bool {
+pub fn is_role(key: &str) -> bool {
     ROLES.contains(&key)
 }
 

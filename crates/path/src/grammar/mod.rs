@@ -30,6 +30,7 @@ mod words;
 use self::keys::{BACKEND, MODE, MTU, REROUTE, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
+pub use hosts::is_role;
 pub use keys::{LINK, OF_BOTH, WHOLE};
 pub use short::{FORMS, Form};
 
@@ -246,10 +247,9 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<(Network, u16)> {
             )));
         }
         let is_end = [network::NEAR, network::FAR].contains(&name);
-        if carrier == Carrier::Simulated
-            && (OF_DEVICES.contains(&name) || hosts::is_role(name) && !is_end)
+        if carrier == Carrier::Simulated && (OF_DEVICES.contains(&name) || is_role(name) && !is_end)
         {
-            let why = if hosts::is_role(name) {
+            let why = if is_role(name) {
                 "a simulated path has two ends, and only one emulated in real time takes others"
             } else {
                 "a simulated path has no devices and no waiting; leave it out"

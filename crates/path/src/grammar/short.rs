@@ -221,8 +221,7 @@ mod tests {
     #[test]
     fn values_of_stars_and_meshes_stand_in_turn() {
         let star = Network::parse("star:hosts=3,lte|dsl,loss=1%|2%,mtu=1280").unwrap();
-        let links =
-            "host-1--hub:lte,loss=1%,mtu=1280 + host-2--hub:dsl,loss=2% + host-3--hub:lte,loss=1%";
+        let links = "host-1--hub:lte,loss=1%,mtu=1280 + host-2--hub:dsl,loss=2%,mtu=1280 + host-3--hub:lte,loss=1%,mtu=1280";
         assert_eq!(star, Network::parse(links).unwrap());
         let mesh = Network::parse("mesh:hosts=3,delay=5ms|7ms").unwrap();
         let links =

@@ -125,7 +125,9 @@ impl MapRequest {
         }
         let one_way = ["up.", "down."].iter().find_map(|way| name.strip_prefix(way));
         let bare = one_way.unwrap_or(name);
-        let is_path = grammar::LINK.iter().chain(grammar::WHOLE).any(|key| key.name == bare);
+        let mut keys = grammar::LINK.iter().chain(grammar::WHOLE);
+        // A map is of one link, whose hosts have no roles.
+        let is_path = keys.any(|key| key.name == bare && !grammar::is_role(bare));
         let keys = Spec::parse(&self.workload).and_then(|spec| workload::keys(&spec.name));
         let is_work = keys.is_ok_and(|keys| keys.iter().any(|key| key.name == name));
         if !is_path && is_work { GridPart::Work(name) } else { GridPart::Path }
