@@ -83,12 +83,10 @@ pub fn why_invalid(network: &Network, figures: &PathFigures) -> Option<String> {
     let links = || network.links.iter().zip(&figures.links).enumerate();
     let ways = || {
         links().flat_map(|(at, (link, had))| {
-            let name = |direction| network.way_name(at, direction);
-            [
-                (name(Direction::Up), &link.up, &had.up),
-                (name(Direction::Down), &link.down, &had.down),
-            ]
-            .map(|(name, asked, had)| DirectionCheck { name, link, asked, had })
+            [(Direction::Up, &had.up), (Direction::Down, &had.down)].map(|(direction, had)| {
+                let name = network.way_name(at, direction);
+                DirectionCheck { name, link, direction, had }
+            })
         })
     };
     let checks = [
@@ -108,11 +106,15 @@ struct DirectionCheck<'a> {
     /// Name of the direction, as of [`Network::way_name`].
     name: String,
     link: &'a Link,
-    asked: &'a Impairments,
+    direction: Direction,
     had: &'a DirectionFigures,
 }
 
 impl DirectionCheck<'_> {
+    fn asked(&self) -> &Impairments {
+        self.link.toward(self.direction)
+    }
+
     fn account(&self) -> Option<String> {
         let PacketOutcomes { arrived, duplicated, delivered, waiting, .. } = self.had.fates;
         let PacketOutcomes { blocked, lost, full, early, down, .. } = self.had.fates;
@@ -143,11 +145,11 @@ impl DirectionCheck<'_> {
     /// Checks the bytes that left while packets waited against the rate times that time. The last packet of each
     /// busy time may be counted in part.
     fn rate(&self) -> Option<String> {
-        let Rate::Fixed(BitRate(asked)) = self.asked.rate else { return None };
+        let Rate::Fixed(BitRate(asked)) = self.asked().rate else { return None };
         let PacketOutcomes { busy_ns, busy_bytes, .. } = self.had.fates;
         let expected = u128::from(asked) * u128::from(busy_ns);
         let had = 8_000_000_000 * u128::from(busy_bytes);
-        let packet = 8_000_000_000 * u128::from(u32::from(self.link.mtu) + self.asked.overhead);
+        let packet = 8_000_000_000 * u128::from(u32::from(self.link.mtu) + self.asked().overhead);
         let off = expected.abs_diff(had);
         let room = expected / RATE_PART + RATE_PACKETS * packet;
         (off > room && busy_ns > 0).then(|| {
@@ -164,17 +166,15 @@ impl DirectionCheck<'_> {
 
     fn loss(&self) -> Option<String> {
         let PacketOutcomes { arrived, blocked, lost, .. } = self.had.fates;
-        let losses = |of| expected::losses(self.asked, of, 1.0 - LOSS_ERROR);
+        let losses = |of| expected::losses(self.asked(), of, 1.0 - LOSS_ERROR);
         // A NAT drops before the model on the way up, and on the way down what the model has let pass.
-        let is_behind =
-            std::ptr::eq(self.asked, &raw const self.link.down) && self.link.middlebox.is_some();
+        let is_behind = self.direction == Direction::Down && self.link.middlebox.is_some();
         let least = arrived.saturating_sub(blocked);
         let most = if is_behind { arrived } else { least };
         let expected = *losses(least)?.start()..=*losses(most)?.end();
-        let arrived = most;
         (!expected.contains(&lost)).then(|| {
             format!(
-                "the path's model lost {lost} of {arrived} packets {}, and {} to {} were to be expected \
+                "the path's model lost {lost} of {most} packets {}, and {} to {} were to be expected \
                  (at 99.99 %); report this, it is a fault of the emulator",
                 self.name,
                 expected.start(),
