@@ -53,6 +53,7 @@ fn half(workload: &str, side: Side) -> Box<dyn Endpoint> {
         recorder,
         carried: LaneSet::ALL,
         store: None,
+        exchange: None,
     })
 }
 
