@@ -70,7 +70,7 @@ impl Simulation {
     /// Creates a runner for trials over `network`; `typed` is its text.
     ///
     /// # Errors
-    /// As of [`Wires::new`].
+    /// [`Error::Usage`] if a host between others has a network card of a given rate, or if two hosts have several links.
     pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
         let ip_header = if family == Family::V6 { 40 } else { 20 };
         Wires::new(&network, 0, ip_header)
