@@ -12,7 +12,7 @@
 //! | [`ends`] | the two ends, and the two directions |
 //! | [`distribution`], [`moments`] | the summary of a sample of times, and its computation |
 //! | [`rng`] | fresh seeds, and SplitMix64 |
-//! | [`waiting`], [`cpu`], [`memory`] | when to sleep and when to poll the clock; CPUs; pages |
+//! | [`waiting`], [`bell`], [`cpu`], [`memory`] | when to sleep and when to poll the clock; how to wake a thread; CPUs; pages |
 //! | [`process`] | helper processes of this program, and threads |
 //! | [`panics`] | panics of other people's code as errors |
 //! | [`origins`] | the origin of a client, and its share of places that are few |
@@ -22,6 +22,7 @@
 //! | [`cmsg`] | control messages beside data |
 //! | [`checksum`] | the Internet checksum |
 
+pub mod bell;
 pub mod checksum;
 pub mod clocks;
 pub mod cmsg;

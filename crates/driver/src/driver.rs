@@ -2,10 +2,11 @@
 //! connection. One thread per flow; nothing is allocated in the loop.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::intervals::Sampler;
 use crate::notes::probed::Probe;
+use deadheat_base::bell::Bell;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
@@ -72,8 +73,8 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub probe: Option<Probe>,
     /// Time of its announcement that it has sent all.
     pub announces_at: SentAllMoment,
-    /// Descriptor that wakes it when another endpoint has something for its own; it is read empty.
-    pub alarm: Option<OwnedFd>,
+    /// Bell that wakes it when another endpoint has something for its own.
+    pub bell: Option<Arc<Bell>>,
 }
 
 /// Number of times that a spinning end looks at the socket before it looks at the clock again, if nothing is due for
@@ -143,7 +144,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             waiting: WaitingTime::default(),
             probe: None,
             announces_at: SentAllMoment::Sent,
-            alarm: None,
+            bell: None,
         }
     }
 
@@ -157,7 +158,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         signal: &Signal,
         watch: &mut dyn Watch,
     ) -> Result<()> {
-        let waiter = Waiter::new(self.wait).woken_by(self.alarm.take());
+        let waiter = Waiter::new(self.wait).woken_by(self.bell.take());
         let mut turns = self.begin(clock.now());
         let done = self.steps(&mut turns, clock, signal, &waiter, watch);
         self.wait_calls += waiter.calls();
@@ -376,7 +377,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         let has_backlog = self.conn.readiness().has_backlog;
         match plan {
             // Nothing is due for long: one receiving call both waits and receives.
-            Plan::Sleep(to) if to - now >= GUARD && !has_backlog && !waiter.has_alarm() => {
+            Plan::Sleep(to) if to - now >= GUARD && !has_backlog && !waiter.has_bell() => {
                 self.receive_once(Patience::UntilNudged, clock)?;
                 return Ok(TurnUse::Well);
             }

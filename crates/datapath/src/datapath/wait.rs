@@ -5,8 +5,10 @@
 use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
+use deadheat_base::bell::Bell;
 use deadheat_base::time::{Clock, Nanos};
 use deadheat_contract::contract::WaitMode;
 
@@ -36,7 +38,7 @@ pub enum WakeReason {
     Near,
     /// Due: the due time has passed.
     Due,
-    /// Interrupted by a signal, or by the alarm of another thread.
+    /// Interrupted by a signal, or by the bell that another thread rang.
     Interrupted,
 }
 
@@ -47,8 +49,8 @@ pub enum WakeReason {
 pub struct Waiter {
     mode: WaitMode,
     calls: Cell<u64>,
-    /// Descriptor of an eventfd(2) by which other threads end a sleep.
-    alarm: Option<OwnedFd>,
+    /// Bell by which other threads end a sleep.
+    bell: Option<Arc<Bell>>,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -57,18 +59,18 @@ impl Waiter {
     /// (PR_SET_TIMERSLACK(2const)). If the kernel refuses, 50 µs remain, which the lateness of the sends shows.
     pub fn new(mode: WaitMode) -> Waiter {
         set_timer_slack(Nanos(1));
-        Waiter { mode, calls: Cell::new(0), alarm: None, this_thread: PhantomData }
+        Waiter { mode, calls: Cell::new(0), bell: None, this_thread: PhantomData }
     }
 
-    /// Ends every sleep once the eventfd(2) `alarm` is readable, and reads it then.
+    /// Ends every sleep once `bell` has been rung, and silences it then.
     #[must_use]
-    pub fn woken_by(self, alarm: Option<OwnedFd>) -> Waiter {
-        Waiter { alarm, ..self }
+    pub fn woken_by(self, bell: Option<Arc<Bell>>) -> Waiter {
+        Waiter { bell, ..self }
     }
 
     /// Returns true if other threads may end a sleep.
-    pub fn has_alarm(&self) -> bool {
-        self.alarm.is_some()
+    pub fn has_bell(&self) -> bool {
+        self.bell.is_some()
     }
 
     /// Returns the number of system calls made so far.
@@ -128,23 +130,24 @@ impl Waiter {
             Interest::Read => libc::POLLIN,
             Interest::ReadWrite => libc::POLLIN | libc::POLLOUT,
         };
-        let alarm = self.alarm.as_ref().map(AsRawFd::as_raw_fd);
+        let bell = self.bell.as_ref().map(|bell| bell.as_raw_fd());
         let mut entries = [
             libc::pollfd { fd: number(fd.map(|fd| fd.as_raw_fd())), events, revents: 0 },
-            libc::pollfd { fd: number(alarm), events: libc::POLLIN, revents: 0 },
+            libc::pollfd { fd: number(bell), events: libc::POLLIN, revents: 0 },
         ];
         let timeout = libc::timespec {
             tv_sec: (span.0 / 1_000_000_000) as _,
             tv_nsec: (span.0 % 1_000_000_000) as _,
         };
         self.count();
-        // Without an alarm the kernel looks at one entry.
-        let count = 1 + libc::nfds_t::from(alarm.is_some());
+        // Without a bell the kernel looks at one entry.
+        let count = 1 + libc::nfds_t::from(bell.is_some());
         // SAFETY: `entries` has `count` valid pollfds or more, `timeout` is a valid timespec, and a null signal mask
         // leaves the mask as it is; all outlive the call.
         let ready = unsafe { libc::ppoll(entries.as_mut_ptr(), count, &timeout, std::ptr::null()) };
-        if entries[1].revents != 0 {
-            self.silence();
+        if let Some(bell) = self.bell.as_ref().filter(|_| entries[1].revents != 0) {
+            bell.silence();
+            self.count();
         }
         match (ready, entries[0].revents) {
             (0, _) => Ok(WakeReason::Near),
@@ -158,15 +161,6 @@ impl Waiter {
         }
     }
 
-    /// Reads the alarm, so that the next one ends a sleep again.
-    fn silence(&self) {
-        let Some(alarm) = &self.alarm else { return };
-        let mut count = [0u8; 8];
-        // SAFETY: the descriptor is open, and `count` has room for the eight bytes of an eventfd.
-        unsafe { libc::read(alarm.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        self.count();
-    }
-
     fn count(&self) {
         self.calls.set(self.calls.get() + 1);
     }
@@ -175,7 +169,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::os::fd::{AsFd, FromRawFd};
+    use std::os::fd::AsFd;
 
     use super::*;
     use deadheat_base::time::Monotonic;
@@ -194,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_ends_one_sleep() {
-        // SAFETY: the call takes numbers only, and its result is owned by nothing else.
-        let alarm = unsafe { OwnedFd::from_raw_fd(libc::eventfd(1, libc::EFD_NONBLOCK)) };
-        let waiter = Waiter::new(WaitMode::Hybrid).woken_by(Some(alarm));
-        assert!(waiter.has_alarm());
+    fn a_ring_ends_one_sleep() {
+        let bell = Arc::new(Bell::new().unwrap());
+        bell.ring();
+        let waiter = Waiter::new(WaitMode::Hybrid).woken_by(Some(bell));
+        assert!(waiter.has_bell());
         let wait = || waiter.sleep(None, Nanos::from_millis(1), Interest::Read).unwrap();
         assert_eq!((wait(), wait()), (WakeReason::Interrupted, WakeReason::Near));
     }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::wait::{Bell, Sleeper, go_first};
+use super::wait::{Sleeper, go_first};
 use serde::{Deserialize, Serialize};
 
+use deadheat_base::bell::Bell;
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 

@@ -1,42 +1,11 @@
 //! Sleep, wake-up and scheduling of the forwarder's threads.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use deadheat_base::bell::Bell;
 use deadheat_base::time::Nanos;
 use deadheat_base::waiting::set_timer_slack;
-
-/// Bell that wakes a thread that sleeps in poll(2) (eventfd(2)).
-#[derive(Debug)]
-pub(super) struct Bell(File);
-
-impl Bell {
-    /// Creates a silent bell.
-    ///
-    /// # Errors
-    /// The error of eventfd(2).
-    pub(super) fn new() -> io::Result<Bell> {
-        // SAFETY: takes two integers and touches no memory of ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is fresh and has no other owner.
-        Ok(Bell(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
-    }
-
-    /// Wakes the sleeper, now or as soon as it would sleep.
-    pub(super) fn ring(&self) {
-        // It fails only where the bell has been rung 2^64 times, and rings then, too.
-        let _ = (&self.0).write(&1u64.to_ne_bytes());
-    }
-
-    fn silence(&self) {
-        // It fails only where the bell is silent.
-        let _ = (&self.0).read(&mut [0; 8]);
-    }
-}
 
 /// Largest number of ports that a thread reads in turns. From there on a read that finds nothing, of each of them, takes
 /// longer than a look at which have frames.
@@ -73,7 +42,7 @@ impl Sleeper {
             Some(watch) => vec![watch.epoll.as_raw_fd()],
             None => ports.iter().map(AsRawFd::as_raw_fd).collect(),
         };
-        let entries = std::iter::once(bell.0.as_raw_fd()).chain(watched).map(entry).collect();
+        let entries = std::iter::once(bell.as_raw_fd()).chain(watched).map(entry).collect();
         Ok(Sleeper { entries, watch, events: vec![0; ports.len()] })
     }
 

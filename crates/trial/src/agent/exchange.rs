@@ -1,14 +1,13 @@
 //! Exchange among the flows of one agent that hand on to each other what they receive.
 //!
-//! Each flow has a bounded queue of each class, allocated before the trial starts, and an eventfd(2) that wakes its thread
-//! when a queue is no longer empty.
+//! Each flow has a bounded queue of each class, allocated before the trial starts, and a bell that wakes its thread when a
+//! queue is no longer empty.
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deadheat_base::bell::Bell;
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::contract::Exchange;
 
@@ -67,21 +66,11 @@ impl BoundedQueue {
     }
 }
 
-/// Queues of one flow, and the descriptor that wakes it.
+/// Queues of one flow, and the bell that wakes it.
 struct FlowQueues {
     queues: Vec<Mutex<BoundedQueue>>,
-    alarm: OwnedFd,
+    bell: Arc<Bell>,
     has_left: AtomicBool,
-}
-
-impl FlowQueues {
-    /// Wakes the flow's thread.
-    fn wake(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the descriptor is open, and `one` has the eight bytes that an eventfd takes. A counter at its limit
-        // already wakes the thread.
-        unsafe { libc::write(self.alarm.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
 }
 
 /// Membership of one flow in an exchange.
@@ -97,30 +86,18 @@ pub(super) struct Member {
 pub(super) fn among(flows: usize, queues: &[usize]) -> Result<Vec<Member>> {
     let one = || {
         let queues = queues.iter().map(|most| Mutex::new(BoundedQueue::new(*most))).collect();
-        Ok(FlowQueues { queues, alarm: alarm()?, has_left: AtomicBool::new(false) })
+        let bell = Bell::new().map_err(|e| Error::setup("make a bell to wake a flow", e))?;
+        Ok(FlowQueues { queues, bell: Arc::new(bell), has_left: AtomicBool::new(false) })
     };
     let all: Result<Vec<FlowQueues>> = (0..flows).map(|_| one()).collect();
     let all = Arc::new(all?);
     Ok((0..flows).map(|own| Member { all: Arc::clone(&all), own }).collect())
 }
 
-fn alarm() -> Result<OwnedFd> {
-    // SAFETY: the call takes numbers only.
-    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
-        // SAFETY: it is a new descriptor that nothing else owns.
-        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(Error::setup("make a descriptor to wake a flow", io::Error::last_os_error())),
-    }
-}
-
 impl Member {
-    /// Returns a descriptor that is readable once a queue of this flow is no longer empty.
-    ///
-    /// # Errors
-    /// [`Error::Setup`] if the kernel refuses a copy.
-    pub(super) fn alarm(&self) -> Result<OwnedFd> {
-        let alarm = self.all[self.own].alarm.try_clone();
-        alarm.map_err(|e| Error::setup("copy the descriptor that wakes a flow", e))
+    /// Returns the bell that rings once a queue of this flow is no longer empty.
+    pub(super) fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.all[self.own].bell)
     }
 
     fn others(&self) -> impl Iterator<Item = &FlowQueues> {
@@ -140,7 +117,7 @@ impl Exchange for Member {
             drop(queue);
             // A thread takes all that is there before it sleeps, so the first message alone wakes it.
             if was_empty {
-                other.wake();
+                other.bell.ring();
             }
         }
         lost
@@ -153,7 +130,7 @@ impl Exchange for Member {
 
     fn leave(&mut self) {
         self.all[self.own].has_left.store(true, Ordering::Release);
-        self.others().for_each(FlowQueues::wake);
+        self.others().for_each(|other| other.bell.ring());
     }
 
     fn is_last(&self) -> bool {
@@ -167,17 +144,17 @@ mod tests {
     use deadheat_base::descriptor::ready;
     use deadheat_base::time::Nanos;
 
-    fn is_awake(alarm: &OwnedFd) -> bool {
+    fn is_awake(bell: &Bell) -> bool {
         use std::os::fd::AsFd;
-        ready([(alarm.as_fd(), libc::POLLIN)], Some(Nanos::ZERO)).unwrap()[0]
+        ready([(bell.as_fd(), libc::POLLIN)], Some(Nanos::ZERO)).unwrap()[0]
     }
 
     #[test]
     fn a_message_goes_to_all_others_and_wakes_them() {
         let mut members = among(3, &[100, 100]).unwrap();
-        let alarms: Vec<OwnedFd> = members.iter().map(|one| one.alarm().unwrap()).collect();
+        let bells: Vec<Arc<Bell>> = members.iter().map(Member::bell).collect();
         assert_eq!(members[0].hand_on(1, b"pose"), 0);
-        assert_eq!([0, 1, 2].map(|one| is_awake(&alarms[one])), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|one| is_awake(&bells[one])), [false, true, true]);
         let mut out = [0; 16];
         assert_eq!(members[0].take(1, &mut out), None);
         assert_eq!(members[1].take(0, &mut out), None);
@@ -202,9 +179,9 @@ mod tests {
     #[test]
     fn the_last_member_is_known_once_all_others_have_left() {
         let mut members = among(3, &[]).unwrap();
-        let alarm = members[2].alarm().unwrap();
+        let bell = members[2].bell();
         members[0].leave();
-        assert!(is_awake(&alarm) && !members[2].is_last());
+        assert!(is_awake(&bell) && !members[2].is_last());
         members[1].leave();
         assert!(members[2].is_last() && !members[0].is_last());
     }

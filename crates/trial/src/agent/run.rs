@@ -104,7 +104,7 @@ fn trial(
     let mut members = end.exchange()?.into_iter();
     for (flow, conn) in end.flows().into_iter().zip(conns) {
         let member = members.next();
-        let alarm = member.as_ref().map(Member::alarm).transpose()?;
+        let bell = member.as_ref().map(Member::bell);
         let exchange = member.map(|member| Box::new(member) as Box<dyn Exchange>);
         let half = end.half(flow, file.as_ref(), exchange)?;
         let is_up = task.info().flows.get(usize::from(flow)) == Some(&Some(Direction::Up));
@@ -121,7 +121,7 @@ fn trial(
         let sampler = Sampler::new(plan.interval_ns, count);
         let sampler = if plan.live { sampler.for_a_view() } else { sampler };
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
-        (flow.further, flow.probe, flow.alarm) = (further, probe, alarm);
+        (flow.further, flow.probe, flow.bell) = (further, probe, bell);
         if plan.far_end.is_some() && is_up {
             flow.announces_at = SentAllMoment::Acknowledged;
         }
