@@ -11,22 +11,11 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::{PATIENCE, network};
 use deadheat_path::measurements::{DirectionFigures, PathFigures};
 use deadheat_path::{Emulator, Network, gate};
 
-/// Longer than any step takes, and shorter than a person waits.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Builds a network; `None` if this host does not let this user.
-fn network(path: &str) -> Option<Emulator> {
-    match Emulator::possible() {
-        Ok(()) => Some(Emulator::with_seed(path, 7).unwrap()),
-        Err(why) => {
-            println!("skipped: {why}");
-            None
-        }
-    }
-}
+mod common;
 
 /// Does a step again and again until `done` is true of the account.
 fn until(
@@ -127,7 +116,7 @@ fn may_be_cut(socket: &UdpSocket, may: bool) {
     assert_eq!(done, 0);
 }
 
-/// The second of three links takes packets of 1300 bytes, and with a firewall on the first nobody learns of it.
+/// Returns a network whose second link takes packets of 1300 bytes; a firewall on the first can keep ICMP from the sender.
 fn narrow(firewall: &str) -> String {
     format!("near--r:delay=1ms{firewall} + r--s:mtu=1300 + s--far,near=near,far=far")
 }

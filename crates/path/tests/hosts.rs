@@ -12,24 +12,13 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::{PATIENCE, network};
 use deadheat_path::{Emulator, gate};
 use socket2::{Domain, Protocol, Type};
 
+mod common;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_deadheat-path");
-
-/// Longer than any step takes, and shorter than a person waits.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Builds a network; `None` if this host does not let this user.
-fn network(path: &str) -> Option<Emulator> {
-    match Emulator::possible() {
-        Ok(()) => Some(Emulator::with_seed(path, 7).unwrap()),
-        Err(why) => {
-            println!("skipped: {why}");
-            None
-        }
-    }
-}
 
 /// The numbers of the datagrams that arrive, in order of arrival.
 fn sent_and_received(net: &Emulator, count: u16) -> Vec<u16> {
