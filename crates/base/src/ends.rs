@@ -14,6 +14,16 @@ pub enum Side {
     Far,
 }
 
+impl Side {
+    /// Returns the other end.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Near => Side::Far,
+            Side::Far => Side::Near,
+        }
+    }
+}
+
 /// Direction of application data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

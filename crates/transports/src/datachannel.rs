@@ -168,7 +168,7 @@ impl DataChannelEnd {
             return;
         }
         let at = self.epoch.instant(now);
-        let (from, to) = (address(peer_of(self.side)), address(self.side));
+        let (from, to) = (address(self.side.other()), address(self.side));
         let acted = self.begun(now).and_then(|rtc| {
             let received = datagram.map(|bytes| Receive::new(Carrier::Udp, from, to, bytes));
             if let Some(Ok(received)) = received
@@ -232,12 +232,12 @@ fn set_up(
     services: &[Service],
 ) -> std::result::Result<Vec<ChannelId>, RtcError> {
     rtc.add_local_candidate(Candidate::host(address(side), Carrier::Udp)?);
-    rtc.add_remote_candidate(Candidate::host(address(peer_of(side)), Carrier::Udp)?);
+    rtc.add_remote_candidate(Candidate::host(address(side.other()), Carrier::Udp)?);
     let begins = side == Side::Near;
     let mut api: DirectApi<'_> = rtc.direct_api();
     // A value of the expected form, which nothing compares.
     api.set_remote_fingerprint(Fingerprint { hash_func: "sha-256".to_owned(), bytes: vec![0; 32] });
-    api.set_remote_ice_credentials(credentials(token, peer_of(side)));
+    api.set_remote_ice_credentials(credentials(token, side.other()));
     api.set_ice_controlling(begins);
     api.start_dtls(begins)?;
     api.start_sctp(begins);
@@ -259,13 +259,6 @@ fn channel(stream: u16, service: Service) -> ChannelConfig {
     };
     let ordered = service.ordering == Ordering::Ordered;
     ChannelConfig { ordered, reliability, negotiated: Some(stream), ..ChannelConfig::default() }
-}
-
-fn peer_of(side: Side) -> Side {
-    match side {
-        Side::Near => Side::Far,
-        Side::Far => Side::Near,
-    }
 }
 
 /// Returns the address of an end (RFC 5737). The library only compares addresses; the socket below has the real ones.

@@ -83,7 +83,7 @@ impl Wires {
 
     /// Returns the rate at which a host hands packets to the link by which it sends now.
     pub(super) fn nic(&self, now: Nanos, from: Side) -> BitRate {
-        let link = self.onward(now, self.role(from), other(from));
+        let link = self.onward(now, self.role(from), from.other());
         link.map_or(USUAL_NIC, |(link, end)| self.wires[link].nics[end])
     }
 
@@ -157,14 +157,6 @@ impl Wires {
         let link =
             |Wire { channels: [up, down], .. }: &Wire| LinkFigures { up: way(up), down: way(down) };
         PathFigures { links: self.wires.iter().map(link).collect() }
-    }
-}
-
-/// Returns the side at the other end of a trial.
-pub(super) fn other(side: Side) -> Side {
-    match side {
-        Side::Near => Side::Far,
-        Side::Far => Side::Near,
     }
 }
 

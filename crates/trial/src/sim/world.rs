@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::end::{SimulatedEnd, Stops};
 use super::flight::{Cutter, Flights, PacketRef};
-use super::wires::{Landed, Wires, other};
+use super::wires::{Landed, Wires};
 use crate::lead::load::OVER_TOO_SOON;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::SplitMix64;
@@ -168,9 +168,8 @@ impl World {
                 return Ok(());
             }
             let next = self.next(now).filter(|at| *at <= deadline);
-            let next = next.ok_or_else(|| match is_set_up {
-                true => unfinished(),
-                false => unconnected(self.until_connected),
+            let next = next.ok_or_else(|| {
+                if is_set_up { unfinished() } else { unconnected(self.until_connected) }
             })?;
             here = if next > now { 0 } else { here + 1 };
             if here > STANDSTILL {
@@ -324,7 +323,7 @@ impl World {
         for (part, len) in self.cutter.packets(bytes).enumerate() {
             // The departures that the previous packet caused have to be handled first.
             self.arrivals(now);
-            let part = PacketRef::new(slot, part as u16, len as u32, other(side));
+            let part = PacketRef::new(slot, part as u16, len as u32, side.other());
             self.wires.send(since, side, part, &mut self.flights);
             carried += len;
         }

@@ -372,16 +372,12 @@ impl Terms {
     }
 
     pub(super) fn files(&self) -> Vec<NamedFile> {
-        let receiver = match self.sender() {
-            Side::Near => Side::Far,
-            Side::Far => Side::Near,
-        };
         let file = |side, purpose, key, path: &Option<String>| {
             path.clone().map(|path| NamedFile { side, purpose, key, path })
         };
         [
             file(self.sender(), Purpose::Read, FILE.name(), &self.cargo.source),
-            file(receiver, Purpose::Write, SINK.name(), &self.cargo.sink),
+            file(self.sender().other(), Purpose::Write, SINK.name(), &self.cargo.sink),
         ]
         .into_iter()
         .flatten()

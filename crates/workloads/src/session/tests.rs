@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::paced::pacer::tests::part;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Action, Exchange, Offer, Offers};
+use deadheat_contract::contract::{Action, Exchange, Lane, Offer, Offers};
 use deadheat_contract::measurements::ConnStats;
 use deadheat_contract::workload::{self, Clocks, FlowEvent};
 
@@ -115,10 +115,6 @@ fn ends(task: &dyn Task) -> Vec<End> {
     flows.map(end).collect()
 }
 
-fn other(side: Side) -> Side {
-    if side == Side::Near { Side::Far } else { Side::Near }
-}
-
 /// Runs a session over a way, and returns its figures.
 fn meet(typed: &str, way: &Way) -> Measurements {
     let task = parse(typed);
@@ -157,7 +153,7 @@ fn meet(typed: &str, way: &Way) -> Measurements {
                 let place = &mut end.sent[usize::from(lane.0)];
                 if !(way.is_lost)(end.flow, end.side, lane.0, *place) {
                     let at = now + Nanos((way.ms)(end.flow, end.side) * MS);
-                    let message = (end.flow, other(end.side), lane, out[..len].to_vec());
+                    let message = (end.flow, end.side.other(), lane, out[..len].to_vec());
                     under_way.insert((at, count), message);
                 }
                 (*place, count) = (*place + 1, count + 1);
@@ -189,7 +185,7 @@ fn meet(typed: &str, way: &Way) -> Measurements {
 fn pass_on(ends: &mut [End], now: Nanos) {
     let near_is_over = ends.iter().all(|end| end.side == Side::Far || end.half.has_sent_all());
     for at in 0..ends.len() {
-        let (flow, side) = (ends[at].flow, other(ends[at].side));
+        let (flow, side) = (ends[at].flow, ends[at].side.other());
         let peer = ends.iter_mut().find(|end| end.flow == flow && end.side == side).unwrap();
         let is_over = if side == Side::Near { near_is_over } else { peer.half.has_sent_all() };
         let sent = peer.half.standing(now).sent;
@@ -270,8 +266,8 @@ fn a_person_of_whom_nothing_arrives_makes_the_trial_invalid_by_name() {
     assert!(why.contains("person 3 arrived at person 1"), "{why}");
 }
 
-/// The server has no room towards the third person for half a second: old poses and frames are dropped there, everything
-/// of the pen arrives, and nobody else notices.
+/// The server has no room towards the third person for half a second: it drops old poses and frames for that person, all
+/// of the pen arrives, and the figures of the others stay.
 #[test]
 fn a_slow_person_holds_up_nobody_else() {
     let has_room = |flow, side, ms| flow != 2 || side == Side::Near || !(200..700).contains(&ms);
