@@ -14,6 +14,13 @@ pub struct Hop {
     pub direction: Direction,
 }
 
+impl Hop {
+    /// Returns the impairments on it.
+    pub fn impairments(self, network: &Network) -> &Impairments {
+        network.links[self.link].toward(self.direction)
+    }
+}
+
 /// Returns the way from one host to another while no link is down; empty from a host to itself, `None` where no hosts that
 /// forward connect the two.
 pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
@@ -74,7 +81,7 @@ pub fn over_time(network: &Network) -> Vec<Routes> {
     changes.sort_unstable();
     changes.dedup();
     for at in changes {
-        let is_up = |hop: Hop| !network.links[hop.link].toward(hop.direction).down.includes(at);
+        let is_up = |hop: Hop| !hop.impairments(network).down.includes(at);
         let mut next = Routes::new(network, at + after, &is_up);
         let Some(last) = all.last() else { continue };
         for (by, before) in next.by.iter_mut().zip(&last.by) {
@@ -89,7 +96,7 @@ pub fn over_time(network: &Network) -> Vec<Routes> {
 
 /// Returns the hop of the least rate on a way, that of a trace on average; `None` where no hop has a rate.
 pub fn bottleneck(network: &Network, way: &[Hop]) -> Option<Hop> {
-    let rate = |hop: &Hop| Some((network.links[hop.link].toward(hop.direction).rate.mean()?, *hop));
+    let rate = |hop: &Hop| Some((hop.impairments(network).rate.mean()?, *hop));
     way.iter().filter_map(rate).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, hop)| hop)
 }
 
@@ -121,7 +128,7 @@ fn first_links(network: &Network, from: usize, is_up: &dyn Fn(Hop) -> bool) -> V
 /// Returns the impairments on the way of a packet that visits these hosts, in order; of no way between two of them, none.
 pub fn along<'a>(network: &'a Network, hosts: &[usize]) -> Vec<&'a Impairments> {
     let steps = hosts.windows(2).filter_map(|pair| way(network, pair[0], pair[1])).flatten();
-    steps.map(|step| network.links[step.link].toward(step.direction)).collect()
+    steps.map(|step| step.impairments(network)).collect()
 }
 
 /// Way between the near and the far host, there and back.
@@ -136,7 +143,6 @@ pub struct RoundWay<'a> {
 /// Returns the ways between the near and the far host: one by each link of the near host that leads there, in the order of
 /// the links.
 pub fn round_ways(network: &Network) -> Vec<RoundWay<'_>> {
-    let on = |step: &Hop| network.links[step.link].toward(step.direction);
     let by = |link: usize| {
         let [first, second] = network.links[link].ends;
         let (peer, out, back) = if first == network.near {
@@ -150,8 +156,8 @@ pub fn round_ways(network: &Network) -> Vec<RoundWay<'_>> {
         let up = std::iter::once(Hop { link, direction: out }).chain(onward);
         let down = homeward.into_iter().chain([Hop { link, direction: back }]);
         passes.then(|| RoundWay {
-            up: up.map(|step| on(&step)).collect(),
-            down: down.map(|step| on(&step)).collect(),
+            up: up.map(|step| step.impairments(network)).collect(),
+            down: down.map(|step| step.impairments(network)).collect(),
         })
     };
     network.links_of(network.near).filter_map(by).collect()

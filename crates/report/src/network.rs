@@ -184,7 +184,7 @@ fn way_text(network: &Network, way: &[Hop]) -> String {
     let between = way.iter().skip(1).map(|hop| ends_of(network, *hop)[0].as_str());
     let via: Vec<&str> = between.collect();
     let via = if via.is_empty() { String::new() } else { format!("by {}; ", via.join(", ")) };
-    let delay = way.iter().map(|hop| network.links[hop.link].toward(hop.direction).delay.0).sum();
+    let delay = way.iter().map(|hop| hop.impairments(network).delay.0).sum();
     let delay = if delay == 0 { "no delay".to_owned() } else { Nanos(delay).to_string() };
     format!("{via}{delay}{}", bottleneck(network, way))
 }
@@ -194,7 +194,7 @@ fn bottleneck(network: &Network, way: &[Hop]) -> String {
     let Some(hop) = routes::bottleneck(network, way) else {
         return ", no limit of the rate".to_owned();
     };
-    let rate = network.links[hop.link].toward(hop.direction).rate.mean().unwrap_or_default();
+    let rate = hop.impairments(network).rate.mean().unwrap_or_default();
     let [a, b] = ends_of(network, hop);
     format!(", {} from {a} to {b}", BitRate(rate as u64))
 }

@@ -156,10 +156,7 @@ fn role_hosts(hosts: &[String], role: &str, whole: &[Word<'_>]) -> Result<Vec<us
     let mut found: Vec<usize> = Vec::new();
     let typed = whole.iter().find(|word| word.key.name == role);
     for name in typed.iter().flat_map(|word| word.value.split(LISTED)) {
-        let at = hosts.iter().position(|host| host == name).ok_or_else(|| {
-            let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
-            Error::usage(format!("path: {role}: {}", unknown("host", name, &names)))
-        })?;
+        let at = known(hosts, name, role)?;
         if found.contains(&at) {
             return Err(Error::usage(format!(
                 "path: {role}= names `{name}` twice; each host once"
@@ -206,16 +203,21 @@ pub(super) fn take_down(network: &mut Network, whole: &[Word<'_>]) -> Result<()>
         return Ok(());
     };
     for (name, times) in down(word.value)? {
-        let Some(host) = network.hosts.iter().position(|host| host == name) else {
-            let names: Vec<&str> = network.hosts.iter().map(String::as_str).collect();
-            return Err(Error::usage(format!("path: `{word}`: {}", unknown("host", name, &names))));
-        };
+        let host = known(&network.hosts, name, &format!("`{word}`"))?;
         for link in network.links.iter_mut().filter(|link| link.ends.contains(&host)) {
             link.up.down.add(&times);
             link.down.down.add(&times);
         }
     }
     Ok(())
+}
+
+/// Returns the index of the host of this name, which stands in `place`.
+fn known(hosts: &[String], name: &str, place: &str) -> Result<usize> {
+    hosts.iter().position(|host| host == name).ok_or_else(|| {
+        let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        Error::usage(format!("path: {place}: {}", unknown("host", name, &names)))
+    })
 }
 
 /// Returns the index of a host, and adds it if it is new.

@@ -6,6 +6,7 @@ use crate::down::DownTimes;
 use crate::nat::Dependence;
 use crate::network::{self, Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
+use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind, plain};
 use deadheat_base::time::Nanos;
@@ -66,49 +67,60 @@ pub const WHOLE: &[Key] = &[
     REROUTE.key(),
 ];
 
-const NEAR: Key = Key {
-    name: network::NEAR,
-    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
-    default: "",
-    doc: "of several hosts, the one that opens connections; not set: the first that a link names",
-};
+/// Declares the key of a role.
+const fn role(
+    name: &'static str,
+    form: &'static str,
+    check: fn(&str) -> Result<()>,
+    doc: &'static str,
+) -> Key {
+    Key { name, kind: Kind::Own { form, check, refers: plain }, default: "", doc }
+}
 
-const FAR: Key = Key {
-    name: network::FAR,
-    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
-    default: "",
-    doc: "of several hosts, the one where servers listen; not set: the last that a link names",
-};
+const NEAR: Key = role(
+    network::NEAR,
+    "HOST",
+    hosts::check_name,
+    "of several hosts, the one that opens connections; not set: the first that a link names",
+);
 
-const RELAY: Key = Key {
-    name: network::RELAY,
-    kind: Kind::Own { form: "HOST", check: hosts::check_name, refers: plain },
-    default: "",
-    doc: "of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one",
-};
+const FAR: Key = role(
+    network::FAR,
+    "HOST",
+    hosts::check_name,
+    "of several hosts, the one where servers listen; not set: the last that a link names",
+);
 
-const RECEIVERS: Key = Key {
-    name: network::RECEIVERS,
-    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_names, refers: plain },
-    default: "",
-    doc: "of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
+const RELAY: Key = role(
+    network::RELAY,
+    "HOST",
+    hosts::check_name,
+    "of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one",
+);
+
+const RECEIVERS: Key = role(
+    network::RECEIVERS,
+    "HOST/HOST/…",
+    hosts::check_names,
+    "of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
           if not set, is the first of them",
-};
+);
 
-const LOAD: Key = Key {
-    name: network::LOAD,
-    kind: Kind::Own { form: "HOST/HOST", check: hosts::check_names, refers: plain },
-    default: "",
-    doc: "of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
+const LOAD: Key = role(
+    network::LOAD,
+    "HOST/HOST",
+    hosts::check_names,
+    "of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
           far",
-};
+);
 
-const PEOPLE: Key = Key {
-    name: network::PEOPLE,
-    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_names, refers: plain },
-    default: "",
-    doc: "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
-};
+const PEOPLE: Key = role(
+    network::PEOPLE,
+    "HOST/HOST/…",
+    hosts::check_names,
+    "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
+);
+
 pub(super) const HOST_DOWN: Key = Key {
     name: "host-down",
     kind: Kind::Own {
