@@ -14,9 +14,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{
-    Delivery, Direction, Guarantees, Lane, LaneSet, PeerFacts, Service, Side,
-};
+use deadheat_contract::contract::{Direction, Guarantees, LaneSet, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit, total};
 use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::setting::{claiming, filled, fits_rate, needing};
@@ -243,9 +241,10 @@ impl MeetingTask {
         let people = self.info.people.as_ref();
         let of = |side| people.and_then(|people| people.node(side, flow)).unwrap_or_default();
         let (near, far) = (of(Side::Near), of(Side::Far));
-        match people.is_some_and(|people| people.hands_on(Side::Far, far)) {
-            true => FlowEnds::ToServer(near),
-            false => FlowEnds::Pair(near, far + 1),
+        if people.is_some_and(|people| people.hands_on(Side::Far, far)) {
+            FlowEnds::ToServer(near)
+        } else {
+            FlowEnds::Pair(near, far + 1)
         }
     }
 
@@ -278,11 +277,7 @@ impl MeetingTask {
         let lanes = self.lanes(&part.guarantees);
         let session = self.session.carrying(part.carried);
         let own = session.clone().of(me);
-        // Without a loss every message is awaited.
-        let carried = (0..).map(Lane).zip(&lanes).filter(|(lane, _)| part.carried.has(*lane));
-        let mut deliveries = carried.map(|(_, service)| service.delivery);
-        let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
-        let delivery = loses.unwrap_or(Delivery::Reliable);
+        let delivery = paced::delivery(&lanes, part.carried);
         let measures = others.into_iter().map(|other| (other, SessionMeasure::new(&session)));
         let measure = Others::new(me, measures.collect());
         let receiver = Receiver::new(0, part.tag, part.transit, delivery, measure);

@@ -302,7 +302,7 @@ impl Session {
 
     /// Returns the same session as the person with this number, from 0, sends it.
     pub(crate) fn of(self, person: u16) -> Session {
-        Session { origin: u64::from(person) << parts::OF_PERSON, ..self }
+        Session { origin: parts::origin(person), ..self }
     }
 
     /// Returns the application bits per second throughout the session: a single picture has no rate.

@@ -139,7 +139,7 @@ pub fn outside(typed: &str) -> Result<Vec<Named>> {
 }
 
 /// Returns a path as typed; for one in a file, in a short form or by the name of a network its links in one line, so that
-/// what records it stands alone.
+/// a result is complete without the file and the name.
 ///
 /// # Errors
 /// As for [`super::PathSpec::parse`], of such a path.

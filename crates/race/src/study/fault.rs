@@ -23,7 +23,8 @@ pub(super) fn missed(outcome: &Outcome, test: &Test) -> Option<String> {
     })
 }
 
-/// Returns true if a path as typed names a loss, a block or a time at which it is down. What a profile loses by the way is no question of a race.
+/// Returns true if a path as typed names a loss, a block or a time at which it is down. The losses of a profile are no
+/// question of a race.
 fn names_fault(path: &str) -> bool {
     path.split([',', '+', ':']).any(|part| {
         let key = part.strip_prefix("up.").or(part.strip_prefix("down.")).unwrap_or(part);

@@ -27,7 +27,7 @@ pub(super) use quantiles::Quantiles;
 pub(super) use receiver::{Measure, Receiver};
 pub(super) use schedule::{Period, Schedule};
 pub(super) use sender::{Sender, fill};
-pub(super) use task::{BoxedPlan, LOST, Pace, PaceSettings, Paced, Work, WorkFacts};
+pub(super) use task::{BoxedPlan, LOST, Pace, PaceSettings, Paced, Work, WorkFacts, delivery};
 
 /// Maximum number of messages: the times of each message of a [`Paced`] workload are stored until the end.
 pub(super) const MOST_MESSAGES: u64 = 10_000_000;

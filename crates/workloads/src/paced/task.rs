@@ -104,6 +104,14 @@ fn carried(
     slots.filter(move |slot| slot.place.is_none_or(|(_, lane)| lanes.has(lane)))
 }
 
+/// Returns the delivery that a receiver of these lanes has to reckon with: if messages of one may be lost, it must not wait
+/// for all.
+pub(crate) fn delivery(lanes: &[Service], carried: LaneSet) -> Delivery {
+    let carried = (0..).map(Lane).zip(lanes).filter(|(lane, _)| carried.has(*lane));
+    let mut deliveries = carried.map(|(_, service)| service.delivery);
+    deliveries.find(|delivery| *delivery != Delivery::Reliable).unwrap_or(Delivery::Reliable)
+}
+
 /// Pace of messages: their times, number and direction.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
@@ -281,14 +289,10 @@ impl<W: Work> Task for Paced<W> {
         if self.pace.sends(part.side) {
             return self.work.sender(&self.pace, &lanes, part);
         }
-        // If messages of one lane may be lost, the receiver must not wait for all.
-        let carried = (0..).map(Lane).zip(&lanes).filter(|(lane, _)| part.carried.has(*lane));
-        let mut deliveries = carried.map(|(_, service)| service.delivery);
-        let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
         let slots = self.pace.schedule(part.flow).slots();
         let measure = self.work.measure(slots, part.seed, part.carried);
         let (size, tag, transit) = (self.pace.size, part.tag, part.transit);
-        let delivery = loses.unwrap_or(Delivery::Reliable);
+        let delivery = delivery(&lanes, part.carried);
         let receiver = Receiver::new(size, tag, transit, delivery, measure);
         if part.carried != LaneSet::ALL {
             // The other lanes have the beat of the work.

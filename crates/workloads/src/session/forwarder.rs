@@ -5,7 +5,7 @@
 //! them: live ones before the rest of a picture.
 
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Action, Delivery, Exchange, Lane, Service};
+use deadheat_contract::contract::{Action, Exchange, Lane, Service};
 use deadheat_contract::measurements::Tally;
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::{
@@ -13,9 +13,9 @@ use deadheat_contract::workload::{
 };
 
 use super::LOST;
-use crate::paced::Intake;
+use crate::paced::{self, Intake};
 use crate::share::Session;
-use crate::share::parts::{self, OF_PERSON, PartKind};
+use crate::share::parts::{self, PartKind};
 use crate::share::rooms::Rooms;
 use crate::share::seen::SessionMeasure;
 
@@ -59,10 +59,7 @@ impl Forwarder {
         lanes: &[Service],
         part: Part,
     ) -> Forwarder {
-        let carried = (0..).map(Lane).zip(lanes).filter(|(lane, _)| part.carried.has(*lane));
-        let mut deliveries = carried.map(|(_, service)| service.delivery);
-        let loses = deliveries.find(|delivery| *delivery != Delivery::Reliable);
-        let delivery = loses.unwrap_or(Delivery::Reliable);
+        let delivery = paced::delivery(lanes, part.carried);
         let sizes = PartKind::ALL.map(|kind| match kind {
             PartKind::Picture => session.pictures.mtu,
             PartKind::Voice => session.voice.size,
@@ -155,9 +152,8 @@ impl Endpoint for Forwarder {
             return;
         }
         let number = parts::read(bytes);
-        let own = number & ((1 << OF_PERSON) - 1);
-        let is_whole = number >> OF_PERSON == u64::from(self.person)
-            && self.lengths.length(own) == bytes.len();
+        let (person, own) = parts::apart(number);
+        let is_whole = person == u64::from(self.person) && self.lengths.length(own) == bytes.len();
         match (PartKind::of(own), &mut self.exchange) {
             (Some((kind, _)), Some(exchange)) if is_whole => {
                 self.handed_on += self.others;

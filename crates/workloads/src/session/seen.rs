@@ -5,7 +5,7 @@ use deadheat_contract::measurements::{Better, ClockNeed, Metric, Metrics, Role, 
 use deadheat_contract::workload::EndpointReport;
 
 use crate::paced::Measure;
-use crate::share::parts::{self, OF_PERSON};
+use crate::share::parts;
 use crate::share::seen::{CLOCKS, FIGURES, PICTURE, SessionMeasure};
 
 /// Figures that are reported of each pair, one for each part.
@@ -26,9 +26,9 @@ impl Others {
 
     /// Returns the measurement of the person who sent a message with this number, and the number without the person.
     fn of(&self, number: u64) -> Option<(usize, u64)> {
-        let at =
-            self.measures.iter().position(|(one, _)| u64::from(*one) == number >> OF_PERSON)?;
-        Some((at, number & ((1 << OF_PERSON) - 1)))
+        let (person, own) = parts::apart(number);
+        let at = self.measures.iter().position(|(one, _)| u64::from(*one) == person)?;
+        Some((at, own))
     }
 }
 

@@ -20,7 +20,17 @@ pub(crate) const LEAST: usize = DUE_LEN + 8;
 const INDEX: u32 = 56;
 
 /// Bits of an index and a part, above which a session of several people has the number of the person who sent it.
-pub(crate) const OF_PERSON: u32 = 58;
+const OF_PERSON: u32 = 58;
+
+/// Returns the part of a message's number that says who sent it, in a session of several people.
+pub(crate) fn origin(person: u16) -> u64 {
+    u64::from(person) << OF_PERSON
+}
+
+/// Returns who sent the message with this number, and the number without that.
+pub(crate) fn apart(number: u64) -> (u64, u64) {
+    (number >> OF_PERSON, number & ((1 << OF_PERSON) - 1))
+}
 
 /// A part of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

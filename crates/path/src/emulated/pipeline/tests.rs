@@ -387,7 +387,7 @@ fn a_nat_translates_both_lanes_of_its_link_and_its_drops_are_in_the_account() {
     for (_, frame) in written {
         assert_eq!(frame[VNET + 12..VNET + 20], [198, 18, 0, 3, 198, 18, 0, 2]);
     }
-    // An answer, and what nobody asked for: the same from another port.
+    // An answer, and the same packet from another port, which the host inside has not sent to.
     let turned = |port: u8| {
         let mut frame = datagrams(40, 1_000, 7);
         let packet = &mut frame[VNET..];

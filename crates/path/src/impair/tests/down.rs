@@ -43,7 +43,7 @@ fn lost_is_what_arrives_waits_or_leaves_while_the_link_is_down() {
     assert_eq!((waited.count(), count(&all, Cause::Down)), (10, 16));
     let fates = channel.fates();
     assert_eq!((fates.arrived, fates.delivered, fates.down, fates.lost), (23, 7, 16, 0));
-    // Ten left the queue while packets waited, and one that found it empty.
+    // Ten packets left a queue in which others waited, and one left an empty queue.
     assert_eq!((fates.busy_bytes, fates.busy_ns), (11 * 1_500, 11_000_000));
 }
 
