@@ -15,7 +15,9 @@ use std::net::IpAddr;
 use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
-use deadheat::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes, PathFigures};
+use deadheat::measurements::path::{
+    DirectionFigures, LinkFigures, PacketOutcomes, PathFigures, QueueCourse,
+};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,
@@ -310,6 +312,10 @@ fn path_figures() -> PathFigures {
         },
         lateness_ns: Some(rtt(2_300, 0, false)),
         queued_ns: Some(rtt(1_200_000, 0, false)),
+        queue_course: Some(QueueCourse {
+            every_ns: 20_000_000,
+            longest_ns: vec![0, 1_200_000, 1_190_000, 400_000],
+        }),
         losses: Some("5-6/40".into()),
         device_drops: 0,
         writes: 12_345,

@@ -20,13 +20,14 @@ use self::log::{Log, LossRun};
 use self::loss::Losses;
 use self::packet::{Cause, Changes, Departure, End, Item, Packet, Place, Turn};
 use self::queue::{PacketQueue, QueueDrops, QueueEntry};
+use self::queue_times::QueueTimes;
 use self::rate::{Server, Steps};
 use super::block::Block;
 use super::down::DownTimes;
 use super::network::{Impairments, Jitter, Rate};
 use super::trace::Content;
 use crate::impair::delay_stage::DelayStage;
-use crate::measurements::PacketOutcomes;
+use crate::measurements::{PacketOutcomes, QueueCourse};
 use deadheat_base::time::Nanos;
 
 mod alone;
@@ -42,6 +43,7 @@ mod loss;
 pub mod packet;
 mod pie;
 mod queue;
+mod queue_times;
 mod rate;
 mod shape;
 #[cfg(test)]
@@ -91,6 +93,7 @@ struct Luck {
 #[derive(Debug)]
 struct Bottleneck<H> {
     queue: PacketQueue<H>,
+    times: QueueTimes,
     server: Server,
     overhead: u64,
     /// Time since which the head of the queue could be served, were the server free.
@@ -126,6 +129,7 @@ impl<H: Copy> Channel<H> {
     pub fn new(model: &Impairments, place: Place) -> Channel<H> {
         let bottleneck = Server::new(&model.rate).map(|server| Bottleneck {
             queue: PacketQueue::new(&model.queue, place),
+            times: QueueTimes::new(),
             server,
             overhead: u64::from(model.overhead),
             since: 0,
@@ -260,6 +264,11 @@ impl<H: Copy> Channel<H> {
         }
     }
 
+    /// Returns the time in the queue over time, if packets waited.
+    pub fn queue_course(&self) -> Option<QueueCourse> {
+        self.bottleneck.as_ref()?.times.course()
+    }
+
     /// Returns the log of packets that the loss model dropped so far.
     pub fn log(&self) -> &Log {
         &self.log
@@ -368,8 +377,9 @@ impl<H: Copy> Channel<H> {
                 self.fates.busy_ns += out - bottleneck.since.max(bottleneck.out).min(out);
                 self.fates.busy_bytes += item.wire;
                 bottleneck.out = out;
-                let delay = self.delay.at(out);
-                self.way.push(&item, out, delay, start - item.arrived.min(start));
+                let (delay, queued) = (self.delay.at(out), start - item.arrived.min(start));
+                bottleneck.times.note(start, queued);
+                self.way.push(&item, out, delay, queued);
             }
             bottleneck.since = start;
             bottleneck.plan();

@@ -1,5 +1,6 @@
 //! Figures of an emulated or simulated path over one trial, by its own account.
 
+use deadheat_base::ends::Direction;
 use deadheat_base::unset::is_unset;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,16 @@ pub struct LinkFigures {
     pub down: DirectionFigures,
 }
 
+impl LinkFigures {
+    /// Returns the figures of one direction.
+    pub fn toward(&self, direction: Direction) -> &DirectionFigures {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
 /// Figures of one direction of a link. A packet is a packet on the link: each segment of a super-packet counts on
 /// its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -34,6 +45,9 @@ pub struct DirectionFigures {
     /// Queueing time of packets that left the queue, from arrival to departure; absent if there is no rate limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<Distribution>,
+    /// Time in the queue over the trial; absent if no packet waited for a millisecond, and where the kernel decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_course: Option<QueueCourse>,
     /// Packets that the loss model dropped, as ranges of their numbers from 1, as `drop=` takes them: `5-6/40`.
     /// Absent if there were none or more than 256 runs, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,6 +59,15 @@ pub struct DirectionFigures {
     /// Writes to the outgoing device; `fates.delivered` divided by this is the mean number of packets in one.
     #[serde(default)]
     pub writes: u64,
+}
+
+/// Time in the queue over a trial, in intervals of one length from the trial's start on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QueueCourse {
+    /// Length of an interval, in nanoseconds.
+    pub every_ns: u64,
+    /// Longest time in the queue of the packets that left it in each interval, in steps of 10 µs; 0 without a packet.
+    pub longest_ns: Vec<u64>,
 }
 
 /// Outcomes of the packets of one direction. `arrived + duplicated = delivered + blocked + lost + full + early + down +

@@ -110,19 +110,7 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         Column::new(heading, rows.iter().map(cell).collect())
     };
     let mut columns = vec![
-        column("way", &|(way, _)| {
-            let link = match built.link_name(way.link) {
-                name if name.is_empty() => name,
-                name => format!(", {name}"),
-            };
-            let named = built.links.get(way.link).filter(|link| link.names_hosts());
-            let text = match (named.map(BuiltLink::hosts), way.direction) {
-                (None, direction) => format!("{direction}{link}"),
-                (Some([first, second]), Direction::Up) => format!("{first} to {second}"),
-                (Some([first, second]), Direction::Down) => format!("{second} to {first}"),
-            };
-            Cell::text(text)
-        }),
+        column("way", &|(way, _)| Cell::text(way_name(outcome, (way.link, way.direction)))),
         column("packets", &|(way, _)| Cell::number(way.packets.to_string(), "")),
         column("loss asked", &|(_, asked)| {
             asked.and_then(|asked| asked.loss_share).map_or_else(Cell::default, share)
@@ -162,6 +150,25 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
         Nanos(limits.p99_ns)
     );
     Table { columns, legend }
+}
+
+/// Names a direction of a link: `home to isp`, `up, link 2`, `down`.
+pub(super) fn way_name(outcome: &Outcome, (link, direction): (usize, Direction)) -> String {
+    let built = outcome.path.built.as_ref();
+    let own = built.and_then(|built| built.links.get(link));
+    match (own.filter(|link| link.names_hosts()).map(BuiltLink::hosts), direction) {
+        (Some([first, second]), Direction::Up) => format!("{first} to {second}"),
+        (Some([first, second]), Direction::Down) => format!("{second} to {first}"),
+        (None, direction) if link > 0 || has_several_links(outcome) => {
+            format!("{direction}, link {}", link + 1)
+        }
+        (None, direction) => direction.to_string(),
+    }
+}
+
+fn has_several_links(outcome: &Outcome) -> bool {
+    let mut paths = outcome.trials.iter().filter_map(|trial| trial.record.path.as_ref());
+    paths.any(|path| path.links.len() > 1)
 }
 
 fn is_limited(asked: &Option<&BuiltWay>) -> bool {

@@ -315,6 +315,7 @@ impl Pipeline {
             fates,
             lateness_ns: Some(self.lateness.distribution(0, 0)),
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
+            queue_course: self.channel.queue_course(),
             losses: self.channel.log().if_short(),
             device_drops: self.drops,
             writes: self.writes,

@@ -15,6 +15,7 @@
 //! | `levels.rs` | a race over conditions: figures by level, shares of the variation |
 //! | `map.rs` | a map: the leader at each point |
 //! | `network.rs` | a network of hosts: links, ways, bottleneck |
+//! | `queue.rs` | queues of an emulated path over time |
 //! | `line.rs` | a surveyed line: round trips, idle and loaded |
 //! | `study.rs` | a study: published beside measured, claims |
 //! | `claim.rs` | a claim of a study: what its tests asked for, over the range that it says |
@@ -52,6 +53,7 @@ mod network;
 mod offered;
 mod pairs;
 pub mod palette;
+mod queue;
 mod rows;
 mod study;
 pub mod style;
@@ -91,6 +93,7 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     figures.extend(bars::split(outcome));
     figures.extend(bars::cpu(outcome));
     figures.extend(bars::ladder(outcome));
+    figures.extend(queue::figure(outcome));
     figures.extend(levels::figures(outcome));
     figures.extend(levels::shares(outcome));
     let network = path_ways::network(outcome).filter(Network::has_others);

@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, Trial};
 use crate::path_way::PathWay;
 use deadheat_base::error::Error;
 use deadheat_contract::contract::Direction;
-use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PacketOutcomes};
+use deadheat_contract::measurements::path::{DirectionFigures, PacketOutcomes};
 use deadheat_contract::measurements::{Distribution, Quantile};
 use deadheat_path::PathSpec;
 use deadheat_path::files::ReadFile;
@@ -24,23 +24,16 @@ pub(crate) fn ways(outcome: &Outcome, network: Option<&Network>) -> Vec<PathWay>
     let figures = valid().filter_map(|trial| trial.record.path.as_ref());
     let links = figures.map(|path| path.links.len()).max().unwrap_or(0);
     let each = |link| [(link, Direction::Up), (link, Direction::Down)];
-    let of = |(link, direction)| {
+    let of = |(link, direction): (usize, Direction)| {
         let accounts: Vec<(&Trial, &DirectionFigures)> = valid()
             .filter_map(|trial| {
                 let link = trial.record.path.as_ref()?.links.get(link)?;
-                Some((trial, toward(link, direction)))
+                Some((trial, link.toward(direction)))
             })
             .collect();
         way(outcome, network, (link, direction), &accounts)
     };
     (0..links).flat_map(each).map(of).collect()
-}
-
-fn toward(link: &LinkFigures, direction: Direction) -> &DirectionFigures {
-    match direction {
-        Direction::Up => &link.up,
-        Direction::Down => &link.down,
-    }
 }
 
 fn way(
@@ -130,7 +123,7 @@ pub fn network(outcome: &Outcome) -> Option<Network> {
 mod tests {
     use super::*;
     use crate::testing;
-    use deadheat_contract::measurements::path::PathFigures;
+    use deadheat_contract::measurements::path::{LinkFigures, PathFigures};
 
     /// Returns a trial in which `arrived` packets arrived up, and `lost` of them were lost, released
     /// `late_ns` late.

@@ -151,6 +151,7 @@ impl Wires {
     pub(super) fn figures(&self) -> PathFigures {
         let way = |channel: &Channel<PacketRef>| DirectionFigures {
             fates: channel.fates(),
+            queue_course: channel.queue_course(),
             losses: channel.log().if_short(),
             ..DirectionFigures::default()
         };
