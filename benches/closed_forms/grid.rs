@@ -165,7 +165,8 @@ impl Point {
             TrialOutcome::Blocked(why)
             | TrialOutcome::Limited(why)
             | TrialOutcome::Lost(why)
-            | TrialOutcome::Broke(why) => Err(why),
+            | TrialOutcome::Broke(why)
+            | TrialOutcome::Disconnected(why) => Err(why),
             TrialOutcome::Failed(error) => Err(error.to_string()),
         }
     }

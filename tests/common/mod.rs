@@ -894,7 +894,7 @@ fn record(contender: usize, block: u64) -> Record {
 }
 
 fn outage() -> Outage {
-    Outage { from_ns: 4_100_000_000, length_ns: 3_020_000_000, messages: 420 }
+    Outage { from_ns: 4_100_000_000, length_ns: 3_020_000_000, messages: 420, ended: Some(true) }
 }
 
 fn clock() -> ClockEstimate {

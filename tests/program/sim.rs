@@ -27,6 +27,22 @@ fn trial(path: &str, contender: &str, workload: &str) -> Record {
 }
 
 fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
+    let case = format!("{contender} {workload} over sim:{path}");
+    match ended(path, contender, workload, seed) {
+        TrialOutcome::Ran(record) => {
+            assert!(record.valid, "{case}: {:?}", record.why_invalid);
+            *record
+        }
+        TrialOutcome::Blocked(why)
+        | TrialOutcome::Limited(why)
+        | TrialOutcome::Lost(why)
+        | TrialOutcome::Broke(why)
+        | TrialOutcome::Disconnected(why) => panic!("{case}: {why}"),
+        TrialOutcome::Failed(error) => panic!("{case}: {error}"),
+    }
+}
+
+fn ended(path: &str, contender: &str, workload: &str, seed: u64) -> TrialOutcome {
     let typed = format!("sim:{path}");
     let path::PathSpec::Simulated(network) = path::PathSpec::parse(&typed).unwrap() else {
         panic!("{typed} is not simulated")
@@ -40,21 +56,12 @@ fn seeded(path: &str, contender: &str, workload: &str, seed: u64) -> Record {
         interval: Nanos::from_millis(100),
         pass: Pass::Figures,
     };
-    match simulation.run(&order) {
-        TrialOutcome::Ran(record) => {
-            let case = format!("{contender} {workload} over {typed}");
-            assert!(record.valid, "{case}: {:?}", record.why_invalid);
-            assert_eq!(simulation.clock().now(), Nanos(record.took_ns), "{case}");
-            *record
-        }
-        TrialOutcome::Blocked(why)
-        | TrialOutcome::Limited(why)
-        | TrialOutcome::Lost(why)
-        | TrialOutcome::Broke(why) => {
-            panic!("{typed}: {why}")
-        }
-        TrialOutcome::Failed(error) => panic!("{typed}: {error}"),
+    let end = simulation.run(&order);
+    if let TrialOutcome::Ran(record) = &end {
+        let now = simulation.clock().now();
+        assert_eq!(now, Nanos(record.took_ns), "{contender} {workload} over {typed}");
     }
+    end
 }
 
 fn up(record: &Record) -> &Account {
@@ -261,4 +268,42 @@ fn what_a_library_admits_is_told_apart_from_what_the_path_takes() {
         let narrow = share("delay=5ms,rate=2mbit,queue=200ms", contender);
         assert!((0.0..0.2).contains(&narrow), "{contender}: {narrow}");
     }
+}
+
+/// A link that is down for two seconds, for good, and for so long that the protocol gives up.
+#[test]
+fn an_outage_ends_with_an_arrival_or_lasts_to_the_end_or_ends_the_connection() {
+    for contender in ["quic", "kcp", "sim-datagram"] {
+        let work = "ping:interval=50ms,count=120,timeout=9s";
+        let over = |down: &str| trial(&format!("delay=20ms,down={down}"), contender, work);
+        let record = over("2s-4s");
+        let [outage] = record.outages[..] else { panic!("{contender}: {:?}", record.outages) };
+        assert_eq!(outage.ended, Some(true), "{contender}: {outage:?}");
+        assert!(
+            (1_900_000_000..4_500_000_000).contains(&outage.length_ns),
+            "{contender}: {outage:?}"
+        );
+        let record = over("2s-900s");
+        let [outage] = record.outages[..] else { panic!("{contender}: {:?}", record.outages) };
+        assert_eq!(outage.ended, Some(false), "{contender}: {outage:?}");
+        assert!(outage.length_ns > 4_000_000_000, "{contender}: {outage:?}");
+    }
+    let work = "ping:interval=1s,count=400,timeout=20s";
+    let end = ended("delay=20ms,down=2s-999s", "kcp", work, 7);
+    let TrialOutcome::Disconnected(why) = end else { panic!("it kept its connection") };
+    assert!(why.contains("kcp") && why.contains("dead link"), "{why}");
+}
+
+/// A queue of 100 ms fills within the first second, and keeps full.
+#[test]
+fn a_queue_that_fills_is_seen_over_time() {
+    let record = trial("delay=10ms,rate=10mbit,queue=100ms", "quic", "bulk:time=3s");
+    let link = fates(&record);
+    let course = link.up.queue_course.as_ref().unwrap();
+    assert!(course.longest_ns[0] < 20_000_000, "{course:?}");
+    let longest = course.longest_ns.iter().max().unwrap();
+    assert!((90_000_000..=101_000_000).contains(longest), "{course:?}");
+    assert!(course.every_ns * course.longest_ns.len() as u64 >= 3_000_000_000, "{course:?}");
+    // Acknowledgements do not wait.
+    assert_eq!(link.down.queue_course, None);
 }

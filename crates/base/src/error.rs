@@ -55,6 +55,13 @@ pub enum Error {
         what: String,
     },
 
+    /// Connection under test that was lost after it had been opened. Other contenders are not affected.
+    #[error("{what}")]
+    Disconnected {
+        /// End and operation, with the error of the system or of the protocol.
+        what: String,
+    },
+
     /// Blocked: control works, but the contender's own packets do not get through.
     #[error("blocked: {evidence}")]
     Blocked {
@@ -131,6 +138,11 @@ impl Error {
         Error::Broken { who: who.into(), what: what.into() }
     }
 
+    /// Creates the error of a connection under test that was lost.
+    pub fn disconnected(what: impl Into<String>) -> Self {
+        Error::Disconnected { what: what.into() }
+    }
+
     /// Creates the error of a contender without arriving packets.
     pub fn blocked(evidence: impl Into<String>) -> Self {
         Error::Blocked { evidence: evidence.into() }
@@ -171,6 +183,7 @@ impl Error {
             Error::Setup { .. } => FaultKind::Setup,
             Error::Peer { .. } | Error::Nonsense { .. } | Error::Stopped { .. } => FaultKind::Peer,
             Error::Broken { .. } => FaultKind::Broken,
+            Error::Disconnected { .. } => FaultKind::Disconnected,
             Error::Blocked { .. } => FaultKind::Blocked,
             Error::Limited { .. } => FaultKind::Limited,
             Error::Unsupported { .. } => FaultKind::Unsupported,
@@ -207,6 +220,8 @@ pub enum FaultKind {
     Peer,
     /// See [`Error::Broken`].
     Broken,
+    /// See [`Error::Disconnected`].
+    Disconnected,
     /// See [`Error::Blocked`].
     Blocked,
     /// See [`Error::Limited`].

@@ -484,7 +484,7 @@ pub fn limited(overrun: Overrun) -> Error {
 
 /// Returns the error of the operation `op` on the connection under test.
 pub fn failed(op: &str, source: io::Error) -> Error {
-    Error::setup(format!("{op} over the connection under test"), source)
+    Error::disconnected(format!("{op} over the connection under test: {source}"))
 }
 
 fn no_reason() -> Error {

@@ -64,7 +64,7 @@ fn of_way(streams: &[&Series], bytes: fn(&Series) -> &[u64], call: f64) -> Vec<O
         match stalls.last_mut().filter(|_| is_still && is_open) {
             Some(last) => last.length_ns = last.length_ns.saturating_add(length_ns),
             None if is_still => {
-                stalls.push(Outage { from_ns: begin(at), length_ns, messages: 0 });
+                stalls.push(Outage { from_ns: begin(at), length_ns, ..Outage::default() });
             }
             None => {}
         }

@@ -49,6 +49,9 @@ pub struct Record {
     /// it; the block then ran anew, and this trial is in no figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ms: Option<u64>,
+    /// True if the contender lost its connection amid the trial, which has no figures then.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub disconnected: bool,
     /// Transport with its implementation: `tcp/linux-6.18/cubic`.
     pub implementation: String,
     /// Figures by which contenders are compared.

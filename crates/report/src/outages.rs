@@ -1,11 +1,12 @@
 //! Outages in order of time: stretches of trials in which nothing arrived, absences of the far end, and failed trials.
-//! Stretches that fall into one outage are joined.
+//! Stretches that fall into one outage are joined. A table says what each contender did about them.
 
-use super::document::{Block, Line, Section, Tone};
+use super::document::{Block, Cell, Column, Line, Section, Table, Tone};
 use super::names::label;
-use super::words;
+use super::{results, words};
 use deadheat_contract::measurements::Unit;
 use deadheat_path::PathKind;
+use deadheat_result::analysis::reconnection::{self, OutageCounts};
 use deadheat_result::date;
 use deadheat_result::outcome::{Absence, Outcome, Trial};
 
@@ -24,6 +25,8 @@ struct Stretch<'a> {
     to_ms: u64,
     /// Length, in nanoseconds.
     length_ns: u64,
+    /// True if an arrival ended it; `None` if unknown.
+    ended: Option<bool>,
     kind: StretchKind,
 }
 
@@ -60,7 +63,46 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let all = episodes(outcome);
     let lines = all.iter().map(|outage| Line::new(outage.sentence(outcome), Tone::Open)).collect();
-    Section::new("Outages", vec![Block::Sentences(lines)])
+    Section::new("Outages", vec![Block::Table(table(outcome)), Block::Sentences(lines)])
+}
+
+/// Returns what each contender did about its outages, in the order of the table of results.
+fn table(outcome: &Outcome) -> Table {
+    let order = results::rows(outcome);
+    let mut rows = reconnection::counts(outcome);
+    rows.sort_by_key(|row| order.iter().position(|id| *id == row.contender));
+    let column = |heading: &str, cell: &dyn Fn(&OutageCounts) -> Cell| {
+        Column::new(heading, rows.iter().map(cell).collect())
+    };
+    let time = |ns| words::figure(ns, Unit::Nanos);
+    let mut columns = vec![
+        column("contender", &|row| Cell::text(label(outcome, row.contender))),
+        column("trials with one", &|row| Cell::text(format!("{} of {}", row.with, row.trials))),
+        column("next arrival after", &|row| {
+            row.longest_ns.map_or_else(Cell::default, |ns| Cell::text(time(ns.median)))
+        }),
+        column("range", &|row| match row.longest_ns {
+            Some(ns) if ns.n > 1 => Cell::text(words::interval(&time(ns.min), &time(ns.max))),
+            _ => Cell::default(),
+        }),
+        column("connection", &|row| Cell::text(connection(row))),
+    ];
+    columns.retain(Column::has_content);
+    let legend = "Next arrival: median over trials of the longest outage. A trial has one connection: messages \
+                  that arrive again say that it was kept."
+        .to_owned();
+    if rows.is_empty() { Table::default() } else { Table { columns, legend } }
+}
+
+/// Says whether the connection was kept: `kept`; `kept in 2, lost in 1`.
+fn connection(row: &OutageCounts) -> String {
+    let parts = [(row.kept, "kept"), (row.silent, "silent to the end"), (row.lost, "lost")];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| if n == row.with { what.to_owned() } else { format!("{what} in {n}") })
+        .collect();
+    parts.join(", ")
 }
 
 fn episodes(outcome: &Outcome) -> Vec<Episode<'_>> {
@@ -100,6 +142,7 @@ fn away<'a>(outcome: &'a Outcome, absence: &'a Absence) -> Stretch<'a> {
         from_ms: absence.from_ms,
         to_ms: absence.to_ms,
         length_ns: absence.length().0,
+        ended: None,
         kind: StretchKind::Absence,
     }
 }
@@ -118,7 +161,14 @@ fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
         let to_ms = record.started_ms.saturating_add(record.took_ns / 1_000_000);
         let (from_ms, length_ns) = (record.started_ms, record.took_ns);
         let trial = Some(trial);
-        return vec![Stretch { trial, from_ms, to_ms, length_ns, kind: StretchKind::Failure }];
+        return vec![Stretch {
+            trial,
+            from_ms,
+            to_ms,
+            length_ns,
+            ended: None,
+            kind: StretchKind::Failure,
+        }];
     }
     let at = |ns: u64| record.started_ms.saturating_add(ns / 1_000_000);
     let stretch = |outage: &deadheat_contract::measurements::Outage| Stretch {
@@ -126,6 +176,7 @@ fn stretches<'a>(outcome: &Outcome, trial: &'a Trial) -> Vec<Stretch<'a>> {
         from_ms: at(outage.from_ns),
         to_ms: at(outage.end_ns()),
         length_ns: outage.length_ns,
+        ended: outage.ended,
         kind: StretchKind::Silence,
     };
     record.outages.iter().map(stretch).collect()
@@ -154,10 +205,15 @@ impl Episode<'_> {
     fn sentence(&self, outcome: &Outcome) -> String {
         match self.0.as_slice() {
             [] => String::new(),
-            [Stretch { trial: Some(trial), length_ns, kind: StretchKind::Silence, .. }] => format!(
-                "Outage: nothing came for {}{}, in {}.",
+            [
+                Stretch {
+                    trial: Some(trial), length_ns, ended, kind: StretchKind::Silence, ..
+                },
+            ] => format!(
+                "Outage: nothing came for {}{}{}, in {}.",
                 words::figure(*length_ns as f64, Unit::Nanos),
                 self.since(),
+                if *ended == Some(false) { " to the end" } else { "" },
                 place(outcome, trial)
             ),
             [Stretch { trial: Some(trial), length_ns, kind: StretchKind::Failure, .. }] => {
@@ -256,7 +312,8 @@ mod tests {
 
     fn outage(from_ms: u64, length_ms: u64) -> measurements::Outage {
         let ns = |ms: u64| ms * 1_000_000;
-        measurements::Outage { from_ns: ns(from_ms), length_ns: ns(length_ms), messages: 100 }
+        let (from_ns, length_ns) = (ns(from_ms), ns(length_ms));
+        measurements::Outage { from_ns, length_ns, messages: 100, ended: None }
     }
 
     /// Returns a race of two contenders and the copy of the first in five blocks, a trial each 10 s, in which `change`
@@ -432,6 +489,37 @@ mod tests {
         let lines = said(&outcome);
         assert!(lines[0].contains("9.00 s") && lines[0].contains("of tcp"), "{lines:?}");
         assert!(lines[1].contains("8.90 s") && lines[1].contains("of udp"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_table_says_after_what_time_messages_came_again_and_whether_the_connection_was_kept() {
+        let outcome = race(|at, record| {
+            let ended =
+                |ended| measurements::Outage { ended: Some(ended), ..outage(0, 2_000 + at) };
+            match at {
+                // Of tcp, in blocks 3 and 4.
+                6 | 9 => record.outages = vec![ended(true)],
+                // Of udp: one to the end, and a connection that was lost.
+                1 => record.outages = vec![ended(false)],
+                4 => {
+                    *record = Record::without_figures("failed: receive: timed out".into());
+                    record.disconnected = true;
+                }
+                // The copy is no contender.
+                2 => record.outages = vec![ended(true)],
+                _ => {}
+            }
+        });
+        let table = table(&outcome);
+        let row = |row: usize| -> Vec<String> {
+            table.columns.iter().map(|column| column.cells[row].rest.clone()).collect()
+        };
+        assert_eq!(row(0)[..3], ["tcp", "2 of 5", "2.01 s"]);
+        assert_eq!(row(0)[4], "kept");
+        assert_eq!(row(1), ["udp", "2 of 5", "", "", "silent to the end in 1, lost in 1"]);
+        assert!(
+            said(&outcome).iter().any(|line| line.contains(" to the end, in the 1st trial of udp"))
+        );
     }
 
     #[test]

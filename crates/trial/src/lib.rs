@@ -192,6 +192,8 @@ pub enum TrialOutcome {
     Limited(String),
     /// The contender's endpoints broke down or did not end; the evidence.
     Broke(String),
+    /// The contender lost its connection after the start; the evidence.
+    Disconnected(String),
     /// Lost with the connection to the far end, which no longer answers control; the evidence.
     Lost(String),
     /// Failed for a reason that no contender is to blame for: the operation and the reason.
@@ -300,6 +302,7 @@ impl From<Error> for TrialOutcome {
             Error::Blocked { evidence } => TrialOutcome::Blocked(evidence),
             Error::Limited { what } => TrialOutcome::Limited(what),
             error @ Error::Broken { .. } => TrialOutcome::Broke(error.to_string()),
+            Error::Disconnected { what } => TrialOutcome::Disconnected(what),
             error => TrialOutcome::Failed(error),
         }
     }

@@ -65,10 +65,11 @@ impl Silence {
 
     /// Returns the outages so far; an outage that goes on ends at `now`.
     pub(super) fn outages(&self, now: Nanos) -> Vec<Outage> {
-        self.found.iter().copied().chain(self.until(now)).collect()
+        let open = self.until(now).map(|outage| Outage { ended: Some(false), ..outage });
+        self.found.iter().copied().chain(open).collect()
     }
 
-    /// Returns the silence up to `now`, if it is an outage.
+    /// Returns the silence up to an arrival at `now`, if it is an outage.
     #[inline]
     fn until(&self, now: Nanos) -> Option<Outage> {
         let since = self.since.filter(|_| self.waiting >= FEWEST_IN_OUTAGE)?;
@@ -77,6 +78,7 @@ impl Silence {
             from_ns: (since - self.began.unwrap_or(since)).0,
             length_ns: length.0,
             messages: self.waiting,
+            ended: Some(true),
         })
     }
 
@@ -102,6 +104,10 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
+    fn ended(from: u64, length: u64, messages: u64) -> Outage {
+        Outage { from_ns: ms(from).0, length_ns: ms(length).0, messages, ended: Some(true) }
+    }
+
     /// Sends a message each 20 ms for 10 s; those that `back` says come back, after 50 ms or then.
     fn run(back: impl Fn(Nanos) -> Option<Nanos>) -> Vec<Outage> {
         let mut silence = Silence::new();
@@ -125,9 +131,9 @@ mod tests {
     fn a_link_that_is_down_is_an_outage_of_its_length_whether_messages_are_lost_or_late() {
         let down = ms(4_000)..ms(7_000);
         let lost = run(|at| (!down.contains(&at)).then(|| at + ms(50)));
-        assert_eq!(lost, [Outage { from_ns: ms(2_980).0, length_ns: ms(3_020).0, messages: 151 }]);
+        assert_eq!(lost, [ended(2_980, 3_020, 151)]);
         let late = run(|at| Some(if down.contains(&at) { ms(7_010) } else { at + ms(50) }));
-        assert_eq!(late, [Outage { from_ns: ms(2_980).0, length_ns: ms(2_980).0, messages: 149 }]);
+        assert_eq!(late, [ended(2_980, 2_980, 149)]);
     }
 
     #[test]
@@ -139,7 +145,9 @@ mod tests {
     #[test]
     fn one_that_outlasts_the_flow_is_told_up_to_its_end() {
         let cut = run(|at| (at < ms(9_000)).then(|| at + ms(50)));
-        assert_eq!((cut[0].from_ns, cut[0].length_ns), (ms(7_980).0, ms(2_020).0));
+        let last =
+            Outage { messages: cut[0].messages, ended: Some(false), ..ended(7_980, 2_020, 0) };
+        assert_eq!(cut, [last]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use deadheat_base::time::Nanos;
+use serde_with::skip_serializing_none;
 
 /// Shortest time without an arrival that is an outage.
 pub const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
@@ -17,7 +18,8 @@ pub const FEWEST_IN_OUTAGE: u64 = 3;
 pub const MOST_OUTAGES: usize = 16;
 
 /// Outage: a stretch of a trial without an arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outage {
     /// Start, in nanoseconds after the trial's start: the send time of the first message that had to wait.
     pub from_ns: u64,
@@ -26,6 +28,9 @@ pub struct Outage {
     pub length_ns: u64,
     /// Number of messages sent during it, as far as this end knows.
     pub messages: u64,
+    /// True if an arrival ended it: the connection carried messages again. False if the flow ended first. Absent in
+    /// results from before it was recorded.
+    pub ended: Option<bool>,
 }
 
 impl Outage {
@@ -43,6 +48,8 @@ impl Outage {
                 Some(last) => {
                     last.length_ns = last.end_ns().max(outage.end_ns()) - last.from_ns;
                     last.messages = last.messages.max(outage.messages);
+                    // An outage without an end lasts to the end of the flow.
+                    last.ended = last.ended.zip(outage.ended).map(|(one, other)| one && other);
                 }
                 None => joined.push(outage),
             }
@@ -59,13 +66,26 @@ mod tests {
     use super::*;
 
     fn outage(from_ns: u64, length_ns: u64) -> Outage {
-        Outage { from_ns, length_ns, messages: from_ns }
+        Outage { from_ns, length_ns, messages: from_ns, ended: Some(true) }
     }
 
     #[test]
     fn outages_of_two_ends_at_one_time_are_one() {
         let joined = Outage::joined(vec![outage(50, 10), outage(10, 20), outage(25, 15)]);
         assert_eq!(joined, [Outage { messages: 25, ..outage(10, 30) }, outage(50, 10)]);
+    }
+
+    #[test]
+    fn an_outage_has_ended_once_both_ends_had_an_arrival() {
+        let of = |ended| Outage { ended, ..outage(10, 20) };
+        for (one, other, both) in [
+            (Some(true), Some(true), Some(true)),
+            (Some(true), Some(false), Some(false)),
+            (Some(false), Some(false), Some(false)),
+            (Some(true), None, None),
+        ] {
+            assert_eq!(Outage::joined(vec![of(one), of(other)])[0].ended, both);
+        }
     }
 
     #[test]

@@ -395,6 +395,7 @@ impl Surveyor<'_, '_> {
             TrialOutcome::Blocked(evidence) => Err(Error::blocked(evidence)),
             TrialOutcome::Limited(what) => Err(Error::limited(what)),
             TrialOutcome::Broke(what) => Err(Error::broken("trial", what)),
+            TrialOutcome::Disconnected(what) => Err(Error::disconnected(what)),
             TrialOutcome::Lost(why) => {
                 *self.is_lost = true;
                 Err(self.away(why))

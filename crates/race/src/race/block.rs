@@ -139,6 +139,7 @@ pub(super) fn run(
         done: FinishedBlock::default(),
         excluded_once: BTreeSet::new(),
         last: (0, Nanos::ZERO),
+        is_disconnected: false,
     };
     runner.all_slots()?;
     Ok(runner.done)
@@ -166,6 +167,8 @@ struct BlockRun<'a, 'b> {
     excluded_once: BTreeSet<usize>,
     /// Start of the last attempt in milliseconds since the Unix epoch, and its duration.
     last: (u64, Nanos),
+    /// True if the last attempt's contender lost its connection.
+    is_disconnected: bool,
 }
 
 /// State of a slot after a trial.
@@ -232,8 +235,12 @@ impl<'a> BlockRun<'a, '_> {
                 Err(error)
             }
             TrialOutcome::Failed(first) => self.repeat(slot, &first.to_string()),
-            TrialOutcome::Broke(evidence) if self.repeats == 0 => self.broke(slot, evidence),
-            TrialOutcome::Broke(first) => self.repeat(slot, &first),
+            TrialOutcome::Broke(evidence) | TrialOutcome::Disconnected(evidence) => {
+                match self.repeats {
+                    0 => self.broke(slot, evidence),
+                    _ => self.repeat(slot, &evidence),
+                }
+            }
         }
     }
 
@@ -255,7 +262,7 @@ impl<'a> BlockRun<'a, '_> {
             TrialOutcome::Limited(what) => self.exclude(slot, DropReason::Limited(what)),
             TrialOutcome::Lost(why) => Ok(SlotState::Lost(why)),
             TrialOutcome::Failed(error) => Err(error),
-            TrialOutcome::Broke(evidence) => {
+            TrialOutcome::Broke(evidence) | TrialOutcome::Disconnected(evidence) => {
                 self.failed(slot, &evidence)?;
                 self.done.dropped.insert(slot.contender, DropReason::Failed(evidence));
                 Ok(SlotState::Settled)
@@ -270,7 +277,8 @@ impl<'a> BlockRun<'a, '_> {
     /// Returns the record of the last attempt without figures; its start and duration are known.
     fn without_figures(&self, why: String) -> Record {
         let (started_ms, took) = self.last;
-        Record { started_ms, took_ns: took.0, ..Record::without_figures(why) }
+        let disconnected = self.is_disconnected;
+        Record { started_ms, took_ns: took.0, disconnected, ..Record::without_figures(why) }
     }
 
     fn finish(&mut self, slot: BlockSlot, record: Record) -> Result<SlotState> {
@@ -339,6 +347,7 @@ impl<'a> BlockRun<'a, '_> {
         let (started_ms, start) = (self.context.epoch_ms(), self.context.clock.now());
         let end = self.context.runner.run(&order);
         self.last = (started_ms, self.context.clock.now() - start);
+        self.is_disconnected = matches!(end, TrialOutcome::Disconnected(_));
         if self.context.stopped() {
             return Err(Error::Interrupted);
         }

@@ -109,7 +109,9 @@ fn attempt(
             }
             TrialOutcome::Ran(_) => continue,
             TrialOutcome::Blocked(evidence) => format!("A trial was blocked: {evidence}."),
-            TrialOutcome::Broke(evidence) => format!("A trial failed: {evidence}."),
+            TrialOutcome::Broke(evidence) | TrialOutcome::Disconnected(evidence) => {
+                format!("A trial failed: {evidence}.")
+            }
             TrialOutcome::Limited(what) => format!("A trial was ended: {what}."),
             TrialOutcome::Lost(why) => format!("A trial was lost: {why}."),
             TrialOutcome::Failed(Error::Interrupted) => return Err(Error::Interrupted),

@@ -163,7 +163,10 @@ fn pilot_with(
         let (mut end, mut took) = attempt(context, &order)?;
         let again = match &end {
             TrialOutcome::Ran(_) => false,
-            TrialOutcome::Blocked(_) | TrialOutcome::Limited(_) | TrialOutcome::Broke(_) => true,
+            TrialOutcome::Blocked(_)
+            | TrialOutcome::Limited(_)
+            | TrialOutcome::Broke(_)
+            | TrialOutcome::Disconnected(_) => true,
             TrialOutcome::Failed(error) => block::worth_repeating(error),
             TrialOutcome::Lost(_) => false,
         };
@@ -186,7 +189,7 @@ fn pilot_with(
                 return Ok(PilotOutcome::Out(DropReason::Blocked(evidence)));
             }
             TrialOutcome::Limited(what) => return Ok(PilotOutcome::Out(DropReason::Limited(what))),
-            TrialOutcome::Broke(evidence) => {
+            TrialOutcome::Broke(evidence) | TrialOutcome::Disconnected(evidence) => {
                 return Ok(PilotOutcome::Out(DropReason::Failed(evidence)));
             }
             TrialOutcome::Failed(error) => return Err(error),

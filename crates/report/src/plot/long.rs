@@ -304,7 +304,8 @@ mod tests {
             trial.record.metrics.insert(name.clone(), 2e7);
             trial.record.intervals = vec![Series::new(100 * MS, &points)];
             trial.record.far_intervals = Vec::new();
-            let outage = Outage { from_ns: 4_000 * MS, length_ns: 3_000 * MS, messages: 30 };
+            let (from_ns, length_ns) = (4_000 * MS, 3_000 * MS);
+            let outage = Outage { from_ns, length_ns, messages: 30, ended: Some(true) };
             trial.record.outages = vec![outage];
         }
         outcome

@@ -21,6 +21,7 @@
 //! | [`lost_shares`] | lost shares of contenders, and figures that leave them out |
 //! | [`pauses`] | pauses between blocks that a person asked for |
 //! | [`path_ways`] | behaviour of an emulated path over a race |
+//! | [`reconnection`] | outages of contenders, and connections kept or lost |
 //! | [`shares`] | shares of variation that each condition accounts for, in a race over conditions |
 //! | [`sweep`] | the knee of each contender, in a race over offered loads |
 //! | [`theory`] | closed forms beside the measurement |
@@ -67,6 +68,7 @@ mod path_account;
 pub mod path_ways;
 pub mod pauses;
 pub mod pooled;
+pub mod reconnection;
 mod rewritten;
 pub mod sentence;
 pub mod settings;

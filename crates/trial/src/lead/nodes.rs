@@ -40,6 +40,9 @@ pub(super) fn refusal(link: &Link, word: LinkMessage) -> Error {
             FaultKind::Usage => Error::Usage(fault.message),
             FaultKind::Interrupted => Error::Interrupted,
             FaultKind::Broken => Error::broken(link.who(), fault.message),
+            FaultKind::Disconnected => {
+                Error::disconnected(format!("{}: {}", link.who(), fault.message))
+            }
             _ => Error::peer(link.who(), fault.message),
         },
         LinkMessage::Server(FromServer::Refused(fault)) if fault.kind == FaultKind::Limited => {

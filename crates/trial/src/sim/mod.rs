@@ -149,6 +149,9 @@ impl Simulation {
             Error::Setup { .. } | Error::Peer { .. } => {
                 Error::broken(order.contender(), error.to_string())
             }
+            Error::Disconnected { what } => {
+                Error::disconnected(format!("{}: {what}", order.contender()))
+            }
             other => other,
         })?;
         if let Some(callback) = on_interval {

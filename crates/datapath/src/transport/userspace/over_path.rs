@@ -80,6 +80,14 @@ impl OverPath {
         self.left[1] += (room.len() - before) as u64;
         Some(transmit)
     }
+
+    /// Returns the progress, or the error of a connection that the protocol has closed if there was none.
+    fn unless_closed(&self, progress: Progress) -> io::Result<Progress> {
+        if progress == Progress::Idle {
+            self.session.check_open()?;
+        }
+        Ok(progress)
+    }
 }
 
 impl Conn for OverPath {
@@ -98,7 +106,9 @@ impl Conn for OverPath {
 
     fn receive(&mut self, _patience: Patience, inbox: &mut dyn Inbox) -> io::Result<Progress> {
         self.calls[1] += 1;
-        self.session.receive(self.clock.now(), inbox)
+        self.session
+            .receive(self.clock.now(), inbox)
+            .and_then(|progress| self.unless_closed(progress))
     }
 
     /// Does nothing, since there is no backlog.
@@ -108,12 +118,15 @@ impl Conn for OverPath {
 
     fn pump(&mut self, source: &mut dyn Source) -> io::Result<Progress> {
         self.calls[0] += 1;
-        self.session.pump(self.clock.now(), source)
+        self.session
+            .pump(self.clock.now(), source)
+            .and_then(|progress| self.unless_closed(progress))
     }
 
     fn drain(&mut self, _patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
         self.calls[1] += 1;
-        Ok(self.session.drain(self.clock.now(), sink))
+        let progress = self.session.drain(self.clock.now(), sink);
+        self.unless_closed(progress)
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -302,14 +302,6 @@ impl OverUdp {
     fn with_sizes(&self, error: io::Error) -> io::Error {
         too_large::with_sizes(error, self.socket.socket(), self.outgoing.datagram_len())
     }
-
-    /// Returns the error of a connection that the protocol has closed.
-    fn check_open(&self) -> io::Result<()> {
-        match self.session.protocol.state() {
-            State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
-            State::Handshaking | State::Open => Ok(()),
-        }
-    }
 }
 
 impl Conn for OverUdp {
@@ -337,7 +329,7 @@ impl Conn for OverUdp {
         let arrived = self.take_arrivals(patience)?;
         match self.session.receive(Monotonic.now(), inbox)? {
             Progress::Idle => {
-                self.check_open()?;
+                self.session.check_open()?;
                 Ok(arrived)
             }
             progress => Ok(progress),
@@ -358,7 +350,7 @@ impl Conn for OverUdp {
         let progress = self.session.pump(now, source)?;
         self.transmit(now)?;
         if progress == Progress::Idle {
-            self.check_open()?;
+            self.session.check_open()?;
         }
         Ok(progress)
     }
@@ -367,7 +359,7 @@ impl Conn for OverUdp {
         let arrived = self.take_arrivals(patience)?;
         match self.session.drain(Monotonic.now(), sink) {
             Progress::Idle => {
-                self.check_open()?;
+                self.session.check_open()?;
                 Ok(arrived)
             }
             progress => Ok(progress),
@@ -402,7 +394,7 @@ impl Conn for OverUdp {
         self.session.on_deadline(now);
         self.transmit(now)?;
         // A far end of others may fail while the flow has nothing to send or to receive any more.
-        if self.parts { self.check_open() } else { Ok(()) }
+        if self.parts { self.session.check_open() } else { Ok(()) }
     }
 
     fn stamps(&mut self) -> io::Result<&mut Stamps> {

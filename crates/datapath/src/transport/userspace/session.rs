@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::protocol::{Opening, Protocol, ProtocolStats, Rest, UDP_HEADER, Userspace};
+use super::protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
 use super::timed::timed;
 use super::{ECN, MTU};
 use crate::datapath::buffer::{PERIOD, pattern};
@@ -270,6 +270,14 @@ impl Session {
     pub(super) fn on_deadline(&mut self, now: Nanos) {
         if self.protocol.next_deadline().is_some_and(|due| due <= now) {
             self.protocol.on_deadline(now);
+        }
+    }
+
+    /// Returns the error of a connection that the protocol has closed.
+    pub(super) fn check_open(&self) -> io::Result<()> {
+        match self.protocol.state() {
+            State::Closed(why) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)),
+            State::Handshaking | State::Open => Ok(()),
         }
     }
 
