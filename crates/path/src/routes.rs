@@ -44,6 +44,22 @@ impl Routes {
         self.by.get((host * self.links + link) * 2 + end).copied().flatten()
     }
 
+    /// Returns the way from one host to the address of another on that host's first link; `None` where a host has no
+    /// route, or where the routes go in a circle.
+    pub fn way(&self, network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
+        let link = network.links_of(to).next()?;
+        let end = network.links[link].ends.iter().position(|host| *host == to)?;
+        let (mut at, mut way) = (from, Vec::new());
+        while at != to && way.len() < network.hosts.len() {
+            let link = self.link(at, link, end)?;
+            let is_first = network.links[link].ends[0] == at;
+            let direction = if is_first { Direction::Up } else { Direction::Down };
+            way.push(Hop { link, direction });
+            [_, at] = hosts_of(&network.links[link], direction);
+        }
+        (at == to).then_some(way)
+    }
+
     fn new(network: &Network, from: Nanos, is_up: &dyn Fn(Hop) -> bool) -> Routes {
         let mut by = Vec::new();
         for host in 0..network.hosts.len() {
@@ -273,6 +289,14 @@ mod tests {
             ways,
             [(0, Some(1), Some(1)), (2_200, Some(3), Some(4)), (5_200, Some(1), Some(1))]
         );
+        let [a, b] = [network.near, network.far];
+        let links = |routes: &Routes, from, to| -> Vec<usize> {
+            routes.way(&network, from, to).unwrap().iter().map(|hop| hop.link).collect()
+        };
+        let all = over_time(&network);
+        assert_eq!((links(&all[0], a, b), links(&all[1], a, b)), (vec![0, 1, 2], vec![0, 3, 4, 2]));
+        assert_eq!((links(&all[1], b, a), links(&all[2], b, a)), (vec![2, 4, 3, 0], vec![2, 1, 0]));
+        assert_eq!(all[0].way(&network, a, a), Some(Vec::new()));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 31] = [
+    let sections: [(Place, Option<Section>); 32] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),
@@ -53,6 +53,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Basis, commands::section(outcome)),
         (Place::Basis, needs::section(outcome)),
         (Place::Letters, network::section(outcome)),
+        (Place::Basis, network::changed(outcome)),
         (Place::Basis, path::section(outcome)),
         (Place::Basis, way::section(outcome)),
         (Place::Basis, far_end::section(outcome)),

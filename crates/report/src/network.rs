@@ -21,6 +21,9 @@ pub(super) const MOST_DRAWN: usize = 16;
 /// Largest number of ways in the text.
 const MOST_WAYS: usize = 24;
 
+/// Largest number of changes of ways in the text.
+const MOST_CHANGES: usize = 24;
+
 /// Columns of a line of the tree.
 const WIDEST: usize = 78;
 
@@ -34,7 +37,10 @@ pub fn render(network: &Network, style: &Style) -> String {
     let document = Document {
         title: title(network),
         subtitle: format!("MTU {} B{seed}", network.mtu()),
-        sections: [drawing(network), links, typed].into_iter().flatten().collect(),
+        sections: [drawing(network), changes(network), links, typed]
+            .into_iter()
+            .flatten()
+            .collect(),
     };
     terminal::render(&document, style)
 }
@@ -47,6 +53,11 @@ pub fn picture(network: &Network) -> String {
 /// Returns the section on the network of a race over more than two hosts.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     drawing(&path_ways::network(outcome).filter(Network::has_others)?)
+}
+
+/// Returns the section on its ways that change.
+pub(super) fn changed(outcome: &Outcome) -> Option<Section> {
+    changes(&path_ways::network(outcome).filter(Network::has_others)?)
 }
 
 /// Names a network by its numbers of hosts and links.
@@ -162,6 +173,37 @@ fn branch(
 /// Returns the ways between hosts that send to each other by their roles, and to the far host from others that pass
 /// nothing on.
 fn ways(network: &Network) -> Vec<(String, String)> {
+    let of = |(from, to): (usize, usize)| {
+        let way = routes::way(network, from, to)?;
+        Some((between(network, (from, to)), way_text(network, &way)))
+    };
+    pairs(network).into_iter().filter_map(of).collect()
+}
+
+/// Returns the section on ways that change once a link went down or came back: from when on each is taken.
+fn changes(network: &Network) -> Option<Section> {
+    let all = routes::over_time(network);
+    let mut facts = Vec::new();
+    for routes in all.windows(2) {
+        for (from, to) in pairs(network) {
+            let [before, then] = [&routes[0], &routes[1]].map(|all| all.way(network, from, to));
+            if let Some(way) = then.filter(|then| before.as_ref() != Some(then)) {
+                let text = format!("{} {}", between(network, (from, to)), way_text(network, &way));
+                facts.push((format!("from {} on", routes[1].from), text));
+            }
+        }
+    }
+    let more = facts.len().saturating_sub(MOST_CHANGES);
+    facts.truncate(MOST_CHANGES);
+    facts.extend((more > 0).then(|| (format!("and {more} more"), String::new())));
+    Section::new("Ways that change", vec![Block::Facts(facts)])
+}
+
+fn between(network: &Network, (from, to): (usize, usize)) -> String {
+    format!("{} to {}", network.hosts[from], network.hosts[to])
+}
+
+fn pairs(network: &Network) -> Vec<(usize, usize)> {
     let journeys = network.journeys();
     let steps = journeys.iter().flat_map(|hosts| hosts.windows(2)).map(|step| (step[0], step[1]));
     let others = (0..network.hosts.len()).filter(|host| roles(network, *host).is_empty());
@@ -171,12 +213,7 @@ fn ways(network: &Network) -> Vec<(String, String)> {
             pairs.push(pair);
         }
     }
-    let of = |(from, to): (usize, usize)| {
-        let way = routes::way(network, from, to)?;
-        let [from, to] = [from, to].map(|host| &network.hosts[host]);
-        Some((format!("{from} to {to}"), way_text(network, &way)))
-    };
-    pairs.into_iter().filter_map(of).collect()
+    pairs
 }
 
 /// Describes a way: the hosts between its ends, its delay and its least rate.
@@ -322,6 +359,22 @@ mod tests {
         );
         let typed = section_of("star:hosts=2,delay=1ms|2ms", "As typed");
         assert_eq!(typed, ["host-1--hub:delay=1ms +", "host-2--hub:delay=2ms"]);
+    }
+
+    #[test]
+    fn a_way_that_changes_has_the_time_from_which_it_is_taken() {
+        let typed = "a--r:delay=1ms + r--s:delay=1ms,down=2s-5s + s--b:delay=1ms + r--t:delay=5ms + t--s:delay=5ms,near=a,far=b";
+        assert!(section_of(typed, "Ways that change").is_empty(), "they do not, without reroute=");
+        assert_eq!(
+            section_of(&format!("{typed},reroute=200ms"), "Ways that change")[..3],
+            [
+                "from 2.2 s on  a to b by r, t, s; 12 ms, no limit of the rate",
+                "from 2.2 s on  b to a by s, t, r; 12 ms, no limit of the rate",
+                "from 5.2 s on  a to b by r, s; 3 ms, no limit of the rate",
+            ]
+        );
+        let picture = picture(&Network::parse(&format!("{typed},reroute=200ms")).unwrap());
+        assert!(picture.contains("taken after a link went down") && picture.contains('×'));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::network::{LinkRow, MOST_DRAWN, Span, roles, rows, title};
 use deadheat_base::ends::Direction;
 use deadheat_contract::measurements::Unit;
 use deadheat_path::network::Network;
-use deadheat_path::routes;
+use deadheat_path::routes::{self, Routes};
 use deadheat_result::path_way::PathWay;
 
 /// Height of a host's place in its column.
@@ -29,10 +29,16 @@ pub(super) fn figure(network: &Network, account: &[PathWay]) -> Figure {
     let rows = rows(network);
     let caption = format!(
         "{}. Filled: hosts with a role; {} is near, {} far. Squares pass packets on. Dark links are on the way there or \
-         back, the thickest is the bottleneck of the way there.{}",
+         back, the thickest is the bottleneck of the way there.{}{}{}",
         title(network),
         network.hosts[network.near],
         network.hosts[network.far],
+        if turned(network).is_empty() { "" } else { " Dashed: taken after a link went down." },
+        if (0..network.links.len()).any(|link| goes_down(network, link)) {
+            " ×: down for a while."
+        } else {
+            ""
+        },
         left_out(rows.len(), MOST_ROWS)
     );
     let table = table(&rows, account);
@@ -118,12 +124,31 @@ fn places(network: &Network, span: &Span, wide: f64, height: f64) -> Vec<(f64, f
     places
 }
 
+/// Returns the links that are on the way there or back at some time, and not at the start.
+fn turned(network: &Network) -> Vec<usize> {
+    let all = routes::over_time(network);
+    let of = |routes: &Routes| -> Vec<usize> {
+        let ways = [(network.near, network.far), (network.far, network.near)];
+        let ways = ways.into_iter().filter_map(|(from, to)| routes.way(network, from, to));
+        ways.flatten().map(|hop| hop.link).collect()
+    };
+    let first = all.first().map(of).unwrap_or_default();
+    let later = all.iter().skip(1).flat_map(of);
+    later.filter(|link| !first.contains(link)).collect()
+}
+
+fn goes_down(network: &Network, link: usize) -> bool {
+    let link = &network.links[link];
+    !(link.up.down.is_empty() && link.down.down.is_empty())
+}
+
 fn hosts_and_links(canvas: &Canvas, network: &Network, span: &Span, height: f64) {
     let places = places(network, span, canvas.width, height);
     let of_way = |from, to| routes::way(network, from, to).unwrap_or_default();
     let there = of_way(network.near, network.far);
     let back = of_way(network.far, network.near);
     let bottleneck = routes::bottleneck(network, &there).map(|hop| hop.link);
+    let turned = turned(network);
     for (at, link) in network.links.iter().enumerate() {
         let [from, to] = link.ends.map(|host| places[host]);
         // Links between the same two hosts lie beside each other.
@@ -133,9 +158,14 @@ fn hosts_and_links(canvas: &Canvas, network: &Network, span: &Span, height: f64)
         let ink = match at {
             at if bottleneck == Some(at) => Ink::NobodyMiddle,
             at if there.iter().chain(&back).any(|hop| hop.link == at) => Ink::Interval,
+            at if turned.contains(&at) => Ink::Reference,
             _ => Ink::Axis,
         };
         canvas.stroke(from, to, ink);
+        if goes_down(network, at) {
+            let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+            canvas.text(middle, "×", Ink::Strong, Anchor::Middle);
+        }
         if network.links.len() <= MOST_ROWS {
             // Not in the middle, where links cross; beside the line, not on it.
             let on = |a: f64, b: f64| a + 0.42 * (b - a);
