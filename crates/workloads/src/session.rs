@@ -130,8 +130,9 @@ fn check_path(people: u16, via: Via, setting: &Setting) -> Result<()> {
             "virtual time has two ends, and no people; leave out `sim:`, and the path is emulated"
         }
         (PathKind::Remote, Via::Mix | Via::Peers) if people > 2 || via == Via::Mix => {
-            "over a real network people dial from this host alone, so they meet at a server there: via=server; \
-             people=2,via=peers is one connection"
+            "over a real network a far host answers and dials nobody, so all people dial from this host: race via=server; \
+             or each pair alone, people=2,via=peers, from one of its hosts --to the other; or emulate the hosts with the \
+             delays between them, --path a--b:delay=5ms+a--c:delay=9ms+b--c:delay=7ms,people=a/b/c"
         }
         _ => return Ok(()),
     };

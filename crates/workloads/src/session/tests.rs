@@ -320,6 +320,8 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(say("session:picture=40MB", here).contains("wait at the server"));
     assert!(say("session", PathKind::Simulated).contains("leave out `sim:`"));
     assert_eq!(say("session", PathKind::Remote), "");
-    assert!(say("session:via=peers", PathKind::Remote).contains("via=server"));
+    let peers = say("session:via=peers", PathKind::Remote);
+    assert!(peers.contains("via=server") && peers.contains("people=a/b/c"), "{peers}");
+    assert!(!say("session:via=mix", PathKind::Remote).is_empty());
     assert_eq!(say("session:people=2,via=peers", PathKind::Remote), "");
 }
