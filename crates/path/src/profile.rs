@@ -180,6 +180,17 @@ pub const ALL: &[Profile] = &[
         source: "The carrier's NAT: RFC 6888, REQ-1 and REQ-7. The lines: the sources of `cable`. 1 Gbit/s: IEEE 802.3ab. \
                  Chosen: the NATs of the two homes, and who is there.",
     },
+    Profile {
+        name: "vr-cluster",
+        known_as: &[],
+        text: "master--switch:delay=1ms,rate=100mbit,queue=5ms + switch--node-1 + switch--node-2 + switch--node-3 + \
+               switch--node-4 + switch--node-5 + switch--node-6 + switch--node-7 + switch--node-8,near=master,\
+               receivers=node-1/node-2/node-3/node-4/node-5/node-6/node-7/node-8",
+        summary: "the master of a cluster of displays, and eight nodes behind one trunk, for fanout:receivers=8",
+        source: "The trunk of the study `vrui-cluster`: the bandwidth-delay product of a gigabit (IEEE 802.3ab) at a round \
+                 trip of 0.2 ms, as 100 Mbit/s at 2 ms; the article has no figures. Chosen: eight nodes, and that their own \
+                 links have no limit. Multicast, which crosses no router, needs the study's path of two hosts.",
+    },
 ];
 
 /// Returns the name of the profile that people also know as `typed`.
