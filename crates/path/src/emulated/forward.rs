@@ -214,11 +214,13 @@ fn budget(ways: usize) -> usize {
     BUDGET.min(memory / 4 / ways.max(1))
 }
 
-/// Estimates the bytes under way at once: those during the delay, and at most 64 MiB.
+/// Estimates the bytes under way at once: those during the delay, at least of 100 ms or 4 MiB, whichever is less, and at
+/// most 64 MiB. A slow link of many takes little memory so.
 fn expected(model: &Impairments) -> usize {
     let rate = model.rate.highest().map_or(FASTEST, |rate| rate.0.min(FASTEST));
     let bytes = u128::from(rate) * u128::from(model.delay.0) / 8_000_000_000;
-    (bytes as usize).clamp(4 << 20, 64 << 20)
+    let least = (rate / 80).clamp(256 << 10, 4 << 20);
+    (bytes as usize).clamp(least as usize, 64 << 20)
 }
 
 impl ThreadHandle {

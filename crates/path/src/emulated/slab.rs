@@ -72,7 +72,8 @@ impl Slab {
     /// The error of mmap(2).
     pub(super) fn new(budget: usize, expected: usize) -> io::Result<Slab> {
         let size = |at: usize| {
-            let placed = if at == LARGEST { expected } else { PLACED.min(budget / 64) };
+            let placed =
+                if at == LARGEST { expected } else { PLACED.min(budget / 64).min(expected) };
             Size::new(SIZES[at], budget / 16 * SHARES[at], placed)
         };
         let mut slab = Slab { sizes: [size(0)?, size(1)?, size(2)?, size(3)?], landing: 0 };
