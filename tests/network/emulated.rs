@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::net::ran;
 use crate::runs_all;
 
-const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
+pub(crate) const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
 const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 /// Whether `program` with these arguments ends well.

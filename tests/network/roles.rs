@@ -5,8 +5,9 @@
 
 use serde_json::{Value, json};
 
-use crate::emulated::{can, count, race, works};
+use crate::emulated::{DEADHEAT, can, count, race, works};
 use crate::net::ran;
+use crate::remote::race_across;
 
 /// Packets that arrived in one direction of a link in a trial.
 fn arrived(trial: &Value, link: usize, way: &str) -> u64 {
@@ -76,5 +77,52 @@ fn a_load_runs_between_two_hosts_of_its_own() {
         assert!(from_x > 100_000 && to_y > 100_000, "{from_x} and {to_y} bytes of the load");
         assert!(shared > to_y, "{shared} bytes in the middle, {to_y} of them of the load");
         assert!(trial["metrics"]["load_goodput_bps"].as_f64().unwrap() > 1e6, "{trial}");
+    }
+}
+
+/// The same race on an emulated network and to a server on its far host, with the relay's server on its third host: round
+/// trips over the links differ by less than what a busy host adds.
+#[test]
+fn a_relay_at_a_third_host_takes_the_same_time_with_a_server_there() {
+    if !can() {
+        return;
+    }
+    let path = "a--b:delay=40ms,near=a,far=b,relay=r + a--r:delay=20ms + r--b:delay=30ms";
+    let work = "ping:interval=20ms,count=25,warmup=3";
+    let emulated = race(&["udp", "udp:via=relay"], path, work);
+    let dir = tempfile::tempdir().unwrap();
+    let far = format!("exec {DEADHEAT} serve -q");
+    let relay = format!("r=exec {DEADHEAT} serve -q --relay-to 198.18.0.0/16");
+    let network = [path, "--on", &relay, "--far", &far, "--far-ready", "5210"];
+    let relayed = "udp:via=relay@198.18.1.2";
+    let args = ["udp", relayed, "-w", work, "--to", "198.18.0.2"];
+    let served = race_across(&network, &args, dir.path());
+    for (contender, least) in [(0, 80_000_000), (1, 100_000_000)] {
+        let [one, other] = [&emulated, &served].map(|outcome| {
+            let own = ran(outcome).into_iter().filter(|trial| trial["contender"] == contender);
+            let least = own.map(|trial| count(&trial["rtt_ns"]["min"])).min();
+            least.unwrap()
+        });
+        // Two kernels' worth of hops and a relay's turn take some tenths of a millisecond.
+        for rtt in [one, other] {
+            assert!((least..least + 5_000_000).contains(&rtt), "{contender}: {one} and {other} ns");
+        }
+        assert!(one.abs_diff(other) < 4_000_000, "{contender}: {one} and {other} ns");
+    }
+}
+
+/// The link is down for 700 ms.
+#[test]
+fn a_connection_outlives_a_link_that_is_down_for_a_while() {
+    if !can() {
+        return;
+    }
+    let outcome =
+        race(&["udp", "tcp", "quic"], "delay=2ms,down=400ms-1100ms", "ping:interval=20ms,count=80");
+    for trial in ran(&outcome) {
+        let outages = trial["outages"].as_array().unwrap();
+        let longest = outages.iter().max_by_key(|outage| count(&outage["length_ns"])).unwrap();
+        assert_eq!(longest["ended"], true, "{trial}");
+        assert!(count(&longest["length_ns"]) >= 600_000_000, "{longest}");
     }
 }
