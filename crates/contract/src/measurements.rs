@@ -16,6 +16,7 @@ pub use deadheat_stats::Better;
 
 mod amounts;
 pub mod clock;
+pub mod congestion;
 mod content;
 mod fallback;
 pub mod far_view;

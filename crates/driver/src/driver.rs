@@ -372,7 +372,8 @@ impl<C: Conn + ?Sized> Flow<C> {
             self.receive(Patience::None, clock)?;
             return Ok(TurnUse::Well);
         }
-        let until = [until, self.conn.next_deadline()].into_iter().flatten().min();
+        let until = [until, self.conn.next_deadline(), self.sampler.wakes()];
+        let until = until.into_iter().flatten().min();
         let plan = plan(now, until, self.wait);
         let has_backlog = self.conn.readiness().has_backlog;
         match plan {
@@ -427,8 +428,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         // Not every full socket reports when it has space again; arrivals are always reported.
         let longest = if room == Interest::Read { GUARD } else { Nanos::from_millis(1) };
         let latest = clock.now() + longest;
-        let until =
-            [self.conn.next_deadline(), others].into_iter().flatten().fold(latest, Nanos::min);
+        let until = [self.conn.next_deadline(), others, self.sampler.wakes()];
+        let until = until.into_iter().flatten().fold(latest, Nanos::min);
         waiter
             .wait(clock, fd, Some(until), room)
             .map_err(|e| failed("wait for room to send", e))?;

@@ -3,12 +3,15 @@
 //! are also shown while the trial runs, they go on to be taken at the interval that was asked for.
 
 use deadheat_base::time::Nanos;
+use deadheat_base::waiting::SPIN_WINDOW;
 use deadheat_contract::measurements::series::{Point, Series};
 
 /// Interval if none is given.
 pub const DEFAULT: Nanos = Nanos::from_millis(100);
 /// Shortest interval: sampling more often would affect the figures.
 pub const SHORTEST: Nanos = Nanos::from_millis(10);
+/// Shortest interval of a dense series, for which that effect is accepted.
+pub const SHORTEST_DENSE: Nanos = Nanos::from_millis(1);
 /// Longest interval.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
 
@@ -17,6 +20,8 @@ pub const MOST_POINTS: usize = 120;
 /// Most points that all flows of an end keep, so that a report fits into a control message; each flow still has up to
 /// four.
 const MOST_TOGETHER: usize = 480;
+/// Most points of dense series, of a flow and of all flows of an end.
+pub const MOST_DENSE: usize = 1_000;
 
 /// Sampler that stores the points of one flow at one end.
 #[derive(Debug)]
@@ -29,6 +34,8 @@ pub struct Sampler {
     /// Interval at which points are taken for a view of the running trial; `None` if there is none: then each point that
     /// is taken is stored.
     shown: Option<Nanos>,
+    /// True if a flow that waits is woken for a point that is due.
+    is_dense: bool,
     /// Points that were taken since the last stored one, as one.
     unstored: Option<Point>,
 }
@@ -41,10 +48,20 @@ impl Sampler {
     /// remote client.
     pub fn new(interval: Nanos, flows: usize) -> Sampler {
         let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
+        Sampler::with(interval.clamp(SHORTEST, LONGEST), most)
+    }
+
+    /// Creates a sampler of a dense series: more points, at shorter intervals, for which a waiting flow is woken.
+    pub fn dense(interval: Nanos, flows: usize) -> Sampler {
+        let most = (MOST_DENSE / flows.max(1)).max(4) / 2 * 2;
+        let interval = interval.clamp(SHORTEST_DENSE, LONGEST);
+        Sampler { is_dense: true, ..Sampler::with(interval, most) }
+    }
+
+    fn with(interval: Nanos, most: usize) -> Sampler {
         // Every page is written once, so that none is allocated later.
         let mut points = vec![Point::default(); most];
         points.clear();
-        let interval = interval.clamp(SHORTEST, LONGEST);
         Sampler {
             start: Nanos::ZERO,
             interval,
@@ -52,6 +69,7 @@ impl Sampler {
             points,
             most,
             shown: None,
+            is_dense: false,
             unstored: None,
         }
     }
@@ -73,6 +91,18 @@ impl Sampler {
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
+    }
+
+    /// Returns the end of a wait for a point; `None` if none ends for it. A wait sleeps until [`SPIN_WINDOW`] before its
+    /// end, and would spend the rest polling.
+    #[inline]
+    pub fn wakes(&self) -> Option<Nanos> {
+        self.is_dense.then(|| self.due + SPIN_WINDOW)
+    }
+
+    /// Returns the start of the series by the flow's clock.
+    pub fn started(&self) -> Nanos {
+        self.start
     }
 
     /// Returns the longest time that a point may wait for a moment at which taking it delays nothing.
@@ -151,6 +181,7 @@ impl Sampler {
 mod tests {
     use super::*;
     use deadheat_contract::measurements::TcpView;
+    use deadheat_contract::measurements::congestion::CongestionPhase;
     use deadheat_contract::measurements::series::RoundTrips;
 
     /// Flow in virtual time that is sampled `late` after each due time; it moves a byte each microsecond and has one
@@ -251,8 +282,11 @@ mod tests {
         for (asked, given) in [(Nanos(1), SHORTEST), (Nanos(u64::MAX), LONGEST)] {
             let mut sampler = Sampler::new(asked, 1);
             sampler.start(Nanos(5));
-            assert_eq!(sampler.due(), Nanos(5) + given);
+            assert_eq!((sampler.due(), sampler.wakes()), (Nanos(5) + given, None));
         }
+        let mut dense = Sampler::dense(Nanos(1), 1);
+        dense.start(Nanos(5));
+        assert_eq!(dense.wakes(), Some(Nanos(5) + SHORTEST_DENSE + SPIN_WINDOW));
     }
 
     #[test]
@@ -265,6 +299,8 @@ mod tests {
             srtt_ns: Some(long),
             rttvar_ns: Some(long),
             min_rtt_ns: Some(long),
+            in_flight_bytes: Some(long),
+            phase: Some(CongestionPhase::ProbeRoundTrip),
             delivery_rate_bps: Some(long),
             pacing_rate_bps: Some(long),
             busy_ns: Some(long),
@@ -282,8 +318,11 @@ mod tests {
             reorderings: Some(long),
             ..TcpView::default()
         };
-        for flows in [1, 2, 7, 100, 256] {
-            let mut sampler = Sampler::new(DEFAULT, flows);
+        let kinds = [1, 2, 7, 100, 256].into_iter().flat_map(|flows| {
+            let new = (Sampler::new(DEFAULT, flows), MOST_TOGETHER);
+            [(flows, new), (flows, (Sampler::dense(SHORTEST_DENSE, flows), MOST_DENSE))]
+        });
+        for (flows, (mut sampler, most)) in kinds {
             sampler.start(Nanos::ZERO);
             for k in 0..10_000 {
                 sampler.keep(Point {
@@ -298,9 +337,9 @@ mod tests {
             }
             let series = vec![sampler.series(); flows];
             let bytes = serde_json::to_vec(&series).unwrap().len();
-            assert!(bytes < deadheat_base::frame::LARGEST as usize / 2, "{flows}: {bytes}");
+            assert!(bytes < deadheat_base::frame::LARGEST as usize * 3 / 4, "{flows}: {bytes}");
             let points: usize = series.iter().map(|series| series.at_ns.len()).sum();
-            assert!(points <= MOST_TOGETHER.max(4 * flows), "{flows}: {points}");
+            assert!(points <= most.max(4 * flows), "{flows}: {points}");
         }
     }
 }

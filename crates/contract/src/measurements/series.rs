@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::TcpView;
+use super::congestion::{PhaseChange, changes};
 use deadheat_base::time::Nanos;
 
 /// Times that ended in an interval: round trips, or delays one way.
@@ -170,6 +171,9 @@ pub struct Series {
     pub delay_max_ns: Vec<Option<u64>>,
     /// The kernel's view of TCP, at the end of each interval; absent if this end sent nothing.
     pub tcp: Option<TcpColumns>,
+    /// Phases of its congestion control, each with its first point; absent if the implementation reports none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseChange>,
 }
 
 macro_rules! tcp_columns {
@@ -222,6 +226,8 @@ tcp_columns! {
     reordering_segments,
     /// Number of observed reorderings so far.
     reorderings,
+    /// Bytes in flight, without those considered lost.
+    in_flight_bytes,
     /// Latest rate of delivery by the network.
     delivery_rate_bps,
     /// Rate at which segments may leave.
@@ -287,6 +293,8 @@ impl Series {
         let delay = |value| times(|point| &point.delay, value);
         let views: Option<Vec<TcpView>> = points.iter().map(|point| point.tcp).collect();
         let has_sent = points.iter().any(|point| point.sent_bytes > 0);
+        let phases = points.iter().map(|point| (point.at_ns, point.tcp.and_then(|tcp| tcp.phase)));
+        let phases = if has_sent { changes(phases) } else { Vec::new() };
         Series {
             interval_ns,
             at_ns: of(|point| point.at_ns).collect(),
@@ -304,6 +312,7 @@ impl Series {
             delay_mean_ns: delay(|delay| delay.mean_ns().unwrap_or(0)),
             delay_max_ns: delay(|delay| delay.max_ns),
             tcp: views.filter(|_| has_sent).map(|views| TcpColumns::new(&views)),
+            phases,
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::congestion::CongestionPhase;
 use super::{Headers, Wire};
 use deadheat_base::unset::is_unset;
 
@@ -33,6 +34,11 @@ pub struct TcpView {
     pub reorderings: Option<u64>,
     /// Segments in flight, not yet acknowledged.
     pub unacked_segments: u64,
+    /// Bytes in flight, without segments considered lost, as congestion control counts them (RFC 6675, "pipe"); absent
+    /// if the implementation does not report them.
+    pub in_flight_bytes: Option<u64>,
+    /// Phase of congestion control; absent if the implementation does not report it.
+    pub phase: Option<CongestionPhase>,
     /// Latest rate of delivery by the network, in bits per second, by the kernel's estimate.
     pub delivery_rate_bps: Option<u64>,
     /// True if that estimate was bounded by the application and not by the network.

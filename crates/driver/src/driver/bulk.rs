@@ -27,7 +27,8 @@ impl<C: Conn + ?Sized> Flow<C> {
         clock: &impl Clock,
         waiter: &Waiter,
     ) -> Result<Progress> {
-        let patience = match (self.wait, self.conn.next_deadline()) {
+        let due = [self.conn.next_deadline(), self.sampler.wakes()].into_iter().flatten().min();
+        let patience = match (self.wait, due) {
             (WaitMode::Spin, _) => Patience::None,
             (WaitMode::Hybrid, None) => Patience::Block,
             (WaitMode::Hybrid, Some(due)) => {

@@ -127,6 +127,7 @@ impl ArqSender {
         TcpView {
             cwnd_bytes: self.congestion_window.min(self.terms.window),
             mss_bytes: segment,
+            in_flight_bytes: Some(self.under_way()),
             unacked_segments: (self.fresh - self.unacknowledged).div_ceil(segment),
             ..self.round_trip.view(self.sent, self.resent)
         }

@@ -61,6 +61,8 @@ impl Subflows {
                     .max(),
                 reorderings: sum(|view| view.reorderings),
                 unacked_segments: a.unacked_segments.saturating_add(b.unacked_segments),
+                in_flight_bytes: sum(|view| view.in_flight_bytes),
+                phase: None,
                 delivery_rate_bps: sum(|view| view.delivery_rate_bps),
                 delivery_rate_app_limited: a.delivery_rate_app_limited
                     && b.delivery_rate_app_limited,

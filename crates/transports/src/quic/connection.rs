@@ -82,6 +82,8 @@ pub(crate) struct ConnectionLook {
     pub(crate) min_rtt: Option<Duration>,
     /// Congestion window in bytes.
     pub(crate) cwnd: u64,
+    /// Window below which it is in slow start, in bytes; absent where the congestion control has or says none.
+    pub(crate) threshold: Option<u64>,
     /// Largest payload of a datagram in bytes.
     pub(crate) packet: u64,
     pub(crate) sent_packets: u64,

@@ -95,8 +95,9 @@ impl QuicMachine for QuinnMachine {
     }
 
     fn look(&self) -> Option<ConnectionLook> {
-        let stats = self.connection.as_ref()?.stats();
-        Some(look_of!(stats.path, stats, Some(stats.path.min_rtt), self.acked))
+        let connection = self.connection.as_ref()?;
+        let (stats, control) = (connection.stats(), connection.congestion_state().metrics());
+        Some(look_of!(stats.path, stats, Some(stats.path.min_rtt), control.ssthresh, self.acked))
     }
 }
 

@@ -239,15 +239,16 @@ macro_rules! endpoint_of {
 }
 
 /// Returns the counters and the state of a connection from the library's statistics of its path and of its frames, with its
-/// least round trip and its acknowledged bytes.
+/// least round trip, the threshold of its slow start, and its acknowledged bytes.
 macro_rules! look_of {
-    ($path:expr, $frames:expr, $min_rtt:expr, $acked:expr) => {
+    ($path:expr, $frames:expr, $min_rtt:expr, $threshold:expr, $acked:expr) => {
         ConnectionLook {
             data_frames: $frames.frame_tx.stream + $frames.frame_tx.datagram,
             acknowledgements: $frames.frame_rx.acks,
             rtt: $path.rtt,
             min_rtt: $min_rtt,
             cwnd: $path.cwnd,
+            threshold: $threshold,
             packet: u64::from($path.current_mtu),
             sent_packets: $path.sent_packets,
             lost_packets: $path.lost_packets,

@@ -136,7 +136,9 @@ impl QuicMachine for NoqMachine {
     fn look(&self) -> Option<ConnectionLook> {
         let mut connection = self.connection.as_ref()?.borrow_mut();
         let path = connection.path_stats(PathId::ZERO)?;
-        Some(look_of!(path, path, None, self.acked))
+        let control = connection.congestion_state(PathId::ZERO).map(|state| state.metrics());
+        let threshold = control.and_then(|control| control.ssthresh);
+        Some(look_of!(path, path, None, threshold, self.acked))
     }
 }
 

@@ -217,6 +217,7 @@ impl QuicMachine for QuicheMachine {
             rtt: path.rtt,
             min_rtt: path.min_rtt,
             cwnd: path.cwnd as u64,
+            threshold: None,
             packet: path.pmtu as u64,
             sent_packets: path.sent as u64,
             lost_packets: path.lost as u64,

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
+use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::{Marks, TcpView};
 
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
@@ -22,6 +23,8 @@ const APP_LIMITED: usize = 7;
 const STATE: usize = 0;
 /// `TCP_ESTABLISHED` of include/net/tcp_states.h.
 const ESTABLISHED: u8 = 1;
+/// State of the kernel's `TCP_CA_*` list of linux/tcp.h.
+const CA_STATE: usize = 1;
 /// Bits of `TCPI_OPT_*`.
 const OPTIONS: usize = 5;
 const TIMESTAMPS: u8 = 1;
@@ -30,13 +33,16 @@ const ECN_SEEN: u8 = 16;
 const SYN_DATA: u8 = 32;
 const SND_MSS: usize = 16;
 const UNACKED: usize = 24;
+const SACKED: usize = 28;
 const LOST: usize = 32;
+const RETRANS: usize = 36;
 const PMTU: usize = 60;
 /// Microseconds; 0 before the first measurement.
 const RTT: usize = 68;
 /// Microseconds.
 const RTTVAR: usize = 72;
 /// Segments.
+const SND_SSTHRESH: usize = 76;
 const SND_CWND: usize = 80;
 const REORDERING: usize = 88;
 const TOTAL_RETRANS: usize = 100;
@@ -144,12 +150,48 @@ pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
-    parse(&answer[..LONGEST.min(len as usize)]).ok_or_else(|| {
+    let mut info = parse(&answer[..LONGEST.min(len as usize)]).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidData,
             format!("TCP_INFO has {len} bytes; {LEAST} at least expected"),
         )
-    })
+    })?;
+    let is_undisturbed = matches!(
+        info.view.phase,
+        Some(CongestionPhase::SlowStart | CongestionPhase::Avoidance)
+    );
+    if is_undisturbed && let Some(phase) = bbr_phase(socket) {
+        info.view.phase = Some(phase);
+    }
+    Ok(info)
+}
+
+/// Returns the phase of BBR (`TCP_CC_INFO` with `struct tcp_bbr_info` of linux/inet_diag.h); `None` for any other
+/// congestion control. The kernel reports the gains alone, as multiples of 1/256: those of net/ipv4/tcp_bbr.c.
+fn bbr_phase(socket: &Socket) -> Option<CongestionPhase> {
+    let mut answer = [0u32; 16];
+    let mut len = size_of_val(&answer) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `answer`, and any bytes are valid there.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CC_INFO,
+            answer.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    // Others answer with nothing, or with 16 bytes (Vegas, DCTCP).
+    (done == 0 && len == 20).then(|| phase_of_gains(answer[3], answer[4]))
+}
+
+fn phase_of_gains(pacing: u32, window: u32) -> CongestionPhase {
+    match (pacing, window) {
+        (512.., _) => CongestionPhase::Startup,
+        (..128, _) => CongestionPhase::Drain,
+        (_, ..=256) => CongestionPhase::ProbeRoundTrip,
+        _ => CongestionPhase::ProbeBandwidth,
+    }
 }
 
 /// Parses an answer; `None` if it is shorter than [`LEAST`].
@@ -189,6 +231,13 @@ fn view(answer: &[u8]) -> Option<TcpView> {
     // The first bit of a bit field is the least significant one, except on big-endian hosts.
     let first_bit = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
     let mss_bytes = word(SND_MSS)?;
+    let in_flight = (word(UNACKED)? + word(RETRANS)?).saturating_sub(word(SACKED)? + word(LOST)?);
+    let phase = match answer[CA_STATE] {
+        2 => CongestionPhase::Reduction,
+        3 => CongestionPhase::Recovery,
+        4 => CongestionPhase::Timeout,
+        _ => CongestionPhase::by_threshold(word(SND_CWND)?, word(SND_SSTHRESH)?),
+    };
     let srtt_ns = word(RTT).filter(|us| *us > 0).map(ns);
     Some(TcpView {
         cwnd_bytes: word(SND_CWND)?.saturating_mul(mss_bytes),
@@ -201,6 +250,8 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         reordering_segments: word(REORDERING),
         reorderings: word(REORD_SEEN),
         unacked_segments: word(UNACKED)?,
+        in_flight_bytes: Some(in_flight.saturating_mul(mss_bytes)),
+        phase: Some(phase),
         delivery_rate_bps: long(DELIVERY_RATE).filter(|rate| *rate > 0).map(bits),
         delivery_rate_app_limited: answer[APP_LIMITED] & first_bit != 0,
         pacing_rate_bps: long(PACING_RATE).filter(|rate| *rate < u64::MAX).map(bits),
@@ -241,7 +292,8 @@ mod tests {
             };
             answer[at..at + len].copy_from_slice(&bytes);
         };
-        for at in [SND_MSS, UNACKED, LOST, RTT, RTTVAR, SND_CWND, TOTAL_RETRANS] {
+        let first = [SND_MSS, UNACKED, SACKED, LOST, RETRANS, RTT, RTTVAR, SND_SSTHRESH, SND_CWND];
+        for at in first.into_iter().chain([TOTAL_RETRANS]) {
             put(at, at as u64, 4);
         }
         let words = [SEGS_OUT, SEGS_IN, NOTSENT_BYTES, MIN_RTT];
@@ -263,6 +315,8 @@ mod tests {
         assert_eq!((view.srtt_ns, view.rttvar_ns), (Some(68_000), Some(72_000)));
         assert_eq!((view.min_rtt_ns, view.retransmits), (Some(148_000), 100));
         assert_eq!((view.lost_segments, view.unacked_segments), (32, 24));
+        assert_eq!(view.in_flight_bytes, Some(0), "24 + 36 - 28 - 32 segments");
+        assert_eq!(view.phase, Some(CongestionPhase::Avoidance), "80 segments, from 76 on");
         assert_eq!((view.reordering_segments, view.reorderings), (Some(88), Some(220)));
         assert_eq!(view.delivery_rate_bps, Some(160 * 8));
         assert_eq!(view.pacing_rate_bps, Some(104 * 8));
@@ -280,12 +334,34 @@ mod tests {
         assert_eq!(view(&answer[..LEAST - 1]), None);
         let short = view(&answer[..LEAST]).unwrap();
         assert_eq!((short.retransmits, short.pacing_rate_bps), (100, None));
-        assert_eq!(serde_json::to_value(short).unwrap().as_object().unwrap().len(), 8);
+        assert_eq!(serde_json::to_value(short).unwrap().as_object().unwrap().len(), 10);
         // An answer that is one byte short of a field lacks it.
         assert_eq!(view(&answer[..PACING_RATE + 7]).unwrap().pacing_rate_bps, None);
         assert_eq!(view(&answer[..PACING_RATE + 8]).unwrap().pacing_rate_bps, Some(832));
         assert_eq!(view(&answer[..SND_WND + 3]).unwrap().snd_wnd_bytes, None);
         assert_eq!(view(&answer[..SND_WND + 4]).unwrap().snd_wnd_bytes, Some(228));
+    }
+
+    #[test]
+    fn phases_are_those_of_the_state_and_of_the_gains() {
+        let mut answer = answer();
+        for (state, phase) in [
+            (1, CongestionPhase::Avoidance),
+            (2, CongestionPhase::Reduction),
+            (3, CongestionPhase::Recovery),
+            (4, CongestionPhase::Timeout),
+        ] {
+            answer[CA_STATE] = state;
+            assert_eq!(view(&answer).unwrap().phase, Some(phase));
+        }
+        answer[CA_STATE] = 0;
+        answer[SND_SSTHRESH..SND_SSTHRESH + 4].copy_from_slice(&0x7fff_ffffu32.to_ne_bytes());
+        assert_eq!(view(&answer).unwrap().phase, Some(CongestionPhase::SlowStart));
+        let gains = [(739, 739), (88, 739), (256, 256), (320, 512), (192, 512), (256, 512)];
+        let phases = gains.map(|(pacing, window)| phase_of_gains(pacing, window).name());
+        let probes = ["probe_bandwidth"; 3];
+        assert_eq!(phases[..3], ["startup", "drain", "probe_round_trip"]);
+        assert_eq!(phases[3..], probes);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::super::machine::QuicMachine;
 use super::super::qlog::Qlog;
 use super::{QuicEnd, nanoseconds};
 use deadheat_contract::measurements::TcpView;
+use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_datapath::transport::identity;
 use deadheat_datapath::transport::userspace::ProtocolStats;
 use deadheat_datapath::transport::{Effective, effective_options};
@@ -28,6 +29,7 @@ impl<M: QuicMachine> QuicEnd<M> {
             self.held.add_to(TcpView {
                 cwnd_bytes: look.cwnd,
                 mss_bytes: look.packet,
+                phase: look.threshold.map(|least| CongestionPhase::by_threshold(look.cwnd, least)),
                 srtt_ns: nanoseconds(look.rtt),
                 min_rtt_ns: look.min_rtt.and_then(nanoseconds),
                 retransmits: look.lost_packets,
