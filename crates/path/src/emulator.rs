@@ -7,6 +7,8 @@
 //! parent                                    emulator
 //!  | Build ---------------------------------->| namespaces, devices, threads
 //!  |<------------------- Built, and the namespaces' descriptors
+//!  | Observe -------------------------------->|
+//!  |<----------------------------------- Begun
 //!  | Begin ---------------------------------->| empty channels, counters at zero
 //!  |<----------------------------------- Begun
 //!  | End ------------------------------------>|
@@ -29,8 +31,9 @@ use crate::emulated::entry::{Entry, Namespaces};
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
-use crate::measurements::PathFigures;
+use crate::measurements::{Captured, PathFigures};
 use crate::network::{Backend, Grouping};
+use crate::observe::Observation;
 use deadheat_base::ends::Side;
 use deadheat_base::error::{Error, Fault, FaultKind, Result, unknown};
 use deadheat_base::time::Nanos;
@@ -56,6 +59,8 @@ enum ToEmulator {
         /// CPUs of the hosts' programs.
         senders: SenderCpus,
     },
+    /// Request to observe packets from the next start on.
+    Observe(Observation),
     /// Request to start anew: empty channels, time zero, this seed.
     Begin {
         /// Seed for a path that has none of its own.
@@ -63,6 +68,8 @@ enum ToEmulator {
     },
     /// Request for the figures since the beginning.
     End,
+    /// Request to append the packets since the beginning to the capture.
+    Capture,
 }
 
 /// Answer of the emulator.
@@ -72,6 +79,7 @@ enum FromEmulator {
     Built(Box<BuiltNetwork>),
     Begun,
     Figures(Box<PathFigures>),
+    Captured(Option<Captured>),
     Fault(Fault),
 }
 
@@ -259,6 +267,17 @@ impl Emulator {
         }
     }
 
+    /// Observes the packets from the next [`Emulator::begin`] on.
+    ///
+    /// # Errors
+    /// As for [`Emulator::begin`]; [`Error::Unsupported`] where the kernel moves the packets.
+    pub fn observe(&self, observation: Observation) -> Result<()> {
+        match ask(&self.process(), &ToEmulator::Observe(observation))? {
+            FromEmulator::Begun => Ok(()),
+            _ => Err(confused()),
+        }
+    }
+
     /// Returns the path's figures since [`Emulator::begin`].
     ///
     /// # Errors
@@ -266,6 +285,17 @@ impl Emulator {
     pub fn end(&self) -> Result<PathFigures> {
         match ask(&self.process(), &ToEmulator::End)? {
             FromEmulator::Figures(figures) => Ok(*figures),
+            _ => Err(confused()),
+        }
+    }
+
+    /// Appends the packets since [`Emulator::begin`] to the capture, if they are captured. It may be called once.
+    ///
+    /// # Errors
+    /// As for [`Emulator::begin`]; a failed write is in the figures.
+    pub fn capture(&self) -> Result<Option<Captured>> {
+        match ask(&self.process(), &ToEmulator::Capture)? {
+            FromEmulator::Captured(captured) => Ok(captured),
             _ => Err(confused()),
         }
     }

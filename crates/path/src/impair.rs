@@ -119,9 +119,29 @@ enum Delay {
 struct DroppedPacket<H> {
     at: u64,
     seq: u64,
+    is_copy: bool,
     queued: u64,
     handle: H,
     cause: Cause,
+}
+
+impl<H> DroppedPacket<H> {
+    /// Returns a packet that is dropped as it arrives.
+    fn at_once(at: u64, seq: u64, handle: H, cause: Cause) -> DroppedPacket<H> {
+        DroppedPacket { at, seq, is_copy: false, queued: 0, handle, cause }
+    }
+
+    fn departure(self) -> Departure<H> {
+        Departure {
+            at: Nanos(self.at),
+            arrived: Nanos(self.at - self.queued),
+            seq: self.seq,
+            is_copy: self.is_copy,
+            queued: Nanos(self.queued),
+            handle: self.handle,
+            end: End::Dropped(self.cause),
+        }
+    }
 }
 
 impl<H: Copy> Channel<H> {
@@ -227,21 +247,22 @@ impl<H: Copy> Channel<H> {
             && gone.at <= now.0
             && leaving.is_none_or(|leaving| (gone.at, gone.seq) < leaving)
         {
-            let gone = self.gone.pop_front()?;
-            let (at, queued) = (Nanos(gone.at), Nanos(gone.queued));
-            return Some(Departure {
-                at,
-                queued,
-                handle: gone.handle,
-                end: End::Dropped(gone.cause),
-            });
+            return self.gone.pop_front().map(DroppedPacket::departure);
         }
         leaving?;
         let packet = self.way.pop()?;
-        let (at, queued, handle) = (Nanos(packet.at), Nanos(packet.queued), packet.handle);
-        if packet.is_cut || self.down.includes(at) {
+        let departure = Departure {
+            at: Nanos(packet.at),
+            arrived: Nanos(packet.arrived),
+            seq: packet.seq,
+            is_copy: packet.is_copy,
+            queued: Nanos(packet.queued),
+            handle: packet.handle,
+            end: End::Dropped(Cause::Down),
+        };
+        if packet.is_cut || self.down.includes(departure.at) {
             self.fates.down += 1;
-            return Some(Departure { at, queued, handle, end: End::Dropped(Cause::Down) });
+            return Some(departure);
         }
         self.fates.delivered += 1;
         self.fates.delivered_bytes += u64::from(packet.bytes);
@@ -251,7 +272,7 @@ impl<H: Copy> Channel<H> {
             self.expected = packet.seq + 1;
         }
         let changes = Changes { marked: packet.is_marked, flipped: packet.flip };
-        Some(Departure { at, queued, handle, end: End::Delivered(changes) })
+        Some(Departure { end: End::Delivered(changes), ..departure })
     }
 
     /// Returns the fates of the packets so far. Packets that the queue drops are counted at the time of the drop.
@@ -287,9 +308,8 @@ impl<H: Copy> Channel<H> {
         self.behind_loss = index + 1;
         self.log.note(index + 1, run);
         self.decided(index, 1);
-        let (at, seq) = (now, self.entered);
+        self.gone.push_back(DroppedPacket::at_once(now, self.entered, handle, Cause::Lost));
         self.entered += 1;
-        self.gone.push_back(DroppedPacket { at, seq, queued: 0, handle, cause: Cause::Lost });
     }
 
     /// Passes a packet that is not lost to the queue, or directly to the delay stage if there is no rate limit.
@@ -299,6 +319,7 @@ impl<H: Copy> Channel<H> {
             handle,
             arrived: now,
             seq: self.entered,
+            is_copy: index & COPY != 0,
             offset: 0,
             wire: u64::from(packet.bytes),
             bytes: packet.bytes,
@@ -398,8 +419,9 @@ impl<H: Copy> Channel<H> {
                 Cause::Blocked => self.fates.blocked += 1,
                 Cause::Down => self.fates.down += 1,
             }
-            let (seq, queued) = (item.seq, at - item.arrived.min(at));
-            self.gone.push_back(DroppedPacket { at, seq, queued, handle: item.handle, cause });
+            let Item { seq, is_copy, handle, arrived, .. } = item;
+            let queued = at - arrived.min(at);
+            self.gone.push_back(DroppedPacket { at, seq, is_copy, queued, handle, cause });
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`network`], [`routes`], [`mod@kind`] | network of hosts, as plain data; the ways in it; its kind |
 //! | [`impair`] | fate of each packet: pure, time is an argument |
 //! | [`nat`] | NAT and stateful firewall of a link, pure as well |
+//! | [`observe`] | observers of packets: captures, trains and gaps |
 //! | [`emulator`] | running network: sockets and commands at its hosts, its account |
 //! | [`measurements`], [`gate`] | figures of a network, and their check against the request |
 //! | [`mod@run`] | any program on an emulated network |
@@ -32,6 +33,7 @@ pub mod measurements;
 pub mod nat;
 pub mod netem;
 pub mod network;
+pub mod observe;
 pub mod profile;
 pub mod routes;
 pub mod run;

@@ -25,6 +25,7 @@ Options of run:
       --far COMMAND      the same as --on far=COMMAND
       --far-ready PORT   start COMMAND once something on the far host listens at this port
       --live             say each second what the network does: rates, packets under way, drops
+      --pcap FILE        capture all packets to a new pcapng file, with the fate of each in its comment
   -q, --quiet            say nothing about the network
   -h, --help             this text
   -V, --version          the version
@@ -88,6 +89,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
         far_ready: None,
         talk: Talk::All,
         every: None,
+        pcap: None,
         command: Vec::new(),
     };
     let (mut path, mut words) = (None, typed.iter());
@@ -105,6 +107,7 @@ fn request(typed: &[OsString]) -> Result<Option<Request>> {
             "-h" | "--help" => return Ok(None),
             "-q" | "--quiet" => request.talk = Talk::Errors,
             "--live" => request.every = Some(std::time::Duration::from_secs(1)),
+            "--pcap" => request.pcap = Some(take()?.into()),
             "--host" => request.host = Some(take()?),
             "--on" => request.beside.push(run::beside(&take()?)?),
             "--far" => request.far = Some(take()?),

@@ -13,6 +13,19 @@ pub struct PathFigures {
     pub links: Vec<LinkFigures>,
 }
 
+/// Packets of a trial in a capture (`--pcap`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Captured {
+    /// Number of packets written.
+    pub packets: u64,
+    /// Number of packets without room in the log of the trial or in the file.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub left_out: u64,
+    /// Error of the write, which left the file as it was; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
 /// Figures of both directions of a link.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LinkFigures {
@@ -52,6 +65,9 @@ pub struct DirectionFigures {
     /// Absent if there were none or more than 256 runs, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub losses: Option<String>,
+    /// Trains, gaps and acknowledgements (`--wire`); absent if they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Box<WireFigures>>,
     /// Packets that were lost in devices and rings, outside the model. Anything but 0 makes a trial
     /// invalid.
     #[serde(default)]
@@ -68,6 +84,34 @@ pub struct QueueCourse {
     pub every_ns: u64,
     /// Longest time in the queue of the packets that left it in each interval, in steps of 10 µs; 0 without a packet.
     pub longest_ns: Vec<u64>,
+}
+
+/// Packets on the wire in one direction of a link.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct WireFigures {
+    /// Number of packets that entered, without those below.
+    pub data_packets: u64,
+    /// Number of TCP segments that only acknowledge, of those that entered. Other protocols cannot be told apart.
+    pub ack_packets: u64,
+    /// Packets at the entrance: as their host sent them.
+    pub entrance: WireEnd,
+    /// Packets at the exit: as they arrive at the other host.
+    pub exit: WireEnd,
+}
+
+/// Packets at one end of a direction; gaps and trains are those of each flow.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct WireEnd {
+    /// Number of packets of up to 64 flows.
+    pub packets: u64,
+    /// Times between two packets.
+    pub gaps_ns: Distribution,
+    /// Lengths of trains in packets. A train is a run of packets with gaps of at most 100 µs ("QUIC Steps", CoNEXT 2025).
+    pub train_packets: Distribution,
+    /// Number of packets in trains of at most 5.
+    pub in_short_trains: u64,
+    /// Absolute differences between gaps and the gaps of an even flow, which has the rate of the 31 packets before.
+    pub pacing_error_ns: Distribution,
 }
 
 /// Outcomes of the packets of one direction. `arrived + duplicated = delivered + blocked + lost + full + early + down +

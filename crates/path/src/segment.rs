@@ -27,7 +27,10 @@ const GSO_ECN: u8 = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
 const CWR: u8 = 0x80;
 
 /// Longest headers in front of a payload that is split.
@@ -141,6 +144,16 @@ pub(crate) fn partial_checksum(frame: &[u8]) -> Option<usize> {
     Some(usize::from(get_native(vnet, 6)) + usize::from(get_native(vnet, 8)))
 }
 
+/// Returns true for a TCP segment that only acknowledges: without payload, SYN, FIN and RST.
+pub(crate) fn is_only_ack(frame: &[u8]) -> bool {
+    let packet = frame.get(VNET..).unwrap_or_default();
+    let Some(Payload { protocol: TCP, at, fragment: None }) = Payload::of(packet) else {
+        return false;
+    };
+    let Some([offset, flags]) = packet.get(at + 12..at + 14) else { return false };
+    packet.len() == at + usize::from(offset >> 4) * 4 && flags & (ACK | SYN | FIN | RST) == ACK
+}
+
 impl GsoFrame {
     /// Parses a frame. Never fails: a frame that cannot be split is one packet.
     #[inline]
@@ -204,6 +217,14 @@ impl GsoFrame {
             mark(&mut head.bytes[VNET..start], self.version);
         }
         begin..end
+    }
+
+    /// Appends the first bytes of segment `n`, at most `most`, from its IP header on; its checksum may hold the sum of the
+    /// pseudo-header only.
+    pub(crate) fn beginning(&self, frame: &[u8], n: u32, most: usize, room: &mut Vec<u8>) {
+        let mut head = Head::default();
+        let rest = &frame[self.run(frame, n, n + 1, Changes::default(), &mut head)];
+        room.extend(head.bytes().iter().chain(rest).skip(VNET).take(most));
     }
 
     /// Writes segment `n` as a frame of its own into `room`, its checksum complete, with the changes, and returns

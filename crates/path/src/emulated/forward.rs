@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::hosts::public_address;
 use super::lag::least_wake_up;
@@ -15,9 +16,12 @@ use super::wait::{Sleeper, WakeReason, go_first};
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;
-use crate::measurements::{DirectionFigures, LinkFigures, PathFigures};
+use crate::measurements::{Captured, DirectionFigures, LinkFigures, PathFigures};
 use crate::nat::Translator;
 use crate::network::{Grouping, Impairments, Network};
+use crate::observe::log::PacketLog;
+use crate::observe::pcapng::{self, Section};
+use crate::observe::{Capture, Observation, Observer};
 use deadheat_base::bell::Bell;
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::ends::Direction;
@@ -64,6 +68,9 @@ pub fn grouping_for(network: &Network) -> Grouping {
 pub struct Forwarder {
     crew: Vec<ThreadHandle>,
     links: usize,
+    observation: Observation,
+    /// Time of the last beginning, in nanoseconds since 1970.
+    began_ns: u64,
 }
 
 /// Handle of one thread.
@@ -76,7 +83,9 @@ struct ThreadHandle {
 /// Order for a thread.
 enum ThreadOrder {
     /// Empties the channels and resets the figures; now is time 0.
-    Begin { seed: u64, origin: Nanos, done: Sender<Result<()>> },
+    Begin { seed: u64, origin: Nanos, observation: Observation, done: Sender<Result<()>> },
+    /// Requests the packets that were observed since then.
+    TakeLogs { done: Sender<Vec<(usize, Direction, PacketLog)>> },
     /// Requests the figures since then.
     Tell { done: Sender<Vec<(usize, Direction, DirectionFigures)>> },
 }
@@ -139,9 +148,15 @@ impl Forwarder {
                 _ => Nanos::ZERO,
             };
             let own = std::mem::replace(&mut ways, rest);
-            crew.push(ThreadHandle::start(own, network.wait, cpu, lag)?);
+            crew.push(ThreadHandle::start(own, network.wait, 2 * network.links.len(), cpu, lag)?);
         }
-        Ok(Forwarder { crew, links: network.links.len() })
+        let (links, observation) = (network.links.len(), Observation::default());
+        Ok(Forwarder { crew, links, observation, began_ns: 0 })
+    }
+
+    /// Observes the packets from the next beginning on.
+    pub fn observe(&mut self, observation: Observation) {
+        self.observation = observation;
     }
 
     /// Empties all channels and begins anew, with this seed and all counters at 0. Time 0 is now. Frames that hosts
@@ -151,10 +166,29 @@ impl Forwarder {
     /// [`Error::Setup`] where a thread has failed before, with its reason.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
         let origin = Monotonic.now();
-        for answer in self.ask(|done| ThreadOrder::Begin { seed, origin, done })? {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.began_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
+        let observation = self.observation.clone();
+        let order =
+            |done| ThreadOrder::Begin { seed, origin, observation: observation.clone(), done };
+        for answer in self.ask(order)? {
             answer?;
         }
         Ok(())
+    }
+
+    /// Appends the packets since the beginning to the capture, if they are captured, and forgets them.
+    ///
+    /// # Errors
+    /// As [`Forwarder::end`].
+    pub fn capture(&mut self, network: &Network) -> Result<Option<Captured>> {
+        let Some(Capture { file, title }) = self.observation.capture.clone() else {
+            return Ok(None);
+        };
+        let logs = self.ask(|done| ThreadOrder::TakeLogs { done })?.into_iter().flatten();
+        let ways = logs.map(|(link, direction, log)| (network.way_name(link, direction), log));
+        let section = Section { title: &title, began_ns: self.began_ns, ways: ways.collect() };
+        Ok(Some(pcapng::append(&file, &section)))
     }
 
     /// Returns the figures from the beginning until now. The threads continue to move packets.
@@ -227,6 +261,7 @@ impl ThreadHandle {
     fn start(
         ways: Vec<LinkDirection>,
         wait: WaitMode,
+        all: usize,
         cpu: Option<usize>,
         lag: Nanos,
     ) -> Result<ThreadHandle> {
@@ -237,7 +272,7 @@ impl ThreadHandle {
             .first()
             .map_or_else(String::new, |way| format!("link{} {}", way.link, way.direction));
         let origin = Monotonic.now();
-        let worker = Worker { ways, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
+        let worker = Worker { ways, all, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || {
@@ -344,13 +379,14 @@ impl LinkDirection {
         Ok(busy)
     }
 
-    fn begin(&mut self, seed: u64) -> io::Result<Result<()>> {
+    fn begin(&mut self, seed: u64, observer: Option<Box<Observer>>) -> io::Result<Result<()>> {
         for _ in 0..STALE {
             if self.from.read(self.lane.landing())?.is_none() {
                 break;
             }
         }
         self.missed = self.from.drops();
+        self.lane.observe(observer);
         Ok(self.lane.begin(Place { seed, link: self.link as u16, direction: self.direction }))
     }
 
@@ -364,6 +400,8 @@ impl LinkDirection {
 /// State of one thread.
 struct Worker {
     ways: Vec<LinkDirection>,
+    /// Number of directions of all threads.
+    all: usize,
     orders: Receiver<ThreadOrder>,
     bell: Arc<Bell>,
     wait: WaitMode,
@@ -437,12 +475,21 @@ impl Worker {
     fn carry_out(&mut self, order: ThreadOrder) -> io::Result<()> {
         // The sender of the order may be gone meanwhile.
         match order {
-            ThreadOrder::Begin { seed, origin, done } => {
+            ThreadOrder::Begin { seed, origin, observation, done } => {
                 self.origin = origin;
                 for way in &mut self.ways {
-                    let begun = way.begin(seed)?;
+                    let begun = match Observer::new(&observation, self.all) {
+                        Ok(observer) => way.begin(seed, observer)?,
+                        Err(error) => Err(error),
+                    };
                     let _ = done.send(begun);
                 }
+            }
+            ThreadOrder::TakeLogs { done } => {
+                let taken = self.ways.iter_mut().filter_map(|way| {
+                    Some((way.link, way.direction, way.lane.take_log()?))
+                });
+                let _ = done.send(taken.collect());
             }
             ThreadOrder::Tell { done } => {
                 let told = self.ways.iter().map(|way| (way.link, way.direction, way.figures()));

@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::port::{LONGEST_FRAME, Port};
 use super::slab::{Slab, Slot};
 use crate::impair::Channel;
-use crate::impair::packet::{Changes, Departure, End, Packet, Place};
+use crate::impair::packet::{Cause, Changes, Departure, End, Packet, Place};
 use crate::measurements::DirectionFigures;
 use crate::nat::{Translator, Verdict};
 use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
-use crate::segment::{GsoFrame, Head};
+use crate::observe::log::{Outcome, PacketLog, SNAP};
+use crate::observe::{Observer, Seen};
+use crate::segment::{GsoFrame, Head, is_only_ack};
 use deadheat_base::ends::Direction;
 use deadheat_base::error::Result;
 use deadheat_base::moments::Moments;
@@ -42,6 +44,7 @@ pub(super) struct Pipeline {
     behind: Option<SharedMiddlebox>,
     /// Packets, and bytes of them, that the middlebox dropped behind the channel.
     refused: (u64, u64),
+    observer: Option<Box<Observer>>,
 }
 
 /// NAT or firewall, shared by the threads of a link's two lanes.
@@ -129,6 +132,7 @@ impl Pipeline {
             ahead,
             behind,
             refused: (0, 0),
+            observer: None,
         })
     }
 
@@ -147,6 +151,16 @@ impl Pipeline {
             locked(shared).clear();
         }
         Ok(())
+    }
+
+    /// Observes the packets from now on by this observer, if there is one.
+    pub(super) fn observe(&mut self, observer: Option<Box<Observer>>) {
+        self.observer = observer;
+    }
+
+    /// Removes the packets that the observer has noted.
+    pub(super) fn take_log(&mut self) -> Option<PacketLog> {
+        self.observer.as_mut()?.take_log()
     }
 
     /// Returns the buffer to read the next frame to.
@@ -169,10 +183,18 @@ impl Pipeline {
             return;
         }
         let Some(slot) = self.slab.keep(len) else {
-            self.drops += u64::from(GsoFrame::parse(self.slab.landed(len)).segments);
+            let packets = u64::from(GsoFrame::parse(self.slab.landed(len)).segments);
+            self.drops += packets;
+            if let Some(observer) = &mut self.observer {
+                observer.refused(packets);
+            }
             return;
         };
         let seen = GsoFrame::parse(self.slab.frame(slot));
+        if let Some(observer) = &mut self.observer {
+            let frame = self.slab.frame(slot);
+            (0..seen.segments).for_each(|n| observer.arrived(now, on_the_wire(frame, &seen, n)));
+        }
         let departures = (0..seen.segments)
             .map(|n| {
                 let bytes = seen.segment_bytes(n);
@@ -213,15 +235,21 @@ impl Pipeline {
         to: &dyn Port,
     ) -> io::Result<u64> {
         let before = self.writes;
-        while let Some(Departure { at, handle: segment, end, queued }) = self.channel.depart(now) {
+        while let Some(departure) = self.channel.depart(now) {
+            let Departure { at, handle: segment, end, queued, .. } = departure;
             match end {
                 End::Delivered(changes) => {
                     if let Some(all) = &mut self.queued {
                         all.add(queued.0);
                     }
                     self.deliver(segment, changes, at, clock, to)?;
+                    // Behind the end of the run before, which is settled with it.
+                    self.observe_departure(&departure);
                 }
-                End::Dropped(_) => self.slab.departed(segment.slot, 1),
+                End::Dropped(_) => {
+                    self.observe_departure(&departure);
+                    self.slab.departed(segment.slot, 1);
+                }
             }
         }
         if let Some(run) = self.open
@@ -279,6 +307,7 @@ impl Pipeline {
             (self.head.bytes(), &frame[rest], passes)
         };
         if !passes {
+            self.settle(Outcome::Dropped(Cause::Blocked));
             let bytes = (run.from..run.to).map(|n| u64::from(seen.segment_bytes(n))).sum::<u64>();
             self.refused.0 += u64::from(run.packets());
             self.refused.1 += bytes;
@@ -293,14 +322,34 @@ impl Pipeline {
         self.writes += 1;
         self.slab.departed(run.slot, run.packets());
         match written {
-            Ok(()) => Ok(()),
-            Err(error) if is_gone(&error) => Err(error),
+            Ok(()) => self.settle(Outcome::Delivered(run.changes)),
+            Err(error) if is_gone(&error) => return Err(error),
             // With a flipped bit in the wrong place, the device sees no IP packet. A router would not either.
-            Err(error) if run.changes.flipped.is_some() && is_refused(&error) => Ok(()),
+            Err(error) if run.changes.flipped.is_some() && is_refused(&error) => {
+                self.settle(Outcome::Delivered(run.changes));
+            }
             Err(_) => {
                 self.drops += u64::from(run.packets());
-                Ok(())
+                self.settle(Outcome::Refused);
             }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn observe_departure(&mut self, departure: &Departure<Segment>) {
+        let Some(observer) = &mut self.observer else { return };
+        let Segment { slot, n } = departure.handle;
+        let (frame, seen) = (self.slab.frame(slot), self.slab.seen(slot));
+        let packet = on_the_wire(frame, &seen, n);
+        observer.departed(departure, packet, |room| seen.beginning(frame, n, SNAP, room));
+    }
+
+    /// Tells the observer what became of the run that was written.
+    #[inline]
+    fn settle(&mut self, outcome: Outcome) {
+        if let Some(observer) = &mut self.observer {
+            observer.settle(outcome);
         }
     }
 
@@ -317,10 +366,17 @@ impl Pipeline {
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
             queue_course: self.channel.queue_course(),
             losses: self.channel.log().if_short(),
+            wire: self.observer.as_ref().and_then(|observer| observer.wire()).map(Box::new),
             device_drops: self.drops,
             writes: self.writes,
         }
     }
+}
+
+/// Returns what an observer needs of packet `n` of a frame.
+fn on_the_wire(frame: &[u8], seen: &GsoFrame, n: u32) -> Seen {
+    let is_ack = seen.segments == 1 && is_only_ack(frame);
+    Seen { flow: seen.flow, bytes: seen.segment_bytes(n), is_ack }
 }
 
 /// Creates a histogram of queueing times, for a model that has a queue.

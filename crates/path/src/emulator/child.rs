@@ -14,6 +14,7 @@ use crate::emulated::routing::Rerouter;
 use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
+use crate::observe::Observation;
 use crate::{PathSpec, netem};
 use deadheat_base::error::{Error, Result};
 
@@ -56,12 +57,23 @@ fn answer(
             live_without_parent();
             Ok(None)
         }
+        (ToEmulator::Observe(observation), Some((engine, _))) => {
+            engine.observe(observation)?;
+            Ok(Some(FromEmulator::Begun))
+        }
         (ToEmulator::Begin { seed }, Some((engine, network))) => {
             engine.begin(network.seed.unwrap_or(seed))?;
             Ok(Some(FromEmulator::Begun))
         }
         (ToEmulator::End, Some((engine, _))) => {
             Ok(Some(FromEmulator::Figures(Box::new(engine.end()?))))
+        }
+        (ToEmulator::Capture, Some((engine, network))) => {
+            let captured = match &mut engine.mover {
+                Mover::Forwarder(forwarder) => forwarder.capture(network)?,
+                Mover::Netem(_) => None,
+            };
+            Ok(Some(FromEmulator::Captured(captured)))
         }
         _ => Err(Error::peer("control", "a path is built once, and first")),
     }
@@ -90,6 +102,20 @@ impl Engine {
             Mover::Forwarder(forwarder) => forwarder.begin(seed),
             Mover::Netem(middle) => middle.begin(seed),
         }
+    }
+
+    fn observe(&mut self, observation: Observation) -> Result<()> {
+        match &mut self.mover {
+            Mover::Forwarder(forwarder) => forwarder.observe(observation),
+            Mover::Netem(_) if observation == Observation::default() => {}
+            Mover::Netem(_) => {
+                return Err(Error::unsupported(
+                    "backend=netem",
+                    "the kernel moves the packets, so they are not observed; use backend=tun, or run tcpdump beside it",
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn end(&mut self) -> Result<PathFigures> {

@@ -11,6 +11,8 @@ use crate::network::{Impairments, Order};
 pub(super) struct Leaving<H> {
     pub(super) at: u64,
     pub(super) seq: u64,
+    pub(super) arrived: u64,
+    pub(super) is_copy: bool,
     /// Time spent in the queue.
     pub(super) queued: u64,
     pub(super) handle: H,
@@ -114,6 +116,8 @@ impl<H: Copy> DelayStage<H> {
         let mut leaving = Leaving {
             at,
             seq: item.seq,
+            arrived: item.arrived,
+            is_copy: item.is_copy,
             queued,
             handle: item.handle,
             bytes: item.bytes,

@@ -11,8 +11,9 @@ impl<H: Copy> Channel<H> {
     #[cold]
     pub(super) fn come_down(&mut self, item: &Item<H>) {
         self.fates.down += 1;
-        let (at, seq, handle) = (item.arrived, item.seq, item.handle);
-        self.gone.push_back(DroppedPacket { at, seq, queued: 0, handle, cause: Cause::Down });
+        let Item { arrived, seq, is_copy, handle, .. } = *item;
+        let dropped = DroppedPacket::at_once(arrived, seq, handle, Cause::Down);
+        self.gone.push_back(DroppedPacket { is_copy, ..dropped });
     }
 }
 

@@ -32,9 +32,8 @@ impl<H: Copy> Channel<H> {
     pub fn block(&mut self, now: Nanos, packet: &Packet, handle: H) -> u32 {
         let at = self.come(now, packet);
         self.fates.blocked += 1;
-        let seq = self.entered;
+        self.gone.push_back(DroppedPacket::at_once(at, self.entered, handle, Cause::Blocked));
         self.entered += 1;
-        self.gone.push_back(DroppedPacket { at, seq, queued: 0, handle, cause: Cause::Blocked });
         1
     }
 }

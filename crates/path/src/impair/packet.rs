@@ -32,6 +32,12 @@ pub struct Packet {
 pub struct Departure<H> {
     /// Time of departure.
     pub at: Nanos,
+    /// Time of arrival.
+    pub arrived: Nanos,
+    /// Sequence number among packets and copies in order of arrival.
+    pub seq: u64,
+    /// True for the copy of a packet.
+    pub is_copy: bool,
     /// Time spent in the queue, the packet's own transmission not counted.
     pub queued: Nanos,
     /// Handle that the owner gave the packet.
@@ -81,6 +87,8 @@ pub(super) struct Item<H> {
     pub(super) arrived: u64,
     /// Sequence number among packets and copies in order of arrival.
     pub(super) seq: u64,
+    /// True for the copy of a packet.
+    pub(super) is_copy: bool,
     /// Offset of its delay from the model's, in nanoseconds.
     pub(super) offset: i64,
     /// Length with link-layer overhead, which the rate and the queue count.

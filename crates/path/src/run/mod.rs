@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ use self::course::Course;
 use self::signals::TakenSignal;
 use self::task::{BesideCommand, Task};
 use crate::emulator::{BuiltNetwork, Emulator};
+use crate::measurements::Captured;
 use crate::network;
+use crate::observe::{Capture, Observation, pcapng};
 use deadheat_base::ends::Side;
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::rng::fresh_seed;
@@ -56,6 +59,8 @@ pub struct Request {
     pub talk: Talk,
     /// Time between two lines on what the path does while the commands run; `None` without such lines.
     pub every: Option<Duration>,
+    /// File for a capture of all packets, which must not exist; `None` without one.
+    pub pcap: Option<PathBuf>,
     /// Command. `$DEADHEAT_FAR` and the like are replaced in it.
     pub command: Vec<OsString>,
 }
@@ -82,6 +87,9 @@ pub fn run(request: Request) -> Result<u8> {
         Some(seed) => seed,
         None => fresh_seed()?,
     };
+    if let Some(file) = &request.pcap {
+        observe(&emulator, file, &request.path)?;
+    }
     emulator.begin(seed)?;
     let built = emulator.built();
     let (host, beside) = placed(&request, built)?;
@@ -104,7 +112,25 @@ pub fn run(request: Request) -> Result<u8> {
     let code = wait(keeper, &emulator, Course::new(request.every, links.clone()))?;
     terminal.take_back();
     say(talk, account::account(&links, &emulator.end()?));
+    let Some(Captured { packets, left_out, failure }) = emulator.capture()? else {
+        return Ok(code);
+    };
+    if let Some(failure) = failure {
+        tell!("nothing is captured: {failure}");
+    } else if left_out > 0 {
+        tell!("{packets} packets captured, and {left_out} left out, which had no room");
+    }
     Ok(code)
+}
+
+/// Makes the emulator capture all packets to a new file.
+fn observe(emulator: &Emulator, file: &Path, path: &str) -> Result<()> {
+    let file = std::path::absolute(file)
+        .map_err(|e| Error::setup(format!("find the folder of {}", file.display()), e))?;
+    pcapng::create(&file)?;
+    let capture = Capture { file: file.clone(), title: format!("path run {path}") };
+    let observation = Observation { wire: false, capture: Some(capture) };
+    emulator.observe(observation).inspect_err(|_| drop(std::fs::remove_file(file)))
 }
 
 fn say(talk: Talk, lines: Vec<String>) {
