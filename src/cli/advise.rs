@@ -21,6 +21,7 @@ use deadheat_result::outcome::Outcome;
 
 use super::allow::Allow;
 use super::live::LiveForm;
+use super::observe::ObserveOptions;
 use super::staging::{Intervals, Staging, with_stage};
 use super::{Verdict, next_step, print, stdout_style};
 
@@ -144,6 +145,7 @@ fn race(args: &AdviseArgs, within: &str, job: AdviceJob) -> Result<Outcome> {
         secret_file: None,
         pin: None,
         patience: None,
+        observe: &ObserveOptions::default(),
     };
     with_stage(&staging, &job.request, &job.file, |stage| job.request.run_with(stage))
 }

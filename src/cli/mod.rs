@@ -44,6 +44,7 @@ mod manual;
 mod map;
 mod merge;
 mod next_step;
+mod observe;
 mod pages;
 mod path;
 mod progress;

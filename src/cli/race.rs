@@ -20,11 +20,13 @@ use super::form::Form;
 use super::gate::Gate;
 use super::habits;
 use super::live::LiveOptions;
+use super::observe::ObserveOptions;
 use super::staging::{Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
 
 /// Settings that an earlier race fixes for a race that continues or repeats it.
-const FIXED: [&str; 20] = [
+const FIXED: [&str; 21] = [
+    "series",
     "vary",
     "contenders",
     "workload",
@@ -185,6 +187,8 @@ pub(super) struct RaceArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     live: LiveOptions,
+    #[command(flatten)]
+    observe: ObserveOptions,
     /// Keep raw samples beside the result, in a file that ends in .samples
     ///
     /// Without this they are kept only where --html or --format needs them.
@@ -248,6 +252,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         deliver(section.as_bytes(), None)?;
     }
     next_step::tell_saved(&outcome, &file);
+    args.observe.tell(&outcome);
     if let Some(page) = &args.html {
         pages::write(page, &pages::of_race(&outcome, &file))?;
         tell!("page: {}", page.display());
@@ -362,6 +367,7 @@ fn staging(args: &RaceArgs, samples: bool) -> Result<Staging<'_>> {
         secret_file: args.secret_file.as_deref(),
         pin: args.pin.as_deref(),
         patience: args.patience.as_deref().map(units::parse_span).transpose()?,
+        observe: &args.observe,
     })
 }
 
@@ -433,6 +439,7 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
     if let Some(Some(time)) = &args.interval {
         request = request.interval(parse_interval(time)?);
     }
+    request = args.observe.ask(request)?;
     if let Some(placement) = &args.placement {
         request = request.placement(placement);
     }

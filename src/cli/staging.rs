@@ -18,6 +18,7 @@ use deadheat_trial::lead::agents::Agents;
 use deadheat_trial::lead::live::LiveRow;
 
 use super::live::{LiveForm, LiveStage, LiveSubject};
+use super::observe::ObserveOptions;
 use super::progress::{Progress, RunningTrial};
 use super::screen::Screen;
 use super::{interrupt, secret};
@@ -40,6 +41,8 @@ pub(super) struct Staging<'a> {
     pub pin: Option<&'a str>,
     /// Longest wait for a far end that no longer answers, if one is asked for.
     pub patience: Option<Nanos>,
+    /// Options that look closer at its trials.
+    pub observe: &'a ObserveOptions,
 }
 
 /// Place where intervals of a running trial are shown.
@@ -94,7 +97,8 @@ pub(super) fn with_stage(
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
-        let mut simulation = simulation.stop_on(Arc::clone(&stop));
+        let observers = staging.observe.observers(request)?;
+        let mut simulation = simulation.stop_on(Arc::clone(&stop)).observe(observers);
         if let Some(show) = staging.intervals.shown(&screen, &running) {
             simulation = simulation.on_interval(show);
         }
@@ -105,10 +109,12 @@ pub(super) fn with_stage(
         }
         let ended = race(stage);
         screen.clear();
+        staging.observe.clear();
         return ended;
     }
     let credentials = secret::credentials(staging.secret_file, staging.pin)?;
     let mut agents = agents(request, &credentials, &screen, &stop)?;
+    agents = agents.observe(staging.observe.observers(request)?);
     if let Some(show) = staging.intervals.shown(&screen, &running) {
         agents = agents.on_interval(show);
     }
@@ -119,6 +125,7 @@ pub(super) fn with_stage(
     }
     let ended = race(stage);
     screen.clear();
+    staging.observe.clear();
     ended
 }
 

@@ -15,9 +15,9 @@ use std::net::IpAddr;
 use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
-use deadheat::measurements::path::{
-    DirectionFigures, LinkFigures, PacketOutcomes, PathFigures, QueueCourse,
-};
+use deadheat::measurements::congestion::CongestionPhase;
+use deadheat::measurements::path::{Captured, DirectionFigures, LinkFigures, PacketOutcomes};
+use deadheat::measurements::path::{PathFigures, QueueCourse, WireEnd, WireFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,
@@ -288,6 +288,22 @@ fn path_way((link, direction): (usize, Direction)) -> PathWay {
     }
 }
 
+fn wire_figures() -> WireFigures {
+    let end = |gap| WireEnd {
+        packets: 12_345,
+        gaps_ns: rtt(gap, 0, false),
+        train_packets: rtt(4, 0, false),
+        in_short_trains: 9_000,
+        pacing_error_ns: rtt(gap / 2, 0, false),
+    };
+    WireFigures {
+        data_packets: 12_000,
+        ack_packets: 345,
+        entrance: end(900_000),
+        exit: end(1_000_000),
+    }
+}
+
 fn path_figures() -> PathFigures {
     let way = DirectionFigures {
         fates: PacketOutcomes {
@@ -317,6 +333,7 @@ fn path_figures() -> PathFigures {
             longest_ns: vec![0, 1_200_000, 1_190_000, 400_000],
         }),
         losses: Some("5-6/40".into()),
+        wire: Some(Box::new(wire_figures())),
         device_drops: 0,
         writes: 12_345,
     };
@@ -881,6 +898,7 @@ fn record(contender: usize, block: u64) -> Record {
         far_throttled: None,
         path: None,
         path_invalid: None,
+        captured: Some(Captured { packets: 12_000, left_out: 3, failure: Some("full".into()) }),
         outages: if contender == UDP && lost == 420 { vec![outage()] } else { Vec::new() },
         // The other trials are of a version that kept no series.
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
@@ -960,6 +978,8 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             retransmits: k - 1,
             reordering_segments: Some(3),
             reorderings: Some(0),
+            in_flight_bytes: Some(7_240 * k),
+            phase: Some(if k < 3 { CongestionPhase::SlowStart } else { CongestionPhase::Recovery }),
             delivery_rate_bps: Some(1_000_000 * k),
             pacing_rate_bps: (k < 3).then_some(2_000_000),
             busy_ns: Some(4_000_000 * k),

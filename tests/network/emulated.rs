@@ -756,3 +756,107 @@ fn a_network_loses_the_same_packets_in_virtual_time() {
         assert_eq!(of(one), of(other));
     }
 }
+
+/// Packets of one section of a capture: interface, time, length of the IP packet, first bytes, comment.
+fn sections(capture: &[u8]) -> Vec<Vec<(u32, u64, u32, Vec<u8>, String)>> {
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut all, mut rest) = (Vec::new(), capture);
+    while !rest.is_empty() {
+        let len = word(rest, 4) as usize;
+        let body = &rest[8..len - 4];
+        match word(rest, 0) {
+            0x0A0D_0D0A => all.push(Vec::new()),
+            6 => {
+                let taken = word(body, 12) as usize;
+                let comment = &body[20 + taken.next_multiple_of(4) + 4..];
+                let at = u64::from(word(body, 4)) << 32 | u64::from(word(body, 8));
+                let text = String::from_utf8_lossy(comment).into_owned();
+                let packet = (word(body, 0), at, word(body, 16), body[20..][..taken].to_vec(), text);
+                all.last_mut().unwrap().push(packet);
+            }
+            _ => {}
+        }
+        rest = &rest[len..];
+    }
+    all
+}
+
+/// The kernel's count of bytes in flight, every millisecond, beside that of the emulator: what entered, less what the
+/// acknowledgements that have left it acknowledge.
+#[test]
+fn what_the_kernel_has_in_flight_is_what_the_emulator_saw() {
+    if !can() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = "delay=10ms,rate=20mbit,queue=60kB";
+    let ran = Command::new(DEADHEAT)
+        .args(["race", "tcp:cc=cubic", "--path", path, "-w", "bulk:time=1s", "--blocks", "1"])
+        .args(["-o", "r.json", "--series", "1ms", "--pcap", "r.pcapng", "--wire", "-q"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("pcap: r.pcapng: "), "{said}");
+    let result: Value = serde_json::from_slice(&std::fs::read(dir.path().join("r.json")).unwrap()).unwrap();
+    let sections = sections(&std::fs::read(dir.path().join("r.pcapng")).unwrap());
+    let trials = result["trials"].as_array().unwrap();
+    let last = trials.iter().max_by_key(|trial| trial["order"].as_u64()).unwrap();
+    let packets = sections.last().unwrap();
+    assert_eq!(last["captured"]["packets"].as_u64().unwrap(), packets.len() as u64);
+    let losses = packets.iter().filter(|packet| packet.4.contains("lost: queue full")).count();
+    let fates = &last["path"]["links"][0]["up"]["fates"];
+    assert_eq!(fates["full"].as_u64().unwrap(), losses as u64);
+    assert!(last["path"]["links"][0]["down"]["wire"]["ack_packets"].as_u64().unwrap() > 100);
+    let share = agreement(last, packets);
+    println!("{:.1} % of samples within one packet", 100.0 * share);
+    assert!(share > 0.5, "{share}");
+}
+
+/// Returns the share of samples before the first loss in which both counts differ by a packet at most, for the offset of
+/// both clocks at which they agree best.
+fn agreement(trial: &Value, packets: &[(u32, u64, u32, Vec<u8>, String)]) -> f64 {
+    let series = trial["intervals"].as_array().unwrap().iter().find(|one| one["tcp"].is_object());
+    let series = series.unwrap();
+    let numbers = |value: &Value| -> Vec<u64> {
+        value.as_array().unwrap().iter().map(|one| one.as_u64().unwrap_or(0)).collect()
+    };
+    let at = numbers(&series["at_ns"]);
+    let flight = numbers(&series["tcp"]["in_flight_bytes"]);
+    let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+    let mut events: Vec<(u64, bool, u32)> = Vec::new();
+    for (way, time, len, head, comment) in packets {
+        let header = 20 + u32::from(head[32] >> 4) * 4;
+        let after = comment.strip_prefix("delivered after ").and_then(|rest| rest.split(' ').next());
+        match (way, after) {
+            (0, _) if *len > header => {
+                events.push((*time, true, number(head, 24).wrapping_add(len - header)));
+            }
+            (1, Some(ns)) => events.push((time + ns.parse::<u64>().unwrap(), false, number(head, 28))),
+            _ => {}
+        }
+    }
+    events.sort_unstable();
+    let lost = packets.iter().find(|packet| packet.4.contains("lost")).map_or(u64::MAX, |p| p.1);
+    let first = events.iter().find(|event| event.1).unwrap().0;
+    let agrees = |offset: u64| {
+        let (mut next, mut sent, mut acked) = (0, None, None);
+        let (mut good, mut all) = (0u32, 0u32);
+        for (at, flight) in at.iter().zip(&flight) {
+            let now = first + at - offset.min(*at);
+            while let Some((_, is_data, end)) = events.get(next).filter(|event| event.0 <= now) {
+                if *is_data { sent = Some(*end) } else { acked = Some(*end) }
+                next += 1;
+            }
+            if let (Some(sent), Some(acked)) = (sent, acked)
+                && now < lost
+            {
+                all += 1;
+                let seen = u64::from(sent.wrapping_sub(acked));
+                good += u32::from(seen.abs_diff(*flight) <= 1_460);
+            }
+        }
+        f64::from(good) / f64::from(all.max(1))
+    };
+    (0..300).map(|step| agrees(step * 100_000)).fold(0.0, f64::max)
+}

@@ -8,9 +8,10 @@ use deadheat_contract::measurements::series::{Point, Series};
 
 /// Interval if none is given.
 pub const DEFAULT: Nanos = Nanos::from_millis(100);
-/// Shortest interval: sampling more often would affect the figures.
+/// Shortest interval that does not affect the figures. The series of a shorter one is dense: it has more points, and a
+/// flow that waits is woken for them.
 pub const SHORTEST: Nanos = Nanos::from_millis(10);
-/// Shortest interval of a dense series, for which that effect is accepted.
+/// Shortest interval of a dense series.
 pub const SHORTEST_DENSE: Nanos = Nanos::from_millis(1);
 /// Longest interval.
 pub const LONGEST: Nanos = Nanos::from_secs(3600);
@@ -47,18 +48,11 @@ impl Sampler {
     /// Creates a sampler for one of `flows` flows. An interval out of bounds is clamped, because it may come from a
     /// remote client.
     pub fn new(interval: Nanos, flows: usize) -> Sampler {
-        let most = (MOST_TOGETHER / flows.max(1)).clamp(4, MOST_POINTS) / 2 * 2;
-        Sampler::with(interval.clamp(SHORTEST, LONGEST), most)
-    }
-
-    /// Creates a sampler of a dense series: more points, at shorter intervals, for which a waiting flow is woken.
-    pub fn dense(interval: Nanos, flows: usize) -> Sampler {
-        let most = (MOST_DENSE / flows.max(1)).max(4) / 2 * 2;
         let interval = interval.clamp(SHORTEST_DENSE, LONGEST);
-        Sampler { is_dense: true, ..Sampler::with(interval, most) }
-    }
-
-    fn with(interval: Nanos, most: usize) -> Sampler {
+        let is_dense = interval < SHORTEST;
+        let (together, most) =
+            if is_dense { (MOST_DENSE, MOST_DENSE) } else { (MOST_TOGETHER, MOST_POINTS) };
+        let most = (together / flows.max(1)).clamp(4, most) / 2 * 2;
         // Every page is written once, so that none is allocated later.
         let mut points = vec![Point::default(); most];
         points.clear();
@@ -69,7 +63,7 @@ impl Sampler {
             points,
             most,
             shown: None,
-            is_dense: false,
+            is_dense,
             unstored: None,
         }
     }
@@ -279,14 +273,23 @@ mod tests {
 
     #[test]
     fn an_interval_of_a_stranger_stays_within_bounds() {
-        for (asked, given) in [(Nanos(1), SHORTEST), (Nanos(u64::MAX), LONGEST)] {
+        for (asked, given) in [(Nanos(1), SHORTEST_DENSE), (Nanos(u64::MAX), LONGEST)] {
             let mut sampler = Sampler::new(asked, 1);
             sampler.start(Nanos(5));
-            assert_eq!((sampler.due(), sampler.wakes()), (Nanos(5) + given, None));
+            assert_eq!(sampler.due(), Nanos(5) + given);
         }
-        let mut dense = Sampler::dense(Nanos(1), 1);
-        dense.start(Nanos(5));
-        assert_eq!(dense.wakes(), Some(Nanos(5) + SHORTEST_DENSE + SPIN_WINDOW));
+    }
+
+    #[test]
+    fn a_dense_series_wakes_a_flow_that_waits() {
+        let wakes = |interval| {
+            let mut sampler = Sampler::new(interval, 1);
+            sampler.start(Nanos(5));
+            sampler.wakes()
+        };
+        assert_eq!(wakes(SHORTEST), None);
+        let dense = Nanos::from_millis(9);
+        assert_eq!(wakes(dense), Some(Nanos(5) + dense + SPIN_WINDOW));
     }
 
     #[test]
@@ -318,11 +321,11 @@ mod tests {
             reorderings: Some(long),
             ..TcpView::default()
         };
-        let kinds = [1, 2, 7, 100, 256].into_iter().flat_map(|flows| {
-            let new = (Sampler::new(DEFAULT, flows), MOST_TOGETHER);
-            [(flows, new), (flows, (Sampler::dense(SHORTEST_DENSE, flows), MOST_DENSE))]
-        });
-        for (flows, (mut sampler, most)) in kinds {
+        let kinds = [1, 2, 7, 100, 256]
+            .into_iter()
+            .flat_map(|flows| [(flows, DEFAULT, MOST_TOGETHER), (flows, SHORTEST_DENSE, MOST_DENSE)]);
+        for (flows, interval, most) in kinds {
+            let mut sampler = Sampler::new(interval, flows);
             sampler.start(Nanos::ZERO);
             for k in 0..10_000 {
                 sampler.keep(Point {

@@ -5,7 +5,7 @@ use serde_with::skip_serializing_none;
 
 use deadheat_base::time::Nanos;
 use deadheat_base::unset::is_unset;
-use deadheat_contract::measurements::path::PathFigures;
+use deadheat_contract::measurements::path::{Captured, PathFigures};
 use deadheat_contract::measurements::series::Series;
 use deadheat_contract::measurements::{
     ClockEstimate, Cost, Distribution, Fallback, HostCounters, Ledger, Marks, Metrics, Outage,
@@ -130,6 +130,8 @@ pub struct Record {
     /// Reason why the path failed its gate, if it did. It is also the reason in `why_invalid`, unless the ends had one
     /// of their own.
     pub path_invalid: Option<String>,
+    /// Packets in the capture of the race (`--pcap`); absent if there is none.
+    pub captured: Option<Captured>,
     /// Outages: spans in which nothing arrived, in order of time; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,

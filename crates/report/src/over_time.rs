@@ -87,7 +87,7 @@ const COLUMNS: &str = "block,order,contender,control,valid,end,flow,from_ns,to_n
 /// are empty.
 pub fn csv(outcome: &Outcome) -> String {
     let names: Vec<&str> = TcpColumns::default().columns().map(|(name, _)| name).collect();
-    let mut text = format!("{COLUMNS},{}\n", names.join(","));
+    let mut text = format!("{COLUMNS},{},phase\n", names.join(","));
     for trial in &outcome.trials {
         let name = field(&label(outcome, trial.contender));
         let head = format!(
@@ -143,6 +143,9 @@ fn row(text: &mut String, series: &Series, at: usize, interval: &Interval) {
             let _ = write!(text, "{value}");
         }
     }
+    let phases = series.phases.iter().take_while(|change| change.at_ns <= interval.to_ns);
+    text.push(',');
+    text.push_str(phases.last().map_or("", |change| change.phase.name()));
     text.push('\n');
 }
 

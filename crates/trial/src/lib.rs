@@ -25,6 +25,7 @@ pub mod control;
 pub mod explain;
 pub mod lead;
 mod meters;
+pub mod observers;
 pub mod path;
 pub mod process;
 pub mod sim;

@@ -1,6 +1,7 @@
 //! `deadheat path run`: any program on an emulated network.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -55,6 +56,12 @@ pub(super) struct PathRunArgs {
     /// The lines go to standard error, so that `2>FILE` separates them from what COMMAND prints.
     #[arg(long, conflicts_with = "quiet")]
     live: bool,
+    /// Capture all packets to a new file, in the pcapng format
+    ///
+    /// Each direction of each link is an interface, with times in nanoseconds. A packet is as it entered the link, cut after
+    /// 160 bytes; its comment has its fate. It takes the emulator time and memory; at most 1 GiB is written.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// Command to run; its exit status is passed on
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -67,7 +74,7 @@ pub(super) struct PathRunArgs {
 pub(super) fn run(args: PathRunArgs) -> Result<Verdict> {
     let talk = if args.quiet { Talk::Errors } else { Talk::All };
     let every = args.live.then_some(Duration::from_secs(1));
-    let PathRunArgs { path, host, on: beside, far, far_ready, command, .. } = args;
-    run::run(Request { path, host, beside, far, far_ready, talk, every, command })
+    let PathRunArgs { path, host, on: beside, far, far_ready, pcap, command, .. } = args;
+    run::run(Request { path, host, beside, far, far_ready, talk, every, pcap, command })
         .map(Verdict::Ended)
 }

@@ -18,6 +18,7 @@ use deadheat_result::study::outcome::{Setting, StudyRun};
 use super::super::allow::Allow;
 use super::super::deciding::DecisionOptions;
 use super::super::live::LiveForm;
+use super::super::observe::ObserveOptions;
 use super::super::staging::{Intervals, Staging, with_stage};
 use super::super::{Verdict, next_step, pages, print, stdout_style};
 use super::{NamedStudy, StudyForm};
@@ -193,6 +194,7 @@ fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outc
         secret_file: None,
         pin: None,
         patience: None,
+        observe: &ObserveOptions::default(),
     };
     let (request, file) = (job.request.clone(), job.file.clone());
     with_stage(&staging, &request, &file, |stage| job.on(stage))

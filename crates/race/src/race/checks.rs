@@ -46,11 +46,11 @@ impl Request {
         every::check(self)?;
         self.check_all_blocks()?;
         if let Some(interval) = self.interval
-            && !(intervals::SHORTEST..=intervals::LONGEST).contains(&interval)
+            && !(intervals::SHORTEST_DENSE..=intervals::LONGEST).contains(&interval)
         {
             return refuse(format!(
                 "an interval of {interval}; {} to {} make sense, such as 500ms",
-                intervals::SHORTEST,
+                intervals::SHORTEST_DENSE,
                 intervals::LONGEST
             ));
         }

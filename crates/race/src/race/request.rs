@@ -267,7 +267,8 @@ impl Request {
         self.idle.map(|idle| (idle, "asked for")).or(waits)
     }
 
-    /// Sets the time between two points of each trial's series, 10 ms to 1 h; 100 ms if not given.
+    /// Sets the time between two points of each trial's series, 1 ms to 1 h; 100 ms if not given. Below 10 ms the series is
+    /// dense, and costs the ends time.
     pub fn interval(mut self, interval: Nanos) -> Request {
         self.interval = Some(interval);
         self

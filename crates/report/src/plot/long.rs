@@ -1,14 +1,17 @@
-//! Drawing of long trials over time, one line for each contender: round trips, goodput, and when nothing arrived.
+//! Drawing of long trials over time, and of those with dense series, one line for each contender: round trips, goodput, when
+//! nothing arrived, and what a sender's congestion control reports.
 
 use super::axis::{Axis, Quantity};
 use super::canvas::{Anchor, Canvas, Frame, Panel, Size};
 use super::facets::LineKey;
 use super::ink::Ink;
+use super::sender::{self, SenderLines, Values};
 use super::{drawn, figure_text, left_out, numbers, order, palette};
 use crate::figure::Figure;
 use crate::names::label;
 use crate::words;
 use deadheat_contract::measurements::Unit;
+use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::series::{RoundTrips, Series, goodput_bps};
 use deadheat_result::analysis::spread;
 use deadheat_result::outcome::{Outcome, Trial};
@@ -25,8 +28,8 @@ const NAME: f64 = 20.0;
 const BELOW: f64 = 40.0;
 const LEFT: f64 = 60.0;
 
-/// Values over time; `None` where there are none.
-type Values = Vec<(f64, Option<f64>)>;
+/// Interval below which a series is dense, so that its trials are drawn however short they are.
+const DENSE_NS: u64 = 10_000_000;
 
 /// A contender's typical trial.
 struct LongTrial {
@@ -38,6 +41,8 @@ struct LongTrial {
     times: Values,
     /// Rate at which data arrived at both ends together.
     goodput: Values,
+    /// Lines of its sender, in a race with dense series.
+    sender: SenderLines,
     /// Starts and ends of the stretches without an arrival.
     outages: Vec<(u64, u64)>,
     /// Number of outages in the contender's other trials.
@@ -92,7 +97,9 @@ fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
         let flows = trial.record.intervals.iter().chain(&trial.record.far_intervals);
         flows.filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0)
     };
-    let typical = spread::typical(outcome, id, metric, |trial| end(trial) >= LONG_NS)?;
+    let is_dense = outcome.asked.interval_ns.is_some_and(|every| every < DENSE_NS);
+    let least = if is_dense { 1 } else { LONG_NS };
+    let typical = spread::typical(outcome, id, metric, |trial| end(trial) >= least)?;
     let record = &typical.record;
     let own = spread::valid_trials(outcome, id);
     let others = own.filter(|one| (one.block, one.order) != (typical.block, typical.order));
@@ -104,6 +111,7 @@ fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
         end_ns,
         times: times(typical),
         goodput: goodput(typical, end_ns),
+        sender: if is_dense { sender::lines(typical) } else { SenderLines::default() },
         outages: record.outages.iter().map(|one| (one.from_ns, one.end_ns().min(end_ns))).collect(),
         elsewhere: others.map(|trial| trial.record.outages.len()).sum(),
     })
@@ -166,6 +174,16 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
     if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
         strips.reverse();
     }
+    let of_sender: [(&str, Unit, fn(&LongTrial) -> &Values); 4] = [
+        ("congestion window, bytes", Unit::Count, |trial| &trial.sender.window),
+        ("in flight, bytes", Unit::Count, |trial| &trial.sender.in_flight),
+        ("delivery rate", Unit::BitRate, |trial| &trial.sender.rate),
+        ("smoothed round trip", Unit::Nanos, |trial| &trial.sender.round_trip),
+    ];
+    strips.extend(of_sender.into_iter().filter_map(|(name, unit, of)| {
+        let y = Axis::from_zero(values(of).into_iter())?;
+        Some(LinePanel { name: name.to_owned(), unit, y, of })
+    }));
     strips
 }
 
@@ -190,7 +208,9 @@ fn draw(trials: &[LongTrial], strips: &[LinePanel], size: Size) -> String {
     let key = LineKey::new(size, labels);
     let has_outages = trials.iter().any(|trial| !trial.outages.is_empty());
     let outages = if has_outages { NAME + ROW * trials.len() as f64 } else { 0.0 };
-    let height = (PANEL + NAME) * strips.len() as f64 + outages + BELOW;
+    let has_phases = trials.iter().any(|trial| !trial.sender.phases.is_empty());
+    let phases = if has_phases { NAME + ROW * trials.len() as f64 } else { 0.0 };
+    let height = (PANEL + NAME) * strips.len() as f64 + outages + phases + BELOW;
     let canvas = Canvas::new(size, key.height + height);
     key.draw(&canvas);
     let end = trials.iter().map(|trial| trial.end_ns).max().unwrap_or(0) as f64;
@@ -203,32 +223,58 @@ fn draw(trials: &[LongTrial], strips: &[LinePanel], size: Size) -> String {
             shade(&panel, trial, (strip.y.low(), strip.y.high()));
         }
         panel.ticks_left(Quantity::Of(strip.unit));
-        below(&canvas, &panel, at + 1 == strips.len() && !has_outages);
+        below(&canvas, &panel, at + 1 == strips.len() && !has_outages && !has_phases);
         canvas.text((frame.left, frame.top - 9.0), &strip.name, Ink::Small, Anchor::Left);
         trials.iter().for_each(|trial| curve(&panel, strip, trial));
         top = frame.bottom;
     }
+    let lengths = |from: u64, to: u64| {
+        [from, to.saturating_sub(from)].map(|ns| words::figure(ns as f64, Unit::Nanos))
+    };
     if has_outages {
-        let frame = frame(&canvas, top, ROW * trials.len() as f64);
-        let panel = canvas.panel(frame, x, Axis::exact(trials.len() as f64, 0.0));
-        below(&canvas, &panel, true);
-        canvas.text((frame.left, frame.top - 9.0), "nothing arrived", Ink::Small, Anchor::Left);
-        for (row, trial) in trials.iter().enumerate() {
-            for (from, to) in &trial.outages {
-                let words = format!(
-                    "{}, block {}: nothing arrived from {} for {}",
-                    trial.label,
-                    trial.block,
-                    words::figure(*from as f64, Unit::Nanos),
-                    words::figure(to.saturating_sub(*from) as f64, Unit::Nanos)
-                );
-                let (low, high) = (row as f64 + 0.15, row as f64 + 0.85);
-                let corners = ((*from as f64, low), (*to as f64, high));
-                panel.rectangle(corners.0, corners.1, Ink::Bar(trial.number), &words);
-            }
-        }
+        let spans = |trial: &LongTrial| {
+            let words = |(from, to): &(u64, u64)| {
+                let [start, length] = lengths(*from, *to);
+                (*from, *to, format!("nothing arrived from {start} for {length}"))
+            };
+            trial.outages.iter().map(words).collect()
+        };
+        top = rows_of_spans(&canvas, trials, x, (top, "nothing arrived", !has_phases), &spans);
+    }
+    if has_phases {
+        let spans = |trial: &LongTrial| {
+            let words = |(from, to, phase): &(u64, u64, CongestionPhase)| {
+                let [start, length] = lengths(*from, *to);
+                (*from, *to, format!("{phase} from {start} for {length}"))
+            };
+            trial.sender.phases.iter().map(words).collect()
+        };
+        let name = "phases but steady ones: slow start, start-up, recovery, …";
+        rows_of_spans(&canvas, trials, x, (top, name, true), &spans);
     }
     canvas.finish()
+}
+
+/// Draws a row of bars for each trial: spans of time, with words. Returns the end of the rows.
+fn rows_of_spans(
+    canvas: &Canvas,
+    trials: &[LongTrial],
+    x: Axis,
+    (top, name, is_last): (f64, &str, bool),
+    spans: &dyn Fn(&LongTrial) -> Vec<(u64, u64, String)>,
+) -> f64 {
+    let frame = frame(canvas, top, ROW * trials.len() as f64);
+    let panel = canvas.panel(frame, x, Axis::exact(trials.len() as f64, 0.0));
+    below(canvas, &panel, is_last);
+    canvas.text((frame.left, frame.top - 9.0), name, Ink::Small, Anchor::Left);
+    for (row, trial) in trials.iter().enumerate() {
+        for (from, to, what) in spans(trial) {
+            let words = format!("{}, block {}: {what}", trial.label, trial.block);
+            let (low, high) = (row as f64 + 0.15, row as f64 + 0.85);
+            panel.rectangle((from as f64, low), (to as f64, high), Ink::Bar(trial.number), &words);
+        }
+    }
+    frame.bottom
 }
 
 fn frame(canvas: &Canvas, top: f64, height: f64) -> Frame {
@@ -281,7 +327,7 @@ fn curve(panel: &Panel<'_>, strip: &LinePanel, trial: &LongTrial) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_contract::measurements::Outage;
+    use deadheat_contract::measurements::{Outage, TcpView};
     use deadheat_contract::measurements::series::Point;
     use deadheat_race::race::testing::loaded as race;
 
@@ -331,6 +377,32 @@ mod tests {
         assert_eq!(at(5.05)[2..], [words::NOTHING, "0 bit/s"]);
         assert_eq!(at(8.05)[2..], ["20.0 ms", "80.0 kbit/s"]);
         assert!(figure.caption.contains("more outages in trials that are not drawn"));
+    }
+
+    #[test]
+    fn a_dense_series_has_the_sender_and_its_phases_however_short_the_trial() {
+        let mut outcome = lasting(1);
+        outcome.asked.interval_ns = Some(5 * MS);
+        let point = |k: u64| {
+            let view = TcpView {
+                cwnd_bytes: 10_000 * k,
+                srtt_ns: Some(20 * MS),
+                in_flight_bytes: Some(9_000 * k),
+                phase: Some(CongestionPhase::by_threshold(k, 50)),
+                ..TcpView::default()
+            };
+            Point { at_ns: k * 5 * MS, sent_bytes: k, tcp: Some(view), ..Point::default() }
+        };
+        let points: Vec<Point> = (1..=1_000).map(point).collect();
+        for trial in &mut outcome.trials {
+            trial.record.intervals = vec![Series::new(5 * MS, &points)];
+        }
+        let figure = figure(&outcome).unwrap();
+        for name in ["congestion window, bytes", "in flight, bytes", "smoothed round trip"] {
+            assert!(figure.wide.contains(&format!(">{name}</text>")), "{name}");
+        }
+        assert!(figure.wide.contains("slow start from 5.00 ms for 245 ms"));
+        assert!(!figure.wide.contains("avoidance from"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | `distribution.rs` | the share of round trips beyond a time |
 //! | `drift.rs` | figures from block to block |
 //! | `course.rs` | the work over time, before, during and after a load |
-//! | `long.rs` | long trials: round trips, goodput and outages over time |
+//! | `long.rs` `sender.rs` | long trials, and dense series: round trips, goodput, outages, congestion control over time |
 //! | `within.rs` | course of trials from start to end |
 //! | `load.rs` | windows and round trips of the flows of a load |
 //! | `offered.rs` | delivered over offered load |
@@ -55,6 +55,7 @@ mod pairs;
 pub mod palette;
 mod queue;
 mod rows;
+mod sender;
 mod study;
 pub mod style;
 mod svg;

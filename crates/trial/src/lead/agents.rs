@@ -28,6 +28,7 @@ use crate::agent::means::NO_FILES;
 use crate::between::turn::way::RelayWay;
 use crate::control::patient::sleep;
 use crate::control::remote::ServerWait;
+use crate::observers::Observers;
 use crate::{
     EmulatedPath, FarLink, Observations, Order, OwnHost, Reconnection, Runner, TrialOutcome, floods,
 };
@@ -81,6 +82,8 @@ pub struct Agents {
     silent_since: Option<Nanos>,
     /// Pairs of commands that a server offers.
     pairs: ServedPairs,
+    /// Observers of the packets of each trial.
+    observers: Observers,
 }
 
 /// Reports of all groups of a trial.
@@ -118,12 +121,19 @@ impl Agents {
             far_clocks: FarClocks::default(),
             silent_since: None,
             pairs: ServedPairs::default(),
+            observers: Observers::default(),
         }
     }
 
     /// Sets whether files that exist before the first trial may be replaced by received ones.
     pub fn overwrite(mut self, overwrite: Overwrite) -> Agents {
         self.files = TrialFiles::new(overwrite);
+        self
+    }
+
+    /// Observes the packets of each trial on an emulated path.
+    pub fn observe(mut self, observers: Observers) -> Agents {
+        self.observers = observers;
         self
     }
 
@@ -181,6 +191,9 @@ impl Agents {
         self.far_clocks.after(before, (&self.far, &cast, &self.stop), &mut record)?;
         if let (Some(path), Some(account)) = (self.far.emulated(), ran.account) {
             path.judge(account, &mut record);
+            if self.observers.captures() {
+                record.captured = path.capture()?;
+            }
         }
         record.start_at(started_ms, ran.began - start);
         record.took_ns = (Monotonic.now() - start).0;
@@ -257,6 +270,9 @@ impl Agents {
         let (loads, work) = (listening.split_off(1), listening.pop().unwrap_or_default());
         // The last packets of the previous trial's ends have arrived by now, so that they do not count for this one.
         if let Far::Emulated(path) = &mut self.far {
+            if let Some(observation) = self.observers.of(&cast.work.order) {
+                path.observe(observation)?;
+            }
             path.begin(cast.work.order.seed)?;
         }
         let loads = cast.loads.iter().zip(loads).map(|(load, at)| self.dial(load, at));

@@ -15,7 +15,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::agent::intervals::MOST_POINTS;
+use crate::agent::intervals::MOST_DENSE;
 use crate::control::AgentReport;
 use crate::control::pairs::is_digest;
 use deadheat_base::time::Nanos;
@@ -118,9 +118,10 @@ impl TrialFacts<'_> {
             let points = series.at_ns.len();
             let columns = [series.sent_bytes.len(), series.received_bytes.len()];
             let is_even = columns.iter().all(|column| *column == points);
-            if points > MOST_POINTS || !is_even || !series.at_ns.is_sorted() {
+            let is_long = points.max(series.phases.len()) > MOST_DENSE;
+            if is_long || !is_even || !series.at_ns.is_sorted() {
                 return Err(format!(
-                    "its series has {points} points, out of order or not in all columns, where {MOST_POINTS} in \
+                    "its series has {points} points, out of order or not in all columns, where {MOST_DENSE} in \
                      order are the most"
                 ));
             }

@@ -9,10 +9,11 @@ use crate::lead::link::Link;
 use crate::process::{self, AgentProcess};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_contract::measurements::path::PathFigures;
+use deadheat_contract::measurements::path::{Captured, PathFigures};
 use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::network::Network;
+use deadheat_path::observe::Observation;
 use deadheat_path::{Family, PathKind, gate};
 use deadheat_records::path::{BuiltPath, How};
 use deadheat_records::trial::{PathFacts, Record};
@@ -129,6 +130,22 @@ impl EmulatedPath {
     /// Fails if the emulator is gone.
     pub(crate) fn end(&mut self) -> Result<PathFigures> {
         self.emulator.end()
+    }
+
+    /// Observes the packets from the next start on.
+    ///
+    /// # Errors
+    /// Fails if the kernel moves the packets, or if the emulator is gone.
+    pub(crate) fn observe(&self, observation: Observation) -> Result<()> {
+        self.emulator.observe(observation)
+    }
+
+    /// Appends the packets since the last start to the capture.
+    ///
+    /// # Errors
+    /// Fails if the emulator is gone.
+    pub(crate) fn capture(&self) -> Result<Option<Captured>> {
+        self.emulator.capture()
     }
 
     /// Adds the path's account to the record of a trial, and checks it against the model.

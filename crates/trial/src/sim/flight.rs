@@ -93,6 +93,35 @@ impl Flights {
         Packet { bytes: part.bytes, flow, protocol: UDP, capable: codepoint.is_capable() }
     }
 
+    /// Appends the first bytes of a packet as it would be on the wire, with addresses of an emulated path, ports that tell
+    /// its flow, and no checksum. Fragments have no offset: a simulated path keeps them apart by itself.
+    pub(super) fn beginning(&self, part: PacketRef, ip_header: usize, room: &mut Vec<u8>) {
+        let Flight { bytes, flow, codepoint, .. } = &self.flights[part.slot as usize];
+        let flow = *flow;
+        let (start, traffic_class) = (room.len(), *codepoint as u8);
+        let hosts: [u8; 2] = if part.to == Side::Far { [1, 2] } else { [2, 1] };
+        let content = (part.bytes as usize).saturating_sub(ip_header) as u16;
+        if ip_header == 20 {
+            room.extend_from_slice(&[0x45, traffic_class]);
+            room.extend_from_slice(&(part.bytes as u16).to_be_bytes());
+            room.extend_from_slice(&[0, 0, 0x40, 0, 64, UDP, 0, 0]);
+            hosts.iter().for_each(|host| room.extend_from_slice(&[198, 18, 0, *host]));
+        } else {
+            room.extend_from_slice(&[0x60, traffic_class << 4, 0, 0]);
+            room.extend_from_slice(&content.to_be_bytes());
+            room.extend_from_slice(&[UDP, 64]);
+            for host in hosts {
+                room.extend_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+            }
+        }
+        let port = (49_152 + flow % 16_384) as u16;
+        for word in [port, port, content, 0] {
+            room.extend_from_slice(&word.to_be_bytes());
+        }
+        room.extend_from_slice(bytes);
+        room.truncate(start + part.bytes as usize);
+    }
+
     pub(super) fn len(&self, slot: u32) -> u64 {
         self.flights[slot as usize].bytes.len() as u64
     }

@@ -20,6 +20,7 @@ use crate::lead::conclude::conclude;
 use crate::lead::live::{Live, LiveRow};
 use crate::lead::load;
 use crate::lead::nodes::SLACK;
+use crate::observers::Observers;
 use crate::path::model_time;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::SplitMix64;
@@ -61,6 +62,7 @@ pub struct Simulation {
     clock: Manual,
     stop: Arc<AtomicBool>,
     on_interval: Option<OnInterval>,
+    observers: Observers,
 }
 
 /// Callback for each interval of the running trial.
@@ -82,6 +84,7 @@ impl Simulation {
             clock: Manual::default(),
             stop: Arc::default(),
             on_interval: None,
+            observers: Observers::default(),
         })
     }
 
@@ -97,6 +100,12 @@ impl Simulation {
         self
     }
 
+    /// Observes the packets of each trial.
+    pub fn observe(mut self, observers: Observers) -> Simulation {
+        self.observers = observers;
+        self
+    }
+
     /// Returns the clock of the race: virtual time, which advances in trials only.
     pub fn clock(&self) -> Manual {
         self.clock.clone()
@@ -108,7 +117,11 @@ impl Simulation {
         let clock = Manual::default();
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
-        let wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        let observation = self.observers.of(order);
+        if let Some(observation) = &observation {
+            wires.observe(observation)?;
+        }
         let outage = model_time::outage(&self.network);
         let mut world =
             World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
@@ -158,6 +171,8 @@ impl Simulation {
             live.rest().iter().for_each(callback);
         }
         let figures = world.figures();
+        let capture = observation.and_then(|observation| observation.capture);
+        let captured = capture.map(|capture| world.capture(&self.network, &capture));
         let (ends, beside, took) = world.stops();
         let both = |ends: [Vec<end::Stops>; 2]| {
             let [near, far] = ends.map(report);
@@ -172,6 +187,7 @@ impl Simulation {
         self.clock.advance_to(began + took);
         record.took_ns = took.0;
         record.path = Some(figures);
+        record.captured = captured;
         record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
     }

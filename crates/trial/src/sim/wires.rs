@@ -8,8 +8,10 @@ use deadheat_base::units::BitRate;
 use deadheat_contract::contract::{Direction, Side};
 use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
 use deadheat_path::impair::Channel;
-use deadheat_path::impair::packet::{Changes, End, Place};
+use deadheat_path::impair::packet::{Changes, End, Packet, Place};
 use deadheat_path::network::{Network, Nic, USUAL_NIC};
+use deadheat_path::observe::log::PacketLog;
+use deadheat_path::observe::{Observation, Observer, Seen};
 use deadheat_path::routes::{self, Routes};
 
 /// Links with the packets on them.
@@ -27,6 +29,7 @@ pub(super) struct Wires {
 struct Wire {
     ends: [usize; 2],
     channels: [Channel<PacketRef>; 2],
+    observers: [Option<Box<Observer>>; 2],
     /// Rates at which the first and the second host hand packets to it.
     nics: [BitRate; 2],
 }
@@ -54,6 +57,7 @@ impl Wires {
             Wire {
                 ends: link.ends,
                 channels: [channel(Direction::Up), channel(Direction::Down)],
+                observers: [None, None],
                 nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
             }
         };
@@ -74,6 +78,30 @@ impl Wires {
             addresses: [near, far],
             header_bits: 8 * ip_header as u32,
         })
+    }
+
+    /// Observes the packets of all links.
+    ///
+    /// # Errors
+    /// Fails if a histogram cannot be made.
+    pub(super) fn observe(&mut self, observation: &Observation) -> Result<()> {
+        let ways = 2 * self.wires.len();
+        for observer in self.wires.iter_mut().flat_map(|wire| &mut wire.observers) {
+            *observer = Observer::new(observation, ways)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the packets noted so far, with the name of each direction.
+    pub(super) fn take_logs(&mut self, network: &Network) -> Vec<(String, PacketLog)> {
+        let ways = self.wires.iter_mut().enumerate().flat_map(|(link, wire)| {
+            let both = wire.observers.iter_mut().zip([Direction::Up, Direction::Down]);
+            both.map(move |(observer, direction)| (link, direction, observer))
+        });
+        let log = |(link, direction, observer): (usize, Direction, &mut Option<Box<Observer>>)| {
+            Some((network.way_name(link, direction), observer.as_mut()?.take_log()?))
+        };
+        ways.filter_map(log).collect()
     }
 
     /// Returns the time at which a packet next leaves a link.
@@ -97,8 +125,15 @@ impl Wires {
         loop {
             let ways = (0..self.wires.len()).flat_map(|link| [(link, 0), (link, 1)]);
             let left = ways.into_iter().find_map(|(link, way)| {
-                let departure = self.wires[link].channels[way].depart(now)?;
-                Some((self.wires[link].ends[1 - way], departure))
+                let wire = &mut self.wires[link];
+                let departure = wire.channels[way].depart(now)?;
+                if let Some(observer) = &mut wire.observers[way] {
+                    let part = departure.handle;
+                    let ip_header = self.header_bits as usize / 8;
+                    let head = |room: &mut Vec<u8>| flights.beginning(part, ip_header, room);
+                    observer.departed(&departure, seen(flights.packet(part)), head);
+                }
+                Some((wire.ends[1 - way], departure))
             });
             let (host, departure) = left?;
             let mut part = departure.handle;
@@ -128,7 +163,11 @@ impl Wires {
     fn enter(&mut self, now: Nanos, host: usize, part: PacketRef, flights: &mut Flights) {
         let Some((link, way)) = self.onward(now, host, part.to) else { return };
         let packet = flights.packet(part);
-        let channel = &mut self.wires[link].channels[way];
+        let wire = &mut self.wires[link];
+        if let Some(observer) = &mut wire.observers[way] {
+            observer.arrived(now, seen(packet));
+        }
+        let channel = &mut wire.channels[way];
         flights.enter(part, |part| channel.arrive(now, &packet, part));
     }
 
@@ -149,16 +188,21 @@ impl Wires {
 
     /// Returns the figures of all links.
     pub(super) fn figures(&self) -> PathFigures {
-        let way = |channel: &Channel<PacketRef>| DirectionFigures {
-            fates: channel.fates(),
-            queue_course: channel.queue_course(),
-            losses: channel.log().if_short(),
+        let way = |wire: &Wire, way: usize| DirectionFigures {
+            fates: wire.channels[way].fates(),
+            queue_course: wire.channels[way].queue_course(),
+            losses: wire.channels[way].log().if_short(),
+            wire: wire.observers[way].as_ref().and_then(|observer| observer.wire()).map(Box::new),
             ..DirectionFigures::default()
         };
-        let link =
-            |Wire { channels: [up, down], .. }: &Wire| LinkFigures { up: way(up), down: way(down) };
+        let link = |wire: &Wire| LinkFigures { up: way(wire, 0), down: way(wire, 1) };
         PathFigures { links: self.wires.iter().map(link).collect() }
     }
+}
+
+/// Returns what an observer needs of a packet. Datagrams do not tell which of them only acknowledge.
+fn seen(packet: Packet) -> Seen {
+    Seen { flow: packet.flow, bytes: packet.bytes, is_ack: false }
 }
 
 fn check(network: &Network) -> Result<()> {

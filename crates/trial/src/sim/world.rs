@@ -17,11 +17,14 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::{Clock, Manual, Nanos};
 use deadheat_contract::contract::Side;
-use deadheat_contract::measurements::path::PathFigures;
+use deadheat_contract::measurements::path::{Captured, PathFigures};
 use deadheat_contract::measurements::series::Point;
 use deadheat_contract::workload::load::Stint;
 use deadheat_datapath::datapath::datagram::Received;
 use deadheat_datapath::transport::userspace::UDP_HEADER;
+use deadheat_path::network::Network;
+use deadheat_path::observe::Capture;
+use deadheat_path::observe::pcapng::{self, Section};
 
 /// Number of events at one time that proves that a protocol does not let time pass: every packet takes an interface
 /// some time.
@@ -336,6 +339,13 @@ impl World {
     /// Returns the figures of the path.
     pub(super) fn figures(&self) -> PathFigures {
         self.wires.figures()
+    }
+
+    /// Appends the packets to the capture.
+    pub(super) fn capture(&mut self, network: &Network, capture: &Capture) -> Captured {
+        let ways = self.wires.take_logs(network);
+        let section = Section { title: &capture.title, began_ns: 0, ways };
+        pcapng::append(&capture.file, &section)
     }
 
     /// Returns the ends of both hosts as they stopped, first of the work, then of the load; and the time that the trial

@@ -1,0 +1,109 @@
+//! Options that look closer at the trials of a race, and cost them time.
+
+use std::path::{Path, PathBuf};
+
+use deadheat_base::error::{Error, Result};
+use deadheat_base::units;
+use deadheat_path::observe::pcapng;
+use deadheat_race::race::Request;
+use deadheat_result::outcome::Outcome;
+use deadheat_trial::agent::intervals::{SHORTEST, SHORTEST_DENSE};
+use deadheat_trial::observers::Observers;
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct ObserveOptions {
+    /// Look at window, bytes in flight, rates and round trips of each flow every TIME, 1ms to 9ms
+    ///
+    /// The result has up to 1000 points for each end of a trial, and the page draws them. Each point costs the ends some
+    /// microseconds.
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    series: Option<String>,
+    /// Count trains, gaps and acknowledgements where packets enter and leave each link of an emulated path
+    #[arg(long, hide_short_help = true)]
+    wire: bool,
+    /// Capture the packets of all trials on an emulated path to a new file, in the pcapng format
+    ///
+    /// Each trial is a section, each direction of each link an interface, with times in nanoseconds. A packet is as it entered
+    /// the link, cut after 160 bytes; its comment has its fate. It costs the emulator time and memory; at most 1 GiB is
+    /// written.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pcap: Option<PathBuf>,
+}
+
+impl ObserveOptions {
+    /// Returns the request with the interval of the series.
+    pub(super) fn ask(&self, request: Request) -> Result<Request> {
+        let Some(typed) = &self.series else { return Ok(request) };
+        if request.asked().interval_ns.is_some() {
+            return Err(Error::usage(format!(
+                "--series {typed}: -i has a time already, and the series has one interval; leave one of the two out"
+            )));
+        }
+        let every = units::parse_span(typed)
+            .map_err(|e| Error::usage(format!("--series {typed}: {e}")))?;
+        if !(SHORTEST_DENSE..SHORTEST).contains(&every) {
+            return Err(Error::usage(format!(
+                "--series {typed}: {SHORTEST_DENSE} to 9 ms; longer intervals, which cost nothing, are asked for by -i"
+            )));
+        }
+        Ok(request.interval(every))
+    }
+
+    /// Returns the observers of the trials of a race, for which an empty capture was created.
+    pub(super) fn observers(&self, request: &Request) -> Result<Observers> {
+        if !self.wire && self.pcap.is_none() {
+            return Ok(Observers::default());
+        }
+        let asked = request.asked();
+        let option = if self.wire { "--wire" } else { "--pcap" };
+        let elsewhere = match asked.to {
+            Some(_) => "leave out --to, or run tcpdump on one of the hosts",
+            None if asked.path == "loopback" => "give a --path, or run `tcpdump -i lo`",
+            None => "",
+        };
+        if !elsewhere.is_empty() {
+            return Err(Error::usage(format!(
+                "{option}: packets are observed where deadheat moves them, on an emulated or simulated path; {elsewhere}"
+            )));
+        }
+        let file = |file: &PathBuf| {
+            let whole = std::path::absolute(file)
+                .map_err(|e| Error::setup(format!("find the folder of {}", file.display()), e))?;
+            pcapng::create(&whole).map(|()| whole)
+        };
+        let pcap = self.pcap.as_ref().map(file).transpose()?;
+        Ok(Observers { wire: self.wire, pcap, trials: 0 })
+    }
+
+    /// Removes a capture without packets, of a race that did not start.
+    pub(super) fn clear(&self) {
+        if let Some(file) = &self.pcap
+            && std::fs::metadata(file).is_ok_and(|file| file.len() == 0)
+        {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+
+    /// Says what a capture has.
+    pub(super) fn tell(&self, outcome: &Outcome) {
+        if let Some(file) = &self.pcap {
+            tell!("{}", captured(file, outcome));
+        }
+    }
+}
+
+fn captured(file: &Path, outcome: &Outcome) -> String {
+    let all: Vec<_> =
+        outcome.trials.iter().filter_map(|trial| trial.record.captured.as_ref()).collect();
+    let packets: u64 = all.iter().map(|one| one.packets).sum();
+    let left_out: u64 = all.iter().map(|one| one.left_out).sum();
+    let mut text =
+        format!("pcap: {}: {packets} packets of {} trials", file.display(), all.len());
+    if let Some(failure) = all.iter().find_map(|one| one.failure.as_ref()) {
+        text.push_str(&format!(", until a write failed: {failure}"));
+    }
+    if left_out > 0 {
+        text.push_str(&format!("; {left_out} packets are left out, which had no room"));
+    }
+    text
+}
