@@ -3,7 +3,7 @@
 use super::document::{Document, Section};
 use super::{
     answer, arrived, brief, commands, evidence, explain, factors, far_end, highs, imported, names,
-    needs, network, outages, over_time, path, results, scatter, sweeps, theory, way,
+    needs, network, outages, over_time, path, results, scatter, sweeps, theory, way, wire,
 };
 use deadheat_result::outcome::Outcome;
 
@@ -55,6 +55,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Letters, network::section(outcome)),
         (Place::Basis, network::changed(outcome)),
         (Place::Basis, path::section(outcome)),
+        (Place::Basis, wire::section(outcome)),
         (Place::Basis, way::section(outcome)),
         (Place::Basis, far_end::section(outcome)),
         (Place::Basis, evidence::differences(outcome)),

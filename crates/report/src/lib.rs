@@ -100,6 +100,7 @@ mod text;
 mod theory;
 mod totals;
 mod way;
+mod wire;
 pub mod words;
 
 pub use brief::place;
