@@ -14,8 +14,8 @@ use deadheat_trial::observers::Observers;
 pub(super) struct ObserveOptions {
     /// Look at window, bytes in flight, rates and round trips of each flow every TIME, 1ms to 9ms
     ///
-    /// The result has up to 1000 points for each end of a trial, and the page draws them. Each point costs the ends some
-    /// microseconds.
+    /// The result has up to 1000 points for each end of a trial, and the page draws them. Each point costs the ends
+    /// some microseconds.
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     series: Option<String>,
     /// Count trains, gaps and acknowledgements where packets enter and leave each link of an emulated path
@@ -23,9 +23,9 @@ pub(super) struct ObserveOptions {
     wire: bool,
     /// Capture the packets of all trials on an emulated path to a new file, in the pcapng format
     ///
-    /// Each trial is a section, each direction of each link an interface, with times in nanoseconds. A packet is as it entered
-    /// the link, cut after 160 bytes; its comment has its fate. It costs the emulator time and memory; at most 1 GiB is
-    /// written.
+    /// Each trial is a section, each direction of each link an interface, with times in nanoseconds. A packet is as it
+    /// entered the link, cut after 160 bytes; its comment has its fate. It costs the emulator time and memory; at most
+    /// 1 GiB is written.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pcap: Option<PathBuf>,
 }
@@ -39,8 +39,8 @@ impl ObserveOptions {
                 "--series {typed}: -i has a time already, and the series has one interval; leave one of the two out"
             )));
         }
-        let every = units::parse_span(typed)
-            .map_err(|e| Error::usage(format!("--series {typed}: {e}")))?;
+        let every =
+            units::parse_span(typed).map_err(|e| Error::usage(format!("--series {typed}: {e}")))?;
         if !(SHORTEST_DENSE..SHORTEST).contains(&every) {
             return Err(Error::usage(format!(
                 "--series {typed}: {SHORTEST_DENSE} to 9 ms; longer intervals, which cost nothing, are asked for by -i"
@@ -97,8 +97,7 @@ fn captured(file: &Path, outcome: &Outcome) -> String {
         outcome.trials.iter().filter_map(|trial| trial.record.captured.as_ref()).collect();
     let packets: u64 = all.iter().map(|one| one.packets).sum();
     let left_out: u64 = all.iter().map(|one| one.left_out).sum();
-    let mut text =
-        format!("pcap: {}: {packets} packets of {} trials", file.display(), all.len());
+    let mut text = format!("pcap: {}: {packets} packets of {} trials", file.display(), all.len());
     if let Some(failure) = all.iter().find_map(|one| one.failure.as_ref()) {
         text.push_str(&format!(", until a write failed: {failure}"));
     }

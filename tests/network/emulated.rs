@@ -771,7 +771,8 @@ fn sections(capture: &[u8]) -> Vec<Vec<(u32, u64, u32, Vec<u8>, String)>> {
                 let comment = &body[20 + taken.next_multiple_of(4) + 4..];
                 let at = u64::from(word(body, 4)) << 32 | u64::from(word(body, 8));
                 let text = String::from_utf8_lossy(comment).into_owned();
-                let packet = (word(body, 0), at, word(body, 16), body[20..][..taken].to_vec(), text);
+                let packet =
+                    (word(body, 0), at, word(body, 16), body[20..][..taken].to_vec(), text);
                 all.last_mut().unwrap().push(packet);
             }
             _ => {}
@@ -798,7 +799,8 @@ fn what_the_kernel_has_in_flight_is_what_the_emulator_saw() {
         .unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(said.contains("pcap: r.pcapng: "), "{said}");
-    let result: Value = serde_json::from_slice(&std::fs::read(dir.path().join("r.json")).unwrap()).unwrap();
+    let result: Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("r.json")).unwrap()).unwrap();
     let sections = sections(&std::fs::read(dir.path().join("r.pcapng")).unwrap());
     let trials = result["trials"].as_array().unwrap();
     let last = trials.iter().max_by_key(|trial| trial["order"].as_u64()).unwrap();
@@ -823,16 +825,20 @@ fn agreement(trial: &Value, packets: &[(u32, u64, u32, Vec<u8>, String)]) -> f64
     };
     let at = numbers(&series["at_ns"]);
     let flight = numbers(&series["tcp"]["in_flight_bytes"]);
-    let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+    let number =
+        |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
     let mut events: Vec<(u64, bool, u32)> = Vec::new();
     for (way, time, len, head, comment) in packets {
         let header = 20 + u32::from(head[32] >> 4) * 4;
-        let after = comment.strip_prefix("delivered after ").and_then(|rest| rest.split(' ').next());
+        let after =
+            comment.strip_prefix("delivered after ").and_then(|rest| rest.split(' ').next());
         match (way, after) {
             (0, _) if *len > header => {
                 events.push((*time, true, number(head, 24).wrapping_add(len - header)));
             }
-            (1, Some(ns)) => events.push((time + ns.parse::<u64>().unwrap(), false, number(head, 28))),
+            (1, Some(ns)) => {
+                events.push((time + ns.parse::<u64>().unwrap(), false, number(head, 28)))
+            }
             _ => {}
         }
     }
@@ -845,7 +851,11 @@ fn agreement(trial: &Value, packets: &[(u32, u64, u32, Vec<u8>, String)]) -> f64
         for (at, flight) in at.iter().zip(&flight) {
             let now = first + at - offset.min(*at);
             while let Some((_, is_data, end)) = events.get(next).filter(|event| event.0 <= now) {
-                if *is_data { sent = Some(*end) } else { acked = Some(*end) }
+                if *is_data {
+                    sent = Some(*end)
+                } else {
+                    acked = Some(*end)
+                }
                 next += 1;
             }
             if let (Some(sent), Some(acked)) = (sent, acked)

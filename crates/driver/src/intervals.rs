@@ -321,9 +321,9 @@ mod tests {
             reorderings: Some(long),
             ..TcpView::default()
         };
-        let kinds = [1, 2, 7, 100, 256]
-            .into_iter()
-            .flat_map(|flows| [(flows, DEFAULT, MOST_TOGETHER), (flows, SHORTEST_DENSE, MOST_DENSE)]);
+        let kinds = [1, 2, 7, 100, 256].into_iter().flat_map(|flows| {
+            [(flows, DEFAULT, MOST_TOGETHER), (flows, SHORTEST_DENSE, MOST_DENSE)]
+        });
         for (flows, interval, most) in kinds {
             let mut sampler = Sampler::new(interval, flows);
             sampler.start(Nanos::ZERO);

@@ -31,7 +31,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 32] = [
+    let sections: [(Place, Option<Section>); 33] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, factors::section(outcome)),

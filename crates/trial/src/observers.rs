@@ -25,8 +25,7 @@ impl Observers {
     /// Counts a trial, and returns what to observe in it; `None` if that is nothing.
     pub(crate) fn of(&mut self, order: &Order) -> Option<Observation> {
         self.trials += 1;
-        let title =
-            format!("trial {}: {}, {}", self.trials, order.contender(), order.workload());
+        let title = format!("trial {}: {}, {}", self.trials, order.contender(), order.workload());
         let capture = self.pcap.clone().map(|file| Capture { file, title });
         (self.wire || capture.is_some()).then_some(Observation { wire: self.wire, capture })
     }

@@ -66,9 +66,7 @@ pub struct PhaseChange {
 }
 
 /// Returns the changes in sampled phases, the first one included.
-pub fn changes(
-    samples: impl Iterator<Item = (u64, Option<CongestionPhase>)>,
-) -> Vec<PhaseChange> {
+pub fn changes(samples: impl Iterator<Item = (u64, Option<CongestionPhase>)>) -> Vec<PhaseChange> {
     let mut all: Vec<PhaseChange> = Vec::new();
     for (at_ns, phase) in samples {
         let Some(phase) = phase else { continue };

@@ -272,7 +272,8 @@ impl ThreadHandle {
             .first()
             .map_or_else(String::new, |way| format!("link{} {}", way.link, way.direction));
         let origin = Monotonic.now();
-        let worker = Worker { ways, all, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
+        let worker =
+            Worker { ways, all, orders: taken, bell: Arc::clone(&bell), wait, lag, origin };
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || {
@@ -486,9 +487,10 @@ impl Worker {
                 }
             }
             ThreadOrder::TakeLogs { done } => {
-                let taken = self.ways.iter_mut().filter_map(|way| {
-                    Some((way.link, way.direction, way.lane.take_log()?))
-                });
+                let taken = self
+                    .ways
+                    .iter_mut()
+                    .filter_map(|way| Some((way.link, way.direction, way.lane.take_log()?)));
                 let _ = done.send(taken.collect());
             }
             ThreadOrder::Tell { done } => {

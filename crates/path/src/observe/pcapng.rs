@@ -207,9 +207,8 @@ mod tests {
 
     /// Reads the packets of a capture of one byte order, and checks all lengths.
     fn read(mut bytes: &[u8]) -> Vec<Read> {
-        let word = |bytes: &[u8], at: usize| {
-            u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
-        };
+        let word =
+            |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let mut packets = Vec::new();
         while !bytes.is_empty() {
             let (kind, len) = (word(bytes, 0), word(bytes, 4) as usize);
@@ -259,7 +258,8 @@ mod tests {
     fn every_fate_of_the_account_is_in_the_capture_and_no_other() {
         let typed = "delay=20ms,jitter=5ms,order=free,loss=10%,duplicate=5%,corrupt=3%,rate=2mbit,queue=8p,down=300ms-350ms";
         let (fates, read) = captured(typed, 900);
-        let count = |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;
+        let count =
+            |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;
         assert!(fates.lost > 50 && fates.full > 50 && fates.down > 10, "{fates:?}");
         assert_eq!(count("lost: loss model"), fates.lost);
         assert_eq!(count("lost: queue full"), fates.full);
@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn marks_and_times_in_the_queue_are_told() {
         let (fates, read) = captured("rate=400kbit,queue=1MB,aqm=codel,ecn=on,delay=1ms", 900);
-        let count = |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;
+        let count =
+            |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;
         assert!(fates.marked > 0 && fates.early > 0, "{fates:?}");
         assert_eq!((count("marked"), count("dropped early")), (fates.marked, fates.early));
         assert!(count("in the queue") > 800);

@@ -174,11 +174,12 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
     if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
         strips.reverse();
     }
-    let of_sender: [(&str, Unit, fn(&LongTrial) -> &Values); 4] = [
+    let of_sender: [(&str, Unit, fn(&LongTrial) -> &Values); 5] = [
         ("congestion window, bytes", Unit::Count, |trial| &trial.sender.window),
         ("in flight, bytes", Unit::Count, |trial| &trial.sender.in_flight),
         ("delivery rate", Unit::BitRate, |trial| &trial.sender.rate),
         ("smoothed round trip", Unit::Nanos, |trial| &trial.sender.round_trip),
+        ("longest wait in the fullest queue", Unit::Nanos, |trial| &trial.sender.queue),
     ];
     strips.extend(of_sender.into_iter().filter_map(|(name, unit, of)| {
         let y = Axis::from_zero(values(of).into_iter())?;
@@ -327,8 +328,8 @@ fn curve(panel: &Panel<'_>, strip: &LinePanel, trial: &LongTrial) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_contract::measurements::{Outage, TcpView};
     use deadheat_contract::measurements::series::Point;
+    use deadheat_contract::measurements::{Outage, TcpView};
     use deadheat_race::race::testing::loaded as race;
 
     const MS: u64 = 1_000_000;

@@ -1,4 +1,5 @@
-//! Sender of a trial over time, as its congestion control reports it: window, bytes in flight, rate, round trip, phases.
+//! Sender of a trial over time, as its congestion control reports it: window, bytes in flight, rate, round trip and
+//! phases; and the queue.
 
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::series::{Series, TcpColumns};
@@ -17,6 +18,8 @@ pub(super) struct SenderLines {
     pub(super) in_flight: Values,
     pub(super) rate: Values,
     pub(super) round_trip: Values,
+    /// Longest wait in the fullest queue of the path, counted from the path's beginning.
+    pub(super) queue: Values,
     /// Start, end and name of each phase but those of a steady flow.
     pub(super) phases: Vec<(u64, u64, CongestionPhase)>,
 }
@@ -25,7 +28,8 @@ pub(super) struct SenderLines {
 pub(super) fn lines(trial: &Trial) -> SenderLines {
     let flows = trial.record.intervals.iter().chain(&trial.record.far_intervals);
     let senders = flows.filter_map(|flow| Some((flow, flow.tcp.as_ref()?)));
-    let Some((series, tcp)) = senders.max_by_key(|(flow, _)| flow.sent_bytes.last().copied()) else {
+    let Some((series, tcp)) = senders.max_by_key(|(flow, _)| flow.sent_bytes.last().copied())
+    else {
         return SenderLines::default();
     };
     let of = |column: fn(&TcpColumns) -> &Vec<Option<u64>>| thinned(series, column(tcp));
@@ -34,6 +38,7 @@ pub(super) fn lines(trial: &Trial) -> SenderLines {
         in_flight: of(|tcp| &tcp.in_flight_bytes),
         rate: of(|tcp| &tcp.delivery_rate_bps),
         round_trip: of(|tcp| &tcp.srtt_ns),
+        queue: queue(trial),
         phases: phases(series),
     }
 }
@@ -45,12 +50,22 @@ fn thinned(series: &Series, column: &[Option<u64>]) -> Values {
     groups.filter_map(|(at, values)| Some((*at.last()? as f64, largest(values)))).collect()
 }
 
+fn queue(trial: &Trial) -> Values {
+    let links = trial.record.path.iter().flat_map(|path| &path.links);
+    let courses = links.flat_map(|link| [&link.up, &link.down]);
+    let courses = courses.filter_map(|way| way.queue_course.as_ref());
+    let fullest = courses.max_by_key(|course| course.longest_ns.iter().max().copied());
+    let Some(course) = fullest else { return Values::new() };
+    let each = course.every_ns as f64;
+    let longest = course.longest_ns.iter().take(MOST_POINTS);
+    (0..).zip(longest).map(|(at, ns)| ((f64::from(at) + 0.5) * each, Some(*ns as f64))).collect()
+}
+
 fn phases(series: &Series) -> Vec<(u64, u64, CongestionPhase)> {
     let end = series.at_ns.last().copied().unwrap_or(0);
     let next = series.phases.iter().skip(1).map(|change| change.at_ns).chain([end]);
     let all = series.phases.iter().zip(next).map(|(from, to)| (from.at_ns, to, from.phase));
-    let is_told = |phase| {
-        !matches!(phase, CongestionPhase::Avoidance | CongestionPhase::ProbeBandwidth)
-    };
+    let is_told =
+        |phase| !matches!(phase, CongestionPhase::Avoidance | CongestionPhase::ProbeBandwidth);
     all.filter(|(from, to, phase)| from < to && is_told(*phase)).collect()
 }

@@ -156,10 +156,8 @@ pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
             format!("TCP_INFO has {len} bytes; {LEAST} at least expected"),
         )
     })?;
-    let is_undisturbed = matches!(
-        info.view.phase,
-        Some(CongestionPhase::SlowStart | CongestionPhase::Avoidance)
-    );
+    let is_undisturbed =
+        matches!(info.view.phase, Some(CongestionPhase::SlowStart | CongestionPhase::Avoidance));
     if is_undisturbed && let Some(phase) = bbr_phase(socket) {
         info.view.phase = Some(phase);
     }
