@@ -288,7 +288,7 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "sleep {port}",
         CLIENT,
         "timeout = '200ms'",
-        &["pair.toml:1: server", "did not listen at port"],
+        &["pair.toml:1: server", "did not listen at 127.0.0.1:"],
     ),
     ("sh -c 'sleep 60 & exit 0' {port}", CLIENT, "", &["pair.toml:1:", "went into the background"]),
     (

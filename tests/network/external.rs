@@ -231,7 +231,7 @@ fn what_goes_wrong_with_a_command_is_told_with_its_last_words() {
         ),
         (
             made("mute", "true {listen} {far}", "sleep 3001 {listen}{target}"),
-            &["far command `sleep 3001", "ended by itself", "invalid time"][..],
+            &["far command `sleep 3001", "ended before it was ready", "invalid time"][..],
         ),
     ]
     .into_iter()

@@ -25,8 +25,6 @@ pub use deadheat_base::process::Helper as AgentProcess;
 const PROGRAM: &str = "DEADHEAT_PROGRAM";
 /// Value of [`AGENT`] in a process that keeps a command.
 const KEEPER: &str = "keeper";
-/// Value of [`AGENT`] in a process that keeps a command in place of an agent.
-const COMMAND: &str = "command-keeper";
 /// Value of [`AGENT`] in an agent of a server that is behind a relay, and listens by itself.
 const BEHIND: &str = "behind";
 /// Beginning of the names of this program's variables.
@@ -44,10 +42,6 @@ pub fn enter() {
     let control = unsafe { UnixStream::from_raw_fd(0) };
     // A keeper ends its command first when the race is gone; it notices that at its control link.
     if door == KEEPER {
-        ignore_interrupts();
-        std::process::exit(crate::between::external::keep(control));
-    }
-    if door == COMMAND {
         ignore_interrupts();
         std::process::exit(crate::between::commands::run(control));
     }
@@ -124,19 +118,7 @@ pub fn agent_on(host: &Entry<'_>) -> Result<AgentProcess> {
 /// # Errors
 /// Fails if the process cannot be started, or cannot enter the host.
 pub(super) fn keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
-    kept_by(KEEPER, host)
-}
-
-/// Starts a keeper of a command that takes the place of an agent, likewise.
-///
-/// # Errors
-/// As of [`keeper`].
-pub(super) fn command_keeper(host: Option<&Entry<'_>>) -> Result<AgentProcess> {
-    kept_by(COMMAND, host)
-}
-
-fn kept_by(kind: &str, host: Option<&Entry<'_>>) -> Result<AgentProcess> {
-    let mut command = command(kind)?;
+    let mut command = command(KEEPER)?;
     if let Some(host) = host {
         host.prepare(&mut command);
     }
@@ -149,7 +131,7 @@ fn kept_by(kind: &str, host: Option<&Entry<'_>>) -> Result<AgentProcess> {
 /// # Errors
 /// Fails if the process cannot be started.
 pub fn served_keeper() -> Result<AgentProcess> {
-    let mut command = command(COMMAND)?;
+    let mut command = command(KEEPER)?;
     let own = std::env::vars_os().map(|(name, _)| name);
     let own = own.filter(|name| name.as_encoded_bytes().starts_with(OWN_VARIABLES));
     own.filter(|name| name != AGENT).for_each(|name| {

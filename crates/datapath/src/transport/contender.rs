@@ -17,7 +17,7 @@ use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::Named;
-use deadheat_base::spec::{Kind, Reference, Settings, Spec};
+use deadheat_base::spec::{Key, Kind, Reference, Settings, Spec};
 use deadheat_contract::contract::{Guarantees, Service, Side};
 
 /// Transport of a contender: from the list, or made for this contender alone.
@@ -38,6 +38,13 @@ impl Deref for Carrier {
             Carrier::Made(transport) => &**transport,
         }
     }
+}
+
+/// Returns the name and the keys of the kind of contenders with commands of others that one as typed is; `None` if it is none.
+pub(super) fn with_commands(typed: &str) -> Option<(&'static str, &'static [Key])> {
+    let name = typed.split_once(':').map_or(typed, |(name, _)| name);
+    let kinds = [(external::ID, external::KEYS), (commands::ID, commands::COMMAND_KEYS)];
+    kinds.into_iter().find(|(id, _)| *id == name)
 }
 
 /// Transport with its knobs checked: one row of the table.
@@ -71,13 +78,11 @@ impl Contender {
         if let Some(made) = several::parse(typed)? {
             return Ok(made);
         }
-        if external::is_one(typed) {
-            return external::parse(typed);
+        match with_commands(typed) {
+            Some((external::ID, _)) => external::parse(typed),
+            Some(_) => commands::parse(typed),
+            None => Contender::one_of_all(typed),
         }
-        if commands::is_one(typed) {
-            return commands::parse(typed);
-        }
-        Contender::one_of_all(typed)
     }
 
     /// Reads a contender that a peer sent. It refuses a contender that names commands or files.
@@ -96,13 +101,10 @@ impl Contender {
     /// # Errors
     /// As for [`Contender::parse`].
     pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contender> {
-        if commands::is_one(typed) {
-            return commands::recorded(typed, asked);
-        }
-        if external::is_one(typed) {
-            external::recorded(typed, asked)
-        } else {
-            Contender::parse(typed)
+        match with_commands(typed) {
+            Some((external::ID, _)) => external::recorded(typed, asked),
+            Some(_) => commands::recorded(typed, asked),
+            None => Contender::parse(typed),
         }
     }
 
@@ -124,11 +126,8 @@ impl Contender {
             return Ok(all.collect::<Result<Vec<_>>>()?.concat());
         }
         let spec = Spec::parse(typed)?;
-        if external::is_one(typed) {
-            return external::outside(&spec, &Contender::outside);
-        }
-        if commands::is_one(typed) {
-            return commands::outside(&spec, &Contender::outside);
+        if let Some((_, keys)) = with_commands(typed) {
+            return commands::outside(&spec, keys);
         }
         let found = ALL.iter().find(|transport| transport.info().id == spec.name);
         let keys = found.into_iter().flat_map(|transport| transport.info().keys).chain(via::KEYS);
@@ -137,7 +136,7 @@ impl Contender {
 
     /// Reads a contender from the list.
     pub fn listed(typed: &str) -> Result<Contender> {
-        if external::is_one(typed) || commands::is_one(typed) || several::is_one(typed) {
+        if with_commands(typed).is_some() || several::is_one(typed) {
             Err(Error::usage(format!(
                 "`{typed}` is no contender of the list, and such a one is needed here"
             )))
@@ -180,17 +179,8 @@ impl Contender {
         if terms == Terms::Deployed {
             equal::leave(&mut knobs, *transport)?;
         }
-        let transport = Carrier::Listed(*transport);
-        Ok(Contender {
-            transport,
-            knobs,
-            via,
-            external: None,
-            commands: None,
-            prefers,
-            terms,
-            spec,
-        })
+        let plain = Contender::plain(Carrier::Listed(*transport), knobs, spec);
+        Ok(Contender { via, prefers, terms, ..plain })
     }
 
     /// Returns the contender of a transport, without a relay, preferences, or terms of its own.

@@ -4,29 +4,27 @@
 //! ```text
 //! near end ── tcp ──► near command ── any protocol, over the path ──► far command ── tcp ──► far end
 //! ```
-//! This module reads the typed form; `trial::between::external` runs the processes.
+//! This module reads the typed form; `trial::between::commands` runs the processes.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::command_line::{Piece, check_program, pieces, words};
-use super::commands::{self, Port};
+use super::command_line::check_program;
+use super::commands::{self, CommandTemplate, Port};
 use super::via::Via;
 use super::{
     Carrier, Conn, Contender, Dial, Info, Listen, Listener, Place, Transport, refuse_server,
 };
-use deadheat_base::error::{Error, Result, unknown};
-use deadheat_base::foreign;
-use deadheat_base::spec::outside::Named;
+use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::Text;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, contender};
 use deadheat_contract::contract::{Delivery, Guarantees, Reach};
 
-const ID: &str = "external";
+/// Name of such contenders.
+pub(super) const ID: &str = "external";
 
 /// Form as typed, and its description.
 pub const FORM: (&str, &str) = (
@@ -46,9 +44,6 @@ const CARRIES: Text = Text::form(
     "contender that goes through them",
 );
 
-/// Largest size of a file in bytes.
-const LONGEST: u64 = 64 << 10;
-
 /// Placeholders of commands.
 const PLACES: [&str; 9] = [
     "listen",
@@ -62,104 +57,13 @@ const PLACES: [&str; 9] = [
     "target_port",
 ];
 
-/// Addresses that placeholders of a command stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Places {
-    /// Address for the command to listen at.
-    pub listen: SocketAddr,
-    /// Address that the far command listens at; absent for the far command itself.
-    pub far: Option<SocketAddr>,
-    /// Address that the far end listens at.
-    pub target: SocketAddr,
-}
-
-impl Places {
-    fn get(&self, name: &str) -> Option<String> {
-        let (of, part) = name.split_once('_').unwrap_or((name, ""));
-        let at = match of {
-            "listen" => self.listen,
-            "far" => self.far?,
-            _ => self.target,
-        };
-        Some(match part {
-            "host" => at.ip().to_string(),
-            "port" => at.port().to_string(),
-            _ => at.to_string(),
-        })
-    }
-}
-
-/// Program with its arguments, with placeholders for addresses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
-    /// Text as typed.
-    pub typed: String,
-    words: Vec<String>,
-}
-
-impl Command {
-    /// Reads the command of the end `key`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where it is no command, or lacks a placeholder.
-    pub fn parse(key: &str, typed: &str) -> Result<Command> {
-        let words = words(typed)
-            .filter(|words| words.first().is_some_and(|program| !program.is_empty()))
-            .ok_or_else(|| {
-                Error::usage(format!(
-                    "{ID}: {key} = `{typed}` is no command; write a program and its arguments, with ' or \" around \
-                     those with spaces"
-                ))
-            })?;
-        let command = Command { typed: typed.to_owned(), words };
-        match command.places().into_iter().find(|place| !PLACES.contains(&place.as_str())) {
-            Some(place) => Err(unknown(&format!("placeholder in {key}"), &place, &PLACES)),
-            None => Ok(command),
-        }
-    }
-
-    /// Returns the program.
-    pub fn program(&self) -> &str {
-        self.words.first().map_or("", String::as_str)
-    }
-
-    /// Returns the words of the command with the addresses filled in.
-    pub fn words(&self, places: &Places) -> Vec<String> {
-        let fill = |piece: Piece<'_>| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Place(name) => places.get(name).unwrap_or_default(),
-        };
-        self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
-    }
-
-    fn places(&self) -> Vec<String> {
-        let all = self.words.iter().flat_map(|word| pieces(word));
-        all.filter_map(|piece| match piece {
-            Piece::Text(_) => None,
-            Piece::Place(name) => Some(name.to_owned()),
-        })
-        .collect()
-    }
-
-    /// Returns true if it has a placeholder of this address.
-    fn names(&self, what: &str) -> bool {
-        let port = format!("{what}_port");
-        self.places().iter().any(|place| *place == what || *place == port)
-    }
-
-    /// Checks that this host has its program.
-    fn check(&self) -> Result<()> {
-        check_program(self.program(), || format!("{ID}: `{}`", self.typed))
-    }
-}
-
 /// Pair of commands, and the contender inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// Command at the near end's host.
-    pub near: Command,
+    pub near: CommandTemplate,
     /// Command at the far end's host.
-    pub far: Command,
+    pub far: CommandTemplate,
     /// Contender that goes through them, in the form that the ends receive.
     pub carries: String,
     /// Protocol of the port that the near command listens at.
@@ -173,11 +77,6 @@ struct PairFile {
     near: String,
     far: String,
     carries: String,
-}
-
-/// Returns true if `typed` has the form of an external contender.
-pub fn is_one(typed: &str) -> bool {
-    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
 /// Reads an external contender, and the file that it names.
@@ -213,34 +112,18 @@ pub fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<Contend
     }
 }
 
-/// Returns the files and commands that an external contender names. Does not open the file, so commands in it are
-/// missing.
-pub fn outside(spec: &Spec, contender: &dyn Fn(&str) -> Result<Vec<Named>>) -> Result<Vec<Named>> {
-    commands::outside_with(ID, KEYS, spec, contender)
-}
-
 fn read(file: &str) -> Result<PairFile> {
-    toml::from_str(&text(file)?).map_err(|error| {
-        Error::usage(format!(
-            "{file}: {} (keys: near and far, the two commands, and carries, the contender that goes through them)",
-            error.to_string().trim_end()
-        ))
+    let keys = "near and far, the two commands, and carries, the contender that goes through them";
+    toml::from_str(&commands::text(file, keys)?).map_err(|error| {
+        Error::usage(format!("{file}: {} (keys: {keys})", error.to_string().trim_end()))
     })
 }
 
-fn text(file: &str) -> Result<String> {
-    let wrong = |what: String| Error::usage(format!("{ID}:file={file}: {what}"));
-    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|e| wrong(e.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
-    Ok(foreign::file::unmarked(&text).to_owned())
-}
-
 fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
-    let (near, far) =
-        (Command::parse("near", &written.near)?, Command::parse("far", &written.far)?);
-    let misses = |key: &str, command: &Command, what: &str| {
+    let (near, far) = (command("near", &written.near)?, command("far", &written.far)?);
+    let misses = |key: &str, command: &CommandTemplate, what: &str| {
         let why = format!("{ID}: {key} = `{}` has no {{{what}}} in it, ", command.typed);
-        (!command.names(what)).then_some(why)
+        (!has_address(command, what)).then_some(why)
     };
     let wrong = misses("near", &near, "listen")
         .or_else(|| misses("far", &far, "listen"))
@@ -251,8 +134,8 @@ fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
             why.map(|why| why + "and nor has the other: the address that is forwarded to")
         })
         .or_else(|| {
-            let why =
-                far.names("far").then(|| format!("{ID}: far = `{}` has {{far}} in it", far.typed));
+            let why = has_address(&far, "far")
+                .then(|| format!("{ID}: far = `{}` has {{far}} in it", far.typed));
             why.map(|why| why + "; its own address is {listen}")
         });
     if let Some(wrong) = wrong {
@@ -277,6 +160,16 @@ fn made(spec: Spec, written: &PairFile) -> Result<Contender> {
     let external = External { info: info_of(info, inside.promised()), pair: pair.clone(), inside };
     let external = Carrier::Made(Arc::new(external));
     Ok(Contender { external: Some(Arc::new(pair)), ..Contender::plain(external, knobs, spec) })
+}
+
+fn command(key: &str, typed: &str) -> Result<CommandTemplate> {
+    let read = CommandTemplate::new(typed, None, &PLACES, &BTreeMap::new());
+    read.map_err(|error| Error::usage(format!("{ID}: {key}: {error}")))
+}
+
+/// Returns true if a command has a placeholder of this address.
+fn has_address(command: &CommandTemplate, name: &str) -> bool {
+    command.names(name) || command.names(&format!("{name}_port"))
 }
 
 fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
@@ -321,7 +214,10 @@ impl Transport for External {
 
     fn check(&self) -> Result<()> {
         self.inside.transport.check()?;
-        [&self.pair.near, &self.pair.far].into_iter().try_for_each(Command::check)
+        [&self.pair.near, &self.pair.far].into_iter().try_for_each(|command| {
+            let place = || format!("{ID}: `{}`", command.typed);
+            check_program(&command.program(Path::new("")), place)
+        })
     }
 
     fn check_knob(&self, key: &str, value: &str, place: Place) -> Result<()> {

@@ -2,8 +2,7 @@
 
 use deadheat_base::error::Result;
 use deadheat_datapath::transport::Contender;
-use deadheat_datapath::transport::commands::Port;
-use deadheat_datapath::transport::external::*;
+use deadheat_datapath::transport::commands::{CommandValues, Port};
 use std::fs;
 use std::net::SocketAddr;
 
@@ -44,12 +43,13 @@ fn a_pair_of_commands_carries_what_fits_a_port() {
 #[test]
 fn addresses_stand_where_the_placeholders_were_and_other_braces_stay() {
     let at = |port| SocketAddr::from(([10, 0, 0, 2], port));
-    let places = Places { listen: at(1), far: Some(at(2)), target: at(3) };
+    let places = [("listen", 1), ("far", 2), ("target", 3)].into_iter();
+    let values =
+        places.fold(CommandValues::default(), |all, (name, port)| all.with_address(name, at(port)));
     let typed = r#"run -l {listen_port} '{"a": "{far}"}' "it's {target_host}" {A} ''"#;
-    let command = Command::parse("near", typed).unwrap();
-    let words = command.words(&places);
+    let pair = parsed(typed, FAR, "tcp").unwrap().external.unwrap();
     let wanted = ["run", "-l", "1", r#"{"a": "10.0.0.2:2"}"#, "it's 10.0.0.2", "{A}", ""];
-    assert_eq!(words, wanted);
+    assert_eq!(pair.near.filled(&values), wanted);
 }
 
 #[test]

@@ -12,12 +12,13 @@
 //!   ── PeerFinished ──► ends it, and all that it started
 //!   ◄── Finished, Done ──                                ── PeerFinished ──►   ◄── Done ──
 //! ```
-//! A keeper also ends its command when the link to the race closes, for any reason. Only its parent sends a `NodePlan`, which
+//! A command that carries a contender (`transport::external`) has a keeper like that of a server, at either side: it works from
+//! its start to `Stop`. A keeper also ends its command when the link to the race closes, for any reason. Only its parent sends a `NodePlan`, which
 //! is no message of the control protocol: the process that runs the race, or a server whose operator allows the pair
 //! (`served`). Then the plan is made of the operator's own file.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 
 use deadheat_base::frame;
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,9 @@ use deadheat_contract::measurements::Cost;
 use deadheat_contract::workload::ProgramWork;
 use deadheat_datapath::transport::commands::{
     CommandPair, CommandTemplate, CommandValues, FigureSource, FigureText, PairFigure, ReadySign,
-    StopSignal,
+    StopSignal, seconds,
 };
+use deadheat_datapath::transport::external::Pair;
 use deadheat_host::idle;
 
 mod builds;
@@ -58,14 +60,18 @@ pub fn until_ready(pair: &CommandPair) -> Nanos {
 pub(crate) struct NodePlan {
     /// Side whose command it is.
     side: Side,
-    /// File and line of the command, for messages.
-    place: String,
+    /// Name of the command in messages: `FILE:LINE: server = ...`.
+    who: String,
+    /// True if the bytes of other ends go through it.
+    carries: bool,
     /// Command.
     command: CommandTemplate,
-    /// Values of its placeholders.
+    /// Values of its placeholders, but for those that its keeper knows: its folder, and the server's address.
     values: CommandValues,
-    /// Folder of the file.
-    folder: PathBuf,
+    /// Address at which the server listens; port 0 for any free port.
+    server: SocketAddr,
+    /// Number of bytes to move, if the work has one.
+    bytes: Option<u64>,
     /// Sign that a server is ready.
     ready: ReadySign,
     /// Signal that ends a server.
@@ -110,7 +116,7 @@ pub(crate) struct CommandOrder<'a> {
     pub(crate) pair: &'a CommandPair,
     pub(crate) work: &'a ProgramWork,
     /// Address at which the server listens; port 0 for any free port.
-    pub(crate) server: std::net::SocketAddr,
+    pub(crate) server: SocketAddr,
     pub(crate) seed: u64,
 }
 
@@ -134,22 +140,25 @@ impl CommandOrder<'_> {
             }
             ProgramWork::None | ProgramWork::Refused(_) => (None, None, None, Vec::new()),
         };
+        let values = CommandValues::default()
+            .with("bytes", bytes.map_or_else(String::new, |bytes| bytes.to_string()))
+            .with("seconds", time.map(seconds).unwrap_or_default())
+            .with("seed", self.seed)
+            .with("pair", pair.folder.display());
+        let end = match side {
+            Side::Far => "server",
+            Side::Near => "client",
+        };
+        let who = format!("{}: {end} = `{}`", pair.place(command.line), command.typed);
         NodePlan {
-            side,
-            place: pair.place(command.line),
-            command: command.clone(),
-            values: CommandValues { server: self.server, bytes, time, seed: self.seed },
-            folder: pair.folder.clone(),
             ready: pair.ready.clone(),
             stop: pair.stop,
             timeout: pair.timeout,
+            bytes,
             transfer,
             received: pair.received.clone().filter(|_| receives),
             figures,
-            cpu: None,
-            goes_first: false,
-            ports: Vec::new(),
-            largest_file: None,
+            ..NodePlan::new(side, who, command, values, self.server)
         }
     }
 }
@@ -165,6 +174,53 @@ fn figure_plan(pair: &CommandPair, figure: &PairFigure) -> FigurePlan {
 }
 
 impl NodePlan {
+    fn new(
+        side: Side,
+        who: String,
+        command: &CommandTemplate,
+        values: CommandValues,
+        server: SocketAddr,
+    ) -> NodePlan {
+        NodePlan {
+            side,
+            who,
+            carries: false,
+            command: command.clone(),
+            values,
+            server,
+            bytes: None,
+            ready: ReadySign::Port(None),
+            stop: StopSignal::Term,
+            timeout: UNTIL_READY,
+            transfer: None,
+            received: None,
+            figures: Vec::new(),
+            cpu: None,
+            goes_first: false,
+            ports: Vec::new(),
+            largest_file: None,
+        }
+    }
+
+    /// Returns the plan of a command of an external contender, which passes on to `target`: of the near one with the
+    /// address at which the far one listens, and without it of the far one.
+    pub(crate) fn carrier(pair: &Pair, far: Option<SocketAddr>, target: SocketAddr) -> NodePlan {
+        let values = CommandValues::default().with_address("target", target);
+        let (side, end, command, values) = match far {
+            Some(far) => (Side::Near, "near", &pair.near, values.with_address("far", far)),
+            None => (Side::Far, "far", &pair.far, values),
+        };
+        let ip = match (far, target.ip()) {
+            (None, ip) => ip,
+            (Some(_), IpAddr::V4(_)) => Ipv4Addr::LOCALHOST.into(),
+            (Some(_), IpAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let who = format!("{end} command `{}`", command.typed);
+        let ready = ReadySign::Port(far.map(|_| pair.port));
+        let plan = NodePlan::new(side, who, command, values, SocketAddr::new(ip, 0));
+        NodePlan { carries: true, ready, ..plan }
+    }
+
     /// Holds the command on a CPU, if one is given.
     pub(crate) fn on(self, cpu: Option<usize>) -> NodePlan {
         NodePlan { cpu, ..self }
@@ -173,15 +229,6 @@ impl NodePlan {
     /// Sets whether the command runs at a higher priority than other programs.
     pub(crate) fn first(self, goes_first: bool) -> NodePlan {
         NodePlan { goes_first, ..self }
-    }
-
-    /// Returns `FILE:LINE: `server` or `client`, for messages.
-    fn who(&self) -> String {
-        let end = match self.side {
-            Side::Far => "server",
-            Side::Near => "client",
-        };
-        format!("{}: {end} = `{}`", self.place, self.command.typed)
     }
 
     /// Returns a hint for a command that failed: a copy misses the files beside its program.
@@ -195,12 +242,12 @@ impl NodePlan {
 
     /// Returns an error about the command.
     fn wrong(&self, what: &str) -> Error {
-        Error::peer(self.who(), what)
+        Error::peer(&self.who, what)
     }
 
     /// Returns the error of a command that broke down, which is no consequence of another's.
     fn broke(&self, what: &str) -> Error {
-        Error::broken(self.who(), what)
+        Error::broken(&self.who, what)
     }
 }
 
@@ -210,7 +257,7 @@ impl NodePlan {
 /// Fails if the keeper is gone.
 pub(crate) fn send_plan(mut keeper: &UnixStream, plan: &NodePlan) -> Result<()> {
     let sent = frame::write(&mut keeper, plan);
-    sent.map_err(|e| Error::broken(plan.who(), format!("its keeper is gone: {e}")))
+    sent.map_err(|e| Error::broken(&plan.who, format!("its keeper is gone: {e}")))
 }
 
 /// Runs the keeper of a command on its link to the race; returns the process's exit code.
@@ -224,9 +271,10 @@ pub(crate) fn run(mut control: UnixStream) -> i32 {
         // The command inherits it.
         idle::go_first();
     }
-    let done = match plan.side {
-        Side::Far => server::serve(&plan, &mut control),
-        Side::Near => client::run(&plan, &mut control),
+    let done = if plan.carries || plan.side == Side::Far {
+        server::serve(&plan, &mut control)
+    } else {
+        client::run(&plan, &mut control)
     };
     let word = match done {
         Ok(report) => FromAgent::Done(Box::new(report)),

@@ -2,7 +2,6 @@
 //! commands of others.
 
 pub mod commands;
-pub(super) mod external;
 mod launched;
 mod output;
 pub(super) mod relay;

@@ -20,7 +20,7 @@ pub(crate) struct BothReports {
     /// Reason why the far end's report was dropped, as words about it: it is not credible.
     pub(crate) doubt: Option<String>,
     /// Cost of the commands that carried an external contender, by side.
-    pub(crate) commands: [Cost; 2],
+    pub(crate) carriers: [Cost; 2],
 }
 
 impl BothReports {

@@ -53,9 +53,9 @@ pub(crate) fn conclude(
         paced: findings.paced,
         clock: findings.clock,
         ledger: as_counted(findings.ledger, info.peer),
-        cost: near.cost.plus(&reports.commands[0]),
+        cost: near.cost.plus(&reports.carriers[0]),
         far_cost: far
-            .map(|far| far.cost.plus(&reports.commands[1]))
+            .map(|far| far.cost.plus(&reports.carriers[1]))
             .filter(|cost| *cost != Cost::default()),
         effective: near.effective.clone(),
         far_effective: far.map(|far| far.effective.clone()).unwrap_or_default(),
@@ -220,7 +220,7 @@ mod tests {
             took: Nanos::from_secs(1),
             clocks: Clocks::Shared,
             doubt: None,
-            commands: Default::default(),
+            carriers: Default::default(),
         };
         let contender = Contender::parse("tcp").unwrap();
         for typed in ["bulk:time=1s,streams=2", "ping"] {

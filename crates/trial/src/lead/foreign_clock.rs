@@ -139,7 +139,7 @@ mod tests {
             took: Nanos::ZERO,
             clocks: Clocks::Shared,
             doubt: None,
-            commands: Default::default(),
+            carriers: Default::default(),
         };
         clock.observe(seed, reports).clocks
     }

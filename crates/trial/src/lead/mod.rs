@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub(super) mod both_reports;
+mod carriers;
 mod cast;
 mod clock_reading;
 pub(super) mod conclude;

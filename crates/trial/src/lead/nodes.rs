@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deadheat_base::descriptor::ready;
 
-use crate::between::external::{self, RunningCommand};
 use crate::control::{AgentReport, FromAgent, FromServer, ToAgent};
 use deadheat_base::error::{Error, Fault, FaultKind, Result};
 use deadheat_base::figures::list;
@@ -17,6 +16,7 @@ use deadheat_contract::measurements::series::Point;
 use deadheat_contract::workload::Clocks;
 
 use super::both_reports::BothReports;
+use super::carriers::Carriers;
 use super::joined::{for_all, joined};
 use super::link::{Link, LinkMessage, RacePhase, stopped};
 
@@ -109,7 +109,7 @@ pub(super) struct Nodes {
     /// Number of far nodes that one connection of the near node serves.
     pub(super) served_at_once: u16,
     /// Commands that carry the contender, if it is an external one.
-    pub(super) commands: Vec<RunningCommand>,
+    pub(super) carriers: Carriers,
     /// True if the far node stands in for a far end of others, and is stopped once the near node has reported.
     pub(super) stands_in: bool,
     /// Links to the relays in between; each relays until its link closes, and sends no message but a fault.
@@ -135,7 +135,7 @@ impl Nodes {
             near: nodes(near),
             far: nodes(far),
             served_at_once: 1,
-            commands: Vec::new(),
+            carriers: Carriers::default(),
             stands_in: false,
             relays,
             stop,
@@ -169,7 +169,7 @@ impl Nodes {
     /// Waits until all nodes are connected, at most for `longest`.
     pub(super) fn await_connected(&mut self, longest: Nanos) -> Result<()> {
         let connected = self.all_connected(longest);
-        connected.map_err(|error| external::blame(&mut self.commands, error))
+        connected.map_err(|error| self.carriers.blame(error))
     }
 
     fn all_connected(&mut self, longest: Nanos) -> Result<()> {
@@ -186,7 +186,7 @@ impl Nodes {
 
     /// Starts all nodes.
     pub(super) fn start(&mut self) -> Result<()> {
-        self.commands.iter_mut().try_for_each(RunningCommand::begin)?;
+        self.carriers.begin()?;
         self.began = Monotonic.now();
         let mut served = self.relays.iter_mut().filter(|relay| relay.is_through_server());
         let relayed = served.try_for_each(|relay| relay.send(&ToAgent::Start));
@@ -227,8 +227,8 @@ impl Nodes {
     ) -> Result<BothReports> {
         let reports = self.reports(longest, on_point, on_time);
         self.keep_heartbeats(RacePhase::Between);
-        let mut reports = reports.map_err(|error| external::blame(&mut self.commands, error))?;
-        reports.commands = external::end(&mut self.commands)?;
+        let mut reports = reports.map_err(|error| self.carriers.blame(error))?;
+        reports.carriers = self.carriers.end()?;
         Ok(reports)
     }
 
@@ -271,8 +271,8 @@ impl Nodes {
                     joined(reports.collect())
                 });
                 let near = for_all(near.unwrap_or_default(), self.served_at_once);
-                let commands = Default::default();
-                return Ok(BothReports { near, far, took, clocks, doubt: None, commands });
+                let carriers = Default::default();
+                return Ok(BothReports { near, far, took, clocks, doubt: None, carriers });
             }
         }
     }

@@ -244,8 +244,8 @@ mod tests {
         };
         let peer = PeerFacts { counts, ..PeerFacts::OTHERS };
         let clocks = Clocks::Shared;
-        let (took, doubt, commands) = (Nanos::ZERO, None, Default::default());
-        let both = BothReports { near, far, took, clocks, doubt, commands };
+        let (took, doubt, carriers) = (Nanos::ZERO, None, Default::default());
+        let both = BothReports { near, far, took, clocks, doubt, carriers };
         let task = TaskInfo {
             flows: vec![Some(Direction::Up)],
             warmup: Nanos(warmup),

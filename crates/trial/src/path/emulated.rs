@@ -107,14 +107,6 @@ impl EmulatedPath {
         process::keeper(Some(&self.emulator.entry(host)?))
     }
 
-    /// Starts a keeper of a command that takes the place of an agent, likewise.
-    ///
-    /// # Errors
-    /// As of [`EmulatedPath::keeper`].
-    pub(crate) fn command_keeper(&self, host: usize) -> Result<AgentProcess> {
-        process::command_keeper(Some(&self.emulator.entry(host)?))
-    }
-
     /// Empties the path and restarts it with a seed: its own, or the trial's, which is the same for every contender of
     /// a block.
     ///

@@ -176,8 +176,8 @@ impl Simulation {
         let (ends, beside, took) = world.stops();
         let both = |ends: [Vec<end::Stops>; 2]| {
             let [near, far] = ends.map(report);
-            let (far, commands) = (Some(far), Default::default());
-            BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, commands }
+            let (far, carriers) = (Some(far), Default::default());
+            BothReports { near, far, took, clocks: Clocks::Shared, doubt: None, carriers }
         };
         let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
         if let Some(load) = load {

@@ -97,14 +97,7 @@ struct FigureTable {
 /// # Errors
 /// [`Error::Usage`] with the file, the line, and what would be right.
 pub(super) fn read(file: &str, typed: &[(String, String)]) -> Result<WrittenPair> {
-    let wrong = |what: String| Error::usage(format!("{file}: {what}"));
-    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|error| {
-        Error::usage(format!(
-            "{error}; file= names a TOML file with the keys server and client, two commands"
-        ))
-    })?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text (UTF-8)".to_owned()))?;
-    let text = foreign::file::unmarked(&text);
+    let text = &text(file, "server and client, two commands")?;
     let table: PairTable = toml::from_str(text)
         .map_err(|error| Error::usage(format!("{file}:{}", misread(text, &error))))?;
     let mut written = written(text, table);
@@ -118,11 +111,23 @@ pub(super) fn read(file: &str, typed: &[(String, String)]) -> Result<WrittenPair
                 continue;
             }
             let error = unknown("variable to set", name, &names);
-            return Err(wrong(format!("{error}; neither command has {{{name}}} in it")));
+            return Err(Error::usage(format!(
+                "{file}: {error}; neither command has {{{name}}} in it"
+            )));
         };
         own.clone_from(value);
     }
     Ok(written)
+}
+
+/// Reads the text of a file of commands; `keys` are the ones that it should have.
+pub(in super::super) fn text(file: &str, keys: &str) -> Result<String> {
+    let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|error| {
+        Error::usage(format!("{error}; file= names a TOML file with the keys {keys}"))
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Error::usage(format!("{file}: it is not text (UTF-8)")))?;
+    Ok(foreign::file::unmarked(&text).to_owned())
 }
 
 /// Returns the line of a mistake in a text, what it is, and what would be right.
@@ -275,7 +280,7 @@ impl PairCheck<'_> {
 
     fn command(&self, key: &'static str) -> Result<CommandTemplate> {
         let said = self.key(key).ok_or_else(|| self.at(key, "it is missing"))?;
-        CommandTemplate::new(&said.text, said.line, &self.written.variables)
+        CommandTemplate::new(&said.text, said.line, &PLACES, &self.written.variables)
             .map_err(|e| self.wrap(key, e))
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::command_line::check_program;
+use super::contender::with_commands;
 use super::{Carrier, Conn, Contender, Dial, Info, Listen, Listener, Transport};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::{Named, Outside};
@@ -31,11 +32,13 @@ mod template;
 mod terms;
 
 pub use figure::{FigureSource, FigureText, LineSign};
+pub(super) use file::text;
 use file::{FIGURE_KEYS, PairCheck, Said, WrittenPair};
-pub use template::{CommandTemplate, CommandValues};
+pub use template::{CommandTemplate, CommandValues, seconds};
 pub use terms::PairTerms;
 
-const ID: &str = "cmd";
+/// Name of such contenders.
+pub(super) const ID: &str = "cmd";
 
 /// Form as typed, and its description.
 pub const FORM: (&str, &str) = (
@@ -47,7 +50,7 @@ pub const FORM: (&str, &str) = (
 /// Keys of such a contender.
 pub const COMMAND_KEYS: &[Key] = &[FILE.key(), SET.key()];
 
-/// The file holds commands, so its key names commands as well as a file ([`outside`]).
+/// The file contains commands, so its key names commands as well as a file ([`outside`]).
 const FILE: Text = Text::path("file", "file with the keys server and client");
 const SET: Text = Text::form(
     "set",
@@ -301,7 +304,7 @@ const FIGURE_IN: &str = "figure.";
 
 /// Returns true if `typed` has the form of such a contender.
 pub fn is_one(typed: &str) -> bool {
-    typed.strip_prefix(ID).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    with_commands(typed).is_some_and(|(id, _)| id == ID)
 }
 
 /// Reads such a contender, and the file that it names.
@@ -341,28 +344,15 @@ pub(super) fn recorded(typed: &str, asked: &BTreeMap<String, String>) -> Result<
     made(spec, &file, written)
 }
 
-/// Returns the files and commands that such a contender names.
-pub(super) fn outside(
-    spec: &Spec,
-    contender: &dyn Fn(&str) -> Result<Vec<Named>>,
-) -> Result<Vec<Named>> {
-    outside_with(ID, COMMAND_KEYS, spec, contender)
-}
-
-/// Returns the files and commands that a contender of the kind `id`, with these keys, names. Does not open its file of
-/// commands, so they are named by that file.
-pub(super) fn outside_with(
-    id: &str,
-    keys: &[Key],
-    spec: &Spec,
-    contender: &dyn Fn(&str) -> Result<Vec<Named>>,
-) -> Result<Vec<Named>> {
-    let mut all = spec.outside(keys, contender)?;
+/// Returns the files and commands that a contender with commands names. Does not open its file of commands, so they are
+/// named by that file.
+pub(super) fn outside(spec: &Spec, keys: &[Key]) -> Result<Vec<Named>> {
+    let mut all = spec.outside(keys, &Contender::outside)?;
     let files = spec.options.iter().filter(|(key, _)| key == FILE.name());
     all.extend(files.map(|(_, file)| Named {
         kind: Outside::Commands,
         name: format!("those in {file}"),
-        place: format!("{} of {id}", FILE.name()),
+        place: format!("{} of {}", FILE.name(), spec.name),
     }));
     Ok(all)
 }

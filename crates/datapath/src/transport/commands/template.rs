@@ -27,36 +27,46 @@ pub struct CommandTemplate {
     pub is_copy: bool,
 }
 
-/// Values of the placeholders in a trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CommandValues {
-    /// Address at which the server command listens.
-    pub server: SocketAddr,
-    /// Number of bytes to move, if the work has one.
-    pub bytes: Option<u64>,
-    /// Time that the work asks for, if any.
-    pub time: Option<Nanos>,
-    /// Seed of the trial.
-    pub seed: u64,
+/// Values of the placeholders in a trial, by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CommandValues(BTreeMap<String, String>);
+
+impl CommandValues {
+    /// Sets the value of a placeholder.
+    #[must_use]
+    pub fn with(mut self, place: &str, value: impl ToString) -> CommandValues {
+        self.0.insert(place.to_owned(), value.to_string());
+        self
+    }
+
+    /// Sets the values for an address: of `far` the ones of `far`, `far_host` and `far_port`, and without a name those of
+    /// `host` and `port`.
+    #[must_use]
+    pub fn with_address(self, name: &str, at: SocketAddr) -> CommandValues {
+        let part = |part: &str| format!("{name}_{part}").trim_start_matches('_').to_owned();
+        self.with(name, at).with(&part("host"), at.ip()).with(&part("port"), at.port())
+    }
 }
 
 impl CommandTemplate {
-    /// Reads a command, with the values of variables.
+    /// Reads a command that may have these placeholders, and those of the variables, whose values it gets.
     ///
     /// # Errors
     /// [`Error::Usage`] if it is no command, or has a placeholder that has no value.
-    pub(super) fn new(
+    pub(in super::super) fn new(
         typed: &str,
         line: Option<usize>,
+        places: &[&str],
         variables: &BTreeMap<String, String>,
     ) -> Result<CommandTemplate> {
-        CommandTemplate::read(typed, line, variables, &|_| None)
+        CommandTemplate::read((typed, line), places, variables, &|_| None)
     }
 
     /// Reads it likewise, with other texts in place of variables that stand alone, where `other` has one.
     fn read(
-        typed: &str,
-        line: Option<usize>,
+        (typed, line): (&str, Option<usize>),
+        places: &[&str],
         variables: &BTreeMap<String, String>,
         other: &dyn Fn(&str) -> Option<String>,
     ) -> Result<CommandTemplate> {
@@ -73,13 +83,13 @@ impl CommandTemplate {
             for (at, piece) in all.iter().enumerate() {
                 match piece {
                     Piece::Text(piece) => text.push_str(piece),
-                    Piece::Place(name) if PLACES.contains(name) => {
+                    Piece::Place(name) if places.contains(name) => {
                         text.push_str(&format!("{{{name}}}"));
                     }
                     Piece::Place(name) => {
                         let value = variables.get(*name).ok_or_else(|| {
                             let own = variables.keys().map(String::as_str);
-                            let all: Vec<&str> = PLACES.into_iter().chain(own).collect();
+                            let all: Vec<&str> = places.iter().copied().chain(own).collect();
                             unknown("placeholder", name, &all)
                         })?;
                         let other = stands_alone(&all, at).then(|| other(value)).flatten();
@@ -131,7 +141,8 @@ impl CommandTemplate {
             let path = with_folder(value, pair);
             path.starts_with('/').then(|| other(&path)).flatten()
         };
-        let read = CommandTemplate::read(&self.typed, self.line, variables, &of_variable);
+        let typed = (&*self.typed, self.line);
+        let read = CommandTemplate::read(typed, &PLACES, variables, &of_variable);
         // It was read before, so it can be read again.
         let mut changed = read.unwrap_or_else(|_| self.clone());
         for (at, word) in changed.words.iter_mut().enumerate() {
@@ -154,21 +165,11 @@ impl CommandTemplate {
         pieces(&self.typed).any(|piece| matches!(piece, Piece::Place(name) if name == place))
     }
 
-    /// Returns the words to run, in the folder `dir`, with `pair` as the folder of the file.
-    pub fn filled(&self, values: &CommandValues, dir: &Path, pair: &Path) -> Vec<String> {
-        let value = |name: &str| match name {
-            "host" => values.server.ip().to_string(),
-            "port" => values.server.port().to_string(),
-            "bytes" => values.bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
-            "seconds" => values.time.map(seconds).unwrap_or_default(),
-            "dir" => dir.display().to_string(),
-            "seed" => values.seed.to_string(),
-            "pair" => pair.display().to_string(),
-            _ => String::new(),
-        };
+    /// Returns the words to run. A placeholder without a value becomes nothing.
+    pub fn filled(&self, values: &CommandValues) -> Vec<String> {
         let fill = |piece: Piece<'_>| match piece {
             Piece::Text(text) => text.to_owned(),
-            Piece::Place(name) => value(name),
+            Piece::Place(name) => values.0.get(name).cloned().unwrap_or_default(),
         };
         self.words.iter().map(|word| pieces(word).map(fill).collect()).collect()
     }
@@ -197,7 +198,7 @@ fn with_folder(word: &str, pair: &Path) -> String {
 }
 
 /// Returns a time in seconds, without a fraction where it has none: programs often take whole ones alone.
-fn seconds(time: Nanos) -> String {
+pub fn seconds(time: Nanos) -> String {
     match time.0 % 1_000_000_000 {
         0 => (time.0 / 1_000_000_000).to_string(),
         _ => time.as_secs_f64().to_string(),
@@ -211,7 +212,7 @@ mod tests {
     fn template(typed: &str) -> Result<CommandTemplate> {
         let variables = [("bin", "old/iperf3"), ("flags", ""), ("n", "a b")];
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        CommandTemplate::new(typed, Some(3), &variables.into_iter().map(own).collect())
+        CommandTemplate::new(typed, Some(3), &PLACES, &variables.into_iter().map(own).collect())
     }
 
     #[test]
@@ -219,13 +220,12 @@ mod tests {
         let template =
             template("{bin} {flags} -p {port} '{n} x' {dir}/out --t={seconds}s {pair}/x {json:1}")
                 .unwrap();
-        let values = CommandValues {
-            server: "127.0.0.1:7".parse().unwrap(),
-            bytes: Some(5),
-            time: Some(Nanos::from_millis(1_500)),
-            seed: 9,
-        };
-        let filled = template.filled(&values, Path::new("/tmp/d"), Path::new("/home/p"));
+        let values = CommandValues::default()
+            .with_address("", "127.0.0.1:7".parse().unwrap())
+            .with("seconds", seconds(Nanos::from_millis(1_500)))
+            .with("dir", "/tmp/d")
+            .with("pair", "/home/p");
+        let filled = template.filled(&values);
         let expected =
             ["old/iperf3", "-p", "7", "a b x", "/tmp/d/out", "--t=1.5s", "/home/p/x", "{json:1}"];
         assert_eq!(filled, expected);
@@ -239,7 +239,7 @@ mod tests {
             [("bin", "/b/new"), ("tool", "{pair}/tool"), ("name", "sh"), ("own", "./x")];
         let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let variables = variables.into_iter().map(own).collect();
-        let template = |typed| CommandTemplate::new(typed, None, &variables).unwrap();
+        let template = |typed| CommandTemplate::new(typed, None, &PLACES, &variables).unwrap();
         let pair = Path::new("/p");
         let paths = |typed| template(typed).paths(&variables, pair);
         assert_eq!(paths("{own} {own} {port} /a b/c"), ["./x", "/a"]);

@@ -1,6 +1,6 @@
 //! Forms, as typed, of contenders that consist of others.
 
-use crate::transport::{commands, external};
+use crate::transport::contender::with_commands;
 
 /// Name of a mix.
 pub(super) const MIX: &str = "mix";
@@ -15,5 +15,5 @@ pub(super) fn is_mix(typed: &str) -> bool {
 
 /// Returns true if `typed` has the form of an order of preference, and not of a command with a pipe.
 pub(super) fn is_preference(typed: &str) -> bool {
-    typed.contains(SIGN) && !external::is_one(typed) && !commands::is_one(typed)
+    typed.contains(SIGN) && with_commands(typed).is_none()
 }

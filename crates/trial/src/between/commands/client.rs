@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::PipeWriter;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::absolute;
@@ -25,7 +26,7 @@ use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::Tally;
 use deadheat_contract::workload::programs::FigureUnit;
 use deadheat_contract::workload::{EndpointReport, ReceiveSpan};
-use deadheat_datapath::transport::commands::{CommandValues, FigureText};
+use deadheat_datapath::transport::commands::FigureText;
 use deadheat_host::process_tree::TreeTimes;
 use deadheat_records::commands::{CommandReport, ReceivedContent};
 
@@ -44,7 +45,7 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
         _ => return Err(Error::Interrupted),
     }
     let (mut output, ends) = CommandOutput::new(None)?;
-    let command = command(plan, &plan.values, &folder, ends)?;
+    let command = command(plan, plan.server, &folder, ends)?;
     let place = StartingCpu::take(plan.cpu)?;
     let meters = Meters::read();
     let before = TreeTimes::read();
@@ -67,17 +68,19 @@ pub(super) fn run(plan: &NodePlan, control: &mut UnixStream) -> Result<AgentRepo
     Ok(AgentReport { halves: vec![half], command: Some(Box::new(command)), ..report })
 }
 
-/// Returns the command to start, in its folder.
+/// Returns the command to start, in its folder; `at` is the address at which the server listens. A command that carries a
+/// contender runs where the race was typed.
 ///
 /// # Errors
 /// [`Error::Usage`] if it is empty.
 pub(super) fn command(
     plan: &NodePlan,
-    values: &CommandValues,
+    at: SocketAddr,
     folder: &OwnFolder,
     [stdout, stderr]: [PipeWriter; 2],
 ) -> Result<Command> {
-    let words = plan.command.filled(values, folder.path(), &plan.folder);
+    let values = plan.values.clone().with("dir", folder.path().display());
+    let words = plan.command.filled(&values.with_address("", at).with_address("listen", at));
     let (program, arguments) =
         words.split_first().ok_or_else(|| Error::usage("an empty command"))?;
     // A relative path is one from the directory of the race, and the command runs in another.
@@ -86,7 +89,10 @@ pub(super) fn command(
     } else {
         Command::new(program)
     };
-    command.args(arguments).current_dir(folder.path()).stdout(stdout).stderr(stderr);
+    command.args(arguments).stdout(stdout).stderr(stderr);
+    if !plan.carries {
+        command.current_dir(folder.path());
+    }
     Ok(command)
 }
 
@@ -152,7 +158,7 @@ pub(super) fn received(
             "received = `{name}`: {error}; the command has to write it to {{dir}}/{name}"
         ))
     })?;
-    match (plan.transfer, plan.values.bytes) {
+    match (plan.transfer, plan.bytes) {
         (Some(_), Some(bytes)) if bytes != content.bytes => Err(plan.broke(&format!(
             "{} arrived in {name}, of {} that were to be moved",
             Bytes(content.bytes),
@@ -201,7 +207,7 @@ fn read(
         }
     };
     let unit = FigureUnit::parse(&figure.unit)?;
-    let printed = figure.source.read(took, plan.values.bytes, &text).map_err(|error| {
+    let printed = figure.source.read(took, plan.bytes, &text).map_err(|error| {
         let cut = text.len() as u64 != whole;
         let note = format!(
             "; of {} that were printed the first {} are read",
@@ -222,7 +228,7 @@ fn half(
     took: Nanos,
     figures: BTreeMap<String, f64>,
 ) -> EndpointReport {
-    let moved = Tally { bytes: plan.values.bytes.unwrap_or(0), ..Tally::default() };
+    let moved = Tally { bytes: plan.bytes.unwrap_or(0), ..Tally::default() };
     let whole = EndpointReport {
         figures,
         send_began_ns: Some(began.0),

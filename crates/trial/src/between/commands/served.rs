@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::control::pairs::tests::{offer, pair};
     use deadheat_contract::workload::ProgramWork;
-    use deadheat_datapath::transport::commands::CopySet;
+    use deadheat_datapath::transport::commands::{CommandValues, CopySet};
 
     #[test]
     fn a_request_becomes_the_plan_of_the_operators_own_command() {
@@ -71,8 +71,11 @@ mod tests {
         assert_eq!(ask.title(), "command pair 5 B");
         let terms = || ServedTerms { at: "::1".parse().unwrap(), largest_file: 8 };
         let plan = ServedCommand::new(&here, &ask, terms()).unwrap().among(vec![7]).plan;
-        assert_eq!((&plan.command, &plan.folder), (&here.server, &here.folder));
-        assert_eq!((plan.values.bytes, plan.values.seed), (Some(5), 9));
+        let values = [("bytes", "5"), ("seconds", ""), ("seed", "9")].into_iter();
+        let values =
+            values.fold(CommandValues::default(), |all, (name, value)| all.with(name, value));
+        assert_eq!(plan.values, values.with("pair", here.folder.display()));
+        assert_eq!((&plan.command, plan.bytes), (&here.server, Some(5)));
         assert_eq!((plan.ports.as_slice(), plan.largest_file), (&[7][..], Some(8)));
         assert!(plan.figures.is_empty() && plan.transfer.is_some());
         let none = CommandAsk { bytes: None, ..ask.clone() };

@@ -81,7 +81,7 @@ struct RunningServer<'a> {
 
 /// Returns an address at which nothing listens over TCP and UDP: at the first free one of the plan's ports, if it names any.
 fn free_port(plan: &NodePlan) -> Result<SocketAddr> {
-    let listen = plan.values.server;
+    let listen = plan.server;
     let any = [listen.port()];
     let ports = if plan.ports.is_empty() { &any[..] } else { &plan.ports };
     let mut last = None;
@@ -109,9 +109,7 @@ impl<'a> RunningServer<'a> {
             ReadySign::Port(_) => None,
         };
         let (output, ends) = CommandOutput::new(sign.as_ref())?;
-        let mut values = plan.values.clone();
-        values.server = at;
-        let command = client::command(plan, &values, &folder, ends)?;
+        let command = client::command(plan, at, &folder, ends)?;
         let place = StartingCpu::take(plan.cpu)?;
         let launched = LaunchedCommand::start(command).map_err(|e| plan.broke(&e.to_string()))?;
         drop(place);
@@ -144,9 +142,7 @@ impl<'a> RunningServer<'a> {
 
     fn is_ready(&self) -> bool {
         match &self.plan.ready {
-            ReadySign::Port(Some(Port::Tcp)) => is_there(self.at.port(), Some(Port::Tcp)),
-            ReadySign::Port(Some(Port::Udp)) => is_there(self.at.port(), Some(Port::Udp)),
-            ReadySign::Port(None) => is_there(self.at.port(), None),
+            ReadySign::Port(protocol) => is_there(self.at.port(), *protocol),
             ReadySign::Line(_) => self.output.has_matched(),
         }
     }
@@ -161,10 +157,13 @@ impl<'a> RunningServer<'a> {
                     Some(Port::Udp) => "UDP",
                     None => "TCP or UDP",
                 };
+                let remedy = match self.plan.carries {
+                    true => "{listen}",
+                    false => "{port}, or `ready` and `ready-line` say otherwise",
+                };
                 format!(
-                    "it did not listen at port {} over {over} within {patience}{words}; it has to listen at {{port}}, or `ready` and \
-                     `ready-line` say otherwise",
-                    self.at.port()
+                    "it did not listen at {} over {over} within {patience}{words}; it has to listen at {remedy}",
+                    self.at
                 )
             }
             ReadySign::Line(line) => {
@@ -221,10 +220,11 @@ impl<'a> RunningServer<'a> {
         }
     }
 
-    /// Notes that it has ended by itself, which a server of one client may do.
+    /// Notes that it has ended by itself, which a server of one client may do, and a command that carries others' bytes may
+    /// not.
     fn note_end(&mut self) -> Result<()> {
         let end = self.launched.how_ended();
-        if end == CommandEnd::Exit(0) {
+        if end == CommandEnd::Exit(0) && !self.plan.carries {
             self.is_over = true;
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl<'a> RunningServer<'a> {
         };
         let is_willing = self.launched.stop(signal, GRACE);
         self.output.await_end(UNTIL_SAID);
-        if is_willing {
+        if is_willing || self.plan.carries {
             Ok(())
         } else {
             Err(self.plan.broke(&format!(

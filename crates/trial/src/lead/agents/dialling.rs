@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Agents;
 use super::opening::{ListeningNodes, await_ready};
 use crate::control::{RelayPlan, ToAgent};
+use crate::lead::carriers::Carriers;
 use crate::lead::cast::Group;
 use crate::lead::link::Link;
 use crate::lead::nodes::Nodes;
@@ -15,7 +16,7 @@ use deadheat_datapath::transport::Address;
 impl Agents {
     /// Starts the near nodes of a group, and the TURN clients beside them, and waits until all its nodes are connected.
     pub(super) fn dial(&mut self, group: &Group, mut listening: ListeningNodes) -> Result<Nodes> {
-        for (plan, at) in listening.carriers.into_iter().zip(&mut listening.at) {
+        for (plan, at) in listening.turn_clients.into_iter().zip(&mut listening.at) {
             let mut client = self.agent("TURN client", group.hosts.near)?;
             let plan = ToAgent::Relay(RelayPlan::Turn(plan));
             *at = await_ready(&mut client, &plan, &self.stop, &mut self.turn)?;
@@ -32,7 +33,7 @@ impl Agents {
         let (near, far) = (with_flows(Side::Near, near), with_flows(Side::Far, listening.far));
         let mut nodes = Nodes::new(near, far, listening.relays, Arc::clone(&self.stop));
         nodes.served_at_once = group.served_at_once();
-        nodes.commands = listening.commands;
+        nodes.carriers = Carriers(listening.carriers);
         nodes.stands_in = self.far.others().is_some();
         nodes.await_connected(group.longest_to_connect())?;
         Ok(nodes)

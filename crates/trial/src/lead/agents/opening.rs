@@ -1,8 +1,9 @@
 //! Opening of a trial's nodes before the near ones dial: far ends here or at servers, and the relays in front of them.
 
-use std::sync::atomic::AtomicBool;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::between::external::{self, RunningCommand};
+use crate::between::commands::NodePlan;
 use crate::between::turn::TurnPlan;
 use crate::control::patient::sleep;
 use crate::control::{FromAgent, FromServer, ToAgent};
@@ -11,17 +12,21 @@ use crate::lead::link::{Link, LinkMessage};
 use crate::lead::nodes::{SLACK, refusal};
 use crate::lead::served::{NodeRole, OpeningStep, ServedCast, ServedNode};
 use crate::lead::served_pair::reached_at;
-use crate::process;
+use crate::process::{self, AgentProcess};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::Address;
+use deadheat_datapath::transport::external::Pair;
 
 use super::turn::TurnWait;
 use super::{Agents, Far};
 
 /// Longest time that a server may queue a trial.
 const QUEUE_TIMEOUT: Nanos = Nanos::from_secs(3600);
+
+/// Longest time until Ctrl-C is noticed.
+const LOOK: Nanos = Nanos::from_millis(100);
 
 /// Pause before the next request to a server that had no room for a trial.
 const RETRY: Nanos = Nanos::from_secs(1);
@@ -32,9 +37,9 @@ pub(super) struct ListeningNodes {
     pub(super) far: Vec<Link>,
     pub(super) relays: Vec<Link>,
     /// TURN clients to start beside the near node, one for each far node, or none.
-    pub(super) carriers: Vec<TurnPlan>,
-    /// Commands that carry the contender, if it is an external one.
-    pub(super) commands: Vec<RunningCommand>,
+    pub(super) turn_clients: Vec<TurnPlan>,
+    /// Commands that carry the contender, if it is an external one, with the sides of their hosts.
+    pub(super) carriers: Vec<(Side, Link)>,
     /// Endpoints that the near node dials.
     pub(super) at: Vec<Address>,
 }
@@ -45,7 +50,7 @@ struct OpenedNodes {
     far: Vec<(u16, (Link, Address))>,
     /// Relays at a third host.
     relays: Vec<(u16, (Link, Address))>,
-    commands: Vec<RunningCommand>,
+    carriers: Vec<(Side, Link)>,
 }
 
 impl Agents {
@@ -61,9 +66,9 @@ impl Agents {
             let served = served.as_deref_mut();
             match step.role {
                 NodeRole::FarEnd => {
-                    let far = self.open_far(group, step.node, served)?;
-                    opened.commands.extend(far.1);
-                    opened.far.push((step.node, far.0));
+                    let (far, carriers) = self.open_far(group, step.node, served)?;
+                    opened.carriers.extend(carriers);
+                    opened.far.push((step.node, far));
                 }
                 NodeRole::Relay => {
                     opened.relays.push((step.node, self.open_relay(group, step.node, served)?));
@@ -80,7 +85,7 @@ impl Agents {
         group: &Group,
         node: u16,
         served: Option<&mut ServedCast>,
-    ) -> Result<((Link, Address), Vec<RunningCommand>)> {
+    ) -> Result<((Link, Address), Vec<(Side, Link)>)> {
         if group.contender.commands.is_some() {
             return Ok((self.open_command(group, node, served)?, Vec::new()));
         }
@@ -104,13 +109,30 @@ impl Agents {
         let (Some(pair), Address::Ip(target)) = (&group.contender.external, &at) else {
             return Ok(((link, at), Vec::new()));
         };
-        let keeper = |side| match &self.far {
-            Far::Emulated(path) => path.keeper(group.host(side, node)),
-            _ => process::keeper(None),
-        };
-        let (near, commands) =
-            external::forward(pair, *target, keeper, group.goes_first, &self.stop)?;
-        Ok(((link, Address::Ip(near)), commands.into()))
+        let (carriers, near) = self.carry(group, node, pair, *target)?;
+        Ok(((link, near.map_or(at, Address::Ip)), carriers))
+    }
+
+    /// Starts the commands that carry a contender to a far node at `target`, and waits until they listen; returns them with
+    /// the endpoint that is to be dialled.
+    fn carry(
+        &mut self,
+        group: &Group,
+        node: u16,
+        pair: &Pair,
+        target: SocketAddr,
+    ) -> Result<(Vec<(Side, Link)>, Option<SocketAddr>)> {
+        let (mut carriers, mut last) = (Vec::new(), None);
+        for side in [Side::Far, Side::Near] {
+            let plan = NodePlan::carrier(pair, last, target).first(group.goes_first);
+            let keeper = self.keeper(group.host(side, node))?;
+            let mut link = Link::to_command("external", keeper, &plan)?;
+            let at = await_listening(&mut link, &self.stop, &mut self.turn, None)?;
+            last = if let Address::Ip(at) = at { Some(at) } else { None };
+            // The near one is ended first, so that it does not lose its peer before.
+            carriers.insert(0, (side, link));
+        }
+        Ok((carriers, last))
     }
 
     /// Starts the server command of a group, here or at a server, and waits until it is ready; returns its keeper with the
@@ -143,15 +165,20 @@ impl Agents {
     /// Starts the keeper of a command of one side, for a server at `at`.
     pub(super) fn command(&self, group: &Group, side: Side, at: &Address) -> Result<Link> {
         let plan = group.command(side, at)?;
-        let keeper = match &self.far {
-            Far::Emulated(path) => path.command_keeper(group.host(side, 0)),
-            _ => process::command_keeper(None),
-        };
+        let keeper = self.keeper(group.host(side, 0))?;
         let who = match side {
             Side::Near => "near command",
             Side::Far => "far command",
         };
-        Link::to_command(who, keeper?, &plan)
+        Link::to_command(who, keeper, &plan)
+    }
+
+    /// Starts a keeper of a command on this machine, at the host with this index where a network is emulated.
+    fn keeper(&self, host: usize) -> Result<AgentProcess> {
+        match &self.far {
+            Far::Emulated(path) => path.keeper(host),
+            _ => process::keeper(None),
+        }
     }
 
     /// Starts the relay at a third host for a far node of a group, and waits until it listens; returns it with the
@@ -174,8 +201,8 @@ impl Agents {
 
     /// Connects a group's relays at a third host to its far nodes, or starts those at their hosts.
     fn listening(&mut self, group: &Group, opened: OpenedNodes) -> Result<ListeningNodes> {
-        let OpenedNodes { mut far, mut relays, commands } = opened;
-        let mut all = ListeningNodes { commands, ..ListeningNodes::default() };
+        let OpenedNodes { mut far, mut relays, carriers } = opened;
+        let mut all = ListeningNodes { carriers, ..ListeningNodes::default() };
         far.sort_by_key(|(node, _)| *node);
         relays.sort_by_key(|(node, _)| *node);
         for (node, (link, at)) in far {
@@ -217,7 +244,7 @@ impl Agents {
             started = if let Address::Ip(at) = at { Some(at) } else { None };
             all.relays.push(relay);
         }
-        all.carriers.extend(group.carrier(&far, started)?);
+        all.turn_clients.extend(group.carrier(&far, started)?);
         all.at.push(at);
         Ok(())
     }
@@ -244,7 +271,7 @@ fn await_listening(
     let give_up = Monotonic.now() + QUEUE_TIMEOUT;
     let mut left = SLACK;
     loop {
-        if !link.has_message(left)? {
+        if !await_message(link, left, stop)? {
             link.lose();
             return Err(link.broken("it did not get ready in time"));
         }
@@ -272,6 +299,23 @@ fn await_listening(
                 open.map_or(Ok(()), |open| link.send(open))?;
             }
             word => return Err(refusal(link, word)),
+        }
+    }
+}
+
+/// Returns true if a message arrives within `longest`.
+fn await_message(link: &Link, longest: Nanos, stop: &AtomicBool) -> Result<bool> {
+    let deadline = Monotonic.now() + longest;
+    loop {
+        let left = deadline - Monotonic.now();
+        if link.has_message(left.min(LOOK))? {
+            return Ok(true);
+        }
+        if stop.load(Ordering::Acquire) {
+            return Err(Error::Interrupted);
+        }
+        if left == Nanos::ZERO {
+            return Ok(false);
         }
     }
 }
