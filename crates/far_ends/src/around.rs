@@ -1,13 +1,14 @@
 //! Connection around another one, to a far end that has headers of its own in each datagram, or must not see the end of a
-//! byte stream.
+//! byte stream, or sends documents for a time.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::blocks::{Blocks, CuttingSink};
 use crate::codec::Codec;
-use deadheat_base::time::Nanos;
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{FileAt, Inbox, Lane, Patience, Sink, Source};
+use deadheat_contract::workload::header::LEN;
 use deadheat_datapath::datapath::stamps::Stamps;
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness};
 
@@ -19,6 +20,41 @@ pub(crate) struct Around {
     blocks: Option<Blocks>,
     /// True if the transport signals the end of this direction; else control does, and the byte stream stays open.
     signals_end: bool,
+    visit: Option<Visit>,
+}
+
+/// Bulk data of a web server, and its end in time.
+struct Visit {
+    /// Longest time of bulk data; `None` for work of messages, and for bulk data that bytes end.
+    time: Option<Nanos>,
+    /// Start of the bulk data, which the first request is.
+    began: Option<Nanos>,
+}
+
+impl Visit {
+    fn drain(
+        &mut self,
+        inside: &mut dyn Conn,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> io::Result<Progress> {
+        let now = Monotonic.now();
+        let began = match self.began {
+            Some(began) => began,
+            None => {
+                inside.send(Lane(0), &[0; LEN])?;
+                *self.began.insert(now)
+            }
+        };
+        if self.time.is_some_and(|time| now - began >= time) {
+            return Ok(Progress::Closed);
+        }
+        let progress = inside.drain(patience, sink)?;
+        if progress == Progress::Idle {
+            inside.on_deadline(now)?;
+        }
+        Ok(progress)
+    }
 }
 
 struct Translation {
@@ -39,17 +75,29 @@ impl Around {
     ) -> Box<dyn Conn> {
         let buffer = || vec![0; largest + HEADERS].into_boxed_slice();
         let codec = Some(Translation { codec, packet: buffer(), message: buffer() });
-        Box::new(Around { inside, codec, blocks: None, signals_end: true })
+        Around::new(inside, |around| (around.codec, around.signals_end) = (codec, true))
     }
 
     /// Wraps a byte stream that stays open until it is dropped.
     pub(crate) fn stream(inside: Box<dyn Conn>) -> Box<dyn Conn> {
-        Box::new(Around { inside, codec: None, blocks: None, signals_end: false })
+        Around::new(inside, |_| {})
+    }
+
+    fn new(inside: Box<dyn Conn>, set: impl FnOnce(&mut Around)) -> Box<dyn Conn> {
+        let mut around =
+            Around { inside, codec: None, blocks: None, signals_end: false, visit: None };
+        set(&mut around);
+        Box::new(around)
+    }
+
+    /// Wraps a connection to a web server whose bulk data ends after `time`, and which is closed when it is dropped.
+    pub(crate) fn visit(inside: Box<dyn Conn>, time: Option<Nanos>) -> Box<dyn Conn> {
+        Around::new(inside, |around| around.visit = Some(Visit { time, began: None }))
     }
 
     /// Wraps a byte stream on which the far end sends `blocks`.
     pub(crate) fn blocks(inside: Box<dyn Conn>, blocks: Blocks) -> Box<dyn Conn> {
-        Box::new(Around { inside, codec: None, blocks: Some(blocks), signals_end: false })
+        Around::new(inside, |around| around.blocks = Some(blocks))
     }
 }
 
@@ -103,6 +151,9 @@ impl Conn for Around {
     }
 
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
+        if let Some(visit) = &mut self.visit {
+            return visit.drain(&mut *self.inside, patience, sink);
+        }
         match &mut self.codec {
             None => self.inside.drain(patience, sink),
             Some(Translation { codec, message, .. }) => {
@@ -144,6 +195,10 @@ impl Conn for Around {
 
 impl Drop for Around {
     fn drop(&mut self) {
+        if self.visit.is_some() {
+            // The far end need not wait for more requests; one that is gone needs no farewell.
+            let _ = self.inside.finish();
+        }
         if let Some(Translation { codec, packet, .. }) = &mut self.codec
             && let Some(len) = codec.farewell(packet)
         {

@@ -6,14 +6,13 @@
 //! http2      frames of many requests on that stream; http2_frames, and hpack for its headers
 //! http3      requests and answers on streams of QUIC; frames, and qpack for its headers
 //! wire       parts of HTTP/3 that a server has, too, as it has http2_frames
-//! conn       the end in time, and the farewell
 //! ```
 //! A server gets requests for the one document that was named, with the name of this program (`User-Agent`).
 
-use conn::VisitConn;
 use exchange::{Exchange, Use};
 use request::Request;
 
+use crate::around::Around;
 use deadheat_base::error::Result;
 use deadheat_contract::contract::{CountSource, Direction, PeerFacts};
 use deadheat_contract::workload::TaskInfo;
@@ -22,13 +21,12 @@ use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
 
-mod conn;
 mod document;
 mod exchange;
 mod fields;
 mod frames;
 mod head;
-mod hpack;
+pub mod hpack;
 mod http1;
 mod http2;
 pub mod http2_frames;
@@ -95,7 +93,7 @@ fn dial(
     let terms = ApplicationTerms { name, pin, protocols, application };
     let conn = inside.open_encrypted(dial, terms)?;
     let time = task.planned.filter(|_| purpose != Use::Messages);
-    Ok(VisitConn::around(conn, time))
+    Ok(Around::visit(conn, time))
 }
 
 #[cfg(test)]

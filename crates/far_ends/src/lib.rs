@@ -23,6 +23,7 @@ mod stamp;
 #[cfg(test)]
 mod steps;
 
+pub use https::hpack;
 pub use https::http2_frames as http2;
 pub use https::wire as http3;
 

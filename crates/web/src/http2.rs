@@ -5,7 +5,6 @@
 //! session  a connection, without a socket: frames, streams, windows
 //! request  requests of works, and their answers
 //! pings    pings of a connection, which one work answers
-//! fields   headers, in HPACK
 //! ```
 //! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are as in `exchange.rs`;
 //! they are of another origin than the page (the port differs), which each answer allows (CORS).
@@ -33,7 +32,6 @@ use deadheat_datapath::datapath::destination::canonical;
 use request::Terms;
 use session::Http2Session;
 
-mod fields;
 mod pings;
 mod request;
 mod session;

@@ -277,7 +277,7 @@ impl Application for Exchange {
     }
 
     /// Returns the time of the next look at what is asked; for bulk data over TLS none, whose receiving calls then need no
-    /// timer: `VisitConn` looks between them.
+    /// timer: `Around` looks between them.
     fn next_deadline(&self) -> Option<Nanos> {
         let has_timer = self.over.has_streams || self.purpose == Use::Messages;
         self.looks.next(has_timer && !self.open.is_empty())

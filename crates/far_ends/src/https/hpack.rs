@@ -1,96 +1,224 @@
-//! Headers of HTTP/2 in HPACK (RFC 7541), without a dynamic table: this end announces a size of 0, so that every header
-//! stands by itself.
+//! Headers of HTTP/2 in HPACK (RFC 7541), as both ends of a connection read and write them. What leaves uses the static table
+//! alone.
+
+use std::collections::VecDeque;
 
 use super::fields::{number, put_number, put_string, string};
 use super::head::Head;
 use super::request::Request;
 
-/// Places in the static table (RFC 7541, appendix A) that are of use here.
-const AUTHORITY: u64 = 1;
-const METHOD_GET: u64 = 2;
-const PATH: u64 = 4;
-const SCHEME_HTTPS: u64 = 7;
-const ACCEPT_ENCODING: u64 = 16;
-const ACCEPT: u64 = 19;
-const CONTENT_LENGTH: u64 = 28;
-const LOCATION: u64 = 46;
-const USER_AGENT: u64 = 58;
-const LAST: u64 = 61;
+/// Bytes of a peer's dynamic table before it has this end's SETTINGS (RFC 9113, 6.5.2).
+pub const FIRST_TABLE: usize = 4_096;
 
-/// Statuses in the static table, from this place on.
-const FIRST_STATUS: u64 = 8;
-const STATUSES: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
+/// Bytes of an entry beside its text (RFC 7541, 4.1).
+const OF_ENTRY: usize = 32;
 
-/// Returns the header of a request.
-pub(super) fn encode(request: &Request) -> Vec<u8> {
-    let mut out = Vec::new();
-    for place in [METHOD_GET, SCHEME_HTTPS] {
-        put_number(&mut out, 0b1000_0000, 7, place);
+/// The static table (RFC 7541, appendix A).
+const STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+/// Field of a header: name and value.
+pub type HeaderField = (Vec<u8>, Vec<u8>);
+
+/// Reader of the headers of a connection, in their order.
+#[derive(Debug)]
+pub struct HeaderReader {
+    /// Dynamic table, the newest entry first.
+    entries: VecDeque<HeaderField>,
+    size: usize,
+    most: usize,
+    /// Bytes that its table may have, as this end has announced.
+    allowed: usize,
+}
+
+impl HeaderReader {
+    /// Creates a reader whose dynamic table has `allowed` bytes at most.
+    pub fn new(allowed: usize) -> HeaderReader {
+        HeaderReader { entries: VecDeque::new(), size: 0, most: allowed, allowed }
     }
-    for (place, value) in [
-        (AUTHORITY, request.authority.as_str()),
-        (PATH, &request.path),
-        (USER_AGENT, &request.agent),
-        (ACCEPT, "*/*"),
-        (ACCEPT_ENCODING, "identity"),
-    ] {
-        put_number(&mut out, 0, 4, place);
+
+    /// Returns the fields of a header.
+    ///
+    /// # Errors
+    /// The violation, as a sentence.
+    pub fn read(&mut self, block: &[u8]) -> Result<Vec<HeaderField>, String> {
+        let (mut rest, mut fields) = (block, Vec::new());
+        while let Some(first) = rest.first().copied() {
+            if first & 0b1000_0000 != 0 {
+                let place = number(&mut rest, 7)?;
+                fields.push(self.entry(place)?);
+                continue;
+            }
+            if first & 0b1110_0000 == 0b0010_0000 {
+                self.resize(number(&mut rest, 5)?)?;
+                continue;
+            }
+            let is_kept = first & 0b0100_0000 != 0;
+            let place = number(&mut rest, if is_kept { 6 } else { 4 })?;
+            let name = match place {
+                0 => string(&mut rest, 7)?.into_owned(),
+                place => self.entry(place)?.0,
+            };
+            let field = (name, string(&mut rest, 7)?.into_owned());
+            if is_kept {
+                self.add(field.clone());
+            }
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+
+    fn entry(&self, place: u64) -> Result<HeaderField, String> {
+        let wrong = || match place {
+            0 => "its header names the entry 0, which no table has".to_owned(),
+            _ => format!(
+                "its header names the entry {place}, and its dynamic table has {}",
+                self.entries.len()
+            ),
+        };
+        let at = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+        let at = at.ok_or_else(wrong)?;
+        match STATIC.get(at) {
+            Some((name, value)) => Ok((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
+            None => self.entries.get(at - STATIC.len()).cloned().ok_or_else(wrong),
+        }
+    }
+
+    fn resize(&mut self, most: u64) -> Result<(), String> {
+        self.most = usize::try_from(most).unwrap_or(usize::MAX);
+        if self.most > self.allowed {
+            return Err(format!(
+                "its header wants a dynamic table of {most} bytes, and {} are the most",
+                self.allowed
+            ));
+        }
+        self.shrink(0);
+        Ok(())
+    }
+
+    fn add(&mut self, field: HeaderField) {
+        let len = field.0.len() + field.1.len() + OF_ENTRY;
+        self.shrink(len);
+        // A field that is larger than the table leaves it empty (RFC 7541, 4.4).
+        if len <= self.most {
+            self.size += len;
+            self.entries.push_front(field);
+        }
+    }
+
+    /// Drops the oldest entries until there is room for so many bytes.
+    fn shrink(&mut self, room: usize) {
+        while self.size + room > self.most
+            && let Some((name, value)) = self.entries.pop_back()
+        {
+            self.size -= name.len() + value.len() + OF_ENTRY;
+        }
+    }
+}
+
+/// Returns a header with these fields.
+pub fn header(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in fields {
+        if let Some(at) = STATIC.iter().position(|entry| entry == &(*name, *value)) {
+            put_number(&mut out, 0b1000_0000, 7, at as u64 + 1);
+            continue;
+        }
+        let named = STATIC.iter().position(|(own, _)| own == name);
+        put_number(&mut out, 0, 4, named.map_or(0, |at| at as u64 + 1));
+        if named.is_none() {
+            put_string(&mut out, name);
+        }
         put_string(&mut out, value);
     }
     out
 }
 
-/// Reads the header of an answer.
+/// Returns the header of a request.
+pub(super) fn encode(request: &Request) -> Vec<u8> {
+    header(&[
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &request.authority),
+        (":path", &request.path),
+        ("user-agent", &request.agent),
+        ("accept", "*/*"),
+        ("accept-encoding", "identity"),
+    ])
+}
+
+/// Reads the header of an answer. This end announces that it has no dynamic table, so that every header stands by itself.
 ///
 /// # Errors
 /// The violation, as a sentence.
 pub(super) fn decode(block: &[u8]) -> Result<Head, String> {
-    let (mut rest, mut head) = (block, Head::default());
-    while let Some(first) = rest.first().copied() {
-        if first & 0b1000_0000 != 0 {
-            let place = number(&mut rest, 7)?;
-            let status = place.checked_sub(FIRST_STATUS).and_then(|at| STATUSES.get(at as usize));
-            match status {
-                Some(status) => head.field(b":status", status.as_bytes())?,
-                None => drop(name_of(place)?),
-            }
-            continue;
-        }
-        if first & 0b1110_0000 == 0b0010_0000 {
-            // A new size of the dynamic table, which is 0 at most.
-            match number(&mut rest, 5)? {
-                0 => continue,
-                _ => return Err(dynamic()),
-            }
-        }
-        // A literal, with or without a place in the dynamic table, where there is no room for it.
-        let place = number(&mut rest, if first & 0b0100_0000 != 0 { 6 } else { 4 })?;
-        if place == 0 {
-            let name = string(&mut rest, 7)?;
-            head.field(&name, &string(&mut rest, 7)?)?;
-        } else {
-            let name = name_of(place)?;
-            head.field(name, &string(&mut rest, 7)?)?;
-        }
+    let mut head = Head::default();
+    for (name, value) in HeaderReader::new(0).read(block)? {
+        head.field(&name, &value)?;
     }
     head.check()?;
     Ok(head)
-}
-
-fn dynamic() -> String {
-    "its header refers to a dynamic table, for which this end has left no room".to_owned()
-}
-
-/// Returns the name of an entry of the static table, as far as it is of use here.
-fn name_of(place: u64) -> Result<&'static [u8], String> {
-    match place {
-        CONTENT_LENGTH => Ok(b"content-length"),
-        LOCATION => Ok(b"location"),
-        place if place.checked_sub(FIRST_STATUS).is_some_and(|at| at < 7) => Ok(b":status"),
-        1..=LAST => Ok(b""),
-        0 => Err("its header has a field without a place".to_owned()),
-        _ => Err(dynamic()),
-    }
 }
 
 #[cfg(test)]
@@ -121,7 +249,7 @@ mod tests {
     fn headers_that_are_cut_or_need_a_dynamic_table_are_refused() {
         for (block, why) in [
             (&[][..], "no status"),
-            (&[0x80], "without a place"),
+            (&[0x80], "the entry 0"),
             (&[0xbe], "dynamic table"),
             (&[0x3f, 0x01], "dynamic table"),
             (&[0x7f], "within a number"),
@@ -149,5 +277,62 @@ mod tests {
             let _ = decode(&block.collect::<Vec<u8>>());
             state = state.wrapping_add(1);
         }
+    }
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len() / 2)
+            .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn text(fields: &[HeaderField]) -> Vec<String> {
+        let of = |(name, value): &HeaderField| {
+            format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+        };
+        fields.iter().map(of).collect()
+    }
+
+    #[test]
+    fn requests_of_the_rfc_are_read_with_their_dynamic_table() {
+        // RFC 7541, C.4: three requests on one connection.
+        let mut reader = HeaderReader::new(FIRST_TABLE);
+        let first = reader.read(&bytes("828684418cf1e3c2e5f23a6ba0ab90f4ff")).unwrap();
+        let own = [":method: GET", ":scheme: http", ":path: /", ":authority: www.example.com"];
+        assert_eq!(text(&first), own);
+        let second = reader.read(&bytes("828684be5886a8eb10649cbf")).unwrap();
+        assert_eq!(text(&second)[3..], [":authority: www.example.com", "cache-control: no-cache"]);
+        let third = bytes("828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf");
+        let third = reader.read(&third).unwrap();
+        let own = [":path: /index.html", ":authority: www.example.com", "custom-key: custom-value"];
+        assert_eq!(text(&third)[2..], own);
+        assert_eq!((reader.entries.len(), reader.size), (3, 164));
+        // A table without room has no entries any more.
+        assert!(reader.read(&[0x20]).unwrap().is_empty());
+        assert!(reader.read(&[0xbe]).unwrap_err().contains("the entry 62"));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused_and_the_table_has_its_size() {
+        let mut reader = HeaderReader::new(FIRST_TABLE);
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        for _ in 0..20_000 {
+            let len = usize::from(next() % 60);
+            let block: Vec<u8> = (0..len).map(|_| next()).collect();
+            let _ = reader.read(&block);
+            let size: usize = reader
+                .entries
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + OF_ENTRY)
+                .sum();
+            assert!(size == reader.size && size <= FIRST_TABLE);
+        }
+        assert!(reader.read(&[0x3f, 0xff, 0x7f]).unwrap_err().contains("a dynamic table of"));
+        assert!(reader.read(&[0x80]).unwrap_err().contains("the entry 0"));
     }
 }

@@ -3,9 +3,9 @@
 
 use super::hpack;
 use super::http2_frames::{
-    ACK, DATA, END_HEADERS, END_STREAM, FIRST_WINDOW, GOAWAY, HEADERS, Http2Frame, Http2Frames,
-    Http2Header, Http2Headers, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
-    frame_number, put_frame,
+    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, Http2Frame, Http2Frames, Http2Header,
+    Http2Headers, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame_number,
+    put_frame, put_settings,
 };
 use super::request::Request;
 use super::version::{AnswerPart, MOST_HEADER, Take, Version, feed_arrived};
@@ -107,19 +107,11 @@ impl Http2 {
     }
 
     fn settings(&mut self, frame: Http2Frame<'_>) -> Result<(), String> {
-        if frame.stream != 0 || !frame.payload.len().is_multiple_of(6) {
-            return Err("its SETTINGS are not of the connection, or cut".to_owned());
-        }
-        if frame.flags & ACK != 0 {
-            return Ok(());
-        }
+        let Some(settings) = frame.settings()? else { return Ok(()) };
         self.has_settings = true;
-        for setting in frame.payload.chunks_exact(6) {
-            let value = frame_number(&setting[2..]).unwrap_or_default();
-            // SETTINGS_MAX_CONCURRENT_STREAMS.
-            if setting[..2] == [0, 3] {
-                self.at_a_time = value;
-            }
+        // SETTINGS_MAX_CONCURRENT_STREAMS.
+        for (_, value) in settings.iter().filter(|(name, _)| *name == 3) {
+            self.at_a_time = *value;
         }
         put_frame(&mut self.replies, SETTINGS, ACK, 0, &[]);
         Ok(())
@@ -187,14 +179,8 @@ impl Version for Http2 {
     /// Sends the preface, SETTINGS, and a larger window of the connection: no dynamic table (HEADER_TABLE_SIZE), no push,
     /// the window of each stream, and the longest header (MAX_HEADER_LIST_SIZE).
     fn begin(&mut self, streams: &mut dyn Streams) -> Result<(), String> {
-        let settings = [(1_u16, 0_u32), (2, 0), (4, WINDOW), (6, MOST_HEADER as u32)];
-        let settings: Vec<u8> = settings
-            .iter()
-            .flat_map(|(name, value)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat())
-            .collect();
         let mut out = PREFACE.to_vec();
-        put_frame(&mut out, SETTINGS, 0, 0, &settings);
-        put_frame(&mut out, WINDOW_UPDATE, 0, 0, &(WINDOW - FIRST_WINDOW).to_be_bytes());
+        put_settings(&mut out, &[(1, 0), (2, 0), (4, WINDOW), (6, MOST_HEADER as u32)], WINDOW);
         streams.write(STREAM, &out).map(drop)
     }
 

@@ -78,6 +78,27 @@ impl<'a> Http2Frame<'a> {
         let length = rest.len().checked_sub(usize::from(*padding));
         Ok(&rest[..length.ok_or("a frame is shorter than its padding")?])
     }
+
+    /// Returns the settings of a frame of that type, names and values; `None` for an acknowledgement.
+    ///
+    /// # Errors
+    /// The violation, as a sentence.
+    pub fn settings(&self) -> Result<Option<Vec<(u16, u32)>>, String> {
+        if self.stream != 0 || !self.payload.len().is_multiple_of(6) {
+            return Err("its SETTINGS are not of the connection, or cut".to_owned());
+        }
+        let of = |one: &[u8]| {
+            (u16::from_be_bytes([one[0], one[1]]), frame_number(&one[2..]).unwrap_or_default())
+        };
+        Ok((self.flags & ACK == 0).then(|| self.payload.chunks_exact(6).map(of).collect()))
+    }
+}
+
+/// Appends SETTINGS to `out`, names and values, and raises the window of the connection to `window` bytes.
+pub fn put_settings(out: &mut Vec<u8>, settings: &[(u16, u32)], window: u32) {
+    let of = |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    put_frame(out, SETTINGS, 0, 0, &settings.iter().flat_map(of).collect::<Vec<u8>>());
+    put_frame(out, WINDOW_UPDATE, 0, 0, &(window - FIRST_WINDOW).to_be_bytes());
 }
 
 /// Appends a frame to `out`.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use deadheat_far_ends::hpack::{self, HeaderField};
 use serde_json::json;
 
-use super::fields;
 use crate::http::CONNECTION;
 use crate::work::{LONGEST, Tickets, Work};
 use deadheat_base::time::Nanos;
@@ -68,7 +68,7 @@ enum Framing {
 
 impl StreamRequest {
     /// Reads the header of a request.
-    pub(super) fn read(now: Nanos, fields: &[(Vec<u8>, Vec<u8>)], terms: &Terms) -> StreamRequest {
+    pub(super) fn read(now: Nanos, fields: &[HeaderField], terms: &Terms) -> StreamRequest {
         let field = |name: &str| {
             let found = fields.iter().find(|(own, _)| own == name.as_bytes());
             found.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default()
@@ -184,19 +184,17 @@ impl Reply {
 
     /// Returns the header, with the number of the request on its connection and the time before it.
     pub(super) fn header(&self, origin: &str, connection: &str) -> Vec<u8> {
-        fields::answer(
-            self.status,
-            &[
-                ("content-type", "application/octet-stream"),
-                ("cache-control", "no-store"),
-                (CONNECTION, connection),
-                ("access-control-allow-origin", origin),
-                ("access-control-expose-headers", CONNECTION),
-                ("timing-allow-origin", origin),
-                ("cross-origin-resource-policy", "same-site"),
-                ("vary", "origin"),
-            ],
-        )
+        hpack::header(&[
+            (":status", &self.status.to_string()),
+            ("content-type", "application/octet-stream"),
+            ("cache-control", "no-store"),
+            (CONNECTION, connection),
+            ("access-control-allow-origin", origin),
+            ("access-control-expose-headers", CONNECTION),
+            ("timing-allow-origin", origin),
+            ("cross-origin-resource-policy", "same-site"),
+            ("vary", "origin"),
+        ])
     }
 
     /// Returns the next bytes, as many as there is room for, and true with the last.

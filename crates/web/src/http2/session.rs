@@ -1,12 +1,12 @@
 //! One connection of HTTP/2 (RFC 9113), without a socket: its frames, and a request with its answer on each stream.
 
+use deadheat_far_ends::hpack::{FIRST_TABLE, HeaderReader};
 use deadheat_far_ends::http2::{
     ACK, DATA, END_HEADERS, END_STREAM, FIRST_WINDOW, GOAWAY, HEADERS, Http2Frame, Http2Frames,
     Http2Header, Http2Headers, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame_number,
-    put_frame,
+    put_frame, put_settings,
 };
 
-use super::fields::HeaderReader;
 use super::pings::StreamPings;
 use super::request::{Reply, StreamRequest, Terms, WholeRequest};
 use crate::work::CHUNK;
@@ -74,7 +74,7 @@ impl Http2Session {
             begun: 0,
             frames: Http2Frames::default(),
             headers: Http2Headers::new(LONGEST_HEADER),
-            fields: HeaderReader::new(),
+            fields: HeaderReader::new(FIRST_TABLE),
             streams: Vec::new(),
             newest: 0,
             requests: 0,
@@ -89,15 +89,8 @@ impl Http2Session {
         };
         // No dynamic table, no push, requests at a time, the window of each stream, and the longest header.
         let settings =
-            [(1_u16, 0), (2, 0), (3, AT_A_TIME as u32), (4, WINDOW), (6, LONGEST_HEADER as u32)];
-        let settings = settings.map(|(name, value)| {
-            let mut setting = name.to_be_bytes().to_vec();
-            setting.extend_from_slice(&u32::to_be_bytes(value));
-            setting
-        });
-        put_frame(&mut session.out, SETTINGS, 0, 0, &settings.concat());
-        let raise = (WINDOW - FIRST_WINDOW).to_be_bytes();
-        put_frame(&mut session.out, WINDOW_UPDATE, 0, 0, &raise);
+            [(1, 0), (2, 0), (3, AT_A_TIME as u32), (4, WINDOW), (6, LONGEST_HEADER as u32)];
+        put_settings(&mut session.out, &settings, WINDOW);
         session
     }
 
@@ -155,18 +148,12 @@ impl Http2Session {
     }
 
     fn settings(&mut self, frame: Http2Frame<'_>) -> Result<(), String> {
-        if frame.stream != 0 || !frame.payload.len().is_multiple_of(6) {
-            return Err("its SETTINGS are not of the connection, or cut".to_owned());
-        }
-        if frame.flags & ACK != 0 {
-            return Ok(());
-        }
-        for setting in frame.payload.chunks_exact(6) {
-            let value = i64::from(frame_number(&setting[2..]).unwrap_or_default());
+        let Some(settings) = frame.settings()? else { return Ok(()) };
+        for (name, value) in settings {
             // SETTINGS_INITIAL_WINDOW_SIZE, which changes open streams, too (RFC 9113, 6.9.2).
-            if setting[..2] == [0, 4] {
-                let change = value - self.first_window;
-                self.first_window = value;
+            if name == 4 {
+                let change = i64::from(value) - self.first_window;
+                self.first_window = value.into();
                 self.streams.iter_mut().for_each(|own| own.window += change);
             }
         }
