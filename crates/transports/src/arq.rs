@@ -15,7 +15,7 @@ use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 use receiver::ArqReceiver;
 use segment::{ArqSegment, HEADER, SegmentFlag, write_header};
 use sender::{ArqControl, ArqSender, ArqTerms};
@@ -35,7 +35,6 @@ static INFO: Info = Info {
     summary: "a reliable byte stream over UDP: a model to learn from",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
-    options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[CONTROL.key(), WINDOW.key(), MIN_RTO.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };

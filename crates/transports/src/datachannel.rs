@@ -30,7 +30,7 @@ use deadheat_datapath::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
     nowhere,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -53,7 +53,6 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_STR0M"),
     summary: "WebRTC's messages, as in browsers: SCTP in DTLS over UDP",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
-    options: &[options::CC, options::WINDOW, options::MTU],
     keys: &[WINDOW.key(), MTU.key()],
     deployed: &[
         OwnDefault {

@@ -26,7 +26,6 @@ use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::equal::OwnDefault;
 use deadheat_datapath::transport::header::HeaderTerms;
 use deadheat_datapath::transport::hello::{self, Hello};
-use deadheat_datapath::transport::options::{self, TXQLEN};
 use deadheat_datapath::transport::own_port::OwnPort;
 use deadheat_datapath::transport::udp_handshake::{
     self, HelloFailure, LateDatagram, send_hello, settle,
@@ -67,11 +66,10 @@ static INFO: Info = Info {
         ..Guarantees::DATAGRAMS
     },
     reach: Reach::OwnPort,
-    options: &[options::CC, TXQLEN, options::PATH_MTU, options::SNDBUF, options::RCVBUF],
     keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
     // Without this, its congestion control is ccid2, too (`net.dccp.default.tx_ccid`).
     deployed: &[OwnDefault {
-        knob: TXQLEN.name,
+        knob: "txqlen",
         value: "5",
         source: "sysctl net.dccp.default.tx_qlen",
     }],
@@ -89,7 +87,7 @@ const CONTROL: Preset<u8> = Optional::choice(
 .or("ccid2");
 
 const TXQLEN_KEY: Preset<u64> = Optional::count(
-    TXQLEN.name,
+    "txqlen",
     (0, 10_000),
     "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: what the send buffer holds. A host's default \
      is 5 (`net.dccp.default.tx_qlen`)",
@@ -360,7 +358,7 @@ impl Messenger for Flow {
         let number = |name| self.read(name).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
         let mut shown = effective_options([
             ("cc", format!("ccid{}", number(libc::DCCP_SOCKOPT_TX_CCID))),
-            (TXQLEN.name, number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
+            ("txqlen", number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
             ("sndbuf", Buffer::Send.describe(socket, self.options.sndbuf)),
             ("rcvbuf", Buffer::Receive.describe(socket, self.options.rcvbuf)),
         ]);

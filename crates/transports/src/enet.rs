@@ -32,7 +32,7 @@ use deadheat_datapath::transport::userspace::{
     LimitTimes, MTU, Opening, Protocol, ProtocolStats, Received, Rest, SendLimit, State, Transmit,
     Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 mod wire;
 
@@ -84,7 +84,6 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST),
     },
-    options: &[options::CC, options::WINDOW, options::THROTTLE, options::MTU],
     keys: &[THROTTLE.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
     deployed: &[OwnDefault {

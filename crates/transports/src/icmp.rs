@@ -33,7 +33,6 @@ use deadheat_datapath::datapath::option::{self, Buffer};
 use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::header::HeaderTerms;
 use deadheat_datapath::transport::hello::{self, Hello};
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::udp_handshake::{self, HelloFailure, send_hello};
 use deadheat_datapath::transport::*;
 
@@ -68,7 +67,6 @@ static INFO: Info = Info {
     summary: "ping: the far kernel answers, the floor for a round trip",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     peer: PeerFacts { is_kernel: true, ..PeerFacts::ECHO },
-    options: &[options::SOCKET, options::RCVBUF],
     keys: KEYS,
     ..Info::KERNEL
 };

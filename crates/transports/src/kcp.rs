@@ -62,18 +62,10 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST),
         ..Guarantees::BYTE_STREAM
     },
-    options: &[
-        options::MODE,
-        options::CC,
-        options::KCP_NODELAY,
-        options::INTERVAL,
-        options::RESEND,
-        options::MIN_RTO,
-        options::FLUSH,
-        options::FEC,
-        options::WINDOW,
-        options::MTU,
-    ],
+    options: &[options::Meaning::always(
+        "nodelay",
+        "it decides how soon a lost message is sent again, and how that grows",
+    )],
     keys: &[
         MODE.key(),
         CONTROL.key(),

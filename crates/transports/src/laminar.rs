@@ -31,7 +31,7 @@ use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::userspace::{
     Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 #[cfg(test)]
 mod alone;
@@ -93,7 +93,7 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST as u64),
     },
     framing_bytes: FRAMING,
-    options: &[options::CC, options::WINDOW, TICK],
+    options: &[TICK],
     keys: &[TICK_KEY.key()],
     ..Info::IN_USER_SPACE
 };

@@ -10,7 +10,7 @@ use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::userspace::{
     LayeredProtocol, MTU, Opening, Protocol, ProtocolLayer, Userspace,
 };
-use deadheat_datapath::transport::{Contender, Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Contender, Effective, Info, effective_options};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ static INFO: Info = Info {
     summary: "arq that fails on purpose, to show what a race does then",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: deadheat_datapath::transport::frame::PREFIX,
-    options: &[HOW, AT, AFTER, options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
+    options: &[HOW, AT, AFTER],
     keys: &[HOW_KEY.key(), AT_KEY.key(), AFTER_KEY.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };

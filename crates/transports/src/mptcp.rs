@@ -15,7 +15,7 @@ use deadheat_contract::measurements::Headers;
 use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::Address;
-use deadheat_datapath::transport::options::{self, SUBFLOWS};
+use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame,
@@ -35,15 +35,7 @@ static INFO: Info = Info {
     summary: "the kernel's multipath TCP: one byte stream over all links",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: frame::PREFIX,
-    options: &[
-        options::CC,
-        options::NODELAY,
-        options::SNDBUF,
-        options::RCVBUF,
-        options::IO,
-        options::RX,
-        SUBFLOWS,
-    ],
+    options: &[options::NODELAY],
     keys: KEYS,
     deployed: &[tcp::OWN_CC, tcp::OWN_NODELAY],
     ..Info::KERNEL
@@ -158,7 +150,7 @@ impl Flavour for MptcpFlavour {
             Ok(subflows) => subflows.count().to_string(),
             Err(_) => "none: it fell back to TCP".to_owned(),
         };
-        read.insert(SUBFLOWS.name.to_owned(), subflows);
+        read.insert("subflows".to_owned(), subflows);
         read
     }
 

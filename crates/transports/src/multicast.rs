@@ -68,7 +68,6 @@ static INFO: Info = Info {
     peer: PeerFacts { is_group: true, ..PeerFacts::OURS },
     reach: Reach::Path,
     framing_bytes: PREFIX,
-    options: &[options::CC, options::REPAIR, options::WINDOW, options::MTU],
     keys: &[WINDOW.key(), REPAIR.key(), CONTROL.key(), MTU.key()],
     is_over_udp: false,
     ..Info::IN_USER_SPACE

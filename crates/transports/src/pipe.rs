@@ -19,7 +19,7 @@ use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
 use deadheat_datapath::datapath::pipe::{self, Pipe};
 use deadheat_datapath::transport::handover::HandOver;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
+    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
 
 /// Pairs of pipes.
@@ -33,7 +33,6 @@ static INFO: Info = Info {
     guarantees: Guarantees { congestion: Congestion::Backpressure, ..Guarantees::BYTE_STREAM },
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
-    options: &[options::CAPACITY, options::IO, options::RX],
     keys: KEYS,
     ..Info::KERNEL
 };

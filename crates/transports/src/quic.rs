@@ -17,10 +17,9 @@ use deadheat_datapath::transport::application::ApplicationTerms;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::identity::TrustedName;
-use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::userspace::{ECN, EQUAL_MTU, Opening, Protocol, Userspace};
-use deadheat_datapath::transport::{Conn, Dial, Info, identity, options};
+use deadheat_datapath::transport::{Conn, Dial, Info, identity};
 use end::QuicEnd;
 use layer::Layer;
 use machine::QuicLibrary;
@@ -87,7 +86,6 @@ pub(super) static STREAM: Info = Info {
         ..Guarantees::BYTE_STREAM
     },
     framing_bytes: PREFIX,
-    options: OPTIONS,
     keys: KEYS,
     deployed: DEPLOYED,
     ..Info::IN_USER_SPACE
@@ -117,18 +115,6 @@ static DATAGRAM: Info = Info {
     framing_bytes: 0,
     ..STREAM
 };
-
-const OPTIONS: &[Meaning] = &[
-    options::CC,
-    options::CIPHER,
-    options::KEY_EXCHANGE,
-    options::CERTIFICATE,
-    options::RESUME,
-    options::WINDOW,
-    options::MTU,
-    options::ECN,
-    options::QLOG,
-];
 
 const KEYS: &[Key] = &[
     CONTROL.key(),

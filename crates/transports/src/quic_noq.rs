@@ -10,7 +10,7 @@
 
 use crate::quic::application;
 use crate::quic::layer::Layer;
-use crate::quic::{self, OWN_ECN, PACKET, QLOG, STREAM};
+use crate::quic::{self, OWN_ECN, PACKET, QLOG, QuicControl, STREAM};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::units::Bytes;
@@ -64,18 +64,10 @@ static INFO: Info = Info {
 /// Facts of a connection to a program of others.
 static TO_OTHERS: Info = quic::to_others(&INFO);
 
-/// Congestion control of noq.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NoqControl {
-    Cubic,
-    Reno,
-    Bbr,
-}
-
-const CONTROL: Preset<NoqControl> = Optional::choice(
+const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
-    &[NoqControl::Cubic, NoqControl::Reno, NoqControl::Bbr],
+    &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
     "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or noq's BBR, which is of \
      version 3",
 )

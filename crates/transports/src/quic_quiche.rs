@@ -8,7 +8,7 @@
 //! Its BBR says when the next packet may leave, and this end waits until then. Its CUBIC and NewReno do not pace.
 
 use crate::quic::layer::Layer;
-use crate::quic::{self, PACKET, QLOG, STREAM, WINDOW};
+use crate::quic::{self, PACKET, QLOG, QuicControl, STREAM, WINDOW};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_datapath::transport::equal::{self, OwnDefault};
@@ -49,18 +49,10 @@ static INFO: Info = Info {
     ..STREAM
 };
 
-/// Congestion control of quiche.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum QuicheControl {
-    Cubic,
-    Reno,
-    Bbr,
-}
-
-const CONTROL: Preset<QuicheControl> = Optional::choice(
+const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
-    &[QuicheControl::Cubic, QuicheControl::Reno, QuicheControl::Bbr],
+    &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
     "congestion control: CUBIC (RFC 9438) or NewReno (RFC 9002), both with HyStart++ (RFC 9406) and without pacing, or \
      quiche's BBR, which is of version 2",
 )

@@ -23,10 +23,10 @@ use crate::quic::{LEAST_PAYLOAD, MOST_LANES, PACKET, STREAM, WINDOW};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_contract::contract::Guarantees;
+use deadheat_datapath::transport::Info;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::identity::{self, Failure, HandshakeTerms, NAME, Resume};
 use deadheat_datapath::transport::userspace::{Opening, Protocol, Userspace};
-use deadheat_datapath::transport::{Info, options};
 use end::S2nEnd;
 
 mod end;
@@ -53,14 +53,6 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_S2N_QUIC"),
     summary: "QUIC by s2n-quic: encrypted byte streams over UDP (RFC 9000)",
     guarantees: Guarantees { encrypted: true, lanes: MOST_LANES, ..Guarantees::BYTE_STREAM },
-    options: &[
-        options::CC,
-        options::CIPHER,
-        options::KEY_EXCHANGE,
-        options::CERTIFICATE,
-        options::WINDOW,
-        options::MTU,
-    ],
     keys: &[
         CONTROL.key(),
         identity::CIPHER.key(),

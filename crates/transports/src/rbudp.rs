@@ -30,7 +30,7 @@ use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::userspace::{
     InOrder, MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 use pace::RateSource;
 use receiver::RbudpReceiver;
 use sender::{RbudpSender, RbudpTerms};
@@ -60,7 +60,6 @@ static INFO: Info = Info {
     summary: "a byte stream over UDP in blasts, at a given or probed rate",
     guarantees: Guarantees { congestion: Congestion::Uncontrolled, ..Guarantees::BYTE_STREAM },
     framing_bytes: PREFIX,
-    options: &[options::CC, options::RATE, options::WINDOW, options::MTU],
     keys: &[RATE.key(), WINDOW.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };

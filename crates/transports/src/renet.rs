@@ -28,7 +28,7 @@ use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 mod guard;
 
@@ -90,7 +90,7 @@ static INFO: Info = Info {
         encrypted: false,
         largest_message: Some(LARGEST as u64),
     },
-    options: &[options::CC, options::WINDOW, TICK, AGAIN],
+    options: &[TICK, AGAIN],
     keys: &[WINDOW.key(), TICK_KEY.key(), AGAIN_KEY.key()],
     deployed: &[
         OwnDefault {

@@ -94,7 +94,7 @@ static INFO: Info = Info {
     summary: "the kernel's SCTP: reliable messages in many streams",
     guarantees: PROMISED,
     reach: Reach::OwnPort,
-    options: &[options::CC, options::NODELAY, options::MIN_RTO, options::SNDBUF, options::RCVBUF],
+    options: &[options::NODELAY],
     keys: &[NODELAY.key(), MIN_RTO.key(), SNDBUF.key(), RCVBUF.key()],
     deployed: &[OwnDefault {
         knob: NODELAY.name(),

@@ -27,7 +27,7 @@ use deadheat_datapath::transport::userspace::{
     Epoch, MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State,
     Transmit, Userspace, nowhere,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 /// The transport.
 #[derive(Clone, Copy)]
@@ -50,7 +50,6 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_SCTP_PROTO"),
     summary: "SCTP in UDP datagrams (RFC 6951): reliable messages",
     guarantees: PROMISED,
-    options: &[options::CC, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[WINDOW.key(), MIN_RTO.key(), MTU.key()],
     // With the headers of IPv4 and UDP.
     deployed: &[OwnDefault {

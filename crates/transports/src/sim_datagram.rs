@@ -31,7 +31,6 @@ static INFO: Info = Info {
     summary: "a model of best-effort datagrams",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     reach: Reach::Process,
-    below: &[],
     ..Info::IN_USER_SPACE
 };
 

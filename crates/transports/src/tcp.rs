@@ -14,7 +14,7 @@ use deadheat_datapath::datapath::origin;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
-use deadheat_datapath::transport::options::{self, Meaning};
+use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
 use ecn::AskedEcn;
@@ -31,23 +31,6 @@ mod knobs;
 /// TCP over IPv4 and IPv6.
 pub(super) struct Tcp;
 
-/// Meanings of TCP's options, asked for and read back.
-pub(super) const OPTIONS: &[Meaning] = &[
-    options::CC,
-    options::NODELAY,
-    options::SNDBUF,
-    options::RCVBUF,
-    options::MSS,
-    options::QUICKACK,
-    options::NOTSENT_LOWAT,
-    options::FASTOPEN,
-    options::THIN,
-    options::ECN,
-    options::RECOVERY,
-    options::IO,
-    options::RX,
-];
-
 static INFO: Info = Info {
     id: "tcp",
     label: "TCP",
@@ -55,7 +38,7 @@ static INFO: Info = Info {
     summary: "the kernel's TCP: one reliable, ordered byte stream",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: frame::PREFIX,
-    options: OPTIONS,
+    options: &[options::NODELAY],
     keys: KEYS,
     deployed: &[OWN_CC, OWN_NODELAY],
     ..Info::KERNEL

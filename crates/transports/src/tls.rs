@@ -26,7 +26,7 @@ use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
-use deadheat_datapath::transport::options::{self, Meaning};
+use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::step::StepBudget;
 use deadheat_datapath::transport::{
@@ -57,15 +57,6 @@ const RECORD_HEADER: usize = 5;
 /// 5.2). A message is a record, and bulk data is cut into records of 16 KiB.
 pub(super) const RECORD: usize = RECORD_HEADER + 1 + 16;
 
-/// Meanings of the options of encryption over TCP, asked for and read back.
-pub(super) const OPTIONS: &[Meaning] = &[
-    options::CIPHER,
-    options::KEY_EXCHANGE,
-    options::CERTIFICATE,
-    options::RESUME,
-    options::OFFLOAD,
-];
-
 static INFO: Info = Info {
     id: "tls",
     label: "TLS",
@@ -74,8 +65,7 @@ static INFO: Info = Info {
     summary: "TLS 1.3 over the kernel's TCP: one encrypted byte stream",
     guarantees: Guarantees { encrypted: true, ..Guarantees::BYTE_STREAM },
     framing_bytes: frame::PREFIX + RECORD,
-    options: OPTIONS,
-    below: tcp::OPTIONS,
+    options: &[options::NODELAY],
     keys: KEYS,
     deployed: DEPLOYED,
     ..Info::KERNEL

@@ -26,7 +26,6 @@ use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::datapath::option::{self, Buffer, Fragmenting};
 use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::hello::{self, Hello};
-use deadheat_datapath::transport::options::{self, Meaning};
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::udp_handshake::{
     self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, Variant,
@@ -47,25 +46,12 @@ pub(super) const LARGEST: u64 = 65_535 - 20 - 8;
 /// UDP of the kernel.
 pub(super) struct Udp;
 
-/// Meanings of UDP's options, asked for and read back.
-pub(super) const OPTIONS: &[Meaning] = &[
-    options::IO,
-    options::RX,
-    options::BATCH,
-    options::CONNECTED,
-    options::DF,
-    options::PATH_MTU,
-    options::RCVBUF,
-    options::SNDBUF,
-];
-
 static INFO: Info = Info {
     id: "udp",
     label: "UDP",
     colour: "#e6762e",
     summary: "plain datagrams: no order, no repair, no congestion control",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
-    options: OPTIONS,
     keys: KEYS,
     is_over_udp: true,
     ..Info::KERNEL

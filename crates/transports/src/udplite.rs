@@ -13,7 +13,7 @@ use deadheat_base::spec::{Key, Kind};
 use deadheat_contract::contract::{Guarantees, Reach};
 use deadheat_datapath::transport::own_port::{DatagramPort, OwnPort};
 use deadheat_datapath::transport::udp_handshake::Variant;
-use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Transport, options};
+use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Transport};
 
 /// UDP-Lite of the kernel.
 pub(super) struct UdpLite;
@@ -27,8 +27,6 @@ static INFO: Info = Info {
     summary: "datagrams with a checksum over a part that you choose",
     guarantees: Guarantees { largest_message: Some(LARGEST), ..Guarantees::DATAGRAMS },
     reach: Reach::OwnPort,
-    options: &[options::COVERAGE],
-    below: udp::OPTIONS,
     keys: &[
         COVERAGE.key(),
         Key {

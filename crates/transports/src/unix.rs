@@ -17,7 +17,7 @@ use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
+    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
 
 /// Unix stream sockets.
@@ -31,7 +31,6 @@ static INFO: Info = Info {
     guarantees: Guarantees { congestion: Congestion::Backpressure, ..Guarantees::BYTE_STREAM },
     reach: Reach::Machine,
     framing_bytes: frame::PREFIX,
-    options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX],
     keys: &[
         SNDBUF.key(),
         RCVBUF.key(),

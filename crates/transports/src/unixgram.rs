@@ -28,7 +28,7 @@ use deadheat_datapath::transport::handover::readable;
 use deadheat_datapath::transport::hello::{Hello, LEN, Token};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Transport,
-    lane_0_only, options, unstamped,
+    lane_0_only, unstamped,
 };
 
 /// Unix datagram sockets.
@@ -55,7 +55,6 @@ static INFO: Info = Info {
         ..Guarantees::BYTE_STREAM
     },
     reach: Reach::Machine,
-    options: &[options::SNDBUF, options::RCVBUF, options::IO, options::RX, options::BATCH],
     keys: KEYS,
     ..Info::KERNEL
 };

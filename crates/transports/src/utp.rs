@@ -27,7 +27,7 @@ use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 use receiver::UtpReceiver;
 use sender::{UtpSender, UtpTerms};
 use wire::{HEADER, Header, UtpPacket};
@@ -56,7 +56,6 @@ static INFO: Info = Info {
     summary: "a byte stream over UDP that yields to others (LEDBAT)",
     guarantees: Guarantees::BYTE_STREAM,
     framing_bytes: PREFIX,
-    options: &[options::CC, options::TARGET, options::WINDOW, options::MIN_RTO, options::MTU],
     keys: &[TARGET.key(), WINDOW.key(), MIN_RTO.key(), MTU.key()],
     ..Info::IN_USER_SPACE
 };

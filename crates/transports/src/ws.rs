@@ -15,6 +15,7 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::{Key, Kind};
 use deadheat_contract::contract::{Framing, Guarantees, Side};
 use deadheat_datapath::transport::application::MessageTerms;
+use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
@@ -53,7 +54,7 @@ static WS_INFO: Info = Info {
     summary: "WebSocket over the kernel's TCP, as in browsers",
     guarantees: PROMISED,
     framing_bytes: HEADER,
-    below: tcp::OPTIONS,
+    options: &[options::NODELAY],
     keys: &[
         tcp::CC.key(),
         tcp::NODELAY.key(),
@@ -76,8 +77,7 @@ static WSS_INFO: Info = Info {
     summary: "WebSocket over TLS 1.3, as in browsers",
     guarantees: Guarantees { encrypted: true, ..PROMISED },
     framing_bytes: HEADER + RECORD,
-    options: tls::OPTIONS,
-    below: tcp::OPTIONS,
+    options: &[options::NODELAY],
     keys: &[
         tcp::CC.key(),
         tcp::NODELAY.key(),

@@ -184,7 +184,6 @@ fn info_of(inside: &Info, guarantees: Guarantees) -> Info {
         reach: Reach::Path,
         framing_bytes: inside.framing_bytes,
         options: inside.options,
-        below: inside.below,
         keys: inside.keys,
         is_kept_up: inside.is_kept_up,
         ..Info::KERNEL

@@ -11,7 +11,6 @@ pub use conn::MemConn;
 use conn::{Full, Time, connect};
 
 use super::hello::{Hello, Token};
-use super::options;
 use super::*;
 use deadheat_base::error::Error;
 use deadheat_base::rng::{STEP, first};
@@ -89,7 +88,6 @@ static LOSSY: Info = Info {
         largest_message: Some(LARGEST),
         ..Guarantees::BYTE_STREAM
     },
-    options: &[options::LOSS, options::SEED],
     keys: &[LOSS.key(), SEED.key()],
     ..MEM
 };

@@ -89,10 +89,8 @@ pub struct Info {
     pub reach: Reach,
     /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
     pub framing_bytes: usize,
-    /// Meanings, for a comparison, of its knobs and of the options read back.
+    /// Meanings, for a comparison, of its options where they are others than those that transports share.
     pub options: &'static [Meaning],
-    /// Meanings of the options of the carrier below it, which its adapter to UDP adds.
-    pub below: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],
     /// Defaults of its implementation that [`equal`] replaces.
@@ -125,7 +123,6 @@ impl Info {
         reach: Reach::Network,
         framing_bytes: 0,
         options: &[],
-        below: &[],
         keys: &[],
         deployed: &[],
         real_time: None,
@@ -135,17 +132,12 @@ impl Info {
     };
 
     /// Facts that protocols in user space share.
-    pub const IN_USER_SPACE: Info = Info {
-        implementation: "deadheat",
-        below: &[options::IO, options::RX, options::SNDBUF, options::RCVBUF],
-        is_over_udp: true,
-        is_kept_up: true,
-        ..Info::KERNEL
-    };
+    pub const IN_USER_SPACE: Info =
+        Info { implementation: "deadheat", is_over_udp: true, is_kept_up: true, ..Info::KERNEL };
 
     /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
     pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
-        self.options.iter().chain(self.below).find(|option| option.name == name)
+        self.options.iter().find(|option| option.name == name).or_else(|| options::shared(name))
     }
 }
 

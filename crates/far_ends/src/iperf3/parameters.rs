@@ -63,7 +63,7 @@ pub(super) fn parameters(order: &SessionOrder<'_>, login: Option<&Login>) -> Val
         StreamCounts { .. } => put("bidirectional", json!(true)),
     };
     if ways.down > 0 {
-        let asked = order.knobs.text(options::CC.name);
+        let asked = order.knobs.text(options::CC);
         if let Some(control) = asked.filter(|cc| *cc != HOSTS_OWN && !cc.is_empty()) {
             put("congestion", json!(control));
         }

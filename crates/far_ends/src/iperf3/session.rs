@@ -121,7 +121,7 @@ impl Iperf3Test {
         let control = results.congestion.clone().filter(|_| self.streams.down > 0);
         Ok(FarCounts {
             halves: results.streams.iter().enumerate().map(half).collect(),
-            effective: control.map(|cc| (options::CC.name.to_owned(), cc)).into_iter().collect(),
+            effective: control.map(|cc| (options::CC.to_owned(), cc)).into_iter().collect(),
             uncounted: self.call_len,
         })
     }

@@ -14,7 +14,8 @@ use noq_proto::{
     ServerConfig,
 };
 
-use super::{CONTROL, NoqControl};
+use super::CONTROL;
+use crate::quic::QuicControl;
 use crate::quic::acknowledged::{Acknowledged, counting_of};
 use crate::quic::connection::{ConnectionLook, QuicConnection, QuicData, StreamWays};
 use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
@@ -51,11 +52,11 @@ impl NoqMachine {
     }
 }
 
-fn controllers(control: NoqControl) -> Arc<dyn ControllerFactory + Send + Sync> {
+fn controllers(control: QuicControl) -> Arc<dyn ControllerFactory + Send + Sync> {
     match control {
-        NoqControl::Cubic => Arc::new(CubicConfig::default()),
-        NoqControl::Reno => Arc::new(NewRenoConfig::default()),
-        NoqControl::Bbr => Arc::new(Bbr3Config::default()),
+        QuicControl::Cubic => Arc::new(CubicConfig::default()),
+        QuicControl::Reno => Arc::new(NewRenoConfig::default()),
+        QuicControl::Bbr => Arc::new(Bbr3Config::default()),
     }
 }
 

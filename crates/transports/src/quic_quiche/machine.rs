@@ -7,7 +7,8 @@ use std::time::Instant;
 use quiche::{Config, ConnectionId, Header, MAX_CONN_ID_LEN, RecvInfo, Type};
 
 use super::connection::QuicheConnection;
-use super::{CONTROL, QuicheControl, setup};
+use super::{CONTROL, setup};
+use crate::quic::QuicControl;
 use crate::quic::connection::ConnectionLook;
 use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use crate::quic::quinn::PEER;
@@ -105,7 +106,7 @@ impl QuicLibrary for QuicheMachine {
             was_connected: false,
             was_lost: false,
             payload: configuration.payload.into(),
-            is_paced: configuration.opening.knobs.get(&CONTROL) == QuicheControl::Bbr,
+            is_paced: configuration.opening.knobs.get(&CONTROL) == QuicControl::Bbr,
             release: None,
             held: Vec::new(),
             scratch: Vec::new(),

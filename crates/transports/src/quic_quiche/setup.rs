@@ -8,8 +8,9 @@ use boring::ssl::{
 use boring::x509::X509;
 use quiche::{Config, CongestionControlAlgorithm};
 
-use super::{CONTROL, QuicheControl};
+use super::CONTROL;
 use crate::quic::LEAST_PAYLOAD;
+use crate::quic::QuicControl;
 use crate::quic::terms::Configuration;
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::identity::{self, Cipher, Failure, Identity};
@@ -34,9 +35,9 @@ pub(super) fn config(configuration: &Configuration<'_>) -> Result<Config, Failur
     let mut config = Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
     config.set_application_protos(&[configuration.handshake().alpn.as_bytes()])?;
     config.set_cc_algorithm(match configuration.opening.knobs.get(&CONTROL) {
-        QuicheControl::Cubic => CongestionControlAlgorithm::CUBIC,
-        QuicheControl::Reno => CongestionControlAlgorithm::Reno,
-        QuicheControl::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
+        QuicControl::Cubic => CongestionControlAlgorithm::CUBIC,
+        QuicControl::Reno => CongestionControlAlgorithm::Reno,
+        QuicControl::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
     });
     let payload = usize::from(configuration.payload);
     config.set_max_recv_udp_payload_size(payload);

@@ -14,7 +14,6 @@ use deadheat_datapath::datapath::datagram::{
 };
 use deadheat_datapath::datapath::option::{Buffer, Fragmenting, cover};
 use deadheat_datapath::transport::header::HeaderTerms;
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::udp_handshake::Variant;
 
 /// Default of the messages per call.
@@ -86,7 +85,7 @@ pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
 
 /// Part of a datagram that UDP-Lite's checksum covers; UDP has no such key.
 pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
-    options::COVERAGE.name,
+    "coverage",
     (8, 65_535),
     "bytes that the checksum covers, header of 8 included, and must cover of what arrives (UDPLITE_SEND_CSCOV, \
      UDPLITE_RECV_CSCOV); not set: all",

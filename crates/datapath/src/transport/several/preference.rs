@@ -15,7 +15,6 @@ use super::form::{SIGN, is_mix};
 use super::note::{NOTE, Note, NoteKind};
 use super::preferring::{Bulk, PreferenceStrand, PreferringConn};
 use super::{Part, any_is_kept_up, named, open_beside, part_listeners, reach, target, weakest};
-use crate::transport::options::{self, Meaning};
 use crate::transport::via::Via;
 use crate::transport::{
     Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Several, Transport,
@@ -178,7 +177,6 @@ impl Preference {
             guarantees,
             reach,
             framing_bytes: parts.iter().map(|part| part.info().framing_bytes).max().unwrap_or(0),
-            options: OPTIONS,
             keys: KEYS,
             real_time: Some(
                 "an order of preference falls back from one protocol of IP on another, and a simulated path has \
@@ -228,8 +226,6 @@ fn guarantees(parts: &[Part]) -> Guarantees {
     };
     Guarantees { framing, ..weakest(parts, lanes) }
 }
-
-const OPTIONS: &[Meaning] = &[options::AFTER, options::SILENCE, options::CARRIED_BY];
 
 impl Transport for Preference {
     fn info(&self) -> &Info {
