@@ -113,11 +113,6 @@ impl Walsh {
     }
 }
 
-/// Returns the widest interval, as [`Walsh::widest`] does.
-pub fn widest_interval(diffs: &[f64]) -> Option<Estimate> {
-    Walsh::of(diffs)?.widest()
-}
-
 /// Returns the p-value of "the centre of the differences is `shift`" against `tail`.
 ///
 /// Exact up to 60 differences, with ties and zeros. `None` without data or with values that are not finite; 1 if every
@@ -323,7 +318,7 @@ mod tests {
         assert_eq!(interval(&d, 1.0 - smallest_p(6)).unwrap().low, 0.1);
         assert_eq!(interval(&d, 1.0), None);
         assert_eq!(interval(&d, f64::NAN), None);
-        assert_eq!(widest_interval(&d[..1]).unwrap().confidence, 0.0);
+        assert_eq!(Walsh::of(&d[..1]).unwrap().widest().unwrap().confidence, 0.0);
     }
 
     #[test]
