@@ -29,10 +29,10 @@ use deadheat_contract::workload::header::{FarStamps, REFLECTED_LEN, Reflected, R
 use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, FarEndVariables, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial};
-use parameters::{Parameters, RECEIVED_COUNT};
+use parameters::{IrttParameters, RECEIVED_COUNT};
 use wire::{CLOSE, IrttSeal, OPEN, REPLY};
 
-mod parameters;
+pub(crate) mod parameters;
 pub(crate) mod wire;
 
 /// Server of irtt.
@@ -92,7 +92,7 @@ fn dial(
     let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty());
     let seal = IrttSeal::new(key.as_deref().map(str::as_bytes));
     let largest = dial.largest_message;
-    let asked = Parameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
+    let asked = IrttParameters::asked(task, seal.header_len() + FIELDS_LEN + largest);
     let interval = Nanos(asked.interval_ns.unsigned_abs());
     let opened = OnceCell::new();
     let greeting = IrttGreeting { seal: &seal, asked, opened: &opened };
@@ -120,10 +120,10 @@ struct ReplyFields {
 }
 
 impl ReplyFields {
-    fn of(allowed: &Parameters) -> ReplyFields {
+    fn of(allowed: &IrttParameters) -> ReplyFields {
         // Bits of the two ends of its work on a message; or one time amid it.
         let stamps = (allowed.stamp_at & 7).count_ones() as usize;
-        ReplyFields { has_count: allowed.received_stats & RECEIVED_COUNT != 0, stamps }
+        ReplyFields { has_count: allowed.counts & RECEIVED_COUNT != 0, stamps }
     }
 
     /// Reads the fields of a reply after its numbers; `None` if they are cut off.
@@ -148,9 +148,9 @@ impl ReplyFields {
 /// Open request.
 struct IrttGreeting<'a> {
     seal: &'a IrttSeal,
-    asked: Parameters,
+    asked: IrttParameters,
     /// Token of the connection and what the server allows, once it is open.
-    opened: &'a OnceCell<(u64, Parameters)>,
+    opened: &'a OnceCell<(u64, IrttParameters)>,
 }
 
 impl IrttGreeting<'_> {
@@ -197,7 +197,7 @@ impl IrttGreeting<'_> {
 struct OpenReply {
     is_closed: bool,
     token: u64,
-    allowed: Parameters,
+    allowed: IrttParameters,
 }
 
 impl OpenReply {
@@ -207,7 +207,7 @@ impl OpenReply {
             return None;
         }
         let (token, rest) = rest.split_first_chunk::<8>()?;
-        let allowed = Parameters::read(rest)?;
+        let allowed = IrttParameters::read(rest)?;
         let is_closed = flags & CLOSE != 0;
         Some(OpenReply { is_closed, token: u64::from_le_bytes(*token), allowed })
     }
@@ -308,7 +308,7 @@ pub(crate) mod reading {
         for key in [None, Some(b"key".to_vec())] {
             let reply = OpenReply::read(&IrttSeal::new(key.as_deref()), bytes);
             let task = TaskInfo::default();
-            let asked = Parameters::asked(&task, bytes.len());
+            let asked = IrttParameters::asked(&task, bytes.len());
             let _ = reply.map(|reply| asked.check(&reply.allowed));
         }
     }
@@ -336,7 +336,7 @@ pub(crate) mod reading {
 #[cfg(test)]
 pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'static>> {
     Box::new(|socket, to, deadline| {
-        let asked = Parameters::asked(&TaskInfo::default(), 100);
+        let asked = IrttParameters::asked(&TaskInfo::default(), 100);
         let (seal, opened) = (&IrttSeal::new(None), &OnceCell::new());
         IrttGreeting { seal, asked, opened }.greet(socket, to, deadline)
     })
@@ -425,8 +425,8 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_operator_of_the_server_leaves_them() {
-        let of = |received_stats, stamp_at| {
-            let allowed = Parameters { received_stats, stamp_at, ..Parameters::default() };
+        let of = |counts, stamp_at| {
+            let allowed = IrttParameters { counts, stamp_at, ..IrttParameters::default() };
             let fields = ReplyFields::of(&allowed);
             let len = (0..=20).find(|len| fields.read(&[1; 20][..*len]).is_some()).unwrap();
             let read = fields.read(&[1; 20]).unwrap();
@@ -460,7 +460,7 @@ mod tests {
         let seal = IrttSeal::new(None);
         let mut packet = vec![0x14, 0xa7, 0x5b, OPEN | REPLY];
         packet.extend_from_slice(&9_u64.to_le_bytes());
-        let asked = Parameters { interval_ns: 20_000_000, ..Parameters::default() };
+        let asked = IrttParameters { interval_ns: 20_000_000, ..IrttParameters::default() };
         asked.write(&mut packet);
         let reply = OpenReply::read(&seal, &packet).unwrap();
         assert_eq!((reply.token, reply.is_closed), (9, false));
@@ -475,8 +475,9 @@ mod tests {
     #[test]
     fn a_server_that_is_silent_lies_refuses_or_is_gone_is_named() {
         let seal = IrttSeal::new(Some(b"secret"));
-        let asked = Parameters { interval_ns: 20_000_000, len: 120, ..Parameters::default() };
-        let reply = |flags: u8, allowed: &Parameters, key: &str| {
+        let asked =
+            IrttParameters { interval_ns: 20_000_000, len: 120, ..IrttParameters::default() };
+        let reply = |flags: u8, allowed: &IrttParameters, key: &str| {
             let own = IrttSeal::new(Some(key.as_bytes()));
             let mut packet = vec![0; own.header_len()];
             own.begin(flags, &mut packet);
@@ -502,7 +503,7 @@ mod tests {
         assert_eq!(greet(Some(&patient)), Ok((9, asked.clone())), "and the right one counts");
         let closed = greet(Some(&[reply(OPEN | REPLY | CLOSE, &asked, "secret")])).unwrap_err();
         assert!(closed.contains("refuses the test"), "{closed}");
-        let narrow = Parameters { interval_ns: 1_000_000_000, ..asked.clone() };
+        let narrow = IrttParameters { interval_ns: 1_000_000_000, ..asked.clone() };
         let less = greet(Some(&[reply(OPEN | REPLY, &narrow, "secret")])).unwrap_err();
         assert!(less.contains("give interval=1000ms"), "{less}");
         let gone = greet(None).unwrap_err();

@@ -130,11 +130,11 @@ impl Protocol for ArqEnd {
     }
 
     fn room(&self, _lane: Lane) -> usize {
-        self.sender.room() as usize
+        self.sender.buffer.room() as usize
     }
 
     fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
-        self.sender.put(bytes);
+        self.sender.buffer.put(bytes);
         Ok(bytes.len())
     }
 
@@ -143,7 +143,7 @@ impl Protocol for ArqEnd {
     }
 
     fn finish(&mut self, _now: Nanos, _lane: Lane) {
-        self.sender.finish();
+        self.sender.buffer.finish();
     }
 
     fn has_ended(&self, _lane: Lane) -> bool {

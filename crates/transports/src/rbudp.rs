@@ -174,7 +174,7 @@ impl Protocol for RbudpEnd {
     }
 
     fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
-        self.sender.put(bytes);
+        self.sender.buffer.put(bytes);
         Ok(bytes.len())
     }
 
@@ -183,7 +183,7 @@ impl Protocol for RbudpEnd {
     }
 
     fn finish(&mut self, _now: Nanos, _lane: Lane) {
-        self.sender.finish();
+        self.sender.buffer.finish();
     }
 
     fn has_ended(&self, _lane: Lane) -> bool {

@@ -334,7 +334,7 @@ impl Protocol for UtpEnd {
     }
 
     fn finish(&mut self, _now: Nanos, _lane: Lane) {
-        self.sender.finish();
+        self.sender.buffer.finish();
     }
 
     fn has_ended(&self, _lane: Lane) -> bool {

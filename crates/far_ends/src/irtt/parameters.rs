@@ -1,11 +1,15 @@
-//! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers.
+//! IrttParameters of a test: numbers with a key in front, each as a varint of protocol buffers. The client asks for them, and the
+//! reply to its open request says which of them the server allows.
 
-use super::wire::{put_signed, read_parameters};
+use super::wire::{put, put_signed, read_parameters};
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::TaskInfo;
 
 /// Version of the protocol.
-const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 1;
+
+/// Largest text of a fill.
+const LARGEST_FILL: usize = 32;
 
 /// Bit for the number of messages that the server received, in each reply.
 pub(super) const RECEIVED_COUNT: i64 = 1;
@@ -18,33 +22,50 @@ const CLOCK_MONOTONIC: i64 = 2;
 /// Time that a connection lasts at the server beyond the work: its warm-up and the last answers.
 const SPARE: Nanos = Nanos::from_secs(5);
 
-/// Parameters that both ends agree on.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Parameters {
-    pub(super) version: i64,
-    pub(super) duration_ns: i64,
-    pub(super) interval_ns: i64,
-    /// Bytes of a packet.
-    pub(super) len: i64,
-    pub(super) received_stats: i64,
-    pub(super) stamp_at: i64,
-    pub(super) clock: i64,
+/// Fill of replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ServerFill {
+    /// Not asked for: the payload of the request comes back.
+    #[default]
+    Unasked,
+    /// The same, by its name.
+    None,
+    Random,
+    /// One that our server has not.
+    Other,
 }
 
-impl Parameters {
+/// IrttParameters that both ends agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct IrttParameters {
+    pub(crate) version: i64,
+    pub(crate) duration_ns: i64,
+    pub(crate) interval_ns: i64,
+    /// Bytes of a packet; 0 for no more than its fields take.
+    pub(crate) len: i64,
+    pub(crate) counts: i64,
+    pub(crate) stamp_at: i64,
+    pub(crate) clock: i64,
+    /// TOS byte or traffic class, whatever irtt calls it.
+    pub(crate) dscp: i64,
+    pub(crate) fill: ServerFill,
+}
+
+impl IrttParameters {
     /// Returns the parameters for messages in packets of `len` bytes.
-    pub(super) fn asked(task: &TaskInfo, len: usize) -> Parameters {
+    pub(super) fn asked(task: &TaskInfo, len: usize) -> IrttParameters {
         let messages = task.most_bytes.unwrap_or(0) / task.largest_message.max(1) as u64;
         let planned = task.planned.unwrap_or(task.longest);
         let ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-        Parameters {
+        IrttParameters {
             version: VERSION,
             duration_ns: ns((planned + SPARE).0),
             interval_ns: ns(planned.0 / messages.max(1)),
             len: len as i64,
-            received_stats: RECEIVED_COUNT,
+            counts: RECEIVED_COUNT,
             stamp_at: STAMP_BOTH,
             clock: CLOCK_MONOTONIC,
+            ..IrttParameters::default()
         }
     }
 
@@ -52,7 +73,7 @@ impl Parameters {
     ///
     /// # Errors
     /// Returns the limit that is too narrow, with a remedy.
-    pub(super) fn check(&self, allowed: &Parameters) -> Result<(), String> {
+    pub(super) fn check(&self, allowed: &IrttParameters) -> Result<(), String> {
         let span = |ns: i64| Nanos(ns.max(0) as u64);
         if allowed.version != self.version {
             let (own, its) = (self.version, allowed.version);
@@ -84,7 +105,7 @@ impl Parameters {
         // Times and counts may be missing, as its operator likes, and none may come that was not asked for.
         let asks = |own: i64, its: i64| its & !own == 0;
         let midpoint = allowed.stamp_at == STAMP_MIDPOINT;
-        let known = asks(self.received_stats, allowed.received_stats)
+        let known = asks(self.counts, allowed.counts)
             && (midpoint || asks(self.stamp_at, allowed.stamp_at))
             && (allowed.clock == self.clock || allowed.stamp_at == 0);
         if known {
@@ -94,27 +115,54 @@ impl Parameters {
         }
     }
 
-    /// Appends the parameters to a packet.
-    pub(super) fn write(&self, into: &mut Vec<u8>) {
+    /// Appends the parameters to a packet; those that are 0 are left out, as irtt does.
+    pub(crate) fn write(&self, into: &mut Vec<u8>) {
         let all = [
             self.version,
             self.duration_ns,
             self.interval_ns,
             self.len,
-            self.received_stats,
+            self.counts,
             self.stamp_at,
             self.clock,
+            self.dscp,
         ];
-        for (key, value) in (1..).zip(all) {
+        for (key, value) in (1..).zip(all).filter(|(_, value)| *value != 0) {
             put_signed(into, key, value);
         }
+        let fill: &[u8] = match self.fill {
+            ServerFill::Unasked => return,
+            ServerFill::None => b"none",
+            ServerFill::Random => b"rand",
+            ServerFill::Other => b"pattern:00",
+        };
+        put(into, 9);
+        put(into, fill.len() as u64);
+        into.extend(fill);
     }
 
-    /// Reads the parameters of a server; unknown ones are skipped. `None` if they are cut off.
-    pub(super) fn read(packet: &[u8]) -> Option<Parameters> {
-        let (numbers, _) = read_parameters(packet)?;
-        let [version, duration_ns, interval_ns, len, received_stats, stamp_at, clock, _] = numbers;
-        Some(Parameters { version, duration_ns, interval_ns, len, received_stats, stamp_at, clock })
+    /// Reads the parameters of a peer; unknown ones are skipped. `None` if they are cut off.
+    pub(crate) fn read(packet: &[u8]) -> Option<IrttParameters> {
+        let (numbers, fill) = read_parameters(packet)?;
+        let [version, duration_ns, interval_ns, len, counts, stamp_at, clock, dscp] = numbers;
+        let fill = match fill {
+            b"" => ServerFill::Unasked,
+            b"none" => ServerFill::None,
+            b"rand" => ServerFill::Random,
+            _ if fill.len() > LARGEST_FILL => return None,
+            _ => ServerFill::Other,
+        };
+        Some(IrttParameters {
+            version,
+            duration_ns,
+            interval_ns,
+            len,
+            counts,
+            stamp_at,
+            clock,
+            dscp,
+            fill,
+        })
     }
 }
 
@@ -122,34 +170,35 @@ impl Parameters {
 mod tests {
     use super::*;
 
-    fn asked() -> Parameters {
+    fn asked() -> IrttParameters {
         let task = TaskInfo {
             planned: Some(Nanos::from_secs(2)),
             largest_message: 64,
             most_bytes: Some(6_400),
             ..TaskInfo::default()
         };
-        Parameters::asked(&task, 96)
+        IrttParameters::asked(&task, 96)
     }
 
     #[test]
     fn parameters_are_read_as_they_were_written() {
         let mut bytes = Vec::new();
         asked().write(&mut bytes);
-        assert_eq!(Parameters::read(&bytes), Some(asked()));
+        assert_eq!(IrttParameters::read(&bytes), Some(asked()));
         assert_eq!(asked().interval_ns, 20_000_000);
-        assert_eq!(Parameters::read(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(IrttParameters::read(&bytes[..bytes.len() - 1]), None);
         // DSCP, and a fill of three bytes.
         bytes.extend_from_slice(&[8, 2, 9, 3, 1, 2, 3]);
-        assert_eq!(Parameters::read(&bytes), Some(asked()));
-        assert_eq!(Parameters::read(&[1; 1]), None);
-        assert_eq!(Parameters::read(&[0xff; 20]), None);
-        assert_eq!(Parameters::read(&[9, 100, 1]), None);
+        let more = IrttParameters { dscp: 1, fill: ServerFill::Other, ..asked() };
+        assert_eq!(IrttParameters::read(&bytes), Some(more));
+        assert_eq!(IrttParameters::read(&[1; 1]), None);
+        assert_eq!(IrttParameters::read(&[0xff; 20]), None);
+        assert_eq!(IrttParameters::read(&[9, 100, 1]), None);
     }
 
     #[test]
     fn limits_that_are_too_narrow_are_named_with_a_remedy() {
-        let refused = |change: fn(&mut Parameters)| {
+        let refused = |change: fn(&mut IrttParameters)| {
             let mut allowed = asked();
             change(&mut allowed);
             asked().check(&allowed).unwrap_err()
@@ -159,10 +208,10 @@ mod tests {
         assert!(refused(|p| p.len = 10).contains("a smaller size"));
         assert!(refused(|p| p.duration_ns = 1).contains("fewer messages"));
         assert!(refused(|p| p.clock = 3).contains("not asked for"));
-        assert!(refused(|p| p.received_stats = 3).contains("not asked for"));
-        for (stamp_at, received_stats) in [(0, 1), (4, 1), (1, 0), (3, 0)] {
-            let allowed = Parameters { stamp_at, received_stats, ..asked() };
-            assert_eq!(asked().check(&allowed), Ok(()), "{stamp_at} {received_stats}");
+        assert!(refused(|p| p.counts = 3).contains("not asked for"));
+        for (stamp_at, counts) in [(0, 1), (4, 1), (1, 0), (3, 0)] {
+            let allowed = IrttParameters { stamp_at, counts, ..asked() };
+            assert_eq!(asked().check(&allowed), Ok(()), "{stamp_at} {counts}");
         }
         assert!(refused(|p| p.version = 2).contains("version 2"));
     }

@@ -12,6 +12,7 @@ use deadheat_base::rng::SplitMix64;
 use super::arrivals::{self, Answerer};
 use super::table::{Table, TableLimits};
 use crate::irtt::KEY_VARIABLE;
+use crate::irtt::parameters::{IrttParameters, ServerFill};
 use crate::irtt::wire::{CLOSE, IrttSeal, OPEN, REPLY};
 use connection::IrttConnection;
 use deadheat_base::error::Result;
@@ -21,7 +22,7 @@ use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderKey, ResponderLoad,
 };
-use parameters::{IrttLimits, IrttParameters, ServerFill};
+use parameters::IrttLimits;
 use request::IrttStamps;
 
 mod connection;
@@ -195,7 +196,7 @@ impl IrttServer {
     ) -> Option<IrttReply> {
         let (arrived, now) = (request.arrived, request.now);
         let limits = IrttLimits { duration: host.limits().duration };
-        let asked = IrttParameters::read(rest)?;
+        let asked = IrttParameters::sound(rest)?;
         let is_understood = asked.is_understood();
         let parameters = asked.within(&limits);
         let is_kept = is_understood && flags & CLOSE == 0;

@@ -33,7 +33,7 @@ pub(super) struct ArqTerms {
 
 pub(super) struct ArqSender {
     terms: ArqTerms,
-    buffer: SendBuffer,
+    pub(super) buffer: SendBuffer,
     /// The first byte that is not acknowledged, the next to send, and the first never sent.
     unacknowledged: u64,
     next: u64,
@@ -80,21 +80,6 @@ impl ArqSender {
             resent: 0,
             sent: 0,
         }
-    }
-
-    /// Returns the number of bytes that the buffer has room for.
-    pub(super) fn room(&self) -> u64 {
-        self.buffer.room()
-    }
-
-    /// Adds bytes to the buffer, at most [`ArqSender::room`].
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.buffer.put(bytes);
-    }
-
-    /// Ends the stream behind the bytes added so far.
-    pub(super) fn finish(&mut self) {
-        self.buffer.finish();
     }
 
     /// Returns the first number that is never sent: the end of the stream takes one.
@@ -301,7 +286,7 @@ mod tests {
     fn sender(control: ArqControl) -> ArqSender {
         let terms = ArqTerms { control, window: 1 << 20, segment: 100, least_timeout: MS(200) };
         let mut sender = ArqSender::new(terms, 1 << 16);
-        sender.put(&[7; 50_000]);
+        sender.buffer.put(&[7; 50_000]);
         sender
     }
 
@@ -394,10 +379,10 @@ mod tests {
     fn the_end_takes_a_number_and_is_sent_again_like_bytes() {
         let mut sender = sender(ArqControl::None);
         let mut room = Vec::new();
-        sender.finish();
+        sender.buffer.finish();
         assert_eq!(leaves(&mut sender, MS(0)).len(), 500);
         answer(&mut sender, MS(50), 50_000);
-        assert_eq!(sender.room(), 1 << 16);
+        assert_eq!(sender.buffer.room(), 1 << 16);
         sender.on_timer(MS(5_000));
         assert!(sender.transmit(MS(5_000), 0, &mut room));
         let last = ArqSegment::read(&room).unwrap();

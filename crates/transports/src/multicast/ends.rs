@@ -107,18 +107,18 @@ impl Protocol for SendingEnd {
     }
 
     fn room(&self, _lane: Lane) -> usize {
-        self.sender.room() as usize
+        self.sender.buffer.room() as usize
     }
 
     fn write(&mut self, _now: Nanos, _lane: Lane, bytes: &[u8], _: Rest) -> io::Result<usize> {
-        self.sender.put(bytes);
+        self.sender.buffer.put(bytes);
         Ok(bytes.len())
     }
 
     fn read(&mut self, _now: Nanos, _take: &mut dyn FnMut(Lane, &[u8]) -> usize) {}
 
     fn finish(&mut self, _now: Nanos, _lane: Lane) {
-        self.sender.finish();
+        self.sender.buffer.finish();
     }
 
     /// Returns false: receivers send no stream that could end.

@@ -47,7 +47,7 @@ struct Member {
 pub(super) struct MulticastSender {
     tag: Tag,
     terms: GroupTerms,
-    buffer: SendBuffer,
+    pub(super) buffer: SendBuffer,
     members: Box<[Member]>,
     /// Number of the first packet that some receiver misses, and the packets from it on.
     base: u64,
@@ -104,21 +104,6 @@ impl MulticastSender {
             resent: 0,
             terms,
         }
-    }
-
-    /// Returns the number of bytes that the buffer has room for.
-    pub(super) fn room(&self) -> u64 {
-        self.buffer.room()
-    }
-
-    /// Adds bytes to the buffer, at most [`MulticastSender::room`].
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.buffer.put(bytes);
-    }
-
-    /// Ends the stream behind the bytes added so far.
-    pub(super) fn finish(&mut self) {
-        self.buffer.finish();
     }
 
     /// Returns true if every receiver has answered.

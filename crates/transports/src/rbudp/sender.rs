@@ -80,7 +80,7 @@ enum NextDatagram {
 
 pub(super) struct RbudpSender {
     terms: RbudpTerms,
-    buffer: SendBuffer,
+    pub(super) buffer: SendBuffer,
     /// Number of the first datagram that the peer lacks, and the datagrams from it on.
     base: u64,
     flights: VecDeque<DatagramInFlight>,
@@ -132,19 +132,7 @@ impl RbudpSender {
     /// Returns the number of bytes that there is room for: in the window and in the next rounds, so that accepted bytes
     /// leave soon.
     pub(super) fn room(&self) -> u64 {
-        let ahead = (ROUNDS_AHEAD * self.longest_round()).max(self.terms.message as u64);
-        let ahead = ahead.saturating_sub(self.buffer.uncut());
-        ahead.min(self.buffer.room())
-    }
-
-    /// Adds bytes to the buffer, at most [`RbudpSender::room`].
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.buffer.put(bytes);
-    }
-
-    /// Ends the stream behind the bytes added so far.
-    pub(super) fn finish(&mut self) {
-        self.buffer.finish();
+        self.buffer.room_ahead((ROUNDS_AHEAD * self.longest_round()).max(self.terms.message as u64))
     }
 
     /// Returns true if the peer has all bytes and the end of the stream.

@@ -81,7 +81,7 @@ struct AckEffects {
 
 pub(super) struct UtpSender {
     terms: UtpTerms,
-    buffer: SendBuffer,
+    pub(super) buffer: SendBuffer,
     control: Ledbat,
     /// Number of the first unacknowledged packet, and the packets from it on.
     base: u16,
@@ -148,20 +148,14 @@ impl UtpSender {
     /// Returns the number of bytes that there is room for: in the buffer and in the next windows, so that accepted
     /// bytes leave soon.
     pub(super) fn room(&self) -> u64 {
-        let ahead = (WINDOWS_AHEAD * self.control.window()).max(self.terms.message as u64);
-        let ahead = ahead.saturating_sub(self.buffer.uncut());
-        ahead.min(self.buffer.room())
+        self.buffer
+            .room_ahead((WINDOWS_AHEAD * self.control.window()).max(self.terms.message as u64))
     }
 
     /// Adds bytes to the buffer, at most [`UtpSender::room`].
     pub(super) fn put(&mut self, now: Nanos, bytes: &[u8]) {
         self.buffer.put(bytes);
         self.set_timer(now);
-    }
-
-    /// Ends the stream behind the bytes added so far.
-    pub(super) fn finish(&mut self) {
-        self.buffer.finish();
     }
 
     /// Returns true if the peer has all bytes and the end of the stream.

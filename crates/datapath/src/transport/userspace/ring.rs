@@ -75,6 +75,11 @@ impl SendBuffer {
         self.ring.capacity() - (self.end - self.begin)
     }
 
+    /// Returns the number of bytes that there is room for, where at most `ahead` may wait to be cut.
+    pub fn room_ahead(&self, ahead: u64) -> u64 {
+        ahead.saturating_sub(self.uncut()).min(self.room())
+    }
+
     /// Adds bytes, no more than there is room for.
     pub fn put(&mut self, bytes: &[u8]) {
         self.ring.write(self.end, bytes);

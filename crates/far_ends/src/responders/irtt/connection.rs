@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::parameters::{INTERVAL, IrttLimits, IrttParameters};
+use super::parameters::{INTERVAL, IrttLimits};
 use super::request::{RequestVerdict, waited};
+use crate::irtt::parameters::IrttParameters;
 use deadheat_base::time::Nanos;
 
 /// Number of requests that may come at once.

@@ -1,12 +1,9 @@
-//! Parameters of a connection: numbers with a key in front, each as a varint of protocol buffers. The reply to an open request
-//! says which of them the server allows; a client without `--loose` goes on only if they are all that it asked for.
+//! Parameters that the server allows, and the fields of its replies that they ask for. A client of irtt without `--loose` goes on
+//! only if they are all that it asked for.
 
 use super::request::{IrttStamps, RequestVerdict};
-use crate::irtt::wire::{put, put_signed, read_parameters};
+use crate::irtt::parameters::{IrttParameters, ServerFill, VERSION};
 use deadheat_base::time::Nanos;
-
-/// Version of the protocol.
-const VERSION: i64 = 1;
 
 /// Shortest interval, longest interval and longest packet.
 pub(super) const INTERVAL: i64 = 10_000_000;
@@ -26,67 +23,16 @@ const AT_MIDPOINT: i64 = 4;
 const CLOCK_WALL: i64 = 1;
 const CLOCK_MONOTONIC: i64 = 2;
 
-/// Largest text of a fill.
-const LARGEST_FILL: usize = 32;
-
-/// Fill of replies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ServerFill {
-    /// Not asked for: the payload of the request comes back.
-    Unasked,
-    /// The same, by its name.
-    None,
-    Random,
-    /// One that this server has not.
-    Other,
-}
-
 /// Limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IrttLimits {
     pub(super) duration: Nanos,
 }
 
-/// Parameters that both ends agree on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IrttParameters {
-    version: i64,
-    pub(super) duration_ns: i64,
-    pub(super) interval_ns: i64,
-    /// Bytes of a packet; 0 for no more than its fields take.
-    pub(super) len: i64,
-    counts: i64,
-    stamp_at: i64,
-    clock: i64,
-    /// TOS byte or traffic class, whatever irtt calls it.
-    pub(super) dscp: i64,
-    pub(super) fill: ServerFill,
-}
-
 impl IrttParameters {
-    /// Reads the parameters of a client; unknown ones are skipped. `None` if they are cut off, or make no sense.
-    pub(super) fn read(packet: &[u8]) -> Option<IrttParameters> {
-        let (numbers, fill) = read_parameters(packet)?;
-        let [version, duration_ns, interval_ns, len, counts, stamp_at, clock, dscp] = numbers;
-        let fill = match fill {
-            b"" => ServerFill::Unasked,
-            b"none" => ServerFill::None,
-            b"rand" => ServerFill::Random,
-            _ if fill.len() > LARGEST_FILL => return None,
-            _ => ServerFill::Other,
-        };
-        let all = IrttParameters {
-            version,
-            duration_ns,
-            interval_ns,
-            len,
-            counts,
-            stamp_at,
-            clock,
-            dscp,
-            fill,
-        };
-        all.is_sound().then_some(all)
+    /// Reads the parameters of a client. `None` if they are cut off, or make no sense.
+    pub(super) fn sound(packet: &[u8]) -> Option<IrttParameters> {
+        IrttParameters::read(packet).filter(IrttParameters::is_sound)
     }
 
     fn is_sound(&self) -> bool {
@@ -118,32 +64,6 @@ impl IrttParameters {
             },
             ..self
         }
-    }
-
-    /// Appends the parameters to a packet; those that are 0 are left out, as irtt does.
-    pub(super) fn write(&self, into: &mut Vec<u8>) {
-        let all = [
-            self.version,
-            self.duration_ns,
-            self.interval_ns,
-            self.len,
-            self.counts,
-            self.stamp_at,
-            self.clock,
-            self.dscp,
-        ];
-        for (key, value) in (1..).zip(all).filter(|(_, value)| *value != 0) {
-            put_signed(into, key, value);
-        }
-        let fill: &[u8] = match self.fill {
-            ServerFill::Unasked => return,
-            ServerFill::None => b"none",
-            ServerFill::Random => b"rand",
-            ServerFill::Other => b"pattern:00",
-        };
-        put(into, 9);
-        put(into, fill.len() as u64);
-        into.extend(fill);
     }
 
     /// Returns the bytes of a packet, at most those that were agreed on.
@@ -219,7 +139,7 @@ mod tests {
     #[test]
     fn parameters_of_an_unsound_client_are_refused() {
         let sound = [1, 2, 2, 2, 3, 2];
-        assert!(IrttParameters::read(&sound).is_some());
+        assert!(IrttParameters::sound(&sound).is_some());
         for wrong in [
             &[4, 1][..],
             &[5, 8],
@@ -233,16 +153,16 @@ mod tests {
             &[1],
             &[0xff; 12],
         ] {
-            assert_eq!(IrttParameters::read(&[&sound[..], wrong].concat()), None, "{wrong:?}");
+            assert_eq!(IrttParameters::sound(&[&sound[..], wrong].concat()), None, "{wrong:?}");
         }
-        assert_eq!(IrttParameters::read(&[]), None, "no duration");
+        assert_eq!(IrttParameters::sound(&[]), None, "no duration");
     }
 
     #[test]
     fn fields_are_those_that_were_asked_for_in_order() {
         let stamps = IrttStamps { arrived: [1, 2], left: [5, 6] };
         let of = |counts, stamp_at, clock| {
-            let sound = IrttParameters::read(&[1, 2, 2, 2, 3, 2]).unwrap();
+            let sound = IrttParameters::sound(&[1, 2, 2, 2, 3, 2]).unwrap();
             let all = IrttParameters { counts, stamp_at, clock, ..sound };
             let times: Vec<i64> = all.times().iter().map(|time| time(&stamps)).collect();
             (all.fields_len(), times)
