@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
 use deadheat::contract::{Lane, Side};
-use deadheat::server::{Bind, Secret, ServedClients};
+use deadheat::server::{Bind, Secret};
 use deadheat::time::Nanos;
 use deadheat::transport::handover::HandedConnection;
 use deadheat::transport::hello::{Hello, Token};
@@ -744,7 +744,7 @@ fn who_waits_again_and_again_does_not_fill_the_log() {
 
 #[test]
 fn a_server_for_one_client_ends_once_that_has_had_its_race_and_left() {
-    let mut far = Far::with(Manner::Right, |config| config.clients = ServedClients::One);
+    let mut far = Far::with(Manner::Right, |config| config.serves_one = true);
     // One that looks and leaves is not yet the client.
     drop(far.client());
     let mut client = far.client();

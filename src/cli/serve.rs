@@ -18,7 +18,7 @@ use deadheat_result::date;
 use deadheat_server::processes::Processes;
 use deadheat_server::{
     Allowance, AllowedPairs, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption,
-    Log as _, RelayTo, Secret, ServedClients, Server, ServerKey, Stop, parse_also,
+    Log as _, RelayTo, Secret, Server, ServerKey, Stop, parse_also,
 };
 use deadheat_trial::control::private_file;
 use deadheat_trial::control::{Limits, SECRET_VARIABLE};
@@ -225,7 +225,7 @@ impl ServeArgs {
             pairs: self.pairs(limits.concurrent)?,
             secret: self.secret(variable)?,
             encryption: self.encryption()?,
-            clients: if self.once { ServedClients::One } else { ServedClients::Any },
+            serves_one: self.once,
             also: self.also.as_deref().map_or(Ok(Vec::new()), parse_also)?,
             relay_to: self
                 .relay_to
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(config.limits.rate_bps.0, 500_000_000, "two trials at once share the rate");
         assert_eq!(config.limits.bytes, 1_000_000_000);
         assert_eq!(config.limits.concurrent, 2);
-        assert_eq!(config.clients, ServedClients::Any);
+        assert!(!config.serves_one);
         assert_eq!(config.allowance.total, Some(1_000_000_000_000));
         assert_eq!(config.allowance.per_client, None);
         assert_eq!(config.secret, Some(Secret::new("sesame", "").unwrap()));

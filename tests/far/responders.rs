@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use deadheat::server::{Config, ResponderSetup, ServedClients};
+use deadheat::server::{Config, ResponderSetup};
 use deadheat::transport::responder::ALL;
 use deadheat::trial::control::FromServer;
 
@@ -71,7 +71,7 @@ fn a_test_and_a_trial_have_one_turn_after_the_other() {
 fn a_server_for_one_client_ends_after_its_test() {
     let mut far = Far::with(Manner::Right, |config| {
         all(config);
-        config.clients = ServedClients::One;
+        config.serves_one = true;
     });
     let (mut near, _) = iperf3(&far, 0);
     let parameters = br#"{"tcp": true, "time": 5}"#;

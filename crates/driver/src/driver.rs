@@ -37,16 +37,6 @@ pub trait Watch {
     fn sampled(&mut self, _point: &Point) {}
 }
 
-/// Time at which a flow says that it has sent all it will.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SentAllMoment {
-    /// Once its endpoint has handed over everything: a peer of ours waits for the rest.
-    #[default]
-    Sent,
-    /// At its end, when the peer has acknowledged everything: a peer of others ends the work then.
-    Acknowledged,
-}
-
 /// Flow at one end.
 pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     /// Connection in use.
@@ -71,8 +61,9 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub waiting: WaitingTime,
     /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
-    /// Time of its announcement that it has sent all.
-    pub announces_at: SentAllMoment,
+    /// True if it says at its end that it has sent all, when a peer of others has acknowledged everything; a peer of ours
+    /// waits for the rest, and is told once the endpoint has handed over everything.
+    pub announces_at_end: bool,
     /// Bell that wakes it when another endpoint has something for its own.
     pub bell: Option<Arc<Bell>>,
 }
@@ -143,7 +134,7 @@ impl<C: Conn + ?Sized> Flow<C> {
             wait_calls: 0,
             waiting: WaitingTime::default(),
             probe: None,
-            announces_at: SentAllMoment::Sent,
+            announces_at_end: false,
             bell: None,
         }
     }
@@ -280,7 +271,7 @@ impl<C: Conn + ?Sized> Flow<C> {
         if !turns.announced && may_have_sent_all && self.half.has_sent_all() {
             turns.announced = true;
             self.finish_sending()?;
-            if self.announces_at == SentAllMoment::Sent {
+            if !self.announces_at_end {
                 watch.sent_all(self.half.standing(turns.now).sent);
             }
         }

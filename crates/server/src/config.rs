@@ -47,8 +47,8 @@ pub struct Config {
     pub patience: Patience,
     /// Limits of the numbers of connections and queued trials.
     pub room: Room,
-    /// Clients to serve before the server ends.
-    pub clients: ServedClients,
+    /// True if it ends once a client that had a trial has left, and admits no other beside it.
+    pub serves_one: bool,
     /// Protocols other than TCP and UDP whose ports it opens, too.
     pub also: Also,
     /// Far hosts to which it relays for its clients.
@@ -71,7 +71,7 @@ impl Default for Config {
             encryption: Encryption::Off,
             patience: Patience::default(),
             room: Room::default(),
-            clients: ServedClients::Any,
+            serves_one: false,
             also: Also::new(),
             relay_to: RelayTo::default(),
             pairs: AllowedPairs::default(),
@@ -79,15 +79,6 @@ impl Default for Config {
             clock: ClockMap::SAME,
         }
     }
-}
-
-/// Clients that a server serves before it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServedClients {
-    /// Any number: it serves until it is stopped.
-    Any,
-    /// One: it ends once a client that had a trial has left, and admits no other beside it.
-    One,
 }
 
 /// Encryption of control (TLS 1.3 with the server's key, which clients pin).

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deadheat_base::origins::origin;
 
-use super::config::{Config, Room, ServedClients};
+use super::config::{Config, Room};
 use deadheat_datapath::transport::hello::Token;
 use deadheat_trial::control::MOST_FAR_ENDS;
 
@@ -16,7 +16,7 @@ pub(super) struct ConnectionLimits {
     /// Largest number of clients of one origin, and of further connections that they have beside their first; `None` if
     /// there is a secret. A client that has proved the secret is trusted, and any number of them may share one address.
     each: Option<[usize; 2]>,
-    clients: ServedClients,
+    serves_one: bool,
     taken: Mutex<HashMap<IpAddr, OriginCount>>,
 }
 
@@ -44,8 +44,8 @@ impl ConnectionLimits {
     pub(super) fn new(config: &Config) -> Arc<ConnectionLimits> {
         let Room { sessions, per_origin, .. } = config.room;
         let each = config.secret.is_none().then_some([per_origin, per_origin * 2]);
-        let (clients, taken) = (config.clients, Mutex::default());
-        Arc::new(ConnectionLimits { all: sessions, each, clients, taken })
+        let (serves_one, taken) = (config.serves_one, Mutex::default());
+        Arc::new(ConnectionLimits { all: sessions, each, serves_one, taken })
     }
 
     /// Takes a permit for a control connection from `ip`; the error is the reason why there is none. Of the connections
@@ -102,7 +102,7 @@ impl ConnectionLimits {
         taken: &HashMap<IpAddr, OriginCount>,
         origin: IpAddr,
     ) -> Result<(), String> {
-        if self.clients == ServedClients::One && taken.keys().any(|taken| *taken != origin) {
+        if self.serves_one && taken.keys().any(|taken| *taken != origin) {
             Err("it serves one client (--once), and has one".into())
         } else {
             Ok(())
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_server_for_one_client_admits_no_other_beside_it() {
-        let config = Config { clients: ServedClients::One, ..Config::default() };
+        let config = Config { serves_one: true, ..Config::default() };
         let limits = ConnectionLimits::new(&config);
         let (a, b): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let taken = [limits.take(a, None), limits.take(a, None)];

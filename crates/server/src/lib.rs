@@ -86,7 +86,7 @@ mod wait;
 
 pub use config::{
     Allowance, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption, Patience, ResponderSetup,
-    Room, ServedClients,
+    Room,
 };
 pub use deadheat_trial::control::Secret;
 pub use deadheat_trial::control::key::ServerKey;
@@ -370,7 +370,7 @@ fn run_session(shared: &Shared, stop: &Stop, client: Client, permit: Permit) {
     if shared.connections.are_free() {
         give_back_memory();
     }
-    if shared.config.clients == ServedClients::One {
+    if shared.config.serves_one {
         stop_after_the_last(shared, stop);
     }
 }

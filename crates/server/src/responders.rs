@@ -17,7 +17,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::transport::responder::{
     NoGrant, OpenResponder, ResponderHost, ResponderInfo, ResponderLoad, TestGrant, TestLimits,
 };
-use deadheat_trial::agent::confine::{FileAccess, confine};
+use deadheat_trial::agent::confine::confine;
 use deadheat_trial::control::Secret;
 
 /// Open responders of a server.
@@ -133,8 +133,8 @@ impl Host<'_> {
         let id = self.tally.info.id;
         let line = |what: &str| self.shared.scribe.line(None, what);
         match confine() {
-            Ok(FileAccess::Confined) => {}
-            Ok(FileAccess::Open) => line(&format!(
+            Ok(true) => {}
+            Ok(false) => line(&format!(
                 "{id}: this kernel has no Landlock: files that the server may read are in its reach"
             )),
             Err(e) => return line(&format!("{id}: it does not run with privileges: {e}")),

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::config::ServedClients;
 use super::connection_limits::Permit;
 use super::ended_trial::EndedTrial;
 use super::paid::AllowanceShare;
@@ -153,7 +152,7 @@ impl Drop for TestTurn<'_> {
         } else {
             self.shared.scribe.stranger_now(self.peer, &line);
         }
-        if self.shared.config.clients == ServedClients::One {
+        if self.shared.config.serves_one {
             stop_after_the_last(self.shared, self.stop);
         }
     }

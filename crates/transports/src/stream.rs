@@ -12,7 +12,7 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Inbox, Lane, Patience, Side, Sink, Source};
 use deadheat_contract::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
-use deadheat_datapath::datapath::channel::{Channel, ChannelKind, SystemCalls};
+use deadheat_datapath::datapath::channel::{Channel, SystemCalls};
 use deadheat_datapath::datapath::drain::{Drain, ReceiveBy};
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::datapath::option;
@@ -277,7 +277,7 @@ impl<F: Flavour> StreamConn<F> {
     /// The driver does not poll the pipe that this end sends into, so its backlog has a time.
     #[inline]
     fn plan_to_try_again(&mut self) {
-        if F::Channel::KIND == ChannelKind::Pipe {
+        if F::Channel::IS_PIPE {
             let is_left = !self.outgoing.pending().is_empty();
             self.try_again_at = is_left.then(|| Monotonic.now() + TRY_AGAIN);
         }
@@ -388,7 +388,7 @@ impl<F: Flavour> Conn for StreamConn<F> {
             match self.pump.step(&mut self.channel, source, len)? {
                 Step::All(_) => progress = Progress::Moved,
                 // A socket's short call has slept as long as it may. A pipe's has not slept, and the next one will.
-                Step::Part(_) if F::Channel::KIND == ChannelKind::Socket => {
+                Step::Part(_) if !F::Channel::IS_PIPE => {
                     return Ok(Progress::Moved);
                 }
                 Step::Part(_) => progress = Progress::Moved,

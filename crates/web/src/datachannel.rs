@@ -19,7 +19,7 @@ use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
 use crate::places::Places;
-use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
+use crate::udp::{CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
 use deadheat_datapath::datapath::answering::AnswerSocket;
 use session::RtcSession;
@@ -113,7 +113,7 @@ fn serve(mut port: CarrierPort, coming: &Receiver<RtcSession>, tickets: &Arc<dyn
     let mut sessions: Vec<RtcSession> = Vec::new();
     loop {
         let due = sessions.iter().map(RtcSession::due).min();
-        if port.wait(due) == AfterWait::Ends {
+        if !port.wait(due) {
             return;
         }
         sessions.extend(coming.try_iter());

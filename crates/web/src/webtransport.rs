@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
-use crate::udp::{AfterWait, CarrierPort, Moment, Waker, send};
+use crate::udp::{CarrierPort, Moment, Waker, send};
 use crate::work::Tickets;
 use browsers::Browsers;
 use deadheat_datapath::datapath::answering::Arrived;
@@ -107,7 +107,7 @@ fn serve(mut port: CarrierPort, certificates: &Arc<OwnCertificates>, tickets: &A
     loop {
         let served = contained("QUIC", || {
             let mut browsers = Browsers::new(Arc::clone(certificates), Arc::clone(tickets));
-            while port.wait(browsers.next_deadline(&Moment::now())) == AfterWait::GoesOn {
+            while port.wait(browsers.next_deadline(&Moment::now())) {
                 port.receive(|socket, way, bytes| {
                     let answer = &mut |bytes: &[u8], way: &Arrived, field| {
                         send(socket, bytes, way, field);

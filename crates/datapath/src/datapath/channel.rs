@@ -5,15 +5,6 @@ use std::os::fd::BorrowedFd;
 
 use deadheat_contract::contract::Patience;
 
-/// Kind of a channel for splice(2), one side of which must be a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChannelKind {
-    /// Socket: spliced bytes go through a pipe of its own.
-    Socket,
-    /// Two pipes: spliced bytes go straight into one, or out of the other.
-    Pipe,
-}
-
 /// System calls so far, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
@@ -26,8 +17,8 @@ pub struct Calls {
 /// Ordered byte stream of the kernel, in both directions. No call sleeps longer than [`deadheat_contract::contract::GUARD`],
 /// save with [`Patience::UntilNudged`].
 pub trait Channel: SystemCalls {
-    /// Kind for splice(2).
-    const KIND: ChannelKind;
+    /// True for two pipes, with which splice(2) needs no other: spliced bytes of a socket go through a pipe of its own.
+    const IS_PIPE: bool;
 
     /// Sends from the front of `bytes` with one call. Returns the number of bytes sent, `None` if there was no room
     /// or a signal interrupted the call.

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use super::buffer::prefaulted;
 use super::call::{self, End};
-use super::channel::{Channel, ChannelKind, no_sigpipe};
+use super::channel::{Channel, no_sigpipe};
 use super::pipe::Pipe;
 use super::uring::{Parts, ReceiveOutcome, RingReceiver};
 use deadheat_contract::contract::{FileAt, Patience, Sink};
@@ -55,13 +55,11 @@ impl Drain {
     pub fn new<C: Channel>(by: ReceiveBy) -> io::Result<Drain> {
         no_sigpipe();
         let nowhere = || OpenOptions::new().write(true).open("/dev/null");
-        let engine = match (by, C::KIND) {
+        let engine = match (by, C::IS_PIPE) {
             (ReceiveBy::Read, _) => DrainEngine::Read(prefaulted(READ_ROOM)),
             (ReceiveBy::Trunc, _) => DrainEngine::Trunc,
-            (ReceiveBy::Splice, ChannelKind::Pipe) => DrainEngine::Splice(nowhere()?),
-            (ReceiveBy::Splice, ChannelKind::Socket) => {
-                DrainEngine::SpliceThrough(nowhere()?, Pipe::largest()?)
-            }
+            (ReceiveBy::Splice, true) => DrainEngine::Splice(nowhere()?),
+            (ReceiveBy::Splice, false) => DrainEngine::SpliceThrough(nowhere()?, Pipe::largest()?),
             (ReceiveBy::Uring, _) => {
                 DrainEngine::Uring(Box::new(RingReceiver::new(Parts::Stream)?))
             }

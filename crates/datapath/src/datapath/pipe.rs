@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::call;
-use super::channel::{Calls, Channel, ChannelKind, SystemCalls, done, interrupted, no_sigpipe};
+use super::channel::{Calls, Channel, SystemCalls, done, interrupted, no_sigpipe};
 use deadheat_contract::contract::{GUARD, Patience};
 
 /// Timeout of [`GUARD`] as poll(2) takes it.
@@ -144,7 +144,7 @@ fn ended() -> io::Error {
 }
 
 impl Channel for Pipes {
-    const KIND: ChannelKind = ChannelKind::Pipe;
+    const IS_PIPE: bool = true;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use super::buffer::PERIOD;
 use super::call::{self, End};
-use super::channel::{Channel, ChannelKind, no_sigpipe};
+use super::channel::{Channel, no_sigpipe};
 use super::file::read_counted;
 use super::memory::{PatternFile, Region, patterned};
 use super::pipe::Pipe;
@@ -97,7 +97,7 @@ impl Pump {
     pub fn new<C: Channel>(by: SendBy, channel: &C) -> io::Result<Pump> {
         no_sigpipe();
         let file = || PatternFile::new(PERIOD + USUAL_CALL);
-        let engine = match (by, C::KIND) {
+        let engine = match (by, C::IS_PIPE) {
             (SendBy::Write, _) => PumpEngine::Copied(SendMemory::new(0)?, Pieces::One),
             (SendBy::Writev, _) => PumpEngine::Copied(SendMemory::new(0)?, Pieces::Many),
             // Bytes in the pipe are still this memory.
@@ -107,12 +107,10 @@ impl Pump {
                 PumpEngine::Zerocopy(SendMemory::new(FILE_UNDER_WAY)?, Completions::new())
             }
             (SendBy::Sendfile, _) => PumpEngine::Sendfile(file()?),
-            (SendBy::Splice, ChannelKind::Pipe) => PumpEngine::Splice(file()?),
+            (SendBy::Splice, true) => PumpEngine::Splice(file()?),
             (SendBy::Uring, _) => PumpEngine::Uring(Box::new(RingStream::copied()?)),
             (SendBy::UringZerocopy, _) => PumpEngine::Uring(Box::new(RingStream::lent()?)),
-            (SendBy::Splice, ChannelKind::Socket) => {
-                PumpEngine::SpliceThrough(file()?, Pipe::largest()?, 0)
-            }
+            (SendBy::Splice, false) => PumpEngine::SpliceThrough(file()?, Pipe::largest()?, 0),
         };
         Ok(Pump { engine, at: 0, rest: 0 })
     }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Socket;
 
 use super::call;
-use super::channel::{Calls, Channel, ChannelKind, SystemCalls, done, interrupted};
+use super::channel::{Calls, Channel, SystemCalls, done, interrupted};
 use super::control::{self, Control, MessagePiece};
 use super::patience::{ReceiveGuard, flag};
 use super::policer::{StreamMeter, Way};
@@ -193,7 +193,7 @@ impl AsFd for CountedSocket {
 }
 
 impl Channel for CountedSocket {
-    const KIND: ChannelKind = ChannelKind::Socket;
+    const IS_PIPE: bool = false;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {

@@ -245,13 +245,13 @@ impl RingSender {
         outcome: &mut SendProgress,
     ) -> io::Result<()> {
         let began = Monotonic.now();
-        let mut woken = WaitEnd::Ready;
-        while outcome.done < many && woken == WaitEnd::Ready {
+        let mut is_ready = true;
+        while outcome.done < many && is_ready {
             // Notices of zero-copy sends may end a wait, too.
-            woken = self.enter(many - outcome.done)?;
+            is_ready = self.enter(many - outcome.done)?;
             self.collect(lens, outcome);
             if outcome.done < many && Monotonic.now() - began >= GUARD {
-                woken = WaitEnd::Early;
+                is_ready = false;
             }
         }
         if outcome.done < many {
@@ -296,7 +296,7 @@ impl RingSender {
         entry.user_data(id)
     }
 
-    fn enter(&mut self, want: usize) -> io::Result<WaitEnd> {
+    fn enter(&mut self, want: usize) -> io::Result<bool> {
         self.calls += 1;
         enter(&self.ring, want)
     }
@@ -345,22 +345,13 @@ fn gone(error: io::Error) -> io::Result<()> {
     if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) }
 }
 
-/// Reason for the end of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitEnd {
-    /// Ready: there are as many completions as the wait needed.
-    Ready,
-    /// Early: the time is up, or a signal interrupted it.
-    Early,
-}
-
-/// Submits, and waits for this many completions, for a signal, or for [`GUARD`].
-fn enter(ring: &IoUring, want: usize) -> io::Result<WaitEnd> {
+/// Submits, and waits for this many completions, for a signal, or for [`GUARD`]; returns true if there are as many.
+fn enter(ring: &IoUring, want: usize) -> io::Result<bool> {
     let guard = Timespec::new().sec(GUARD.0 / 1_000_000_000).nsec((GUARD.0 % 1_000_000_000) as u32);
     let args = SubmitArgs::new().timespec(&guard);
     match ring.submitter().submit_with_args(want, &args) {
-        Ok(_) => Ok(WaitEnd::Ready),
-        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(WaitEnd::Early),
+        Ok(_) => Ok(true),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Ok(false),
         Err(e) => Err(e),
     }
 }

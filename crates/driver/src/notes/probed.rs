@@ -131,13 +131,6 @@ struct NoteStore {
     receiving: Span,
 }
 
-/// Kind of a sent message: question or answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SentKind {
-    Question,
-    Answer,
-}
-
 impl NoteStore {
     /// Returns the slot of message `number`, cleared if an older message occupies it.
     fn slot(&mut self, number: u64) -> &mut RowSlot {
@@ -148,19 +141,20 @@ impl NoteStore {
         slot
     }
 
-    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> SentKind {
+    /// Notes a sent message; returns true if it is a question, and false if it is an answer.
+    fn sent(&mut self, number: u64, call: Nanos, returned: Nanos, key: Option<u32>) -> bool {
         self.messages += 1;
         let slot = self.slot(number);
-        let sent = if slot.got > 0 { SentKind::Answer } else { SentKind::Question };
+        let is_question = slot.got == 0;
         (slot.call, slot.returned) = (call.0, returned.0);
-        let Some(key) = key else { return sent };
+        let Some(key) = key else { return is_question };
         if self.awaited.len() < AWAITED {
             self.awaited.push((key, number));
         } else {
             self.awaited[self.next] = (key, number);
         }
         self.next = (self.next + 1) % AWAITED;
-        sent
+        is_question
     }
 
     fn passed(&mut self, passed: Stamp) {
@@ -232,8 +226,8 @@ impl ProbedConn {
     /// Returns true if the flow has time to fetch the stamps of this message at once. An end that answers sleeps in
     /// receiving calls, which stamps do not disturb; the sooner it does so, the sooner a near end on the same CPU
     /// continues. A kernel answers so fast that the answer may have arrived already.
-    fn has_time_after(&self, sent: SentKind) -> bool {
-        sent == SentKind::Question && self.peer.is_process_of_ours() || self.unfetched >= HURRIED
+    fn has_time_after(&self, is_question: bool) -> bool {
+        is_question && self.peer.is_process_of_ours() || self.unfetched >= HURRIED
     }
 
     /// Returns the stamps, if they are enabled.
@@ -297,10 +291,10 @@ impl Conn for ProbedConn {
         // Without a new key, or with part of the message still unsent, no stamp would belong to it alone.
         let key = self.key().filter(|key| is_stamped && Some(*key) != before);
         let key = key.filter(|_| !self.inner.readiness().has_backlog);
-        let sent = self.probe.noted().sent(number, call, returned, key);
+        let is_question = self.probe.noted().sent(number, call, returned, key);
         if is_stamped {
             self.unfetched += 1;
-            if self.has_time_after(sent) {
+            if self.has_time_after(is_question) {
                 self.fetch()?;
             }
         }

@@ -31,20 +31,14 @@ const MOST_OPEN: usize = 512;
 /// Time after which an attempt is given up.
 const GIVE_UP: Nanos = Nanos::from_secs(10);
 
-/// Answer to an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AttemptAnswer {
-    /// SYN-ACK: a program listens at the port.
-    Accepted,
-    /// RST: none does.
-    Refused,
-}
-
 /// Outcome of a look at an attempt.
 #[derive(Debug)]
 enum AttemptState {
     Pending,
-    Answered(AttemptAnswer),
+    /// SYN-ACK, as a program listens at the port, or RST, as none does.
+    Answered {
+        accepts: bool,
+    },
     /// The network returned an error, or the kernel gave up.
     Failed(io::Error),
 }
@@ -114,7 +108,7 @@ impl AttemptConn {
         let state = attempt.end(&conn.epoll, began + timeout).map_err(failed)?;
         conn.stats.connect_ns = (Monotonic.now() - began).0;
         match state {
-            AttemptState::Answered(answer) => conn.count(answer),
+            AttemptState::Answered { accepts } => conn.count(accepts),
             AttemptState::Pending => return Err(filtered(to, timeout, None)),
             AttemptState::Failed(error) => {
                 return Err(filtered(to, Monotonic.now() - began, Some(&error)));
@@ -139,18 +133,16 @@ impl AttemptConn {
         socket.set_linger(Some(Duration::ZERO)).map_err(failed)?;
         self.stats.send_calls += 1;
         let at_once = match socket.connect(&to.into()) {
-            Ok(()) => Some(AttemptState::Answered(AttemptAnswer::Accepted)),
+            Ok(()) => Some(AttemptState::Answered { accepts: true }),
             Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => None,
             Err(e) => Some(state_of(e)),
         };
         Ok(Attempt { socket, number, since: Monotonic.now(), at_once })
     }
 
-    fn count(&mut self, answer: AttemptAnswer) {
-        match answer {
-            AttemptAnswer::Accepted => self.accepted += 1,
-            AttemptAnswer::Refused => self.refused += 1,
-        }
+    fn count(&mut self, accepts: bool) {
+        let count = if accepts { &mut self.accepted } else { &mut self.refused };
+        *count += 1;
     }
 
     /// Returns a free place; gives attempts up that nobody answered for long.
@@ -194,9 +186,7 @@ impl Attempt {
         match self.socket.take_error()? {
             Some(error) => Ok(state_of(error)),
             // A peer's address is known once the handshake is over.
-            None if self.socket.peer_addr().is_ok() => {
-                Ok(AttemptState::Answered(AttemptAnswer::Accepted))
-            }
+            None if self.socket.peer_addr().is_ok() => Ok(AttemptState::Answered { accepts: true }),
             None => Ok(AttemptState::Pending),
         }
     }
@@ -204,7 +194,7 @@ impl Attempt {
 
 fn state_of(error: io::Error) -> AttemptState {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => AttemptState::Answered(AttemptAnswer::Refused),
+        io::ErrorKind::ConnectionRefused => AttemptState::Answered { accepts: false },
         _ => AttemptState::Failed(error),
     }
 }
@@ -267,8 +257,8 @@ impl Conn for AttemptConn {
             match attempt.state()? {
                 AttemptState::Pending => self.open[*place] = Some(attempt),
                 AttemptState::Failed(_) => self.stats.network_errors += 1,
-                AttemptState::Answered(answer) => {
-                    self.count(answer);
+                AttemptState::Answered { accepts } => {
+                    self.count(accepts);
                     progress = Progress::Moved;
                     let reflected = Some(Reflected { count: None, clock: ReflectorClock::Unsaid });
                     let stamps = FarStamps { received_ns: 0, sent_ns: 0, reflected };

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use deadheat_base::descriptor::ready;
 use deadheat_base::origins::{Admission, Shares};
 
-use super::loops::{LoopGuard, SourceStanding};
+use super::loops::LoopGuard;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::answering::{self, AnswerSocket, Arrived};
@@ -149,8 +149,8 @@ impl OpenEcho {
     }
 
     fn is_answered(&mut self, arrived: &Arrived, host: &dyn ResponderHost, now: Nanos) -> bool {
-        let Some(standing) = self.loops.judge(arrived, host, now) else { return false };
-        if standing == SourceStanding::New {
+        let Some(is_new) = self.loops.judge(arrived, host, now) else { return false };
+        if is_new {
             host.greet(arrived.peer, "datagrams");
         }
         host.beside(arrived.peer.ip(), [arrived.packet(arrived.len); 2]).is_ok()

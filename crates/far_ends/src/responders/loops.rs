@@ -49,26 +49,19 @@ struct SourceStretch {
     mute_until: Nanos,
 }
 
-/// Standing of a source that is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceStanding {
-    New,
-    Known,
-}
-
 impl LoopGuard {
     pub(super) fn new() -> LoopGuard {
         let slots = vec![SourceStretch::default(); SLOTS].into_boxed_slice();
         LoopGuard { slots, hasher: RandomState::new() }
     }
 
-    /// Returns the standing of a datagram's source at `now`; `None` if it gets no answer.
+    /// Returns true if a datagram's source is new at `now`; `None` if it gets no answer.
     pub(super) fn judge(
         &mut self,
         arrived: &Arrived,
         host: &dyn ResponderHost,
         now: Nanos,
-    ) -> Option<SourceStanding> {
+    ) -> Option<bool> {
         let port = arrived.peer.port();
         let is_service = port < LEAST_PORT || ANSWERING.contains(&port) || host.is_own_port(port);
         if is_service || !arrived.is_unicast() {
@@ -78,7 +71,7 @@ impl LoopGuard {
     }
 
     /// Notes a datagram of a source, which may go on for `longest` where it is fast.
-    fn pass(&mut self, source: SocketAddr, longest: Nanos, now: Nanos) -> Option<SourceStanding> {
+    fn pass(&mut self, source: SocketAddr, longest: Nanos, now: Nanos) -> Option<bool> {
         let slot = self.hasher.hash_one(source) as usize % SLOTS;
         let own = &mut self.slots[slot];
         let is_new = own.datagrams == 0 || now - own.last >= FORGOTTEN;
@@ -93,8 +86,7 @@ impl LoopGuard {
             let mute_until = now + PAUSE;
             *own = SourceStretch { since: mute_until, last: now, datagrams: 1, mute_until };
         }
-        let standing = if is_new { SourceStanding::New } else { SourceStanding::Known };
-        (now >= own.mute_until).then_some(standing)
+        (now >= own.mute_until).then_some(is_new)
     }
 }
 
@@ -161,8 +153,8 @@ mod tests {
             assert_eq!(guard.judge(&arrived(source(1, port)), &host, now), None, "{port}");
         }
         let good = arrived(source(1, 1_024));
-        assert_eq!(guard.judge(&good, &host, now), Some(SourceStanding::New));
-        assert_eq!(guard.judge(&good, &host, now), Some(SourceStanding::Known));
+        assert_eq!(guard.judge(&good, &host, now), Some(true));
+        assert_eq!(guard.judge(&good, &host, now), Some(false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::kernel::KernelTls;
 use super::process::ProcessTls;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Patience;
-use deadheat_datapath::datapath::channel::{Calls, Channel, ChannelKind, SystemCalls};
+use deadheat_datapath::datapath::channel::{Calls, Channel, SystemCalls};
 use deadheat_datapath::datapath::stream::CountedSocket;
 
 /// Socket with TLS on it.
@@ -72,7 +72,7 @@ impl TlsChannel {
 }
 
 impl Channel for TlsChannel {
-    const KIND: ChannelKind = ChannelKind::Socket;
+    const IS_PIPE: bool = false;
 
     #[inline]
     fn send(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Option<usize>> {

@@ -75,20 +75,12 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setgroups,
 ];
 
-/// Access of this thread to files, as restricted by the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileAccess {
-    /// Confined: all access except reading `/proc` and `/sys` is refused.
-    Confined,
-    /// Not confined: the kernel has no Landlock.
-    Open,
-}
-
-/// Confines the calling thread, and the threads that it starts from now on.
+/// Confines the calling thread, and the threads that it starts from now on. Returns true if all access to files except
+/// reading `/proc` and `/sys` is refused, and false where the kernel has no Landlock.
 ///
 /// # Errors
 /// [`Error::Setup`] if the kernel refuses a step that it supports.
-pub fn confine() -> Result<FileAccess> {
+pub fn confine() -> Result<bool> {
     drop_capabilities()?;
     let files = keep_from_files()?;
     refuse_calls()?;
@@ -103,7 +95,7 @@ fn drop_capabilities() -> Result<()> {
     Ok(())
 }
 
-fn keep_from_files() -> Result<FileAccess> {
+fn keep_from_files() -> Result<bool> {
     let restrict = || {
         Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -113,10 +105,7 @@ fn keep_from_files() -> Result<FileAccess> {
     };
     let status = restrict()
         .map_err(|e| failed("give up files (Landlock)", io::Error::other(e.to_string())))?;
-    Ok(match status.ruleset {
-        RulesetStatus::NotEnforced => FileAccess::Open,
-        RulesetStatus::PartiallyEnforced | RulesetStatus::FullyEnforced => FileAccess::Confined,
-    })
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn refuse_calls() -> Result<()> {
@@ -145,7 +134,7 @@ mod tests {
     use super::*;
 
     /// On a thread of its own, as it cannot be undone.
-    fn confined<T: Send>(run: impl FnOnce(FileAccess) -> T + Send) -> T {
+    fn confined<T: Send>(run: impl FnOnce(bool) -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(|| run(confine().unwrap())).join().unwrap())
     }
 
@@ -164,8 +153,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (own, new) = (dir.path().join("own"), dir.path().join("new"));
         fs::write(&own, "secret").unwrap();
-        confined(|files| {
-            if files == FileAccess::Open {
+        confined(|is_confined| {
+            if !is_confined {
                 println!("skipped: this kernel has no Landlock");
                 return;
             }

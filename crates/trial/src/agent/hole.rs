@@ -9,15 +9,6 @@ use deadheat_datapath::transport::{Conn, ConnInfo, Contender};
 /// Setting of the kernel with which TCP finds smaller packets by itself (Linux, ip-sysctl).
 const TCP_PROBING: &str = "/proc/sys/net/ipv4/tcp_mtu_probing";
 
-/// Kind of packets that a connection sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PacketKind {
-    /// Filled by a protocol in user space, up to the MTU that it was given.
-    Userspace,
-    /// Filled by the kernel, or one for each message.
-    Kernel,
-}
-
 /// Data that an end sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EndTraffic {
@@ -51,12 +42,11 @@ pub(super) fn check(
     let is_bulk = info.flows.iter().any(Option::is_some);
     let data = if is_bulk { EndTraffic::Bulk(message) } else { EndTraffic::Messages(message) };
     let is_userspace = contender.transport.info().is_kept_up;
-    let kind = if is_userspace { PacketKind::Userspace } else { PacketKind::Kernel };
     let conn = conn.info();
-    if kind == PacketKind::Kernel && conn.view.is_some() && tcp_looks_for_it() {
+    if !is_userspace && conn.view.is_some() && tcp_looks_for_it() {
         return Ok(());
     }
-    match largest(&conn, kind, data) {
+    match largest(&conn, is_userspace, data) {
         Some(packet) if packet > hole => Err(Error::blocked(format!(
             "the {end} sends packets of {packet} bytes, and more than {hole} vanish on the way"
         ))),
@@ -64,8 +54,9 @@ pub(super) fn check(
     }
 }
 
-/// Returns the size of the largest packets of a connection, headers included; `None` if it is unknown.
-fn largest(conn: &ConnInfo, kind: PacketKind, data: EndTraffic) -> Option<u64> {
+/// Returns the size of the largest packets of a connection, headers included; `None` if it is unknown. The kernel fills
+/// packets, or makes one for each message, unless a protocol in user space does, up to the MTU that it was given.
+fn largest(conn: &ConnInfo, is_userspace: bool, data: EndTraffic) -> Option<u64> {
     let headers = conn.stats.headers?;
     let around = headers.in_each_packet();
     let (message, is_bulk) = match data {
@@ -73,12 +64,12 @@ fn largest(conn: &ConnInfo, kind: PacketKind, data: EndTraffic) -> Option<u64> {
         EndTraffic::Bulk(message) => (message, true),
     };
     let single = message + headers.framing_bytes + around;
-    let whole = match (kind, conn.view) {
-        (PacketKind::Userspace, _) => headers.mtu?,
+    let whole = match (is_userspace, conn.view) {
+        (true, _) => headers.mtu?,
         // An IPv4 connection to a socket of IPv6 has smaller headers than that socket.
-        (PacketKind::Kernel, Some(view)) => (view.mss_bytes + around).min(headers.mtu?),
+        (false, Some(view)) => (view.mss_bytes + around).min(headers.mtu?),
         // Each message is a datagram, or its first fragment is as large as a packet may be.
-        (PacketKind::Kernel, None) => return Some(single),
+        (false, None) => return Some(single),
     };
     Some(if is_bulk { whole } else { single.min(whole) })
 }
@@ -109,7 +100,7 @@ mod tests {
     #[test]
     fn packets_are_as_large_as_segments_or_messages() {
         let (tcp, udp) = (conn(32, Some(1_448)), conn(8, None));
-        let kernel = |conn, data| largest(conn, PacketKind::Kernel, data);
+        let kernel = |conn, data| largest(conn, false, data);
         assert_eq!(kernel(&tcp, EndTraffic::Bulk(64)), Some(1_500));
         assert_eq!(kernel(&tcp, EndTraffic::Messages(64)), Some(116));
         assert_eq!(kernel(&tcp, EndTraffic::Messages(100_000)), Some(1_500));
@@ -117,7 +108,7 @@ mod tests {
         assert_eq!(kernel(&udp, EndTraffic::Bulk(1_400)), Some(1_428));
         assert_eq!(kernel(&ConnInfo::counted(ConnStats::default()), EndTraffic::Bulk(1_400)), None);
         for own in [conn(30, None), conn(30, Some(1_400))] {
-            let userspace = |data| largest(&own, PacketKind::Userspace, data);
+            let userspace = |data| largest(&own, true, data);
             assert_eq!(userspace(EndTraffic::Bulk(64)), Some(1_500));
             assert_eq!(userspace(EndTraffic::Messages(64)), Some(114));
             assert_eq!(userspace(EndTraffic::Messages(16_384)), Some(1_500));

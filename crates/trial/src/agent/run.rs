@@ -15,7 +15,7 @@ use deadheat_datapath::datapath::{option, origin, own_host, policer};
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::{Conn, spent};
 
-use super::driver::{Flow, SentAllMoment, limited};
+use super::driver::{Flow, limited};
 use super::end::AgentEnd;
 use super::exchange::Member;
 use super::hole;
@@ -122,9 +122,7 @@ fn trial(
         let sampler = if plan.live { sampler.for_a_view() } else { sampler };
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe, flow.bell) = (further, probe, bell);
-        if plan.far_end.is_some() && is_up {
-            flow.announces_at = SentAllMoment::Acknowledged;
-        }
+        flow.announces_at_end = plan.far_end.is_some() && is_up;
         flows.push(flow);
     }
     send_message(&mut control, &FromAgent::Connected)?;

@@ -287,16 +287,11 @@ impl PathProbes {
 
     /// Returns the reason why a contender over UDP of a trial cannot get through, if there is one.
     fn blocked(&self, pairing: &Pairing) -> Option<String> {
-        let (contender, part) = over_udp(pairing)?;
-        let hosts = match part {
-            CastPart::Work => pairing.task.info().receivers.into(),
-            CastPart::Load => 1,
-        };
+        let (contender, is_load) = over_udp(pairing)?;
+        let hosts = if is_load { 1 } else { pairing.task.info().receivers.into() };
         let why = self.found.iter().take(hosts).find_map(FoundPath::no_udp)?;
-        Some(match part {
-            CastPart::Work => why,
-            CastPart::Load => format!("the load {} beside it: {why}", contender.spec),
-        })
+        let spec = &contender.spec;
+        Some(if is_load { format!("the load {spec} beside it: {why}") } else { why })
     }
 
     /// Returns the remedy for a black hole.
@@ -318,18 +313,11 @@ fn hosts_of(far: &Far, pairing: &Pairing) -> Vec<usize> {
     }
 }
 
-/// Part of a trial's cast that a contender has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CastPart {
-    Work,
-    Load,
-}
-
-/// Returns the first contender of a trial that needs UDP on the probed path: of the work, or of the load beside it. One
-/// of several parts may do without.
-fn over_udp(pairing: &Pairing) -> Option<(&Contender, CastPart)> {
-    let load = pairing.load.as_deref().map(|load| (&load.contender, CastPart::Load));
-    let mut all = [(&pairing.contender, CastPart::Work)].into_iter().chain(load);
+/// Returns the first contender of a trial that needs UDP on the probed path, and true if it is that of the load beside the
+/// work. One of several parts may do without.
+fn over_udp(pairing: &Pairing) -> Option<(&Contender, bool)> {
+    let load = pairing.load.as_deref().map(|load| (&load.contender, true));
+    let mut all = [(&pairing.contender, false)].into_iter().chain(load);
     all.find(|(contender, _)| {
         contender.transport.info().is_over_udp
             && contender.transport.parts().is_empty()

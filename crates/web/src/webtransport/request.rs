@@ -11,15 +11,6 @@ const PROTOCOLS: [&[u8]; 2] = [b"webtransport", b"webtransport-h3"];
 /// Version of the draft that browsers of its time want to read in an answer.
 const DRAFT: (&str, &str) = ("sec-webtransport-http3-draft", "draft02");
 
-/// Request of a browser.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BrowserRequest {
-    /// A session, by an extended CONNECT.
-    Session,
-    /// A document or anything else.
-    Other,
-}
-
 /// Answer to a request, by its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BrowserAnswer {
@@ -31,29 +22,26 @@ pub(super) enum BrowserAnswer {
     Busy,
 }
 
-impl BrowserRequest {
-    /// Reads a field section.
-    ///
-    /// # Errors
-    /// The violation, as a sentence.
-    pub(super) fn read(section: &[u8]) -> Result<BrowserRequest, String> {
-        let (mut connects, mut speaks) = (None, false);
-        read_section(section, &mut |name, value| {
-            match name {
-                b":method" if connects.is_some() => {
-                    return Err("its header has two methods".to_owned());
-                }
-                b":method" => connects = Some(value == b"CONNECT"),
-                b":protocol" => speaks = PROTOCOLS.contains(&value),
-                _ => {}
+/// Returns true if the field section of a request asks for a session, by an extended CONNECT.
+///
+/// # Errors
+/// The violation, as a sentence.
+pub(super) fn is_for_session(section: &[u8]) -> Result<bool, String> {
+    let (mut connects, mut speaks) = (None, false);
+    read_section(section, &mut |name, value| {
+        match name {
+            b":method" if connects.is_some() => {
+                return Err("its header has two methods".to_owned());
             }
-            Ok(())
-        })?;
-        match connects {
-            None => Err("its header has no method".to_owned()),
-            Some(true) if speaks => Ok(BrowserRequest::Session),
-            Some(_) => Ok(BrowserRequest::Other),
+            b":method" => connects = Some(value == b"CONNECT"),
+            b":protocol" => speaks = PROTOCOLS.contains(&value),
+            _ => {}
         }
+        Ok(())
+    })?;
+    match connects {
+        None => Err("its header has no method".to_owned()),
+        Some(connects) => Ok(connects && speaks),
     }
 }
 
@@ -98,10 +86,10 @@ mod tests {
 
     #[test]
     fn a_request_for_a_session_is_told_from_others() {
-        let read = |section: &[u8]| BrowserRequest::read(section);
+        let read = is_for_session;
         for protocol in ["webtransport", "webtransport-h3"] {
             let asked = section(15, &[(":path", "/"), (":protocol", protocol)]);
-            assert_eq!(read(&asked), Ok(BrowserRequest::Session));
+            assert_eq!(read(&asked), Ok(true));
         }
         for other in [
             section(17, &[(":path", "/")]),
@@ -109,7 +97,7 @@ mod tests {
             section(17, &[(":protocol", "webtransport")]),
             section(15, &[]),
         ] {
-            assert_eq!(read(&other), Ok(BrowserRequest::Other));
+            assert_eq!(read(&other), Ok(false));
         }
         assert!(read(&[0, 0]).unwrap_err().contains("no method"));
         assert!(read(&[0, 0, 0xcf, 0xcf]).unwrap_err().contains("two methods"));

@@ -7,7 +7,7 @@ use deadheat_far_ends::http3::{Frame, FrameEvent, Frames, put_varint, varint};
 use quinn_proto::{Connection, Dir, StreamId, VarInt};
 
 use super::datagram_lane::DatagramLane;
-use super::request::{BrowserAnswer, BrowserRequest, HEADERS};
+use super::request::{BrowserAnswer, HEADERS, is_for_session};
 use super::stream::{PIECE, StreamState, drain, read, refuse};
 use super::stream_lane::StreamLane;
 use crate::work::{Tickets, Work};
@@ -261,7 +261,7 @@ impl Http3Session {
         let mut asked = None;
         request.frames.feed(bytes, &mut |kind, event| match (kind, event) {
             (HEADERS, FrameEvent::Payload(section)) if asked.is_none() => {
-                asked = Some(BrowserRequest::read(section)?);
+                asked = Some(is_for_session(section)?);
                 Ok(Frame::Whole)
             }
             (HEADERS, _) => Ok(Frame::Whole),
@@ -273,9 +273,9 @@ impl Http3Session {
         request.is_answered = true;
         let stream = request.stream;
         let answer = match asked {
-            BrowserRequest::Other => BrowserAnswer::NotFound,
-            BrowserRequest::Session if self.opened.is_some() => BrowserAnswer::Busy,
-            BrowserRequest::Session => BrowserAnswer::Opened,
+            false => BrowserAnswer::NotFound,
+            true if self.opened.is_some() => BrowserAnswer::Busy,
+            true => BrowserAnswer::Opened,
         };
         send(connection, stream, &answer.frame())?;
         if answer == BrowserAnswer::Opened {

@@ -212,7 +212,7 @@ impl Prober {
             Direction::Down => (LEAST_LEN, wanted),
         };
         let words = ProbeWords { number: tag(direction, number), len, answer_len, known: 0 };
-        if self.end.send(PROBE, words)? == ProbeFate::TooLarge {
+        if self.end.send(PROBE, words)? {
             self.take_announced(size.saturating_sub(1));
         }
         Ok(())
@@ -334,7 +334,7 @@ impl ProbeResponder {
         let len = probe.answer_len.clamp(LEAST_LEN, LARGEST - headers);
         let known = known.saturating_sub(headers);
         let mut words = ProbeWords { len, known, ..probe };
-        if self.end.send(ECHO, words)? == ProbeFate::TooLarge {
+        if self.end.send(ECHO, words)? {
             words = ProbeWords { len: LEAST_LEN, known: known.min(len - 1), ..probe };
             self.end.send(ECHO, words)?;
         }
@@ -357,14 +357,6 @@ struct ProbeEnd {
     /// Bytes that no link compresses.
     filler: Vec<u8>,
     buffer: Vec<u8>,
-}
-
-/// Result of sending a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ProbeFate {
-    Sent,
-    /// The kernel here refuses packets of this size.
-    TooLarge,
 }
 
 /// Words of a probe and of its echo. Lengths count the payload of UDP, so that a translator between IP versions on the
@@ -424,8 +416,8 @@ impl ProbeEnd {
         if is_old && !self.is_announced { u32::MAX } else { known }
     }
 
-    /// Sends a datagram of the length in `words`.
-    fn send(&mut self, kind: u8, words: ProbeWords) -> io::Result<ProbeFate> {
+    /// Sends a datagram of the length in `words`; returns true if the kernel here refuses packets of this size.
+    fn send(&mut self, kind: u8, words: ProbeWords) -> io::Result<bool> {
         let len = words.len.clamp(LEAST_LEN, LARGEST) as usize;
         let bytes = &mut self.filler[..len];
         bytes[..hello::LEN].copy_from_slice(&self.hello.head(kind));
@@ -439,11 +431,11 @@ impl ProbeEnd {
                 Err(error) if !is_full(&error) => return Err(error),
                 _ => {
                     self.is_announced |= is_too_large;
-                    return Ok(ProbeFate::Sent);
+                    return Ok(false);
                 }
             }
         }
-        Ok(if is_too_large { ProbeFate::TooLarge } else { ProbeFate::Sent })
+        Ok(is_too_large)
     }
 
     /// Receives one datagram without waiting.

@@ -30,31 +30,22 @@ enum AnswerState {
     Sends(StreamId, u64),
 }
 
-/// Outcome of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AnswerStep {
-    /// It goes on later.
-    Waits,
-    /// It is over.
-    Over,
-}
-
 impl PerfAnswer {
     pub(super) fn new(from: StreamId) -> PerfAnswer {
         PerfAnswer { from, wish: [0; WISH_LEN], have: 0, state: AnswerState::Reads }
     }
 
-    /// Reads what arrived and sends what there is room for.
-    pub(super) fn step(&mut self, connection: &mut Connection) -> AnswerStep {
+    /// Reads what arrived and sends what there is room for; returns true once the answer is over.
+    pub(super) fn step(&mut self, connection: &mut Connection) -> bool {
         if self.state == AnswerState::Reads {
             match self.read(connection) {
-                Some(false) => return AnswerStep::Waits,
+                Some(false) => return false,
                 Some(true) if self.have == WISH_LEN => self.state = AnswerState::Opens,
                 Some(true) | None => {
                     if self.from.dir() == Dir::Bi {
                         let _ = connection.send_stream(self.from).reset(BROKEN);
                     }
-                    return AnswerStep::Over;
+                    return true;
                 }
             }
         }
@@ -63,7 +54,7 @@ impl PerfAnswer {
                 Dir::Bi => Some(self.from),
                 Dir::Uni => connection.streams().open(Dir::Uni),
             };
-            let Some(onto) = onto else { return AnswerStep::Waits };
+            let Some(onto) = onto else { return false };
             self.state = AnswerState::Sends(onto, u64::from_be_bytes(self.wish));
         }
         self.send(connection)
@@ -90,22 +81,22 @@ impl PerfAnswer {
         ended
     }
 
-    fn send(&mut self, connection: &mut Connection) -> AnswerStep {
-        let AnswerState::Sends(onto, left) = &mut self.state else { return AnswerStep::Waits };
+    fn send(&mut self, connection: &mut Connection) -> bool {
+        let AnswerState::Sends(onto, left) = &mut self.state else { return false };
         let mut stream = connection.send_stream(*onto);
         while *left > 0 {
             let len = usize::try_from(*left).unwrap_or(usize::MAX).min(CONTENT.len());
             match stream.write(&CONTENT[..len]) {
                 Ok(taken) => *left -= taken as u64,
-                Err(WriteError::Blocked) => return AnswerStep::Waits,
+                Err(WriteError::Blocked) => return false,
                 // The client wants no more, or has it all.
                 Err(_) => {
                     let _ = stream.reset(VarInt::from_u32(0));
-                    return AnswerStep::Over;
+                    return true;
                 }
             }
         }
         let _ = stream.finish();
-        AnswerStep::Over
+        true
     }
 }

@@ -14,7 +14,7 @@ use quinn_proto::{
 };
 
 use super::PerfSetup;
-use super::answer::{AnswerStep, PerfAnswer};
+use super::answer::PerfAnswer;
 use deadheat_base::time::Nanos;
 use deadheat_datapath::datapath::answering::Arrived;
 use deadheat_datapath::transport::responder::{NoGrant, ResponderHost, TestGrant};
@@ -274,7 +274,7 @@ impl PerfConnection<'_> {
         // What is not read fills the window, and so slows the client down.
         if self.due[1] == Nanos::ZERO {
             let connection = &mut self.connection;
-            self.answers.retain_mut(|answer| answer.step(connection) == AnswerStep::Waits);
+            self.answers.retain_mut(|answer| !answer.step(connection));
         }
     }
 

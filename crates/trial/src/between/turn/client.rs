@@ -45,21 +45,14 @@ const PARTING: Nanos = Nanos::from_secs(1);
 pub(crate) fn run(plan: &TurnPlan, mut control: UnixStream) -> Result<()> {
     let mut client = TurnClient::new(plan)?;
     while !client.legs.iter().all(|leg| leg.allocation.is_bound()) {
-        if client.turn(Some(&control), Nanos(u64::MAX))? == WaitEnd::Control {
+        if client.turn(Some(&control), Nanos(u64::MAX))? {
             return Ok(());
         }
     }
     send_message(&mut control, &FromAgent::Ready { endpoint: Address::Ip(client.at()?) })?;
-    while client.turn(Some(&control), Nanos(u64::MAX))? == WaitEnd::Sockets {}
+    while !client.turn(Some(&control), Nanos(u64::MAX))? {}
     client.part();
     Ok(())
-}
-
-/// Event that ended a wait.
-#[derive(Debug, PartialEq, Eq)]
-enum WaitEnd {
-    Control,
-    Sockets,
 }
 
 /// Allocation, with the near end's socket that it serves.
@@ -105,8 +98,9 @@ impl TurnClient {
         self.local.local_addr().map_err(|e| Error::setup("find the TURN client's port", e))
     }
 
-    /// Sends all that is due, waits for the next event, at most until `deadline`, and handles it.
-    fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<WaitEnd> {
+    /// Sends all that is due, waits for the next event, at most until `deadline`, and handles it; returns true for one of
+    /// control.
+    fn turn(&mut self, control: Option<&UnixStream>, deadline: Nanos) -> Result<bool> {
         self.keep_up()?;
         let next = self.legs.iter().map(|leg| leg.allocation.next()).fold(deadline, Nanos::min);
         let sockets = self.legs.iter().map(|leg| leg.socket.as_fd());
@@ -115,7 +109,7 @@ impl TurnClient {
         let ready = ready(fds.map(|fd| (fd, libc::POLLIN)), Some(left))
             .map_err(|e| Error::setup("wait for what is to be relayed", e))?;
         if ready.get(1 + self.legs.len()) == Some(&true) {
-            return Ok(WaitEnd::Control);
+            return Ok(true);
         }
         for leg in (0..self.legs.len()).filter(|leg| ready[1 + leg]) {
             self.back(leg)?;
@@ -123,7 +117,7 @@ impl TurnClient {
         if ready[0] {
             self.on()?;
         }
-        Ok(WaitEnd::Sockets)
+        Ok(false)
     }
 
     /// Sends the requests of each allocation that are due.
