@@ -16,8 +16,8 @@ use deadheat::analysis::judgement::DecisionStage;
 use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
 use deadheat::measurements::congestion::CongestionPhase;
-use deadheat::measurements::path::{Captured, DirectionFigures, LinkFigures, PacketOutcomes};
-use deadheat::measurements::path::{PathFigures, QueueCourse, WireEnd, WireFigures};
+use deadheat::measurements::path::{Captured, DirectionFigures, L4sOutcomes, LinkFigures};
+use deadheat::measurements::path::{PacketOutcomes, PathFigures, QueueCourse, WireEnd, WireFigures};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,
@@ -318,6 +318,7 @@ fn path_figures() -> PathFigures {
             full: 2,
             early: 1,
             marked: 1,
+            l4s: L4sOutcomes { arrived: 2, full: 0, early: 0, marked: 1 },
             duplicated: 3,
             corrupted: 1,
             reordered: 2,
@@ -332,6 +333,7 @@ fn path_figures() -> PathFigures {
             every_ns: 20_000_000,
             longest_ns: vec![0, 1_200_000, 1_190_000, 400_000],
         }),
+        l4s_queued_ns: Some(rtt(600_000, 0, false)),
         losses: Some("5-6/40".into()),
         wire: Some(Box::new(wire_figures())),
         device_drops: 0,

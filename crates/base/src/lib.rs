@@ -20,7 +20,7 @@
 //! | [`json`] | JSON in a line, and as text for people |
 //! | [`frame`], [`descriptor`] | messages and descriptors between processes |
 //! | [`cmsg`] | control messages beside data |
-//! | [`checksum`] | the Internet checksum |
+//! | [`checksum`], [`ecn`] | the Internet checksum; codepoints of congestion notification |
 
 pub mod bell;
 pub mod checksum;
@@ -29,6 +29,7 @@ pub mod cmsg;
 pub mod cpu;
 pub mod descriptor;
 pub mod distribution;
+pub mod ecn;
 pub mod ends;
 pub mod error;
 pub mod figures;

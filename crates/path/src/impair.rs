@@ -35,6 +35,7 @@ mod codel;
 mod delay_stage;
 mod down;
 pub mod draw;
+mod dual;
 pub mod expected;
 mod fair;
 mod firewall;
@@ -45,6 +46,7 @@ mod pie;
 mod queue;
 mod queue_times;
 mod rate;
+mod red;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -325,7 +327,7 @@ impl<H: Copy> Channel<H> {
             bytes: packet.bytes,
             flip: None,
             turn: Turn::Kept,
-            capable: packet.capable,
+            codepoint: packet.codepoint,
             is_marked: false,
             is_cut: false,
         };
@@ -340,6 +342,7 @@ impl<H: Copy> Channel<H> {
             self.way.push(&item, now, delay, 0);
             return;
         };
+        self.fates.l4s.arrived += u64::from(item.codepoint.is_l4s());
         item.wire += bottleneck.overhead;
         bottleneck.offer(item, (index, packet.flow), &mut self.given);
         self.account();
@@ -395,6 +398,7 @@ impl<H: Copy> Channel<H> {
                 let out = bottleneck.server.serve(start, item.wire);
                 item.is_cut = bottleneck.goes_down < out;
                 self.fates.marked += u64::from(item.is_marked);
+                self.fates.l4s.marked += u64::from(item.is_marked && item.codepoint.is_l4s());
                 self.fates.busy_ns += out - bottleneck.since.max(bottleneck.out).min(out);
                 self.fates.busy_bytes += item.wire;
                 bottleneck.out = out;
@@ -412,6 +416,10 @@ impl<H: Copy> Channel<H> {
     #[inline]
     fn account(&mut self) {
         while let Some((item, at, cause)) = self.given.pop_front() {
+            if item.codepoint.is_l4s() {
+                self.fates.l4s.full += u64::from(cause == Cause::Full);
+                self.fates.l4s.early += u64::from(cause == Cause::Early);
+            }
             match cause {
                 Cause::Full => self.fates.full += 1,
                 Cause::Early => self.fates.early += 1,

@@ -61,6 +61,9 @@ pub struct DirectionFigures {
     /// Time in the queue over the trial; absent if no packet waited for a millisecond, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_course: Option<QueueCourse>,
+    /// Queueing time of L4S packets among these; absent if none left the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l4s_queued_ns: Option<Distribution>,
     /// Packets that the loss model dropped, as ranges of their numbers from 1, as `drop=` takes them: `5-6/40`.
     /// Absent if there were none or more than 256 runs, and where the kernel decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +149,9 @@ pub struct PacketOutcomes {
     /// Number of packets that were marked instead of dropped.
     #[serde(default)]
     pub marked: u64,
+    /// Outcomes of L4S packets at the queue, which are among those above.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub l4s: L4sOutcomes,
     /// Number of copies made.
     #[serde(default)]
     pub duplicated: u64,
@@ -169,4 +175,17 @@ pub struct PacketOutcomes {
     /// packets, and are not in it.
     #[serde(default)]
     pub digest: u64,
+}
+
+/// Outcomes of packets that arrived at a queue with ECT(1) or CE (RFC 9331): those of DualPI2's low-latency queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct L4sOutcomes {
+    /// Number of packets that arrived at the queue.
+    pub arrived: u64,
+    /// Number of packets that found the queue full.
+    pub full: u64,
+    /// Number of packets that the queue dropped to stay short.
+    pub early: u64,
+    /// Number of packets that were marked.
+    pub marked: u64,
 }

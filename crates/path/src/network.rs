@@ -316,11 +316,14 @@ impl Impairments {
     /// Returns true if the fate or the delay of a packet depends on the seed.
     fn draws(&self) -> bool {
         let at_random = match self.loss {
-            Loss::None | Loss::List(_) => false,
+            Loss::None | Loss::List(_) | Loss::Every(_) => false,
             Loss::Bernoulli(_) | Loss::GilbertElliott(_) | Loss::Outages(_) => true,
         };
         let shares = self.duplicate > 0.0 || self.corrupt > 0.0;
-        let early = matches!(self.queue.discipline, Discipline::Pie { .. });
+        let early = matches!(
+            self.queue.discipline,
+            Discipline::Pie { .. } | Discipline::Red | Discipline::DualPi2 { .. }
+        );
         at_random || shares || early || self.jitter.is_some() || self.reorder.is_some()
     }
 }
@@ -355,6 +358,8 @@ pub enum Loss {
     Outages(Outages),
     /// Exactly these packets, numbered from 1 in order of arrival on this link and direction.
     List(Arc<[u64]>),
+    /// Each packet whose number is a multiple of this, at least 2, numbered as in a list.
+    Every(u64),
 }
 
 /// Unit of one decision of the loss model.
@@ -488,6 +493,13 @@ pub enum Discipline {
     /// Proportional integral controller enhanced (RFC 8033).
     Pie {
         /// Target delay.
+        target: Nanos,
+    },
+    /// Random early detection (Floyd & Jacobson 1993), with thresholds of a twelfth and a quarter of the limit.
+    Red,
+    /// Dual queue for L4S and other packets with coupled control (RFC 9332). It marks all packets that allow it.
+    DualPi2 {
+        /// Target delay of the classic queue.
         target: Nanos,
     },
 }

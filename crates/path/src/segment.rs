@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::impair::packet::Changes;
 use deadheat_base::checksum::{fold, sum};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::rng::first;
 
 /// Bytes of the header in front of each IP packet.
@@ -45,8 +46,8 @@ pub struct GsoFrame {
     pub flow: u64,
     /// Protocol number of their payload, behind IPv6 extension headers; 0 if unknown.
     pub protocol: u8,
-    /// True if the packets may be marked instead of dropped (RFC 3168).
-    pub capable: bool,
+    /// Codepoint of ECN (RFC 3168).
+    pub codepoint: Codepoint,
     /// Length of the frame in bytes.
     frame: u32,
     version: Version,
@@ -169,7 +170,7 @@ impl GsoFrame {
             segments,
             flow: flow(packet, version),
             protocol: protocol(packet, version),
-            capable: capable(packet, version),
+            codepoint: codepoint(packet, version),
             frame: frame.len() as u32,
             version,
             split,
@@ -362,13 +363,12 @@ fn split(frame: &[u8], packet: &[u8], version: Version) -> Option<Split> {
 }
 
 #[inline]
-fn capable(packet: &[u8], version: Version) -> bool {
-    let bits = match version {
-        Version::V4 => packet[1] & 3,
-        Version::V6 => packet[1] >> 4 & 3,
+fn codepoint(packet: &[u8], version: Version) -> Codepoint {
+    Codepoint::of(match version {
+        Version::V4 => packet[1],
+        Version::V6 => packet[1] >> 4,
         Version::Unknown => 0,
-    };
-    bits != 0
+    })
 }
 
 /// Largest number of IPv6 extension headers that are skipped.
@@ -552,7 +552,7 @@ mod tests {
     fn a_super_packet_is_its_segments() {
         let frame = tcp_v4(2_500, 1_000);
         let seen = GsoFrame::parse(&frame);
-        assert_eq!((seen.segments, seen.capable), (3, true));
+        assert_eq!((seen.segments, seen.codepoint), (3, Codepoint::Ect0));
         let lengths: Vec<u32> = (0..3).map(|n| seen.segment_bytes(n)).collect();
         assert_eq!(lengths, [1_052, 1_052, 552]);
         assert_eq!(joined(&seen, &frame, 0, 3, NONE), frame);

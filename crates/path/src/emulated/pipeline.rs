@@ -36,6 +36,8 @@ pub(super) struct Pipeline {
     lateness: Moments,
     /// Queueing times of packets that left the queue, where there is a queue.
     queued: Option<Moments>,
+    /// Queueing times of L4S packets among them.
+    l4s_queued: Option<Moments>,
     writes: u64,
     drops: u64,
     /// NAT or firewall in front of the channel.
@@ -127,6 +129,7 @@ impl Pipeline {
             alone: vec![0; LONGEST_FRAME].into(),
             lateness: Moments::new(DIGITS)?,
             queued: queued(model)?,
+            l4s_queued: queued(model)?,
             writes: 0,
             drops: 0,
             ahead,
@@ -143,6 +146,7 @@ impl Pipeline {
     pub(super) fn begin(&mut self, place: Place) -> Result<()> {
         self.lateness = Moments::new(DIGITS)?;
         self.queued = queued(&self.model)?;
+        self.l4s_queued = queued(&self.model)?;
         self.channel = Channel::new(&self.model, place);
         self.slab.clear();
         (self.open, self.writes, self.drops, self.refused) = (None, 0, 0, (0, 0));
@@ -198,8 +202,8 @@ impl Pipeline {
         let departures = (0..seen.segments)
             .map(|n| {
                 let bytes = seen.segment_bytes(n);
-                let GsoFrame { flow, protocol, capable, .. } = seen;
-                let packet = Packet { bytes, flow, protocol, capable };
+                let GsoFrame { flow, protocol, codepoint, .. } = seen;
+                let packet = Packet { bytes, flow, protocol, codepoint };
                 match self.model.loss_per {
                     _ if verdict == Verdict::Blocked => {
                         self.channel.block(now, &packet, Segment { slot, n })
@@ -239,9 +243,9 @@ impl Pipeline {
             let Departure { at, handle: segment, end, queued, .. } = departure;
             match end {
                 End::Delivered(changes) => {
-                    if let Some(all) = &mut self.queued {
-                        all.add(queued.0);
-                    }
+                    let is_l4s = self.slab.seen(segment.slot).codepoint.is_l4s();
+                    let of_l4s = self.l4s_queued.iter_mut().filter(|_| is_l4s);
+                    self.queued.iter_mut().chain(of_l4s).for_each(|all| all.add(queued.0));
                     self.deliver(segment, changes, at, clock, to)?;
                     // Behind the end of the run before, which is settled with it.
                     self.observe_departure(&departure);
@@ -365,6 +369,11 @@ impl Pipeline {
             lateness_ns: Some(self.lateness.distribution(0, 0)),
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
             queue_course: self.channel.queue_course(),
+            l4s_queued_ns: self
+                .l4s_queued
+                .as_ref()
+                .map(|queued| queued.distribution(0, 0))
+                .filter(|queued| queued.n > 0),
             losses: self.channel.log().if_short(),
             wire: self.observer.as_ref().and_then(|observer| observer.wire()).map(Box::new),
             device_drops: self.drops,

@@ -6,7 +6,7 @@ use super::forms::{self, Burst, PacketList};
 use super::keys::{
     AQM, Aqm, BLOCK, BURST, CORRUPT, DELAY, DOWN, DROP, DUPLICATE, ECN, FIREWALL, GE, HAIRPIN,
     INTERVAL, JITTER, JITTER_SHAPE, LOSS, LOSS_PER, NAT, NAT_TIMEOUT, NIC, ORDER, OVERHEAD, QUEUE,
-    RATE, REORDER, REORDER_DEPTH, REORDER_PATIENCE, TARGET, TRACE, TRACE_MODE,
+    RATE, REORDER, REORDER_DEPTH, REORDER_PATIENCE, REORDERING, TARGET, TRACE, TRACE_MODE,
 };
 use crate::block::Block;
 use crate::down::DownTimes;
@@ -96,10 +96,11 @@ fn loss(settings: &Settings, files: &mut Files<'_>) -> Result<Loss> {
         return Ok(Loss::GilbertElliott(GilbertElliott { p, r, bad, good }));
     }
     if let Some(typed) = settings.text(DROP.name) {
-        return Ok(Loss::List(match forms::picked(typed)? {
-            PacketList::Here(numbers) => numbers.into(),
-            PacketList::In(file) => forms::picked_in(file, files)?,
-        }));
+        return Ok(match forms::picked(typed)? {
+            PacketList::Here(numbers) => Loss::List(numbers.into()),
+            PacketList::In(file) => Loss::List(forms::picked_in(file, files)?),
+            PacketList::Every(step) => Loss::Every(step),
+        });
     }
     let share = settings.find(&LOSS).unwrap_or(0.0);
     match settings.text(BURST.name).map(forms::burst).transpose()? {
@@ -185,6 +186,8 @@ fn queue(settings: &Settings, largest: u64) -> Result<Queue> {
         Aqm::Codel => Discipline::Codel { target: target(5), interval },
         Aqm::FqCodel => Discipline::FqCodel { target: target(5), interval },
         Aqm::Pie => Discipline::Pie { target: target(15) },
+        Aqm::Red => Discipline::Red,
+        Aqm::DualPi2 => Discipline::DualPi2 { target: target(15) },
         Aqm::DropTail => Discipline::DropTail,
     };
     if let Discipline::Codel { target, interval } | Discipline::FqCodel { target, interval } =
@@ -208,10 +211,13 @@ fn recorded_delay(rate: &Rate) -> Option<Nanos> {
 }
 
 fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Option<Jitter>> {
-    let Some(scale) = settings.find(&JITTER).filter(|scale| *scale > Nanos::ZERO) else {
+    let (key, scale, order) = match settings.find(&REORDERING) {
+        Some(scale) => (REORDERING.name(), Some(scale), Order::Free),
+        None => (JITTER.name(), settings.find(&JITTER), settings.get(&ORDER)),
+    };
+    let Some(scale) = scale.filter(|scale| *scale > Nanos::ZERO) else {
         return Ok(None);
     };
-    let order = settings.get(&ORDER);
     let shape = match settings.text(JITTER_SHAPE.name) {
         None | Some("uniform") => Shape::Uniform,
         Some("normal") => Shape::Normal,
@@ -227,12 +233,13 @@ fn jitter(settings: &Settings, delay: Nanos, files: &mut Files<'_>) -> Result<Op
     let (jitter, delay_text) = (span_text(scale), span_text(delay));
     match reach {
         Some(reach) if reach > delay.0 as f64 => Err(usage(format!(
-            "jitter={jitter} would make the delay of {delay_text} negative; delay is at least {}",
+            "{key}={jitter} would make the delay of {delay_text} negative; delay is at least {}",
             span_text(Nanos(reach.ceil() as u64))
         ))),
         None if scale > delay && order == Order::Kept => Err(usage(format!(
             "jitter={jitter} is above the delay of {delay_text}, which cannot be while packets keep their \
-             order; raise the delay or write order=free"
+             order; raise the delay or write {}={jitter}",
+            REORDERING.name()
         ))),
         _ => Ok(Some(Jitter { scale, shape, order })),
     }

@@ -57,6 +57,9 @@ pub(super) fn reorder(typed: &str) -> Result<()> {
 }
 
 pub(super) fn loss(typed: &str) -> Result<()> {
+    if typed.starts_with(EVERY) {
+        return Err(Error::usage(format!("packets in particular are dropped; write drop={typed}")));
+    }
     below_all(
         typed,
         "nothing would arrive; write less than 100%, or drop=N-N for packets in particular",
@@ -143,10 +146,20 @@ const MOST_PICKED: usize = 1_000_000;
 pub(super) enum PacketList<'a> {
     Here(Vec<u64>),
     In(&'a str),
+    Every(u64),
 }
+
+/// Beginning of a value for each packet whose number is a multiple of the one behind it.
+pub(super) const EVERY: &str = "every:";
 
 /// Parses a list of packets as typed.
 pub(super) fn picked(typed: &str) -> Result<PacketList<'_>> {
+    if let Some(step) = typed.strip_prefix(EVERY) {
+        return match parse_count(step)? {
+            0 | 1 => Err(Error::usage("nothing would arrive; write every:2 or a larger number")),
+            step => Ok(PacketList::Every(step)),
+        };
+    }
     match typed.strip_prefix('@') {
         Some("") => Err(Error::usage("`@` lacks its file; write drop=@FILE")),
         Some(file) => Ok(PacketList::In(file)),

@@ -17,6 +17,7 @@ use deadheat_base::waiting::WaitMode;
 pub const LINK: &[Key] = &[
     DELAY.key(),
     JITTER.key(),
+    REORDERING.key(),
     JITTER_SHAPE,
     ORDER.key(),
     LOSS.key(),
@@ -146,6 +147,8 @@ pub(super) enum Aqm {
     Codel,
     FqCodel,
     Pie,
+    Red,
+    DualPi2,
 }
 
 pub(super) const DELAY: Preset<Nanos> = Optional::span(
@@ -158,7 +161,14 @@ pub(super) const DELAY: Preset<Nanos> = Optional::span(
 pub(super) const JITTER: Optional<Nanos> = Optional::span(
     "jitter",
     (0, HOUR),
-    "variation of the delay: half the range of `uniform`, the standard deviation of the others",
+    "variation of the delay, in which packets keep their order: half the range of `uniform`, the standard deviation of \
+     the others",
+);
+
+pub(super) const REORDERING: Optional<Nanos> = Optional::span(
+    "reordering-jitter",
+    (0, HOUR),
+    "the same without the order: each packet leaves when its own delay is over, past others, as with netem's jitter",
 );
 
 pub(super) const JITTER_SHAPE: Key = Key {
@@ -176,7 +186,7 @@ pub(super) const ORDER: Preset<Order> = Optional::choice(
     "order",
     &["kept", "free"],
     &[Order::Kept, Order::Free],
-    "order of packets under jitter; `free` sends each when its own delay is over",
+    "`free` makes `jitter` reorder; `reordering-jitter` is the word for it",
 )
 .or("kept");
 
@@ -211,12 +221,12 @@ pub(super) const GE: Key = Key {
 pub(super) const DROP: Key = Key {
     name: "drop",
     kind: Kind::Own {
-        form: "N/N-N/…|@FILE",
+        form: "N/N-N/…|every:N|@FILE",
         check: |typed| forms::picked(typed).map(drop),
         refers: forms::picked_refers,
     },
     default: "",
-    doc: "loses just these packets, counted from 1 in order of arrival; FILE has one number or range a line",
+    doc: "loses just these packets, counted from 1 in order of arrival, or each N-th; FILE has one number or range a line",
 };
 
 pub(super) const BLOCK: Key = Key {
@@ -383,16 +393,16 @@ pub(super) const QUEUE: Key = Key {
 
 pub(super) const AQM: Preset<Aqm> = Optional::choice(
     "aqm",
-    &["droptail", "codel", "fq-codel", "pie"],
-    &[Aqm::DropTail, Aqm::Codel, Aqm::FqCodel, Aqm::Pie],
-    "active queue management (RFC 8289, RFC 8290, RFC 8033)",
+    &["droptail", "codel", "fq-codel", "pie", "red", "dualpi2"],
+    &[Aqm::DropTail, Aqm::Codel, Aqm::FqCodel, Aqm::Pie, Aqm::Red, Aqm::DualPi2],
+    "active queue management (RFC 8289, RFC 8290, RFC 8033, Floyd & Jacobson 1993, RFC 9332)",
 )
 .or("droptail");
 
 pub(super) const TARGET: Optional<Nanos> = Optional::span(
     "target",
     (1_000, 10_000_000_000),
-    "the delay in the queue that codel, fq-codel (not set: 5ms) and pie (15ms) aim at",
+    "the delay in the queue that codel, fq-codel (not set: 5ms), pie and dualpi2 (15ms) aim at",
 );
 
 pub(super) const INTERVAL: Preset<Nanos> = Optional::span(
@@ -404,7 +414,7 @@ pub(super) const INTERVAL: Preset<Nanos> = Optional::span(
 
 pub(super) const ECN: Preset<bool> = Optional::switch(
     "ecn",
-    "codel, fq-codel and pie mark packets that allow it (RFC 3168) instead of dropping them",
+    "codel, fq-codel, pie and red mark packets that allow it (RFC 3168) instead of dropping them; dualpi2 always does",
 )
 .or("off");
 

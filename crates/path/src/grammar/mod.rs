@@ -52,11 +52,13 @@ const EXCLUSIVE: &[(&str, &str)] = &[
     ("burst", "drop"),
     ("rate", "trace"),
     ("nat", "firewall"),
+    ("jitter", "reordering-jitter"),
+    ("order", "reordering-jitter"),
 ];
 
 /// Keys that modify the effect of another key: (key, alternatives of which one must be present).
 const NEEDS: &[(&str, &[&str])] = &[
-    ("jitter-shape", &["jitter"]),
+    ("jitter-shape", &["jitter", "reordering-jitter"]),
     ("order", &["jitter"]),
     ("burst", &["loss"]),
     ("nat-timeout", &["nat", "firewall"]),
@@ -75,9 +77,9 @@ const NEEDS: &[(&str, &[&str])] = &[
 
 /// Keys that only some queue disciplines understand: (key, disciplines).
 const BY_DISCIPLINE: &[(&str, &[&str])] = &[
-    ("target", &["codel", "fq-codel", "pie"]),
+    ("target", &["codel", "fq-codel", "pie", "dualpi2"]),
     ("interval", &["codel", "fq-codel"]),
-    ("ecn", &["codel", "fq-codel", "pie"]),
+    ("ecn", &["codel", "fq-codel", "pie", "red"]),
 ];
 
 /// Means that realise a path.
@@ -390,13 +392,15 @@ fn resolve<'w, 'a>(
 fn is_zero(word: &Word<'_>) -> bool {
     match word.key.name {
         "loss" | "reorder" => parse_share(word.value).is_ok_and(|share| share == 0.0),
-        "jitter" => parse_span(word.value).is_ok_and(|span| span == Nanos::ZERO),
+        "jitter" | "reordering-jitter" => {
+            parse_span(word.value).is_ok_and(|span| span == Nanos::ZERO)
+        }
         _ => false,
     }
 }
 
 /// Keys that have no effect with the value 0.
-const AMOUNTS: &[&str] = &["loss", "jitter", "reorder"];
+const AMOUNTS: &[&str] = &["loss", "jitter", "reordering-jitter", "reorder"];
 
 fn or(names: &[&str]) -> String {
     let quoted: Vec<String> =

@@ -103,6 +103,7 @@ fn each_loss_has_its_model() {
     assert_eq!(up("loss=1%,burst=20ms").loss, Loss::Outages(of_time));
     assert_eq!(up("drop=5/6/40-42").loss, Loss::List([5, 6, 40, 41, 42].into()));
     assert_eq!(up("drop=@lost.list").loss, Loss::List([5, 6, 40, 41, 42].into()));
+    assert_eq!(up("drop=every:100").loss, Loss::Every(100));
 }
 
 #[test]
@@ -213,6 +214,10 @@ fn jitter_and_the_other_accidents() {
     assert_eq!(jitter(""), plain);
     assert_eq!(jitter(",jitter-shape=pareto").shape, Shape::Pareto);
     assert_eq!(jitter(",jitter-shape=normal,order=free").order, Order::Free);
+    // The word for both, which takes the place of a profile's jitter.
+    let free = up("delay=10ms,jitter=2ms,order=free").jitter;
+    assert_eq!(up("delay=10ms,reordering-jitter=2ms").jitter, free);
+    assert_eq!(up("lte,reordering-jitter=1ms").jitter.unwrap().order, Order::Free);
     let table = Shape::Table([-1.0, 0.25, 0.75].into());
     assert_eq!(jitter(",jitter-shape=offsets").shape, table);
     assert_eq!(jitter(",jitter-shape=0.75/-1/0.25").shape, table);
@@ -323,8 +328,20 @@ fn contradictions_are_refused() {
     refused("delay=1ms,seed=1 + delay=1ms,seed=1", &["`seed` is given twice"]);
     refused("delay=1ms,jitter=2ms", &["negative", "at least 2ms"]);
     refused("delay=1ms,jitter=2ms,order=free", &["negative"]);
+    refused(
+        "delay=1ms,reordering-jitter=2ms",
+        &["reordering-jitter=2ms would make", "at least 2ms"],
+    );
+    refused("delay=5ms,jitter=2ms,reordering-jitter=2ms", &["exclude each other"]);
+    refused("delay=5ms,order=kept,reordering-jitter=2ms", &["exclude each other"]);
+    refused("drop=every:1", &["nothing would arrive", "every:2"]);
+    refused("drop=every:0.5", &["0.5"]);
+    refused("loss=every:100", &["write drop=every:100"]);
     refused("delay=1ms,jitter=2ms,jitter-shape=offsets", &["negative", "at least 2ms"]);
-    refused("delay=1ms,jitter=2ms,jitter-shape=normal", &["keep their order", "order=free"]);
+    refused(
+        "delay=1ms,jitter=2ms,jitter-shape=normal",
+        &["keep their order", "reordering-jitter=2ms"],
+    );
     refused("trace=ours.trace,jitter=26ms", &["the delay of 25ms"]);
     refused("rate=1mbit,aqm=codel,target=100ms", &["the target is shorter"]);
     refused("loss=60%,burst=1", &["impossible", "at least 1.5"]);
@@ -346,9 +363,11 @@ fn a_key_without_effect_is_refused() {
     refused("delay=1ms,queue=64kB", &["no effect", "`rate` or `trace`"]);
     refused("delay=1ms,aqm=codel", &["no effect", "`rate`"]);
     refused("delay=1ms,overhead=38B", &["no effect", "`rate`"]);
-    refused("rate=1mbit,target=5ms", &["no effect", "aqm=codel|fq-codel|pie"]);
+    refused("rate=1mbit,target=5ms", &["no effect", "aqm=codel|fq-codel|pie|dualpi2"]);
     refused("rate=1mbit,aqm=pie,interval=50ms", &["no effect", "aqm=codel|fq-codel"]);
     refused("rate=1mbit,ecn=on", &["no effect"]);
+    refused("rate=1mbit,aqm=dualpi2,ecn=on", &["no effect", "aqm=codel|fq-codel|pie|red"]);
+    refused("rate=1mbit,aqm=red,target=5ms", &["no effect"]);
     refused("rate=1mbit,trace-mode=burst", &["no effect: it needs `trace`"]);
     refused("delay=1ms,jitter=0,order=free", &["no effect: it needs `jitter` above 0"]);
     refused("trace=ours.trace,trace-mode=burst", &["mahimahi's format"]);
@@ -453,7 +472,10 @@ fn canonical_text_is_short_where_it_can_be() {
         "ge=1%/25%/90%/0.1%",
         "drop=5-6/40-42",
         "delay=5ms,seed=7,mtu=1280,backend=tun,wait=spin,mode=strict + delay=40ms",
-        "delay=5ms,jitter=1ms,jitter-shape=-1/0.25/0.75,order=free",
+        "delay=5ms,reordering-jitter=1ms,jitter-shape=-1/0.25/0.75",
+        "drop=every:100",
+        "rate=10mbit,aqm=red,ecn=on",
+        "rate=10mbit,aqm=dualpi2,target=15ms",
         "trace=lte.up,trace-mode=burst,overhead=0B",
         "delay=0ms",
     ] {
@@ -469,6 +491,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
     match key {
         "down" => format!("{n}ns-{}ns/{}ns-1h", n + 1, n + 7),
         "host-down" => format!("near@{n}ns-{}ns/far@5ms-6ms", n + 1),
+        "drop" if n.is_multiple_of(3) => format!("every:{}", n + 2),
         "drop" => format!("{}/{}-{}", n + 1, n + 3, n + 3 + n % 50),
         "ge" => format!("{}/{}/{}/0.0001%", percent(n), percent(n / 3 + 7), percent(n + 3_000)),
         "burst" if n.is_multiple_of(2) => format!("{}us", n % 1_000_000 + 1),
@@ -477,7 +500,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
         "order" => ["kept", "free"][n as usize % 2].into(),
         "trace" => ["lte.up", "ours.trace", "half.trace"][n as usize % 3].into(),
         "trace-mode" => ["spread", "burst"][n as usize % 2].into(),
-        "aqm" => ["droptail", "codel", "fq-codel", "pie"][n as usize % 4].into(),
+        "aqm" => ["droptail", "codel", "fq-codel", "pie", "red", "dualpi2"][n as usize % 6].into(),
         "ecn" | "hairpin" => ["on", "off"][n as usize % 2].into(),
         "nat" => ["full-cone", "symmetric", "adm/eif", "eim/adf"][n as usize % 4].into(),
         "nat-timeout" => format!("{n}us"),

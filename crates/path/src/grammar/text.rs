@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::build::{chain_of, outages_of};
-use super::forms::limit_text;
+use super::forms::{EVERY, limit_text};
 use super::hosts;
-use super::keys::{HAIRPIN, NAT, NAT_TIMEOUT};
+use super::keys::{HAIRPIN, NAT, NAT_TIMEOUT, REORDERING};
 use crate::block;
 use crate::nat::Middlebox;
 use crate::network::{
@@ -158,7 +158,8 @@ fn pairs(way: &Impairments) -> Vec<Pair> {
 }
 
 fn jitter_pairs(jitter: &Jitter) -> Vec<Pair> {
-    let mut pairs = vec![("jitter", span_text(jitter.scale))];
+    let key = if jitter.order == Order::Free { REORDERING.name() } else { "jitter" };
+    let mut pairs = vec![(key, span_text(jitter.scale))];
     let shape = match &jitter.shape {
         Shape::Uniform => None,
         Shape::Normal => Some("normal".to_owned()),
@@ -166,7 +167,6 @@ fn jitter_pairs(jitter: &Jitter) -> Vec<Pair> {
         Shape::Table(table) => Some(table.iter().map(f64::to_string).collect::<Vec<_>>().join("/")),
     };
     pairs.extend(shape.map(|shape| ("jitter-shape", shape)));
-    pairs.extend((jitter.order == Order::Free).then(|| ("order", "free".to_owned())));
     pairs
 }
 
@@ -179,6 +179,7 @@ fn loss_pairs(loss: &Loss) -> Vec<Pair> {
             vec![("loss", percent(outage_share(outages))), ("burst", span_text(outages.bad))]
         }
         Loss::List(numbers) => vec![("drop", ranges(numbers))],
+        Loss::Every(step) => vec![("drop", format!("{EVERY}{step}"))],
     }
 }
 
@@ -259,12 +260,14 @@ fn queue_pairs(queue: &Queue) -> Vec<Pair> {
     }
     let (name, target, interval) = match queue.discipline {
         Discipline::DropTail => return pairs,
-        Discipline::Codel { target, interval } => ("codel", target, Some(interval)),
-        Discipline::FqCodel { target, interval } => ("fq-codel", target, Some(interval)),
-        Discipline::Pie { target } => ("pie", target, None),
+        Discipline::Codel { target, interval } => ("codel", Some(target), Some(interval)),
+        Discipline::FqCodel { target, interval } => ("fq-codel", Some(target), Some(interval)),
+        Discipline::Pie { target } => ("pie", Some(target), None),
+        Discipline::Red => ("red", None, None),
+        Discipline::DualPi2 { target } => ("dualpi2", Some(target), None),
     };
     pairs.push(("aqm", name.to_owned()));
-    pairs.push(("target", span_text(target)));
+    pairs.extend(target.map(|target| ("target", span_text(target))));
     pairs.extend(interval.map(|interval| ("interval", span_text(interval))));
     if queue.ecn == Ecn::Marks {
         pairs.push(("ecn", "on".to_owned()));

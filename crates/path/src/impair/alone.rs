@@ -3,13 +3,14 @@
 use super::Channel;
 use super::packet::{Departure, Packet, Place};
 use crate::network::{Impairments, Network};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
 impl Packet {
     /// Creates a packet of this many bytes, IP header included, with unknown flow and protocol.
     pub fn of_bytes(bytes: u32) -> Packet {
-        Packet { bytes, flow: 0, protocol: 0, capable: false }
+        Packet { bytes, flow: 0, protocol: 0, codepoint: Codepoint::NotEct }
     }
 }
 

@@ -121,5 +121,6 @@ impl Codel {
 
 /// Marks the packet, if it may be marked instead of dropped.
 fn marked<H: Copy>(law: &Law, item: Item<H>) -> Option<Item<H>> {
-    (law.ecn == Ecn::Marks && item.capable).then_some(Item { is_marked: true, ..item })
+    (law.ecn == Ecn::Marks && item.codepoint.is_capable())
+        .then_some(Item { is_marked: true, ..item })
 }

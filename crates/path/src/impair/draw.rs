@@ -38,7 +38,7 @@ pub enum Model {
     Jitter = 10,
     /// Reordering: the packet is held back.
     Reorder = 11,
-    /// Early drop by PIE.
+    /// Early drop or mark by PIE, RED and DualPI2.
     Early = 12,
     /// Queue of FQ-CoDel for a flow; the flow replaces the packet's number.
     Flow = 13,

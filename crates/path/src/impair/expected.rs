@@ -15,6 +15,7 @@ const MOST_POINTS: u64 = 1 << 18;
 pub fn share(loss: &Loss) -> Option<f64> {
     match loss {
         Loss::List(_) => None,
+        Loss::Every(step) => Some(1.0 / *step as f64),
         Loss::Outages(outages) => {
             let (good, bad) = (outages.good.0 as f64, outages.bad.0 as f64);
             Some(bad / (good + bad))
@@ -67,6 +68,10 @@ pub fn losses(model: &Impairments, packets: u64, confidence: f64) -> Option<Rang
         let count = listed.len() as u64;
         return Some(count..=count);
     }
+    if let Loss::Every(step) = model.loss {
+        let count = packets / step.max(1);
+        return Some(count..=count);
+    }
     let tail = (1.0 - confidence).clamp(1e-9, 1.0) / 2.0;
     Some(chain(&model.loss)?.interval(packets, tail))
 }
@@ -87,7 +92,7 @@ fn chain(loss: &Loss) -> Option<ChainModel> {
         Loss::None => GilbertElliott { p: 0.0, r: 1.0, bad: 0.0, good: 0.0 },
         Loss::Bernoulli(p) => GilbertElliott { p: 0.0, r: 1.0, bad: 0.0, good: *p },
         Loss::GilbertElliott(chain) => *chain,
-        Loss::Outages(_) | Loss::List(_) => return None,
+        Loss::Outages(_) | Loss::List(_) | Loss::Every(_) => return None,
     };
     let in_bad = if p > 0.0 { p / (p + r) } else { 0.0 };
     Some(ChainModel { loss: [good, bad], change: [p, r], found: [1.0 - in_bad, in_bad] })

@@ -25,6 +25,7 @@ enum LossState {
     Chain(LossChain),
     Outages(OutageTurns),
     List(Vec<u64>, usize),
+    Every(u64),
 }
 
 impl Losses {
@@ -36,6 +37,7 @@ impl Losses {
             }
             Loss::GilbertElliott(chain) => LossState::Chain(LossChain::new(chain, place)),
             Loss::Outages(outages) => LossState::Outages(OutageTurns::new(*outages, place)),
+            Loss::Every(step) => LossState::Every(*step),
             Loss::List(numbers) => {
                 let mut numbers = numbers.to_vec();
                 numbers.sort_unstable();
@@ -53,6 +55,7 @@ impl Losses {
             LossState::Chance(chance, stream) => chance.hits(*stream, index),
             LossState::Chain(chain) => chain.take(index),
             LossState::Outages(turns) => turns.bad_at(now),
+            LossState::Every(step) => (index + 1).is_multiple_of(*step),
             LossState::List(numbers, next) => {
                 let number = index + 1;
                 *next += numbers[*next..].iter().take_while(|listed| **listed < number).count();

@@ -1,5 +1,6 @@
 //! Packet on its way through a channel, from its arrival to its departure.
 
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
@@ -23,8 +24,8 @@ pub struct Packet {
     pub flow: u64,
     /// Protocol number of the IP packet's payload; 0 if unknown.
     pub protocol: u8,
-    /// ECN capability of the sender (RFC 3168).
-    pub capable: bool,
+    /// Codepoint of ECN (RFC 3168).
+    pub codepoint: Codepoint,
 }
 
 /// Departure of a packet: how it left the channel, and the time.
@@ -98,7 +99,7 @@ pub(super) struct Item<H> {
     /// Number of the bit that is flipped.
     pub(super) flip: Option<u32>,
     pub(super) turn: Turn,
-    pub(super) capable: bool,
+    pub(super) codepoint: Codepoint,
     pub(super) is_marked: bool,
     /// True if the link goes down while the packet is on its way out of the queue.
     pub(super) is_cut: bool,

@@ -115,6 +115,6 @@ impl Pie {
 
     /// Returns true if a packet that would be dropped is marked instead.
     pub(super) fn may_mark<H>(&self, item: &Item<H>, ecn: Ecn) -> bool {
-        ecn == Ecn::Marks && item.capable && self.probability <= MARK_UP_TO
+        ecn == Ecn::Marks && item.codepoint.is_capable() && self.probability <= MARK_UP_TO
     }
 }

@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 
 use super::codel::{Codel, Law};
+use super::dual::Dual;
 use super::fair::Fair;
 use super::packet::{Cause, Item, Place};
 use super::pie::Pie;
 use super::rate::Server;
+use super::red::Red;
 use crate::network::{Discipline, Ecn, Limit, Queue as Model};
+use deadheat_base::time::Nanos;
 
 /// Way in which a packet enters the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +27,21 @@ pub(super) type QueueDrops<H> = VecDeque<(Item<H>, u64, Cause)>;
 /// First-in, first-out queue.
 #[derive(Debug)]
 pub(super) struct Fifo<H> {
-    items: VecDeque<Item<H>>,
+    pub(super) items: VecDeque<Item<H>>,
     pub(super) bytes: u64,
 }
 
 impl<H: Copy> Fifo<H> {
-    fn pop(&mut self) -> Option<(Item<H>, u64)> {
+    pub(super) fn new() -> Fifo<H> {
+        Fifo { items: VecDeque::with_capacity(1_024), bytes: 0 }
+    }
+
+    pub(super) fn push(&mut self, item: Item<H>) {
+        self.bytes += item.wire;
+        self.items.push_back(item);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Item<H>, u64)> {
         let item = self.items.pop_front()?;
         self.bytes -= item.wire;
         Some((item, self.bytes))
@@ -51,7 +63,9 @@ enum QueueKind<H> {
     Tail(Fifo<H>),
     Codel(Fifo<H>, Law, Codel),
     Pie(Fifo<H>, Pie),
+    Red(Fifo<H>, Red),
     Fair(Box<Fair<H>>, Law),
+    Dual(Box<Dual<H>>),
 }
 
 /// Least capacity of a queue with a time as its limit, so that slow links still pass packets.
@@ -59,7 +73,7 @@ const LEAST_ROOM: u64 = 10 * 1_500;
 
 impl<H: Copy> PacketQueue<H> {
     pub(super) fn new(model: &Model, place: Place) -> PacketQueue<H> {
-        let fifo = Fifo { items: VecDeque::with_capacity(1_024), bytes: 0 };
+        let fifo = Fifo::new();
         let kind = match model.discipline {
             Discipline::DropTail => QueueKind::Tail(fifo),
             Discipline::Codel { target, interval } => {
@@ -69,31 +83,37 @@ impl<H: Copy> PacketQueue<H> {
                 QueueKind::Fair(Box::new(Fair::new(place)), Law::new(target, interval, model.ecn))
             }
             Discipline::Pie { target } => QueueKind::Pie(fifo, Pie::new(target, place)),
+            Discipline::Red => QueueKind::Red(fifo, Red::new(place)),
+            Discipline::DualPi2 { target } => QueueKind::Dual(Box::new(Dual::new(target, place))),
         };
         PacketQueue { limit: model.limit, ecn: model.ecn, largest: 0, kind }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.kind {
-            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
-                fifo.items.len()
-            }
+            QueueKind::Tail(fifo)
+            | QueueKind::Codel(fifo, ..)
+            | QueueKind::Pie(fifo, _)
+            | QueueKind::Red(fifo, _) => fifo.items.len(),
             QueueKind::Fair(fair, _) => fair.len(),
+            QueueKind::Dual(dual) => dual.len(),
         }
     }
 
     fn bytes(&self) -> u64 {
         match &self.kind {
-            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
-                fifo.bytes
-            }
+            QueueKind::Tail(fifo)
+            | QueueKind::Codel(fifo, ..)
+            | QueueKind::Pie(fifo, _)
+            | QueueKind::Red(fifo, _) => fifo.bytes,
             QueueKind::Fair(fair, _) => fair.bytes(),
+            QueueKind::Dual(dual) => dual.bytes(),
         }
     }
 
     /// Returns true if packets may be dropped when their turn comes, and not only when they arrive.
     pub(super) fn drops_heads(&self) -> bool {
-        matches!(self.kind, QueueKind::Codel(..) | QueueKind::Fair(..))
+        matches!(self.kind, QueueKind::Codel(..) | QueueKind::Fair(..) | QueueKind::Dual(_))
     }
 
     /// Accepts a packet, or drops it or others. `index` selects its draw.
@@ -130,21 +150,43 @@ impl<H: Copy> PacketQueue<H> {
                     }
                     item.is_marked = true;
                 }
-                fifo.bytes += item.wire;
-                fifo.items.push_back(item);
+                fifo.push(item);
             }
-            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) => {
-                fifo.bytes += item.wire;
-                fifo.items.push_back(item);
+            QueueKind::Red(fifo, red) => {
+                let filled = Room::of(self.limit, server, now).filled(fifo.bytes, fifo.items.len());
+                let idle = red.idle_from.take().map_or(0, |from| now.saturating_sub(from));
+                let idle = if idle > 0 { server.bytes_in(now, Nanos(idle)) } else { 0 };
+                if red.hits(index, filled, idle) {
+                    if self.ecn == Ecn::Ignored || !item.codepoint.is_capable() {
+                        red.idle_from = fifo.items.is_empty().then_some(now);
+                        given.push_back((item, now, Cause::Early));
+                        return;
+                    }
+                    item.is_marked = true;
+                }
+                fifo.push(item);
             }
+            QueueKind::Dual(dual) => {
+                dual.tick(now);
+                dual.push(item, self.largest);
+            }
+            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) => fifo.push(item),
         }
     }
 
     /// Removes all packets.
     pub(super) fn empty(&mut self, mut gone: impl FnMut(Item<H>)) {
         match &mut self.kind {
-            QueueKind::Tail(fifo) | QueueKind::Codel(fifo, ..) | QueueKind::Pie(fifo, _) => {
+            QueueKind::Tail(fifo)
+            | QueueKind::Codel(fifo, ..)
+            | QueueKind::Pie(fifo, _)
+            | QueueKind::Red(fifo, _) => {
                 while let Some((item, _)) = fifo.pop() {
+                    gone(item);
+                }
+            }
+            QueueKind::Dual(dual) => {
+                while let Some(item) = dual.pop() {
                     gone(item);
                 }
             }
@@ -171,7 +213,13 @@ impl<H: Copy> PacketQueue<H> {
                 pie.seen(now.saturating_sub(item.arrived), left);
                 Some(item)
             }
+            QueueKind::Red(fifo, red) => {
+                let (item, left) = fifo.pop()?;
+                red.idle_from = (left == 0).then_some(now);
+                Some(item)
+            }
             QueueKind::Fair(fair, law) => fair.take(law, (now, largest), early),
+            QueueKind::Dual(dual) => dual.take((now, largest), early),
         }
     }
 }
@@ -191,6 +239,11 @@ impl Room {
             Limit::Time(span) => (server.bytes_in(now, span).max(LEAST_ROOM), u64::MAX),
         };
         Room { bytes, packets }
+    }
+
+    /// Returns the share of the room that this many bytes or packets take.
+    fn filled(&self, bytes: u64, packets: usize) -> f64 {
+        (bytes as f64 / self.bytes as f64).max(packets as f64 / self.packets as f64)
     }
 
     fn holds(&self, bytes: u64, packets: usize) -> bool {

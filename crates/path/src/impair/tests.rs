@@ -2,6 +2,7 @@
 
 mod conservation;
 mod down;
+mod dual;
 mod fates;
 mod queues;
 mod rates;
@@ -9,11 +10,12 @@ mod way;
 
 use super::*;
 use crate::network::{Loss, Outages, Rate};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::ends::Direction;
 use deadheat_base::units::BitRate;
 
 const PLACE: Place = Place { seed: 7, link: 0, direction: Direction::Up };
-const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: false };
+const MTU: Packet = Packet { bytes: 1_500, flow: 1, protocol: 6, codepoint: Codepoint::NotEct };
 
 fn channel(model: &Impairments) -> Channel<u64> {
     Channel::new(model, PLACE)

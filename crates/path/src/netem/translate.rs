@@ -194,8 +194,8 @@ fn loss(loss: &Loss) -> Result<String> {
                  from sender to sender",
             ));
         }
-        Loss::List(_) => {
-            return Err(refused("lose a list of packets", "it only draws at random"));
+        Loss::List(_) | Loss::Every(_) => {
+            return Err(refused("lose packets by their number", "it only draws at random"));
         }
     })
 }
@@ -246,6 +246,12 @@ fn queue(model: &Impairments, mtu: u16) -> Result<Vec<String>> {
             whole_micros(target),
             whole_micros(interval)
         ),
+        (Discipline::Red | Discipline::DualPi2 { .. }, _) => {
+            return Err(refused(
+                "be RED or DualPI2",
+                "the kernel's have other parameters, and few kernels have DualPI2",
+            ));
+        }
         (Discipline::Pie { target }, _) => {
             format!("pie limit {} target {} {ecn}", packets("PIE")?, whole_micros(target))
         }
@@ -463,8 +469,9 @@ mod tests {
             (Impairments { loss: Loss::Outages(outages), ..none() }, "lose by the clock"),
             (
                 Impairments { loss: Loss::List(Arc::from([5, 6])), ..none() },
-                "lose a list of packets",
+                "lose packets by their number",
             ),
+            (limited(Discipline::Red, Limit::Bytes(64_000), Ecn::Ignored), "be RED or DualPI2"),
             (
                 Impairments { rate: Rate::Trace(Arc::new(trace)), ..none() },
                 "follow the trace lte.trace",

@@ -29,6 +29,7 @@ pub fn loss(path: &PathSpec) -> f64 {
 fn share(way: &Impairments) -> f64 {
     match &way.loss {
         Loss::Bernoulli(share) => *share,
+        Loss::Every(step) => 1.0 / *step as f64,
         // Stationary shares of its two states (Gilbert 1960).
         Loss::GilbertElliott(chain) if chain.p + chain.r > 0.0 => {
             (chain.p * chain.bad + chain.r * chain.good) / (chain.p + chain.r)

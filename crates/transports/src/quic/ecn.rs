@@ -1,7 +1,7 @@
 //! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
 //! peer's acknowledgements confirm the marks.
 
-use deadheat_datapath::datapath::ecn::Codepoint;
+use deadheat_base::ecn::Codepoint;
 
 /// ECN of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +47,10 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use crate::quic::{KEYS, Quic};
+    use deadheat_base::ecn::Codepoint;
     use deadheat_base::spec::{Settings, Spec};
     use deadheat_base::time::Nanos;
     use deadheat_contract::contract::{Lane, Service, Side};
-    use deadheat_datapath::datapath::ecn::Codepoint;
     use deadheat_datapath::transport::Tickets;
     use deadheat_datapath::transport::hello::Token;
     use deadheat_datapath::transport::userspace::{

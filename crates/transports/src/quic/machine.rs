@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::connection::{ConnectionLook, QuicConnection, StreamWays};
 use super::terms::{Configuration, OwnSizes};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::spec::Settings;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
 
 /// Library of the protocol, which creates state machines.

@@ -19,8 +19,8 @@ use super::shape::{
     written_behind,
 };
 use super::terms::{Configuration, OwnSizes};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::spec::Settings;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
 
 /// Address of the peer. State machines never use it but to tell paths apart; the socket below has the real one.

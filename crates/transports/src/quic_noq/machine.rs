@@ -25,8 +25,8 @@ use crate::quic::shape::{
     streams_of, written_behind,
 };
 use crate::quic::terms::{Configuration, OwnSizes};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::spec::Settings;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
 
 /// One end.

@@ -13,9 +13,9 @@ use crate::quic::connection::ConnectionLook;
 use crate::quic::machine::{Arrival, MachineEvent, Outgoing, QuicLibrary, QuicMachine};
 use crate::quic::quinn::PEER;
 use crate::quic::terms::{Configuration, OwnSizes};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::spec::Settings;
 use deadheat_contract::contract::Side;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::identity::Failure;
 
 /// Address of this end, which the library compares only, as [`PEER`].

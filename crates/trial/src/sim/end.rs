@@ -1,6 +1,7 @@
 //! End of one flow: the same flow as in a real trial, but with waits that end in virtual time.
 
 use crate::agent::driver::{Flow, Signal, Turns, Watch, failed};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::error::Result;
 use deadheat_base::time::{Clock, Manual, Nanos};
 use deadheat_contract::contract::{Action, GUARD, Patience};
@@ -8,7 +9,6 @@ use deadheat_contract::measurements::series::{Point, Series};
 use deadheat_contract::measurements::{ConnStats, Tally};
 use deadheat_contract::workload::{EndpointReport, FlowEvent};
 use deadheat_datapath::datapath::datagram::Received;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_datapath::transport::several::JoinedConn;
 use deadheat_datapath::transport::userspace::OverPath;
 use deadheat_datapath::transport::{Conn, Effective, Progress};

@@ -1,7 +1,7 @@
 //! Datagrams in flight, in reused memory.
 
+use deadheat_base::ecn::Codepoint;
 use deadheat_contract::contract::Side;
-use deadheat_datapath::datapath::ecn::Codepoint;
 use deadheat_path::impair::packet::Packet;
 
 /// Packet of a datagram, as a channel refers to it.
@@ -90,7 +90,7 @@ impl Flights {
     /// Returns what a channel needs of a packet.
     pub(super) fn packet(&self, part: PacketRef) -> Packet {
         let Flight { flow, codepoint, .. } = self.flights[part.slot as usize];
-        Packet { bytes: part.bytes, flow, protocol: UDP, capable: codepoint.is_capable() }
+        Packet { bytes: part.bytes, flow, protocol: UDP, codepoint }
     }
 
     /// Appends the first bytes of a packet as it would be on the wire, with addresses of an emulated path, ports that tell

@@ -9,10 +9,11 @@ use deadheat_base::cmsg::{self, Room};
 use super::{DatagramSocket, Peer, set_int};
 use crate::datapath::buffer::prefaulted;
 use crate::datapath::call;
-use crate::datapath::ecn::{self, Codepoint};
+use crate::datapath::ecn;
 use crate::datapath::patience::flag;
 use crate::datapath::policer;
 use crate::datapath::uring;
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Patience;
 

@@ -2,7 +2,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use super::super::option::{is_ipv6, path_mtu};
 use super::*;
-use crate::datapath::ecn::Codepoint;
+use deadheat_base::ecn::Codepoint;
 
 pub(super) fn pair(address: &str) -> (DatagramSocket, DatagramSocket) {
     let a = UdpSocket::bind(address).unwrap();

@@ -7,11 +7,11 @@ use super::timed::timed;
 use super::{ECN, MTU};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::datagram::Received;
-use crate::datapath::ecn::Codepoint;
 use crate::datapath::pump::read_exact;
 use crate::transport::bulk_message::BulkMessage;
 use crate::transport::frame::{Decoder, PREFIX, wrong_length};
 use crate::transport::{ConnInfo, Info, Progress};
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{

@@ -64,6 +64,7 @@ fn model(rng: &mut SplitMix64) -> Impairments {
                 Loss::GilbertElliott(chain),
                 Loss::Outages(outages),
                 Loss::List([1, 2, 30, 31, 99].into()),
+                Loss::Every(7),
             ],
         ),
         loss_per: LossPer::Packet,
@@ -88,6 +89,8 @@ fn model(rng: &mut SplitMix64) -> Impairments {
                     Discipline::Codel { target, interval },
                     Discipline::FqCodel { target, interval },
                     Discipline::Pie { target },
+                    Discipline::Red,
+                    Discipline::DualPi2 { target },
                 ],
             ),
             ecn: pick(rng, &[Ecn::Ignored, Ecn::Marks]),
@@ -124,7 +127,10 @@ fn every_packet_is_accounted_for() {
                 bytes: pick(&mut rng, &[1_500, 60, 0, 65_535]),
                 flow: rng.below(4),
                 protocol: pick(&mut rng, &[6, 17]),
-                capable: pick(&mut rng, &[false, true]),
+                codepoint: pick(
+                    &mut rng,
+                    &[Codepoint::NotEct, Codepoint::Ect0, Codepoint::Ect1, Codepoint::Ce],
+                ),
             };
             // Sometimes the owner is late and takes nothing for a while.
             if rng.below(3) > 0 {
@@ -170,7 +176,8 @@ fn when_it_is_asked_does_not_matter() {
                 if often {
                     drain(&mut channel, *now, &mut all);
                 }
-                channel.arrive(Nanos(*now), &MTU, i as u64);
+                let codepoint = [Codepoint::Ect1, Codepoint::NotEct][i % 2];
+                channel.arrive(Nanos(*now), &Packet { codepoint, ..MTU }, i as u64);
             }
             drain(&mut channel, 10_000_000_000, &mut all);
             (all, channel.fates())

@@ -54,6 +54,7 @@ fn each_discipline_loses_its_queue_and_goes_on() {
         Discipline::Codel { target, interval },
         Discipline::FqCodel { target, interval },
         Discipline::Pie { target: Nanos::from_secs(1) },
+        Discipline::DualPi2 { target: Nanos::from_secs(1) },
     ] {
         let mut channel = channel(&slow(discipline));
         for k in 1..=200 {

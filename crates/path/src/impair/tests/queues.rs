@@ -7,21 +7,22 @@ const CODEL: Discipline =
     Discipline::Codel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100) };
 const FQ: Discipline =
     Discipline::FqCodel { target: Nanos::from_millis(5), interval: Nanos::from_millis(100) };
+const NOT_ECT: Codepoint = Codepoint::NotEct;
 const PIE: Discipline = Discipline::Pie { target: Nanos::from_millis(15) };
 
 /// Returns a link of 12 Mbit/s: a packet of 1500 bytes lasts a millisecond.
-fn link(limit: Limit, discipline: Discipline, ecn: Ecn) -> Impairments {
+pub(super) fn link(limit: Limit, discipline: Discipline, ecn: Ecn) -> Impairments {
     let queue = QueueModel { limit, discipline, ecn };
     Impairments { rate: fixed(12), queue, ..Impairments::default() }
 }
 
-fn median(mut values: Vec<u64>) -> u64 {
+pub(super) fn median(mut values: Vec<u64>) -> u64 {
     values.sort_unstable();
     values[values.len() / 2]
 }
 
 /// Returns the queueing times of packets delivered from `from` on.
-fn queued(all: &[Departure<u64>], from: Nanos) -> Vec<u64> {
+pub(super) fn queued(all: &[Departure<u64>], from: Nanos) -> Vec<u64> {
     let kept = |d: &&Departure<u64>| matches!(d.end, End::Delivered(_)) && d.at >= from;
     all.iter().filter(kept).map(|d| d.queued.0).collect()
 }
@@ -62,7 +63,11 @@ fn overhead_counts_in_the_queue() {
 
 /// Simulates a sender that reacts to drops and marks as Reno does: it halves its window once per round trip of 40
 /// ms, and grows by a packet in each. Returns everything that left, for `time`.
-fn reno(model: &Impairments, capable: bool, time: Nanos) -> (Vec<Departure<u64>>, PacketOutcomes) {
+fn reno(
+    model: &Impairments,
+    codepoint: Codepoint,
+    time: Nanos,
+) -> (Vec<Departure<u64>>, PacketOutcomes) {
     const WAY: u64 = 20_000_000;
     let mut channel = channel(model);
     let (mut all, mut seen) = (Vec::new(), 0);
@@ -71,7 +76,7 @@ fn reno(model: &Impairments, capable: bool, time: Nanos) -> (Vec<Departure<u64>>
     let (mut now, mut calm) = (0, 0);
     while now < time.0 {
         while flying < window {
-            channel.arrive(Nanos(now), &Packet { capable, ..MTU }, number);
+            channel.arrive(Nanos(now), &Packet { codepoint, ..MTU }, number);
             number += 1;
             flying += 1.0;
         }
@@ -101,9 +106,9 @@ fn codel_brings_a_standing_queue_near_its_target() {
     let time = Nanos::from_secs(60);
     let half = Nanos::from_secs(30);
     let plain = link(Limit::Packets(1_000), Discipline::DropTail, Ecn::Ignored);
-    let (all, _) = reno(&plain, false, time);
+    let (all, _) = reno(&plain, NOT_ECT, time);
     assert!(median(queued(&all, half)) > 100_000_000);
-    let (all, fates) = reno(&link(Limit::Packets(1_000), CODEL, Ecn::Ignored), false, time);
+    let (all, fates) = reno(&link(Limit::Packets(1_000), CODEL, Ecn::Ignored), NOT_ECT, time);
     let middle = median(queued(&all, half));
     assert!(middle < 10_000_000, "{middle}");
     assert!(fates.early > 5 && fates.full == 0, "{fates:?}");
@@ -134,7 +139,7 @@ fn what_can_be_marked_is_not_dropped() {
     let time = Nanos::from_secs(30);
     for discipline in [CODEL, FQ, PIE] {
         let model = link(Limit::Packets(1_000), discipline, Ecn::Marks);
-        let (all, fates) = reno(&model, true, time);
+        let (all, fates) = reno(&model, Codepoint::Ect0, time);
         assert!(fates.marked > 3, "{discipline:?}: {fates:?}");
         assert_eq!((fates.early, fates.full), (0, 0), "{discipline:?}: {fates:?}");
         let middle = median(queued(&all, Nanos::from_secs(15)));
@@ -142,7 +147,7 @@ fn what_can_be_marked_is_not_dropped() {
         let marked = |d: &&Departure<u64>| matches!(d.end, End::Delivered(c) if c.marked);
         // Few packets are marked and have not left yet.
         assert!(fates.marked - all.iter().filter(marked).count() as u64 <= 1);
-        let (_, dropped) = reno(&model, false, time);
+        let (_, dropped) = reno(&model, NOT_ECT, time);
         assert!(dropped.marked == 0 && dropped.early > 3, "{discipline:?}: {dropped:?}");
     }
 }
@@ -150,7 +155,7 @@ fn what_can_be_marked_is_not_dropped() {
 #[test]
 fn pie_steers_to_its_target_and_lets_bursts_pass() {
     let model = link(Limit::Packets(1_000), PIE, Ecn::Ignored);
-    let (all, fates) = reno(&model, false, Nanos::from_secs(60));
+    let (all, fates) = reno(&model, NOT_ECT, Nanos::from_secs(60));
     let middle = median(queued(&all, Nanos::from_secs(30)));
     assert!((5_000_000..25_000_000).contains(&middle), "{middle}");
     assert!(fates.early > 5 && fates.full == 0, "{fates:?}");
