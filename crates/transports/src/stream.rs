@@ -22,6 +22,7 @@ use deadheat_datapath::transport::frame::{Decoder, Encoder};
 use deadheat_datapath::transport::header::{self, HeaderTerms};
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 
+use crate::tcp::ecn::EcnRequest;
 use crate::tcp::info;
 
 /// Time until a backlog is tried again, if no descriptor shows room.
@@ -86,7 +87,7 @@ pub(super) struct FlavourFacts {
     /// True if a connection opens with data in the first packet (RFC 7413).
     pub(super) opens_fast: bool,
     /// Use of ECN by connections; `None` leaves it to the host.
-    pub(super) ecn: Option<bool>,
+    pub(super) ecn: Option<EcnRequest>,
     /// True if further connections join an open connection, through its listener.
     pub(super) joins: bool,
     /// True if `TCP_QUICKACK`, which the kernel forgets, is set again after each receive that returned data.

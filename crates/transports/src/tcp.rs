@@ -23,7 +23,7 @@ pub(super) use knobs::{
     CC, FASTOPEN, NODELAY, OWN_CC, OWN_NODELAY, RCVBUF, SNDBUF, THIN, TcpOptions,
 };
 
-mod ecn;
+pub(crate) mod ecn;
 mod fastopen;
 pub(super) mod info;
 mod knobs;
@@ -210,6 +210,7 @@ pub(super) fn listen<F: Flavour>(
 ) -> Result<Box<dyn Listener>> {
     let address = listen.at.ip(variant.id)?;
     let largest = listen.largest_message;
+    ecn::accept(variant, flavour.facts().ecn)?;
     if let ConnectionSource::Handed(door) = listen.door {
         let at = listen.at.clone();
         let listener = StreamListener::handed(door, at, listen.token, flavour, largest);

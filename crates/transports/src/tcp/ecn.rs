@@ -1,4 +1,4 @@
-//! Explicit congestion notification of TCP (RFC 3168). No option of a socket asks for it: `net.ipv4.tcp_ecn` of the
+//! Explicit congestion notification of TCP (RFC 3168; accurate: RFC 9768). No option of a socket asks for it: `net.ipv4.tcp_ecn` of the
 //! network namespace does, at the moment of the SYN (ip-sysctl.rst). Hosts of an emulated path are this program's, so
 //! the setting is made for each connection there, and put back. On other hosts it is only read.
 
@@ -11,13 +11,22 @@ use deadheat_base::spec::typed::Optional;
 use deadheat_datapath::datapath::own_host;
 use deadheat_datapath::transport::Place;
 
+/// Request of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EcnRequest {
+    Off,
+    On,
+    Accurate,
+}
+
 /// Knob of connections that ask for it, or do not.
-pub(super) const ECN: Optional<bool> = Optional::choice(
+pub(super) const ECN: Optional<EcnRequest> = Optional::choice(
     "ecn",
-    &["off", "on"],
-    &[false, true],
-    "on: connections ask for explicit congestion notification (RFC 3168); sysctl net.ipv4.tcp_ecn, set for each \
-     connection on an emulated path, and by you elsewhere; not set: as the host has it",
+    &["off", "on", "accurate"],
+    &[EcnRequest::Off, EcnRequest::On, EcnRequest::Accurate],
+    "on: connections ask for explicit congestion notification (RFC 3168); accurate: for its accurate form (RFC 9768; Linux \
+     7.0); sysctl net.ipv4.tcp_ecn, set for each connection on an emulated path, and by you elsewhere; not set: as the \
+     host has it",
 );
 
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_ecn";
@@ -38,32 +47,54 @@ impl AskedEcn {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the host's setting is another, and cannot be changed.
-    pub(super) fn of(variant: Variant, asked: Option<bool>) -> Result<AskedEcn> {
+    pub(super) fn of(variant: Variant, asked: Option<EcnRequest>) -> Result<AskedEcn> {
         if !own_host::is_own() {
             return match asked {
                 None => Ok(AskedEcn::Host(None)),
                 // It may have changed since the race was checked.
-                Some(on) => needs(variant.id, on, Place::Remote).map(|()| AskedEcn::Host(None)),
+                Some(asked) => {
+                    needs(variant.id, asked, Place::Remote).map(|()| AskedEcn::Host(None))
+                }
             };
         }
-        let Some(on) = asked else {
+        let Some(asked) = asked else {
             let guard = LOCK.read().unwrap_or_else(PoisonError::into_inner);
             return Ok(AskedEcn::Host(Some(guard)));
         };
         let lock = LOCK.write().unwrap_or_else(PoisonError::into_inner);
-        let failed = |e: std::io::Error| {
-            Error::unsupported(
-                knob(variant.id, on),
-                format!(
-                    "{SETTING} of the emulated host cannot be set: {e}; is /proc/sys read-only in this container?"
-                ),
-            )
+        let before = fs::read_to_string(SETTING).map_err(|e| refused(variant.id, asked, &e))?;
+        let wanted = match asked {
+            EcnRequest::Off => "0",
+            EcnRequest::On => "1",
+            EcnRequest::Accurate => "3",
         };
-        let before = fs::read_to_string(SETTING).map_err(failed)?;
-        let wanted = if on { "1" } else { "0" };
-        fs::write(SETTING, wanted).map_err(failed)?;
+        fs::write(SETTING, wanted).map_err(|e| refused(variant.id, asked, &e))?;
         Ok(AskedEcn::Set { before, _lock: lock })
     }
+}
+
+/// Makes an emulated host accept requests for accurate ECN from now on, if this is one; it asks for no more itself.
+///
+/// # Errors
+/// [`Error::Unsupported`] if its kernel has none.
+pub(super) fn accept(variant: Variant, asked: Option<EcnRequest>) -> Result<()> {
+    match asked {
+        Some(asked @ EcnRequest::Accurate) if own_host::is_own() => {
+            fs::write(SETTING, "5").map_err(|e| refused(variant.id, asked, &e))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refused(id: &str, asked: EcnRequest, error: &std::io::Error) -> Error {
+    let why = if error.raw_os_error() == Some(libc::EINVAL) {
+        "this kernel has no accurate ECN (Linux 7.0 has); ecn=on asks for the other kind".to_owned()
+    } else {
+        format!(
+            "{SETTING} of the emulated host cannot be set: {error}; is /proc/sys read-only in this container?"
+        )
+    };
+    Error::unsupported(knob(id, asked), why)
 }
 
 impl Drop for AskedEcn {
@@ -83,26 +114,31 @@ pub(super) fn check(id: &str, value: &str, place: Place) -> Result<()> {
     match place {
         // It is set there for each connection.
         Place::Emulated => Ok(()),
-        Place::Loopback | Place::Remote | Place::Server => needs(id, value == "on", place),
+        Place::Loopback | Place::Remote | Place::Server => {
+            ECN.read(value).map_or(Ok(()), |asked| needs(id, asked, place))
+        }
     }
 }
 
-fn needs(id: &str, on: bool, place: Place) -> Result<()> {
+fn needs(id: &str, asked: EcnRequest, place: Place) -> Result<()> {
     let text = fs::read_to_string(SETTING).map_err(|e| {
-        Error::unsupported(knob(id, on), format!("this host does not tell {SETTING}: {e}"))
+        Error::unsupported(knob(id, asked), format!("this host does not tell {SETTING}: {e}"))
     })?;
-    lacks(text.trim(), on, place).map_or(Ok(()), |why| Err(Error::unsupported(knob(id, on), why)))
+    let lacking = lacks(text.trim(), asked, place);
+    lacking.map_or(Ok(()), |why| Err(Error::unsupported(knob(id, asked), why)))
 }
 
-/// Returns what a value of the sysctl lacks; `None` if nothing. From Linux 6.18 on, 3 to 5 are about accurate ECN: 3 and
-/// 4 ask for either kind, 5 asks for none.
-fn lacks(value: &str, on: bool, place: Place) -> Option<String> {
-    let asks = matches!(value, "1" | "3" | "4");
-    let (what, wanted) = match (on, place) {
-        (true, Place::Server) if value == "0" => ("accepts no ECN", "2"),
+/// Returns what a value of the sysctl lacks; `None` if nothing. From Linux 7.0 on, 3 to 5 accept
+/// accurate ECN: 3 asks for it, 4 for the other kind, 5 for none.
+fn lacks(value: &str, asked: EcnRequest, place: Place) -> Option<String> {
+    let (asks, is_accurate) = (matches!(value, "1" | "3" | "4"), matches!(value, "3" | "4" | "5"));
+    let (what, wanted) = match (asked, place) {
+        (EcnRequest::On, Place::Server) if value == "0" => ("accepts no ECN", "2"),
+        (EcnRequest::Accurate, Place::Server) if !is_accurate => ("accepts no accurate ECN", "5"),
         (_, Place::Server) => return None,
-        (true, _) if !asks => ("asks for no ECN", "1"),
-        (false, _) if asks => ("asks for ECN", "2"),
+        (EcnRequest::Accurate, _) if value != "3" => ("asks for no accurate ECN", "3"),
+        (EcnRequest::On, _) if !asks => ("asks for no ECN", "1"),
+        (EcnRequest::Off, _) if asks => ("asks for ECN", "2"),
         _ => return None,
     };
     Some(format!(
@@ -111,8 +147,8 @@ fn lacks(value: &str, on: bool, place: Place) -> Option<String> {
     ))
 }
 
-fn knob(id: &str, on: bool) -> String {
-    format!("{id}:ecn={}", if on { "on" } else { "off" })
+fn knob(id: &str, asked: EcnRequest) -> String {
+    format!("{id}:ecn={}", ECN.word(asked))
 }
 
 #[cfg(test)]
@@ -121,22 +157,30 @@ mod tests {
 
     #[test]
     fn a_setting_that_says_otherwise_is_named_with_a_value_that_would_do() {
-        let lacking = |value: &str, on: bool, place: Place| lacks(value, on, place);
+        let lacking =
+            |value: &str, asked: &str, place| lacks(value, ECN.read(asked).unwrap(), place);
         for place in [Place::Loopback, Place::Remote] {
-            assert_eq!(lacking("1", true, place), None);
-            assert_eq!(lacking("2", false, place), None);
-            let said = lacking("2", true, place).unwrap();
+            assert_eq!(lacking("1", "on", place), None);
+            assert_eq!(lacking("2", "off", place), None);
+            let said = lacking("2", "on", place).unwrap();
             assert!(
                 said.contains(
                     "asks for no ECN: net.ipv4.tcp_ecn is 2; `sysctl net.ipv4.tcp_ecn=1`"
                 ),
                 "{said}"
             );
-            assert!(lacking("1", false, place).unwrap().contains("asks for ECN"));
+            assert!(lacking("1", "off", place).unwrap().contains("asks for ECN"));
         }
-        assert_eq!(lacking("2", true, Place::Server), None);
-        assert!(lacking("0", true, Place::Server).unwrap().contains("accepts no ECN"));
-        assert_eq!(lacking("1", false, Place::Server), None);
+        assert_eq!(lacking("2", "on", Place::Server), None);
+        assert!(lacking("0", "on", Place::Server).unwrap().contains("accepts no ECN"));
+        assert_eq!(lacking("1", "off", Place::Server), None);
+        assert_eq!(lacking("3", "accurate", Place::Remote), None);
+        assert!(lacking("4", "accurate", Place::Remote).unwrap().contains("tcp_ecn=3"));
+        assert_eq!(lacking("4", "accurate", Place::Server), None);
+        assert!(lacking("1", "accurate", Place::Server).unwrap().contains("tcp_ecn=5"));
+        let said =
+            refused("tcp", EcnRequest::Accurate, &std::io::Error::from_raw_os_error(libc::EINVAL));
+        assert!(said.to_string().contains("ecn=on asks for the other kind"), "{said}");
         assert!(check("tcp", "on", Place::Emulated).is_ok());
     }
 }

@@ -78,6 +78,10 @@ const SND_WND: usize = 228;
 /// Packets that arrived ahead of others before them (Linux 5.4).
 const RCV_OOOPACK: usize = 224;
 
+/// Byte whose two lowest bits are `tcpi_ecn_mode` (Linux 7.0), and that mode of accurate ECN.
+const ECN_MODE: usize = 276;
+const ACCURATE: u8 = 2;
+
 /// Fields of `TCP_INFO` that this program reads.
 pub(crate) struct TcpInfo {
     /// State of the connection in the kernel.
@@ -102,6 +106,8 @@ pub(crate) struct HandshakeFacts {
     pub(crate) timestamps: bool,
     /// True if both ends take part in ECN (RFC 3168).
     pub(crate) ecn: bool,
+    /// True if they count marks accurately (RFC 9768).
+    pub(crate) accurate: bool,
     /// True if a packet arrived marked as ECN-capable.
     pub(crate) ecn_seen: bool,
     /// True if data in the SYN was acknowledged by the SYN-ACK (RFC 7413).
@@ -115,6 +121,7 @@ impl HandshakeFacts {
             established: answer[STATE] == ESTABLISHED,
             timestamps: has(TIMESTAMPS),
             ecn: has(ECN),
+            accurate: answer.get(ECN_MODE).is_some_and(|mode| mode & 3 == ACCURATE),
             ecn_seen: has(ECN_SEEN),
             syn_data: has(SYN_DATA),
         }
@@ -122,10 +129,11 @@ impl HandshakeFacts {
 
     /// Describes the state of ECN. No option of a socket sets it: the hosts' `net.ipv4.tcp_ecn` and routes do.
     pub(crate) fn ecn_word(self) -> &'static str {
-        match (self.ecn, self.ecn_seen) {
-            (false, _) => "off",
-            (true, true) => "on (the peer's packets came marked as capable)",
-            (true, false) => "on",
+        match (self.ecn, self.accurate, self.ecn_seen) {
+            (false, ..) => "off",
+            (true, true, _) => "accurate",
+            (true, false, true) => "on (the peer's packets came marked as capable)",
+            (true, false, false) => "on",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use socket2::Socket;
 
-use super::ecn::ECN;
+use super::ecn::{ECN, EcnRequest};
 use super::{fastopen, info};
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
 use deadheat_base::error::{Error, Result};
@@ -138,7 +138,7 @@ pub(crate) struct TcpOptions {
     notsent_lowat: Option<u32>,
     fastopen: bool,
     thin: bool,
-    ecn: Option<bool>,
+    ecn: Option<EcnRequest>,
     engines: StreamEngines,
     header: HeaderTerms,
 }
