@@ -18,8 +18,9 @@ use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::identity::TrustedName;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
-use deadheat_datapath::transport::userspace::{ECN, EQUAL_MTU, Opening, Protocol, Userspace};
+use deadheat_datapath::transport::userspace::{EQUAL_MTU, Opening, Protocol, Userspace};
 use deadheat_datapath::transport::{Conn, Dial, Info, identity};
+use ecn::QUINN_ECN;
 use end::QuicEnd;
 use layer::Layer;
 use machine::QuicLibrary;
@@ -29,13 +30,14 @@ use terms::Configuration;
 pub(super) mod acknowledged;
 pub(super) mod application;
 pub(super) mod connection;
-mod ecn;
+pub(super) mod ecn;
 pub(super) mod end;
 mod frames;
 mod kernel;
 pub(super) mod lanes;
 pub(super) mod layer;
 pub(super) mod machine;
+mod prague;
 mod qlog;
 pub(super) mod quinn;
 mod setup;
@@ -123,7 +125,7 @@ const KEYS: &[Key] = &[
     identity::RESUME.key(),
     WINDOW.key(),
     PACKET.key(),
-    ECN.key(),
+    QUINN_ECN.key(),
     QLOG.key(),
 ];
 
@@ -182,7 +184,7 @@ pub(super) const OWN_PACKET: OwnDefault = OwnDefault {
 };
 
 pub(super) const OWN_ECN: OwnDefault = OwnDefault {
-    knob: ECN.name(),
+    knob: QUINN_ECN.name(),
     value: "on",
     source: "`Connection`: marks packets until an acknowledgement does not confirm it",
 };
@@ -235,6 +237,7 @@ pub(super) fn end_of<M: QuicLibrary>(
     opening: &Opening<'_>,
     others: Option<&TrustedName>,
 ) -> Result<QuicEnd<M>> {
+    ecn::check(id, opening.knobs, others.is_some())?;
     let payload = opening.mtu.saturating_sub(opening.headers());
     let least = if opening.lanes.iter().any(|lane| lane.delivery == Delivery::BestEffort) {
         // The least that quinn guarantees of a packet (`Datagrams::max_size`).

@@ -1,43 +1,107 @@
 //! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
-//! peer's acknowledgements confirm the marks.
+//! peer's acknowledgements confirm the marks. quinn knows no other codepoint, and takes acknowledgements that count
+//! ECT(1) for those of a broken path. So both ends of an L4S connection exchange the two codepoints below the library.
 
+use super::CONTROL;
 use deadheat_base::ecn::Codepoint;
+use deadheat_base::error::{Error, Result};
+use deadheat_base::spec::Settings;
+use deadheat_base::spec::typed::Optional;
+use deadheat_datapath::transport::userspace::{ECN, EQUAL_ECN};
+
+/// Key of QUIC by quinn.
+pub(crate) const QUINN_ECN: Optional<Ecn> = Optional::choice(
+    ECN.name(),
+    &["off", "on", "l4s"],
+    &[Ecn::Off, Ecn::On(Codepoint::NotEct), Ecn::L4s(Codepoint::NotEct)],
+    "on: marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless the \
+     path clears the marks (RFC 9000, 13.4); l4s: marks them ECT(1) (RFC 9331), with Prague as congestion control",
+)
+.assumed(EQUAL_ECN);
 
 /// ECN of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ecn {
+pub(crate) enum Ecn {
     /// Off: marks nothing, and counts no marks for the peer.
     Off,
     /// On, with the codepoint of the connection's last datagrams. The library stops marking for good once an
     /// acknowledgement does not confirm the marks.
     On(Codepoint),
+    /// On with ECT(1) on the path in place of ECT(0).
+    L4s(Codepoint),
+}
+
+/// Refuses L4S where it cannot be: beside another congestion control, which would not be scalable (RFC 9331, section 4.3),
+/// and to a program of others.
+///
+/// # Errors
+/// [`Error::Usage`] or [`Error::Unsupported`] with what to do instead.
+pub(super) fn check(id: &str, knobs: &Settings, to_others: bool) -> Result<()> {
+    if !Ecn::of(knobs).is_l4s() {
+        return Ok(());
+    }
+    if to_others {
+        let why = "quinn takes acknowledgements of ECT(1) by a program of others for those of a broken path; it \
+                   works to a far end of deadheat";
+        return Err(Error::unsupported(format!("{id}:ecn=l4s"), why));
+    }
+    if knobs.given(CONTROL.name()) {
+        return Err(Error::usage(format!(
+            "`{id}:ecn=l4s` has Prague as its congestion control; leave `{}` out",
+            CONTROL.name()
+        )));
+    }
+    Ok(())
+}
+
+/// Exchanges ECT(0) and ECT(1).
+fn exchanged(codepoint: Codepoint) -> Codepoint {
+    match codepoint {
+        Codepoint::Ect0 => Codepoint::Ect1,
+        Codepoint::Ect1 => Codepoint::Ect0,
+        other => other,
+    }
 }
 
 impl Ecn {
-    /// Returns the ECN of a connection; on if `ecn=on`.
-    pub(super) fn new(on: Option<bool>) -> Ecn {
-        if on == Some(true) { Ecn::On(Codepoint::NotEct) } else { Ecn::Off }
+    /// Returns the ECN that the knobs of a contender request.
+    pub(crate) fn of(knobs: &Settings) -> Ecn {
+        knobs.find(&QUINN_ECN).unwrap_or(Ecn::Off)
+    }
+
+    pub(crate) fn is_l4s(self) -> bool {
+        matches!(self, Ecn::L4s(_))
     }
 
     /// Returns the codepoint of datagrams for which the library wants this one, and stores it.
     pub(super) fn leaves(&mut self, wanted: Codepoint) -> Codepoint {
-        let Ecn::On(last) = self else { return Codepoint::NotEct };
+        let (last, wanted) = match self {
+            Ecn::Off => return Codepoint::NotEct,
+            Ecn::On(last) => (last, wanted),
+            Ecn::L4s(last) => (last, exchanged(wanted)),
+        };
         *last = wanted;
         wanted
     }
 
     /// Returns the codepoint of a datagram that arrived, as far as the connection reads it.
     pub(super) fn arrives(self, codepoint: Codepoint) -> Codepoint {
-        if self == Ecn::Off { Codepoint::NotEct } else { codepoint }
+        match self {
+            Ecn::Off => Codepoint::NotEct,
+            Ecn::On(_) => codepoint,
+            Ecn::L4s(_) => exchanged(codepoint),
+        }
     }
 
     /// Describes the result, after a number of acknowledgements from the peer.
     pub(super) fn word(self, acknowledgements: u64) -> &'static str {
         match self {
             Ecn::Off => "off",
-            Ecn::On(last) if !last.is_capable() && acknowledgements > 0 => {
+            Ecn::On(last) | Ecn::L4s(last) if !last.is_capable() && acknowledgements > 0 => {
                 "off: the path clears the marks"
             }
+            Ecn::L4s(_) if acknowledgements == 0 => "l4s, not validated",
+            Ecn::L4s(_) => "l4s, validated",
             Ecn::On(_) if acknowledgements == 0 => "on, not validated",
             Ecn::On(_) => "on, validated",
         }
@@ -59,8 +123,11 @@ mod tests {
 
     /// Moves 100 kB of content over a path of 10 ms that changes codepoints. Returns the near end, and the codepoint of
     /// its last datagram.
-    fn after(change: impl Fn(Codepoint) -> Codepoint) -> (Box<dyn Protocol>, Codepoint) {
-        let knobs = Settings::check(&Spec::parse("quic:ecn=on").unwrap(), KEYS).unwrap();
+    fn after(
+        typed: &str,
+        change: impl Fn(Codepoint) -> Codepoint,
+    ) -> (Box<dyn Protocol>, Codepoint) {
+        let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
         let open = |side| {
             let opening = Opening {
                 side,
@@ -110,19 +177,52 @@ mod tests {
 
     #[test]
     fn marks_are_validated_and_one_that_a_queue_set_is_congestion() {
-        let (near, last) = after(|codepoint| codepoint);
+        let (near, last) = after("quic:ecn=on", |codepoint| codepoint);
         assert_eq!(near.effective()["ecn"], "on, validated");
         assert_eq!(last, Codepoint::Ect0);
         assert_eq!(near.stats().view.unwrap().congestion_events, Some(0));
-        let (congested, _) = after(|_| Codepoint::Ce);
+        let (congested, _) = after("quic:ecn=on", |_| Codepoint::Ce);
         assert_eq!(congested.effective()["ecn"], "on, validated");
         assert!(congested.stats().view.unwrap().congestion_events > Some(0));
         assert!(congested.stats().view.unwrap().cwnd_bytes < near.stats().view.unwrap().cwnd_bytes);
     }
 
     #[test]
+    fn l4s_is_ect1_on_the_path_both_ways_with_prague() {
+        let (near, last) = after("quic:ecn=l4s", |codepoint| {
+            assert!(codepoint.is_l4s() || codepoint == Codepoint::NotEct, "{codepoint:?}");
+            codepoint
+        });
+        let effective = near.effective();
+        assert_eq!(["ecn", "cc"].map(|key| effective[key].as_str()), ["l4s, validated", "prague"]);
+        assert_eq!(last, Codepoint::Ect1);
+        let (congested, last) = after("quic:ecn=l4s", |_| Codepoint::Ce);
+        assert_eq!(
+            (congested.effective()["ecn"].as_str(), last),
+            ("l4s, validated", Codepoint::Ect1)
+        );
+        let window = |end: &dyn Protocol| end.stats().view.unwrap().cwnd_bytes;
+        assert!(window(&*congested) < window(&*near) / 2);
+        // A router that bleaches it to ECT(0) is found out.
+        let (bleached, _) = after("quic:ecn=l4s", |_| Codepoint::Ect0);
+        assert_eq!(bleached.effective()["ecn"], "off: the path clears the marks");
+    }
+
+    #[test]
+    fn l4s_takes_no_other_control_and_no_program_of_others() {
+        let refused = |typed: &str, to_others| {
+            let knobs = Settings::check(&Spec::parse(typed).unwrap(), KEYS).unwrap();
+            super::check("quic", &knobs, to_others).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused("quic:ecn=l4s", false), Ok(()));
+        assert_eq!(refused("quic:ecn=on,cc=cubic", true), Ok(()));
+        assert!(refused("quic:ecn=l4s,cc=cubic", false).unwrap_err().contains("leave `cc` out"));
+        assert!(refused("quic:ecn=l4s", true).unwrap_err().contains("a far end of deadheat"));
+    }
+
+    #[test]
     fn a_path_that_clears_the_marks_ends_them() {
-        let (near, last) = after(|_| Codepoint::NotEct);
+        let (near, last) = after("quic:ecn=on", |_| Codepoint::NotEct);
         assert_eq!(near.effective()["ecn"], "off: the path clears the marks");
         assert_eq!(last, Codepoint::NotEct);
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::ECN;
 use super::application::Asking;
 use super::connection::{QuicConnection, StreamWays};
 use super::ecn::Ecn;
@@ -80,7 +79,7 @@ impl<M: QuicLibrary> QuicEnd<M> {
             mtu: opening.mtu,
             headers: (!terms.is_mtu_fixed).then(|| opening.headers()),
             terms,
-            ecn: Ecn::new(opening.knobs.find(&ECN)),
+            ecn: Ecn::of(opening.knobs),
             held: LimitTimes::default(),
             is_early: false,
             qlog: None,

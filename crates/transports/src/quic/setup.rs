@@ -9,10 +9,13 @@ use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ClientConfig, ServerConfig};
 
 use super::acknowledged::{Acknowledged, counting_of};
+use super::ecn::Ecn;
+use super::prague::PragueFactory;
 use super::shape::configurations_of;
 use super::tap::PacketTap;
 use super::terms::{Configuration, OwnSizes};
 use super::{CONTROL, QuicControl};
+use deadheat_base::spec::Settings;
 use deadheat_datapath::transport::identity::Failure;
 
 /// Defaults of `TransportConfig` and `EndpointConfig`.
@@ -24,13 +27,16 @@ counting_of!(quinn_proto, ack(), loss(), {});
 
 /// Returns the configuration of an end.
 pub(super) fn parts(configuration: &Configuration<'_>) -> Result<EndParts, Failure> {
-    let controllers = controllers(configuration.opening.knobs.get(&CONTROL));
+    let controllers = controllers(configuration.opening.knobs);
     let tap = configuration.tap.as_ref();
     parts_of(configuration, controllers, |near| client_of(near, tap), |far| server_of(far, tap))
 }
 
-fn controllers(control: QuicControl) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match control {
+fn controllers(knobs: &Settings) -> Arc<dyn ControllerFactory + Send + Sync> {
+    if Ecn::of(knobs).is_l4s() {
+        return Arc::new(PragueFactory);
+    }
+    match knobs.get(&CONTROL) {
         QuicControl::Cubic => Arc::new(CubicConfig::default()),
         QuicControl::Reno => Arc::new(NewRenoConfig::default()),
         QuicControl::Bbr => Arc::new(BbrConfig::default()),

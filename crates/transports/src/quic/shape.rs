@@ -145,7 +145,8 @@ macro_rules! conversions_of {
 macro_rules! library_of {
     () => {
         fn control(knobs: &Settings) -> &'static str {
-            CONTROL.word(knobs.get(&CONTROL))
+            let scalable = $crate::quic::ecn::Ecn::of(knobs).is_l4s().then_some("prague");
+            scalable.unwrap_or_else(|| CONTROL.word(knobs.get(&CONTROL)))
         }
 
         fn connect(&mut self, now: Instant, name: &str) -> Result<(), String> {
