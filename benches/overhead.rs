@@ -127,7 +127,7 @@ fn models() -> Vec<(&'static str, Impairments, Option<f64>)> {
 /// Decisions a second of one direction at about 17 Gbit/s, in millions.
 fn decisions(model: &Impairments) -> f64 {
     let place = Place { seed: 7, link: 0, direction: Direction::Up };
-    let packet = Packet { bytes: 1_500, flow: 1, protocol: 6, capable: false };
+    let packet = Packet { flow: 1, protocol: 6, ..Packet::of_bytes(1_500) };
     let mut channel: Channel<u32> = Channel::new(model, place);
     let turns = DECISIONS / TOGETHER;
     let start = Instant::now();

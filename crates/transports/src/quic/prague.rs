@@ -42,9 +42,10 @@ struct Prague {
     round: Instant,
     acked: f64,
     marked: f64,
-    /// Bytes of the acknowledgement that is being read, and those of the last one, which let the window grow unless they
-    /// were marked.
+    /// Bytes of the acknowledgement that is being read, those of the last one, and those of it that let the window grow:
+    /// none if it was not in use, or they were marked.
     batch: f64,
+    last: f64,
     growth: f64,
     /// Time of the last reduction: packets sent before cause no other.
     reduced: Instant,
@@ -64,14 +65,15 @@ impl Prague {
             acked: 0.0,
             marked: 0.0,
             batch: 0.0,
+            last: 0.0,
             growth: 0.0,
             reduced: now,
             rtt: VIRTUAL_RTT,
         }
     }
 
-    /// Notes a packet that was acknowledged; `grows` if the window was in use.
-    fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: f64, grows: bool) {
+    /// Notes a packet that was acknowledged.
+    fn acknowledged(&mut self, now: Instant, sent: Instant, bytes: f64) {
         let growth = std::mem::take(&mut self.growth);
         if self.is_starting {
             self.window += growth;
@@ -86,7 +88,7 @@ impl Prague {
             (self.round, self.acked, self.marked) = (now, 0.0, 0.0);
         }
         self.acked += bytes;
-        self.batch += if grows { bytes } else { 0.0 };
+        self.batch += bytes;
     }
 
     fn reduce(&mut self, now: Instant, sent: Instant, share: f64) {
@@ -99,20 +101,14 @@ impl Prague {
 }
 
 impl Controller for Prague {
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
         self.rtt = rtt.get();
-        self.acknowledged(now, sent, bytes as f64, !app_limited);
+        self.acknowledged(now, sent, bytes as f64);
     }
 
-    fn on_end_acks(&mut self, _: Instant, _: u64, _: bool, _: Option<u64>) {
-        self.growth = std::mem::take(&mut self.batch);
+    fn on_end_acks(&mut self, _: Instant, _: u64, app_limited: bool, _: Option<u64>) {
+        self.last = std::mem::take(&mut self.batch);
+        self.growth = if app_limited { 0.0 } else { self.last };
     }
 
     fn on_congestion_event(
@@ -124,7 +120,8 @@ impl Controller for Prague {
     ) {
         if lost_bytes == 0 {
             self.saw_mark = true;
-            self.marked += std::mem::take(&mut self.growth).max(self.packet).min(self.acked);
+            self.marked += self.last;
+            self.growth = 0.0;
             self.reduce(now, sent, self.alpha / 2.0);
         } else {
             self.reduce(now, sent, 0.5);
@@ -165,7 +162,7 @@ mod tests {
     /// Acknowledges a packet by itself, sent a round trip before; marked or not.
     fn acknowledge(prague: &mut Prague, now: Instant, is_marked: bool) {
         prague.rtt = RTT;
-        prague.acknowledged(now, now - RTT, 1_000.0, true);
+        prague.acknowledged(now, now - RTT, 1_000.0);
         prague.on_end_acks(now, 0, false, None);
         if is_marked {
             prague.on_congestion_event(now, now - RTT, false, 0);
@@ -224,8 +221,8 @@ mod tests {
             let mut prague = Prague::new(start, 1_000);
             (prague.is_starting, prague.rtt) = (false, rtt);
             for n in 1..=11 {
-                prague.acknowledged(start + rtt * n, start, 1_000.0, grows);
-                prague.on_end_acks(start, 0, false, None);
+                prague.acknowledged(start + rtt * n, start, 1_000.0);
+                prague.on_end_acks(start, 0, !grows, None);
             }
             prague.window - 10_000.0
         };

@@ -4,7 +4,7 @@ use std::io;
 
 use super::protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
 use super::timed::timed;
-use super::{ECN, MTU};
+use super::{ECN, EQUAL_ECN, MTU};
 use crate::datapath::buffer::{PERIOD, pattern};
 use crate::datapath::datagram::Received;
 use crate::datapath::pump::read_exact;
@@ -64,7 +64,11 @@ impl Session {
         let lanes = opening.lanes.iter().map(|service| Track::new(info, opening, *service));
         Ok(Session {
             lanes: lanes.collect(),
-            marks: (opening.knobs.find(&ECN) == Some(true)).then(Marks::default),
+            marks: opening
+                .knobs
+                .text(ECN.name())
+                .filter(|ecn| *ecn != EQUAL_ECN)
+                .map(|_| Marks::default()),
             protocol,
             info,
             pattern: if is_stream { pattern() } else { Box::default() },
