@@ -2,7 +2,7 @@
 //!
 //! A packet that leaves by the link opens a binding, or keeps one open; a packet from outside passes where a binding and
 //! its filter let it. A NAT gives a binding an endpoint of its own public address (RFC 4787, RFC 5382, RFC 5508); a
-//! firewall changes no address, and neither of them one of IPv6.
+//! firewall changes no address, and neither of them one of IPv6; a NAT64 makes IPv4 of IPv6 ([`nat64`]).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +14,7 @@ use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
 mod bindings;
+pub mod nat64;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -34,6 +35,8 @@ pub struct Middlebox {
     pub timeout: Nanos,
     /// True if hosts inside reach each other by the public address (RFC 4787, section 6).
     pub hairpin: bool,
+    /// True if what leaves is made IPv4 of IPv6 (RFC 6146).
+    pub is_nat64: bool,
 }
 
 /// Dependence of a mapping or a filter on the remote endpoint (RFC 4787, sections 4.1 and 5).
@@ -64,6 +67,11 @@ pub struct Translator {
     /// Address of a NAT outside; `None` for a firewall.
     public: Option<IpAddr>,
     hairpin: bool,
+    is_nat64: bool,
+    /// Largest packet of IPv6 that a NAT64 need not fragment, in bytes.
+    mtu: usize,
+    /// Identification of the last packet of IPv4 that a NAT64 made.
+    id: u32,
     bindings: Bindings,
     fragments: HashMap<FragmentedPacket, (IpAddr, Nanos)>,
 }
@@ -76,15 +84,32 @@ struct FragmentedPacket {
     id: u32,
 }
 
+impl FragmentedPacket {
+    /// Returns the fields of a fragment; `None` for a whole packet.
+    fn of(packet: &PacketView) -> Option<FragmentedPacket> {
+        let PacketView { addresses, protocol, fragment, .. } = *packet;
+        fragment.map(|(id, _)| FragmentedPacket { addresses, protocol, id })
+    }
+}
+
 impl Translator {
-    /// Creates a middlebox without bindings. `public` is the address that a NAT has outside.
-    pub fn new(middlebox: &Middlebox, public: IpAddr) -> Translator {
+    /// Creates a middlebox without bindings. `public` is the address that a NAT has outside, `mtu` the largest packet that
+    /// passes the links inside, in bytes.
+    pub fn new(middlebox: &Middlebox, public: IpAddr, mtu: u16) -> Translator {
         Translator {
             public: middlebox.mapping.map(|_| public),
             hairpin: middlebox.hairpin,
+            is_nat64: middlebox.is_nat64,
+            mtu: mtu.into(),
+            id: 0,
             bindings: Bindings::new(middlebox),
             fragments: HashMap::new(),
         }
+    }
+
+    /// Returns the largest packet that a NAT64 need not fragment, in bytes; `None` for others, which change no length.
+    pub fn longest_inside(&self) -> Option<usize> {
+        Some(self.mtu).filter(|_| self.is_nat64)
     }
 
     /// Forgets all bindings.
@@ -93,42 +118,56 @@ impl Translator {
         self.fragments.clear();
     }
 
-    /// Translates the frame of a packet that leaves, or the beginning of the frame with all headers.
-    pub fn leave(&mut self, now: Nanos, frame: &mut [u8]) -> Verdict {
-        if self.translate(now, frame, Direction::Up).is_none() {
+    /// Translates the packet that leaves in a frame of `len` bytes, or in the beginning of the frame with all headers. A
+    /// NAT64, which changes the length, takes whole frames.
+    pub fn outward(&mut self, now: Nanos, room: &mut [u8], len: &mut usize) -> Verdict {
+        if self.translate(now, room, len, Direction::Up).is_none() {
             return Verdict::Blocked;
         }
-        let bytes = frame.get(VNET..).unwrap_or_default();
+        let bytes = room.get(VNET..*len).unwrap_or_default();
         let to = PacketView::of(bytes).map(|packet| packet.address(PacketEnd::Destination));
         if self.public.is_none() || to != self.public {
             return Verdict::Passes;
         }
-        if self.hairpin && self.enter(now, frame) { Verdict::Returns } else { Verdict::Blocked }
+        if self.hairpin && self.inward(now, room, len) {
+            Verdict::Returns
+        } else {
+            Verdict::Blocked
+        }
     }
 
-    /// Translates the frame of a packet from outside, or the beginning of the frame with all headers. Returns false if
+    /// Translates a packet from outside, likewise; for a NAT64 `room` has 64 bytes more than the frame. Returns false if
     /// the packet is dropped.
-    pub fn enter(&mut self, now: Nanos, frame: &mut [u8]) -> bool {
-        self.translate(now, frame, Direction::Down).is_some()
+    pub fn inward(&mut self, now: Nanos, room: &mut [u8], len: &mut usize) -> bool {
+        self.translate(now, room, len, Direction::Down).is_some()
     }
 
-    fn translate(&mut self, now: Nanos, frame: &mut [u8], way: Direction) -> Option<()> {
-        let end = match way {
-            Direction::Up => PacketEnd::Source,
-            Direction::Down => PacketEnd::Destination,
-        };
+    fn translate(
+        &mut self,
+        now: Nanos,
+        room: &mut [u8],
+        len: &mut usize,
+        way: Direction,
+    ) -> Option<()> {
+        let end = PacketEnd::inside(way);
+        let frame = room.get_mut(..*len)?;
         let partial = partial_checksum(frame);
         let bytes = frame.get_mut(VNET..)?;
         let packet = PacketView::of(bytes)?;
-        let fragmented = packet.fragment.map(|(id, _)| FragmentedPacket {
-            addresses: packet.addresses,
-            protocol: packet.protocol,
-            id,
-        });
+        if self.is_nat64 {
+            let is_ours = Some(packet.address(end)) == self.public;
+            return match (way, packet.address(end)) {
+                (Direction::Up, IpAddr::V6(_)) => self.cross(now, room, len, way),
+                (Direction::Down, IpAddr::V4(_)) if is_ours => self.cross(now, room, len, way),
+                // IPv4 of both sides is not its work, and there is no IPv6 outside.
+                (_, IpAddr::V4(_)) => Some(()),
+                (Direction::Down, IpAddr::V6(_)) => None,
+            };
+        }
+        let fragmented = FragmentedPacket::of(&packet);
         if packet.content == PayloadKind::Fragment {
-            let known = self.fragments.get(&fragmented?);
-            let (to, _) = known.filter(|(_, until)| now < *until)?;
-            packet.readdress(bytes, end, *to);
+            let to = self.known_fragment(now, fragmented?)?;
+            packet.readdress(bytes, end, to);
             return Some(());
         }
         let public = self.public.filter(|_| packet.address(end).is_ipv4());
@@ -169,6 +208,12 @@ impl Translator {
             Direction::Up => self.bindings.leave(now, flow, public),
             Direction::Down => self.bindings.enter(now, flow),
         }
+    }
+
+    /// Returns the address that took the place of the one inside in the first fragment of a packet.
+    fn known_fragment(&self, now: Nanos, packet: FragmentedPacket) -> Option<IpAddr> {
+        let (to, _) = self.fragments.get(&packet).filter(|(_, until)| now < *until)?;
+        Some(*to)
     }
 
     /// Remembers the translation of a packet's first fragment for later fragments.

@@ -1,6 +1,7 @@
 //! Network of hosts, as plain data: links with their impairments in each direction, two hosts in the smallest.
 //! [`super::grammar`] makes it from text, [`super::impair`] carries it out, [`super::routes`] finds the ways in it.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use super::block::Block;
 use super::down::DownTimes;
 use super::nat::Middlebox;
 use super::trace::{Content, Trace};
+use crate::Family;
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
@@ -62,6 +64,9 @@ pub struct Network {
 /// Largest IP packet of a link for which nothing else was asked, in bytes.
 pub const USUAL_MTU: u16 = 1_500;
 
+/// Least MTU that IPv6 requires of a link (RFC 8200, section 5).
+pub const LEAST_IPV6_MTU: u16 = 1_280;
+
 /// Link between two hosts, with one device at each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
@@ -73,6 +78,8 @@ pub struct Link {
     pub down: Impairments,
     /// NAT or stateful firewall of the first host: in front of `up`, and behind `down`.
     pub middlebox: Option<Middlebox>,
+    /// Version of IP that it carries: its hosts have no other addresses on it.
+    pub family: Family,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
 }
@@ -81,7 +88,7 @@ impl Default for Link {
     /// Returns a link without impairments between the hosts of a path that names none.
     fn default() -> Link {
         let (up, down) = (Impairments::default(), Impairments::default());
-        Link { ends: [0, 1], up, down, middlebox: None, mtu: USUAL_MTU }
+        Link { ends: [0, 1], up, down, middlebox: None, family: Family::Any, mtu: USUAL_MTU }
     }
 }
 
@@ -89,6 +96,16 @@ impl Link {
     /// Returns true if its first host is a NAT.
     pub fn translates(&self) -> bool {
         self.middlebox.is_some_and(|middlebox| middlebox.mapping.is_some())
+    }
+
+    /// Returns true if its first host makes IPv4 of IPv6.
+    pub fn is_nat64(&self) -> bool {
+        self.middlebox.is_some_and(|middlebox| middlebox.is_nat64)
+    }
+
+    /// Returns true if it carries packets of the version of an address.
+    pub fn carries(&self, address: IpAddr) -> bool {
+        self.family.has(&SocketAddr::new(address, 0))
     }
 
     /// Impairments in one direction.
@@ -123,6 +140,11 @@ impl Network {
     /// Returns true if hosts other than the near and the far one are part of it.
     pub fn has_others(&self) -> bool {
         self.hosts.len() > 2
+    }
+
+    /// Returns true if one of its hosts makes IPv4 of IPv6.
+    pub fn has_nat64(&self) -> bool {
+        self.links.iter().any(Link::is_nat64)
     }
 
     /// Returns true if its links name their hosts.

@@ -1,6 +1,9 @@
 //! Ways in a network: from each host to each other by the least delay, and among those by the fewest links. With
 //! [`Network::reroute`] they are found anew after a link went down or came back. Pure.
 
+use std::net::IpAddr;
+
+use super::nat::nat64;
 use super::network::{Impairments, Link, Network};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
@@ -25,6 +28,25 @@ impl Hop {
 /// forward connect the two.
 pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
     back_to(network, &reached(network, from, &|_| true), from, to)
+}
+
+/// Returns the address by which a host reaches another at an address of its own: that, or one of IPv6 that a NAT64 on the
+/// way makes IPv4; `None` where the links on the way do not carry it.
+pub fn dialled(network: &Network, [from, to]: [usize; 2], at: IpAddr) -> Option<IpAddr> {
+    let links: Vec<(&Link, Direction)> = way(network, from, to)?
+        .iter()
+        .map(|hop| (&network.links[hop.link], hop.direction))
+        .collect();
+    if links.iter().all(|(link, _)| link.carries(at)) {
+        return Some(at);
+    }
+    let IpAddr::V4(own) = at else { return None };
+    let mapped = IpAddr::V6(nat64::mapped(own));
+    let is_nat64 = |(link, way): &(&Link, Direction)| link.is_nat64() && *way == Direction::Up;
+    let (inside, outside) = links.split_at(links.iter().position(is_nat64)?);
+    let passes = inside.iter().all(|(link, _)| link.carries(mapped))
+        && outside.iter().all(|(link, _)| link.carries(at));
+    passes.then_some(mapped)
 }
 
 /// Routes of all hosts, from a time on.

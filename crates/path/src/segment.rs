@@ -155,6 +155,22 @@ pub(crate) fn is_only_ack(frame: &[u8]) -> bool {
     packet.len() == at + usize::from(offset >> 4) * 4 && flags & (ACK | SYN | FIN | RST) == ACK
 }
 
+/// Changes the header in front of an IP packet whose payload has moved from one offset in the packet to another, behind a
+/// header of the other version of IP.
+pub(crate) fn move_payload(vnet: &mut [u8], from: usize, to: usize) {
+    let ecn = vnet[1] & GSO_ECN;
+    vnet[1] = match vnet[1] & !GSO_ECN {
+        GSO_TCP_V4 => GSO_TCP_V6 | ecn,
+        GSO_TCP_V6 => GSO_TCP_V4 | ecn,
+        _ => vnet[1],
+    };
+    for at in [2, 6] {
+        if let Some(behind) = usize::from(get_native(vnet, at)).checked_sub(from) {
+            put_native(vnet, at, (behind + to) as u16);
+        }
+    }
+}
+
 impl GsoFrame {
     /// Parses a frame. Never fails: a frame that cannot be split is one packet.
     #[inline]
@@ -446,7 +462,7 @@ fn mark(packet: &mut [u8], version: Version) {
 }
 
 /// Completes the transport's checksum, which the frame's header leaves to the device.
-fn complete_checksum(frame: &mut [u8]) {
+pub(crate) fn complete_checksum(frame: &mut [u8]) {
     let Some((vnet, packet)) = frame.split_at_mut_checked(VNET) else { return };
     if vnet[0] & NEEDS_CSUM == 0 {
         return;

@@ -113,7 +113,8 @@ impl Forwarder {
         for (at, (link, pair)) in network.links.iter().zip(ports).enumerate() {
             let [near, far] = pair.map(Arc::<dyn Port>::from);
             let middlebox = link.middlebox.map(|middlebox| {
-                Arc::new(Mutex::new(Translator::new(&middlebox, public_address(at))))
+                let (public, mtu) = (public_address(at), network.mtu());
+                Arc::new(Mutex::new(Translator::new(&middlebox, public, mtu)))
             });
             for direction in [Direction::Up, Direction::Down] {
                 let model = link.toward(direction);

@@ -21,15 +21,14 @@ use super::port::Port;
 use super::routing::{RouteTables, RoutedHost};
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
+use crate::nat::nat64;
 use crate::netem::{self, NetemLink, Spaces};
-use crate::network::{Backend, Impairments, Link, Network};
+use crate::network::{Backend, Impairments, LEAST_IPV6_MTU, Link, Network};
 use deadheat_base::error::{Error, Result};
 
 /// Number of packets that may wait for a device: more than TCP has under way at 10 Gbit/s and 10 ms, so that only
 /// the model loses packets.
 const QUEUE: u32 = 10_000;
-/// Least MTU that IPv6 requires of a link (RFC 8200, section 5).
-const LEAST_IPV6_MTU: u16 = 1_280;
 /// Largest number of links: one octet of an address counts them.
 const MOST_LINKS: usize = 255;
 /// Number of the routing table of link 0's near address.
@@ -98,12 +97,12 @@ impl Hosts {
             }
         };
         let (mut addresses, mut cards) = (Vec::new(), Vec::new());
-        for (at, Link { ends, up, down, .. }) in network.links.iter().enumerate() {
+        for (at, link) in network.links.iter().enumerate() {
             let mut place = |end: usize, way: &Impairments| -> Result<(Vec<IpAddr>, Card)> {
-                let host = &mut hosts[ends[end]];
-                Ok((host.addresses(end, at)?, host.card(at, way, &mut notes)?))
+                let host = &mut hosts[link.ends[end]];
+                Ok((host.addresses(end, at, link)?, host.card(at, way, &mut notes)?))
             };
-            let ((first, up), (second, down)) = (place(0, up)?, place(1, down)?);
+            let ((first, up), (second, down)) = (place(0, &link.up)?, place(1, &link.down)?);
             addresses.push([first, second]);
             cards.push([up, down]);
         }
@@ -204,24 +203,22 @@ impl HostBuilder {
     }
 
     /// Returns the addresses that it will have as this end of a link.
-    fn planned(&self, end: usize, link: usize) -> Vec<IpAddr> {
-        let all = addresses(end, link).into_iter().map(|(address, _)| address);
-        all.filter(|address| address.is_ipv4() || self.version_6).collect()
+    fn planned(&self, end: usize, at: usize, link: &Link) -> Vec<(IpAddr, u8)> {
+        let all = addresses(end, at).into_iter();
+        let is_there = |address: IpAddr| address.is_ipv4() || self.version_6;
+        all.filter(|(address, _)| is_there(*address) && link.carries(*address)).collect()
     }
 
     /// Gives it the addresses of this end of a link, and returns them.
-    fn addresses(&mut self, end: usize, link: usize) -> Result<Vec<IpAddr>> {
-        let index = self.device_of(link);
+    fn addresses(&mut self, end: usize, at: usize, link: &Link) -> Result<Vec<IpAddr>> {
+        let index = self.device_of(at);
         let mut given = Vec::new();
-        for (address, bits) in addresses(end, link) {
-            if address.is_ipv6() && !self.version_6 {
-                continue;
-            }
+        for (address, bits) in self.planned(end, at, link) {
             let done = self.netlink.add_address(index, address, bits);
             done.map_err(failed(&format!("give a host the address {address}")))?;
             given.push(address);
         }
-        let own = self.ends.iter_mut().find(|own| own.link == link);
+        let own = self.ends.iter_mut().find(|own| own.link == at);
         own.into_iter().for_each(|own| own.addresses.clone_from(&given));
         Ok(given)
     }
@@ -258,10 +255,11 @@ pub(super) fn public_address(link: usize) -> IpAddr {
     addresses(2, link)[0].0
 }
 
-/// Subnets of the addresses of all links, of IPv4 and IPv6.
-pub(super) const ALL_ADDRESSES: [(IpAddr, u8); 2] = [
+/// Subnets of the addresses of all links, of IPv4 and IPv6, and of those that a NAT64 makes IPv4.
+pub(super) const ALL_ADDRESSES: [(IpAddr, u8); 3] = [
     (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
     (IpAddr::V6(Ipv6Addr::new(0xfd64, 0x6864, 0x6868, 0, 0, 0, 0, 0)), 48),
+    (IpAddr::V6(nat64::mapped(Ipv4Addr::UNSPECIFIED)), 96),
 ];
 
 /// Returns a link's addresses at its first (0) or second (1) host, and the bits of their subnets.
@@ -340,11 +338,15 @@ fn between(network: &Network, hosts: &[HostBuilder]) -> Result<Box<netem::Middle
         middle: middle.fd.as_fd(),
         far: far.namespace.fd.as_fd(),
     };
-    let lines: Vec<NetemLink> = (0..network.links.len())
-        .map(|link| NetemLink {
-            device: device_name(link),
-            near: near.planned(0, link),
-            far: far.planned(1, link),
+    let planned = |host: &HostBuilder, end, at, link| {
+        host.planned(end, at, link).into_iter().map(|(address, _)| address).collect()
+    };
+    let links = network.links.iter().enumerate();
+    let lines: Vec<NetemLink> = links
+        .map(|(at, link)| NetemLink {
+            device: device_name(at),
+            near: planned(near, 0, at, link),
+            far: planned(far, 1, at, link),
         })
         .collect();
     netem::Middle::set_up(network, spaces, &lines).map(Box::new)

@@ -9,7 +9,7 @@ use super::slab::{Slab, Slot};
 use crate::impair::Channel;
 use crate::impair::packet::{Cause, Changes, Departure, End, Packet, Place};
 use crate::measurements::DirectionFigures;
-use crate::nat::{Translator, Verdict};
+use crate::nat::{Translator, Verdict, nat64};
 use crate::network::{AGGREGATE, Grouping, Impairments, LossPer, Rate};
 use crate::observe::log::{Outcome, PacketLog, SNAP};
 use crate::observe::{Observer, Seen};
@@ -44,10 +44,15 @@ pub(super) struct Pipeline {
     ahead: Option<SharedMiddlebox>,
     /// NAT or firewall behind it.
     behind: Option<SharedMiddlebox>,
+    /// Largest packet that the NAT64 behind it need not fragment, in bytes; `None` without one.
+    longest_inside: Option<usize>,
     /// Packets, and bytes of them, that the middlebox dropped behind the channel.
     refused: (u64, u64),
     observer: Option<Box<Observer>>,
 }
+
+/// Room by which a packet may grow at a NAT64, in bytes: headers of its own and of a packet that it quotes.
+const GROWTH: usize = 64;
 
 /// NAT or firewall, shared by the threads of a link's two lanes.
 pub(super) type SharedMiddlebox = Arc<Mutex<Translator>>;
@@ -119,6 +124,7 @@ impl Pipeline {
             Direction::Up => (middlebox, None),
             Direction::Down => (None, middlebox),
         };
+        let longest_inside = behind.as_ref().and_then(|shared| locked(shared).longest_inside());
         Ok(Pipeline {
             model: model.clone(),
             grouping,
@@ -126,7 +132,7 @@ impl Pipeline {
             slab,
             open: None,
             head: Head::default(),
-            alone: vec![0; LONGEST_FRAME].into(),
+            alone: vec![0; LONGEST_FRAME + GROWTH].into(),
             lateness: Moments::new(DIGITS)?,
             queued: queued(model)?,
             l4s_queued: queued(model)?,
@@ -134,6 +140,7 @@ impl Pipeline {
             drops: 0,
             ahead,
             behind,
+            longest_inside,
             refused: (0, 0),
             observer: None,
         })
@@ -175,9 +182,9 @@ impl Pipeline {
 
     /// Accepts the frame of `len` bytes that was read from a port, with `now` as its arrival; the caller has released
     /// everything until then. A frame that the middlebox returns goes back to the port.
-    pub(super) fn arrive(&mut self, now: Nanos, len: usize, from: &dyn Port) {
+    pub(super) fn arrive(&mut self, now: Nanos, mut len: usize, from: &dyn Port) {
         let verdict = self.ahead.as_ref().map_or(Verdict::Passes, |shared| {
-            locked(shared).leave(now, &mut self.slab.landing()[..len])
+            locked(shared).outward(now, self.slab.landing(), &mut len)
         });
         if verdict == Verdict::Returns {
             let frame = self.slab.landed(len);
@@ -298,15 +305,28 @@ impl Pipeline {
         let Some(run) = self.open.take() else { return Ok(()) };
         let (frame, seen) = (self.slab.frame(run.slot), self.slab.seen(run.slot));
         let behind = self.behind.as_ref();
-        let (head, rest, passes) = if run.changes.flipped.is_some() {
-            let len = seen.copy(frame, run.from, run.changes, &mut self.alone).unwrap_or(0);
-            let whole = &mut self.alone[..len];
-            let passes = behind.is_none_or(|shared| locked(shared).enter(run.at, whole));
-            (&*whole, &[][..], passes)
+        let is_flipped = run.changes.flipped.is_some();
+        let mut parts = Vec::new();
+        let (head, rest, passes) = if is_flipped || self.longest_inside.is_some() {
+            let mut len = if is_flipped {
+                seen.copy(frame, run.from, run.changes, &mut self.alone).unwrap_or(0)
+            } else {
+                let rest = seen.run(frame, run.from, run.to, run.changes, &mut self.head);
+                let whole = [self.head.bytes(), &frame[rest]].concat();
+                self.alone[..whole.len()].copy_from_slice(&whole);
+                whole.len()
+            };
+            let passes = behind
+                .is_none_or(|shared| locked(shared).inward(run.at, &mut self.alone, &mut len));
+            if let Some(longest) = self.longest_inside {
+                parts = nat64::fragments(&mut self.alone[..len], longest);
+            }
+            (&self.alone[..len], &[][..], passes)
         } else {
             let mut rest = seen.run(frame, run.from, run.to, run.changes, &mut self.head);
             let passes = behind.is_none_or(|shared| {
-                locked(shared).enter(run.at, self.head.take(frame, &mut rest))
+                let head = self.head.take(frame, &mut rest);
+                locked(shared).inward(run.at, head, &mut head.len())
             });
             (self.head.bytes(), &frame[rest], passes)
         };
@@ -320,6 +340,9 @@ impl Pipeline {
         }
         self.lateness.add((clock.now() - run.at).0);
         let written = match (head, rest) {
+            _ if !parts.is_empty() => {
+                parts.iter().try_for_each(|part| to.write(&[IoSlice::new(part)]))
+            }
             (one, []) | ([], one) => to.write(&[IoSlice::new(one)]),
             _ => to.write(&[IoSlice::new(head), IoSlice::new(rest)]),
         };

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use super::hosts::{ALL_ADDRESSES, public_address};
 use super::netlink::Netlink;
-use crate::network::Network;
+use super::sysctl;
+use crate::nat::nat64;
+use crate::network::{Link, Network};
 use crate::routes::{self, Routes};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
@@ -27,8 +29,8 @@ pub struct RouteTables {
     routes: Vec<Routes>,
     /// Index of the routes that are set; `None` where a host has only those to the other ends of its links.
     set: Option<usize>,
-    /// Hosts of each link, and their addresses on it.
-    links: Vec<([usize; 2], [Vec<IpAddr>; 2])>,
+    /// Links, and the addresses of their hosts on them: their own, and those by which a NAT64 reaches them.
+    links: Vec<(Link, [Vec<IpAddr>; 2])>,
     hosts: Vec<RoutedHost>,
 }
 
@@ -49,7 +51,10 @@ impl RouteTables {
                 // From outside over the link itself, where another host can send over it.
                 own[usize::from(network.forwards(link.ends[1]))].push(public_address(at));
             }
-            (link.ends, own)
+            if network.has_nat64() && sysctl::has_ipv6() {
+                own.iter_mut().for_each(|own| own.extend(nat64::all_mapped(own)));
+            }
+            (link.clone(), own)
         });
         let links = links.collect();
         let mut tables =
@@ -63,12 +68,16 @@ impl RouteTables {
 
     /// Routes all addresses by the only link of hosts with one: a route for each would take seconds among a hundred hosts.
     fn begin_hosts_with_one_link(&mut self) -> Result<()> {
-        let has_ipv6 =
-            |(_, [first, _]): &([usize; 2], [Vec<IpAddr>; 2])| first.iter().any(IpAddr::is_ipv6);
-        let versions = if self.links.iter().any(has_ipv6) { 2 } else { 1 };
+        let known = self.links.iter().flat_map(|(_, [first, _])| first);
+        let is_known = |(all, _): &(IpAddr, u8)| {
+            let kind = |at: IpAddr| (at.is_ipv4(), is_mapped(at));
+            known.clone().any(|at| kind(*at) == kind(*all))
+        };
+        let subnets: Vec<(IpAddr, u8)> = ALL_ADDRESSES.into_iter().filter(is_known).collect();
         for host in &mut self.hosts {
-            let [(_, device)] = host.devices[..] else { continue };
-            for (all, bits) in &ALL_ADDRESSES[..versions] {
+            let [(link, device)] = host.devices[..] else { continue };
+            let link = &self.links[link].0;
+            for (all, bits) in subnets.iter().filter(|(all, _)| link.carries(*all)) {
                 host.netlink.route_to(*all, *bits, device).map_err(|error| {
                     Error::setup(format!("give a host a route to {all}/{bits}"), error)
                 })?;
@@ -91,17 +100,22 @@ impl RouteTables {
 
     /// Replaces the route of a host to one end of a link, if it differs from that set.
     fn change_toward(&mut self, to: usize, at: usize, (link, end): (usize, usize)) -> Result<()> {
-        let (ends, addresses) = &self.links[link];
-        let before = match self.set {
-            Some(set) => self.routes[set].link(at, link, end),
-            None => Some(link).filter(|_| ends.contains(&at)),
-        };
+        let (Link { ends, .. }, addresses) = &self.links[link];
+        let own = Some(link).filter(|_| ends.contains(&at));
+        let before = self.set.map_or(own, |set| self.routes[set].link(at, link, end));
         let by = self.routes[to].link(at, link, end);
         let host = &mut self.hosts[at];
         let device = host.devices.iter().find(|(own, _)| Some(*own) == by);
-        let changes = by != before && host.devices.len() > 1;
-        let Some((_, device)) = device.filter(|_| changes) else { return Ok(()) };
+        let Some((by, device)) = device.filter(|_| host.devices.len() > 1) else { return Ok(()) };
+        let via = &self.links[*by].0;
         for address in &addresses[end] {
+            let is_mapped = is_mapped(*address);
+            // What only a NAT64 knows is on no link.
+            let is_set = before == Some(*by) && !(is_mapped && self.set.is_none());
+            let passes = via.carries(*address) || is_mapped && via.is_nat64() && via.ends[0] == at;
+            if is_set || !passes {
+                continue;
+            }
             let bits = if address.is_ipv4() { 32 } else { 128 };
             host.netlink.route_to(*address, bits, *device).map_err(|error| {
                 Error::setup(format!("give a host a route to {address}"), error)
@@ -109,6 +123,11 @@ impl RouteTables {
         }
         Ok(())
     }
+}
+
+/// Returns true for an address that a NAT64 translates.
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if nat64::embedded(address).is_some())
 }
 
 /// Thread that changes the routes at their times; it runs until it is dropped. There is none where they stay.

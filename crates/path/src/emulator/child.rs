@@ -157,6 +157,7 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
         mtu: network.mtu(),
         pings: network.links.iter().map(IdlePing::of).collect(),
         nics: hosts.cards.rates(),
+        has_nat64: network.has_nat64(),
         seed: network.seed,
         notes: hosts.notes,
     };

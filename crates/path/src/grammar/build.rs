@@ -77,13 +77,13 @@ pub(super) fn impairments(
 
 /// Builds the NAT or the firewall of a link.
 pub(super) fn middlebox(settings: &Settings) -> Option<Middlebox> {
-    let (mapping, filtering) = match (settings.find(&NAT), settings.find(&FIREWALL)) {
-        (Some((mapping, filtering)), _) => (Some(mapping), filtering),
-        (None, Some(())) => (None, Dependence::AddressAndPort),
+    let (mapping, filtering, is_nat64) = match (settings.find(&NAT), settings.find(&FIREWALL)) {
+        (Some((mapping, filtering, is_nat64)), _) => (Some(mapping), filtering, is_nat64),
+        (None, Some(())) => (None, Dependence::AddressAndPort, false),
         (None, None) => return None,
     };
     let (timeout, hairpin) = (settings.get(&NAT_TIMEOUT), settings.get(&HAIRPIN));
-    Some(Middlebox { mapping, filtering, timeout, hairpin })
+    Some(Middlebox { mapping, filtering, timeout, hairpin, is_nat64 })
 }
 
 fn usage(what: impl std::fmt::Display) -> Error {

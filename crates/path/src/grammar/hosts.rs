@@ -1,10 +1,12 @@
 //! Hosts of a network as typed: `hamburg--router` in front of the words of a link, and their roles: `near=`, `far=`,
 //! `relay=`, `receivers=`, `load=` and `people=`.
 
+use std::net::IpAddr;
+
 use super::keys::HOST_DOWN;
 use super::words::Word;
 use crate::down::DownTimes;
-use crate::network::{FAR, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
+use crate::network::{FAR, LEAST_IPV6_MTU, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
 use crate::routes;
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result, unknown};
@@ -245,12 +247,52 @@ fn check_ways(network: &Network) -> Result<()> {
     check_middleboxes(network)
 }
 
-/// Checks that no NAT or firewall stands in front of a host that others connect to.
-fn check_middleboxes(network: &Network) -> Result<()> {
+/// Returns the hosts that connect to another by their roles, each with that one.
+fn openings(network: &Network) -> Vec<[usize; 2]> {
     let onward = |from: usize| network.far_hosts().iter().map(move |far| [from, *far]);
     let by_relay = network.relay.map(|relay| onward(relay).chain([[network.near, relay]]));
-    let openings = onward(network.near).chain(by_relay.into_iter().flatten()).chain(network.load);
-    for [from, to] in openings {
+    onward(network.near).chain(by_relay.into_iter().flatten()).chain(network.load).collect()
+}
+
+/// Checks that a NAT64 stands between links of both versions of IP, and that hosts which connect have one in common.
+///
+/// # Errors
+/// [`Error::Usage`] with the link or the hosts, and what would be right.
+pub(super) fn check_versions(network: &Network) -> Result<()> {
+    let (v4, v6) = (IpAddr::from([0; 4]), IpAddr::from([0; 16]));
+    for (at, link) in network.links.iter().enumerate() {
+        let host = link.ends[0];
+        let mut others = network.links_of(host).filter(|other| *other != at);
+        let mut has_inside = || others.any(|other| network.links[other].carries(v6));
+        let wrong = match () {
+            () if !link.is_nat64() && link.carries(v4) => continue,
+            () if network.mtu() < LEAST_IPV6_MTU => "IPv6 needs an MTU of 1280 on each link",
+            () if !link.is_nat64() => continue,
+            () if !link.carries(v4) => "outside a NAT64 there is IPv4; leave out ip=6",
+            () if network.forwards(host) && has_inside() => continue,
+            () => {
+                "a NAT64 stands at a host that passes packets on from a link with IPv6, as in a--r:ip=6 + r--b:nat=64"
+            }
+        };
+        let word = if link.is_nat64() { "nat=64" } else { "ip=6" };
+        let [a, b] = link.ends.map(|host| &network.hosts[host]);
+        return Err(Error::usage(format!("path: link `{a}--{b}`: `{word}`: {wrong}")));
+    }
+    for ends in openings(network) {
+        if [v4, v6].iter().all(|at| routes::dialled(network, ends, *at).is_none()) {
+            let [from, to] = ends.map(|host| &network.hosts[host]);
+            return Err(Error::usage(format!(
+                "path: `{from}` and `{to}` have no version of IP in common on the links between them; leave out `ip=`, or \
+                 write nat=64 at the link where IPv4 begins, from its first host on"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no NAT or firewall stands in front of a host that others connect to.
+fn check_middleboxes(network: &Network) -> Result<()> {
+    for [from, to] in openings(network) {
         let way = routes::way(network, from, to).unwrap_or_default();
         let mut inward = way.iter().filter(|hop| hop.direction == Direction::Down);
         if let Some(hop) = inward.find(|hop| network.links[hop.link].middlebox.is_some()) {

@@ -2,6 +2,7 @@
 
 use super::forms::{self, HOUR};
 use super::hosts;
+use crate::Family;
 use crate::down::DownTimes;
 use crate::nat::Dependence;
 use crate::network::{self, Backend, Grouping, LossPer, Order};
@@ -30,6 +31,7 @@ pub const LINK: &[Key] = &[
     FIREWALL.key(),
     NAT_TIMEOUT.key(),
     HAIRPIN.key(),
+    IP.key(),
     LOSS_PER.key(),
     DUPLICATE.key(),
     CORRUPT.key(),
@@ -49,7 +51,8 @@ pub const LINK: &[Key] = &[
 ];
 
 /// Keys of a link that hold for both directions together.
-pub const OF_BOTH: &[&str] = &[NAT.name(), NAT_TIMEOUT.name(), HAIRPIN.name(), FIREWALL.name()];
+pub const OF_BOTH: &[&str] =
+    &[NAT.name(), NAT_TIMEOUT.name(), HAIRPIN.name(), FIREWALL.name(), IP.name()];
 
 /// Keys of a whole path, given once in any of its links.
 pub const WHOLE: &[Key] = &[
@@ -237,8 +240,8 @@ pub(super) const BLOCK: Key = Key {
          on, counted from just before a trial connects",
 };
 
-/// Mapping and filtering of a NAT.
-pub(super) type NatKind = (Dependence, Dependence);
+/// Mapping and filtering of a NAT, and true for a NAT64.
+pub(super) type NatKind = (Dependence, Dependence, bool);
 
 const EIM: Dependence = Dependence::Independent;
 const ADM: Dependence = Dependence::Address;
@@ -261,25 +264,31 @@ pub(super) const NAT: Optional<NatKind> = Optional::choice(
         "apdm/eif",
         "apdm/adf",
         "apdm/apdf",
+        "64",
+        "64/adf",
+        "64/apdf",
     ],
     &[
-        (EIM, EIM),
-        (EIM, ADM),
-        (EIM, APDM),
-        (APDM, APDM),
-        (EIM, EIM),
-        (EIM, ADM),
-        (EIM, APDM),
-        (ADM, EIM),
-        (ADM, ADM),
-        (ADM, APDM),
-        (APDM, EIM),
-        (APDM, ADM),
-        (APDM, APDM),
+        (EIM, EIM, false),
+        (EIM, ADM, false),
+        (EIM, APDM, false),
+        (APDM, APDM, false),
+        (EIM, EIM, false),
+        (EIM, ADM, false),
+        (EIM, APDM, false),
+        (ADM, EIM, false),
+        (ADM, ADM, false),
+        (ADM, APDM, false),
+        (APDM, EIM, false),
+        (APDM, ADM, false),
+        (APDM, APDM, false),
+        (EIM, EIM, true),
+        (EIM, ADM, true),
+        (EIM, APDM, true),
     ],
     "the link's first host is a NAT (RFC 4787) for what leaves by the link: mapping and filtering are independent of \
-     the remote endpoint (eim/eif), or depend on its address (adm/adf) or on address and port (apdm/apdf). Without \
-     up. or down.",
+     the remote endpoint (eim/eif), or depend on its address (adm/adf) or on address and port (apdm/apdf). With 64 it \
+     makes IPv4 of IPv6 (RFC 6146), with the filter behind the slash. Without up. or down.",
 );
 
 pub(super) const NAT_TIMEOUT: Preset<Nanos> = Optional::span(
@@ -300,6 +309,14 @@ pub(super) const FIREWALL: Optional<()> = Optional::choice(
     &["stateful"],
     &[()],
     "the link's first host lets in over the link only answers to what has left by it. Without up. or down.",
+);
+
+pub(super) const IP: Optional<Family> = Optional::choice(
+    "ip",
+    &["4", "6"],
+    &[Family::V4, Family::V6],
+    "the only version of IP on the link: its hosts have no other addresses there; not set: both, and 4 with nat=64. \
+     Without up. or down.",
 );
 
 pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super],

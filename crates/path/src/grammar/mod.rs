@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Family;
 use super::block::{Block, BlockedProtocol};
 use super::files::{self, Files, ReadFile};
 use super::network::{self, Link, Network};
@@ -27,7 +28,7 @@ mod short;
 mod text;
 mod words;
 
-use self::keys::{BACKEND, MODE, MTU, REROUTE, SEED, WAIT};
+use self::keys::{BACKEND, IP, MODE, MTU, REROUTE, SEED, WAIT};
 use self::words::{Origin, Word, link_words};
 
 pub use hosts::is_role;
@@ -201,6 +202,7 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
     hosts::place(&mut network, &ends, &whole)?;
     hosts::take_down(&mut network, &whole)?;
     check_reroute(&network)?;
+    hosts::check_versions(&network)?;
     Ok(network)
 }
 
@@ -215,6 +217,7 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
             ("nat" | "firewall", _) => {
                 "packets of a simulated path have no addresses to translate or to know; leave it out"
             }
+            ("ip", _) => "packets of a simulated path have no addresses; leave it out",
             ("mtu", _) => "a simulated path has no devices; leave it out",
             ("loss-per", _) => "a simulated path has no super-packets; leave it out",
             ("nic", "none") => {
@@ -314,7 +317,11 @@ fn link(words: &[Word<'_>], mtu: u16, files: &mut Files<'_>) -> Result<Link> {
         }
         idle.extend(unused);
         match direction {
-            Direction::Up => (link.up, link.middlebox) = (built, build::middlebox(&settings)),
+            Direction::Up => {
+                (link.up, link.middlebox) = (built, build::middlebox(&settings));
+                let usual = if link.is_nat64() { Family::V4 } else { Family::Any };
+                link.family = settings.find(&IP).unwrap_or(usual);
+            }
             Direction::Down => link.down = built,
         }
     }

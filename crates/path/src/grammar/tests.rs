@@ -7,7 +7,7 @@ use crate::network::{
     Nic, Order, Outages, Queue, Rate, Reorder, Shape,
 };
 use crate::trace::Content;
-use crate::{PathSpec, profile};
+use crate::{PathSpec, profile, routes};
 use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
@@ -505,6 +505,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
         "nat" => ["full-cone", "symmetric", "adm/eif", "eim/adf"][n as usize % 4].into(),
         "nat-timeout" => format!("{n}us"),
         "firewall" => "stateful".into(),
+        "ip" => ["4", "6"][n as usize % 2].into(),
         "queue" => {
             [format!("{}B", n + 4_000), format!("{n}pkt"), format!("{n}ns")][n as usize % 3].clone()
         }
@@ -632,6 +633,7 @@ fn a_nat_or_a_firewall_stands_at_the_first_host_of_a_link() {
             filtering,
             timeout: Nanos(300_000 * MS),
             hairpin: true,
+            is_nat64: false,
         };
         assert_eq!(of(&format!("delay=1ms,nat={word}")), Some(usual));
         assert_eq!(read(&format!("nat={word}")).unwrap().to_string(), format!("nat={word}"));
@@ -647,7 +649,6 @@ fn a_nat_or_a_firewall_stands_at_the_first_host_of_a_link() {
     assert_eq!(of("delay=1ms"), None);
 
     refused("nat=cone", &["unknown value `cone`", "full-cone", "apdm/adf"]);
-    refused("nat=64", &["NAT64", "is not there"]);
     refused("up.nat=symmetric", &["both directions", "write nat=symmetric"]);
     refused("nat=symmetric,firewall=stateful", &["exclude each other"]);
     refused("delay=1ms,hairpin=off", &["no effect", "`nat`"]);
@@ -663,6 +664,38 @@ fn a_nat_or_a_firewall_stands_at_the_first_host_of_a_link() {
         let said = PathSpec::parse(&format!("sim:delay=1ms,{word}")).unwrap_err().to_string();
         assert!(said.contains("no addresses"), "{said}");
     }
+}
+
+#[test]
+fn a_nat64_stands_between_links_of_ipv6_and_of_ipv4() {
+    let typed = "phone--gate:ip=6 + gate--isp:nat=64/adf + isp--server:ip=4,near=phone,far=server";
+    let network = read(typed).unwrap();
+    assert_eq!(read(&network.to_string()).unwrap(), network);
+    let families: Vec<Family> = network.links.iter().map(|link| link.family).collect();
+    assert_eq!(families, [Family::V6, Family::V4, Family::V4]);
+    let own = network.links[1].middlebox.unwrap();
+    assert!(own.is_nat64 && own.mapping == Some(Dependence::Independent));
+    assert_eq!(own.filtering, Dependence::Address);
+    let dialled = |at: &str| {
+        let ends = [network.near, network.far];
+        routes::dialled(&network, ends, at.parse().unwrap()).map(|at| at.to_string())
+    };
+    assert_eq!(dialled("198.18.2.2").as_deref(), Some("64:ff9b::c612:202"));
+    assert_eq!(dialled("fd64::2"), None, "there is no IPv6 behind it");
+    let both = read("phone--gate + gate--server:nat=64").unwrap();
+    let at = "198.18.1.2".parse().unwrap();
+    assert_eq!(routes::dialled(&both, [0, 2], at), Some(at), "IPv4 passes as it is");
+
+    let stands = "stands at a host that passes packets on";
+    refused("nat=64", &["`nat=64`", stands]);
+    refused("a--b:nat=64", &["a--b", stands]);
+    refused("a--r:ip=4 + r--b:nat=64", &["r--b", stands]);
+    refused("a--r:ip=6 + r--b:nat=64,ip=6", &["outside a NAT64 there is IPv4"]);
+    refused("a--r:ip=6,mtu=1200 + r--b:nat=64", &["MTU of 1280"]);
+    refused("a--r:ip=6 + r--b:ip=4", &["`a` and `b`", "no version of IP", "nat=64"]);
+    refused("a--r:ip=4 + r--s:ip=6 + s--b:nat=64,far=b", &["no version of IP"]);
+    refused("a--r:ip=6 + b--r:nat=64,near=a,far=b", &["`b--r`", "from outside"]);
+    refused("up.ip=6", &["both directions", "write ip=6"]);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::fmt;
 use super::build::{chain_of, outages_of};
 use super::forms::{EVERY, limit_text};
 use super::hosts;
-use super::keys::{HAIRPIN, NAT, NAT_TIMEOUT, REORDERING};
+use super::keys::{HAIRPIN, IP, NAT, NAT_TIMEOUT, REORDERING};
+use crate::Family;
 use crate::block;
 use crate::nat::Middlebox;
 use crate::network::{
@@ -59,6 +60,8 @@ fn link_words(link: &Link) -> Vec<String> {
     let (mut up, mut down) = (pairs(&link.up), pairs(&link.down));
     for pairs in [&mut up, &mut down] {
         pairs.extend(link.middlebox.iter().flat_map(middlebox_pairs));
+        let is_usual = link.family == Family::Any || link.is_nat64();
+        pairs.extend((!is_usual).then(|| (IP.name(), IP.word(link.family).to_owned())));
     }
     let mut words: Vec<String> = Vec::new();
     let of = |pairs: &[Pair], key: &str| {
@@ -79,7 +82,7 @@ fn link_words(link: &Link) -> Vec<String> {
 fn middlebox_pairs(of: &Middlebox) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     pairs.push(match of.mapping {
-        Some(mapping) => ("nat", NAT.word((mapping, of.filtering)).to_owned()),
+        Some(mapping) => ("nat", NAT.word((mapping, of.filtering, of.is_nat64)).to_owned()),
         None => ("firewall", "stateful".to_owned()),
     });
     let timeout = span_text(of.timeout);

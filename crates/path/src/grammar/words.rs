@@ -170,11 +170,6 @@ fn word(part: &str, origin: Origin) -> Result<Word<'_>> {
             "it stands at the link's first host and holds for both directions; write {bare}={value}"
         )));
     }
-    if (bare, value) == ("nat", "64") {
-        return Err(wrong(
-            "NAT64 (RFC 6146) is not there; nat= translates IPv4, and IPv6 passes as it is".into(),
-        ));
-    }
     if value.is_empty() {
         return Err(wrong(format!("lacks its value; write {}", key.kind.describe())));
     }

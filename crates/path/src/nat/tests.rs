@@ -7,11 +7,11 @@ use crate::segment::GsoFrame;
 use deadheat_base::checksum::{fold, sum};
 use deadheat_base::rng::SplitMix64;
 
-const PUBLIC: &str = "198.18.1.3";
+pub(super) const PUBLIC: &str = "198.18.1.3";
 const ALL: [Dependence; 3] =
     [Dependence::Independent, Dependence::Address, Dependence::AddressAndPort];
 
-fn at(text: &str) -> SocketAddr {
+pub(super) fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
@@ -21,13 +21,33 @@ fn nat(mapping: Dependence, filtering: Dependence) -> Translator {
 
 fn made(mapping: Option<Dependence>, filtering: Dependence) -> Translator {
     let timeout = Nanos::from_secs(300);
-    let middlebox = Middlebox { mapping, filtering, timeout, hairpin: true };
-    Translator::new(&middlebox, PUBLIC.parse().unwrap())
+    let middlebox = Middlebox { mapping, filtering, timeout, hairpin: true, is_nat64: false };
+    Translator::new(&middlebox, PUBLIC.parse().unwrap(), 1_500)
+}
+
+impl Translator {
+    /// Translates a frame that leaves.
+    pub(super) fn leave(&mut self, now: Nanos, frame: &mut Vec<u8>) -> Verdict {
+        let mut len = frame.len();
+        frame.resize(len + 64, 0);
+        let verdict = self.outward(now, frame, &mut len);
+        frame.truncate(len);
+        verdict
+    }
+
+    /// Translates a frame from outside.
+    pub(super) fn enter(&mut self, now: Nanos, frame: &mut Vec<u8>) -> bool {
+        let mut len = frame.len();
+        frame.resize(len + 64, 0);
+        let passes = self.inward(now, frame, &mut len);
+        frame.truncate(len);
+        passes
+    }
 }
 
 /// Form of a test packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     Udp,
     /// Without a checksum.
     UdpBare,
@@ -57,12 +77,12 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn put(bytes: &mut [u8], at: usize, value: u16) {
+pub(super) fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
 /// Puts an IP header in front of a payload, and the header for the device in front of both.
-fn ip(protocol: u8, from: IpAddr, to: IpAddr, payload: &[u8]) -> Vec<u8> {
+pub(super) fn ip(protocol: u8, from: IpAddr, to: IpAddr, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; VNET];
     if from.is_ipv4() {
         let mut header = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
@@ -81,19 +101,23 @@ fn ip(protocol: u8, from: IpAddr, to: IpAddr, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Builds the packet that one endpoint sends to another; `asks` is true for the request of an echo.
-fn built(form: Form, from: SocketAddr, to: SocketAddr, asks: bool) -> Vec<u8> {
+pub(super) fn built(form: Form, from: SocketAddr, to: SocketAddr, asks: bool) -> Vec<u8> {
     let (protocol, head, check) = match form {
         Form::Udp | Form::UdpBare | Form::UdpPartial => (17, 8, 6),
         Form::UdpLite => (136, 8, 6),
         Form::Tcp | Form::TcpSuper => (6, 20, 16),
-        Form::Echo => (1, 8, 2),
+        Form::Echo => (if from.is_ipv4() { 1 } else { 58 }, 8, 2),
     };
     let data = if form == Form::TcpSuper { 2_500 } else { 33 };
     let mut payload: Vec<u8> = vec![0; head];
     payload.extend((0..data).map(|n: usize| (n * 7) as u8));
     let length = payload.len() as u16;
     if form == Form::Echo {
-        payload[0] = if asks { 8 } else { 0 };
+        payload[0] = match (from.is_ipv4(), asks) {
+            (true, true) => 8,
+            (true, false) => 0,
+            (false, _) => 129 - u8::from(asks),
+        };
         put(&mut payload, 4, if asks { from.port() } else { to.port() });
     } else {
         put(&mut payload, 0, from.port());
@@ -111,7 +135,7 @@ fn built(form: Form, from: SocketAddr, to: SocketAddr, asks: bool) -> Vec<u8> {
     let complete = match (!fold(pseudo + whole), form) {
         (_, Form::UdpBare) => 0,
         (_, Form::UdpPartial | Form::TcpSuper) => fold(pseudo),
-        (_, Form::Echo) => !fold(whole),
+        (_, Form::Echo) if from.is_ipv4() => !fold(whole),
         (0, Form::Udp | Form::UdpLite) => 0xffff,
         (check, _) => check,
     };
@@ -119,7 +143,8 @@ fn built(form: Form, from: SocketAddr, to: SocketAddr, asks: bool) -> Vec<u8> {
     let mut frame = ip(protocol, from.ip(), to.ip(), &payload);
     if matches!(form, Form::UdpPartial | Form::TcpSuper) {
         let transport = (frame.len() - VNET - payload.len()) as u16;
-        let gso = if form == Form::TcpSuper { (1, 1_000) } else { (0, 0) };
+        let kind = if from.is_ipv4() { 1 } else { 4 };
+        let gso = if form == Form::TcpSuper { (kind, 1_000) } else { (0, 0) };
         (frame[0], frame[1]) = (1, gso.0);
         for (at, value) in
             [(2, transport + head as u16), (4, gso.1), (6, transport), (8, check as u16)]
@@ -229,7 +254,7 @@ fn a_translated_packet_is_that_of_the_other_endpoint() {
 }
 
 /// Asserts that two frames are equal, and that the segments of a super-packet have right checksums.
-fn assert_same(ours: &[u8], wanted: &[u8], form: Form) {
+pub(super) fn assert_same(ours: &[u8], wanted: &[u8], form: Form) {
     let differ: Vec<usize> = (0..wanted.len()).filter(|at| ours[*at] != wanted[*at]).collect();
     assert!(ours.len() == wanted.len() && differ.is_empty(), "{form:?} differs at {differ:?}");
     let seen = GsoFrame::parse(ours);

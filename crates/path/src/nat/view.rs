@@ -5,15 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::bindings::Flow;
 use crate::segment::Payload;
 use deadheat_base::checksum::{fold, sum};
+use deadheat_base::ends::Direction;
 
-const ICMP: u8 = 1;
+pub(super) const ICMP: u8 = 1;
 const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP_V6: u8 = 58;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMP_V6: u8 = 58;
 const UDP_LITE: u8 = 136;
 
 /// Bytes of a message of ICMP before the packet that it quotes (RFC 792, RFC 4443).
-const BEFORE_QUOTE: usize = 8;
+pub(super) const BEFORE_QUOTE: usize = 8;
 /// Offset of the identifier of an echo.
 const IDENTIFIER: usize = 4;
 /// Bytes of a quoted packet that a translation may change: the longest header of IPv4, and that of TCP.
@@ -27,6 +28,14 @@ pub(super) enum PacketEnd {
 }
 
 impl PacketEnd {
+    /// Returns the end inside of a packet that goes this way.
+    pub(super) fn inside(way: Direction) -> PacketEnd {
+        match way {
+            Direction::Up => PacketEnd::Source,
+            Direction::Down => PacketEnd::Destination,
+        }
+    }
+
     /// Returns the opposite end.
     pub(super) fn other(self) -> PacketEnd {
         match self {
@@ -62,9 +71,9 @@ pub(super) struct PacketView {
     pub(super) fragment: Option<(u32, bool)>,
     ports: [u16; 2],
     /// Offset of the packet in the bytes that are passed along with it.
-    start: usize,
+    pub(super) start: usize,
     /// Offset of the transport header in the same bytes.
-    transport: usize,
+    pub(super) transport: usize,
 }
 
 impl PacketView {
@@ -141,7 +150,21 @@ impl PacketView {
         partial: Option<usize>,
     ) {
         let (IpAddr::V4(from), IpAddr::V4(address)) = (self.address(end), to.ip()) else { return };
-        let port = to.port().to_be_bytes();
+        let pseudo = difference(&from.octets(), &address.octets());
+        self.put_port(bytes, end, to.port(), pseudo, partial);
+    }
+
+    /// Writes the port of an end, and the transport's checksum for it and for the change of the pseudo-header's sum.
+    /// `partial` is as of [`PacketView::rewrite`].
+    pub(super) fn put_port(
+        &self,
+        bytes: &mut [u8],
+        end: PacketEnd,
+        port: u16,
+        pseudo: u32,
+        partial: Option<usize>,
+    ) {
+        let port = port.to_be_bytes();
         match self.content {
             PayloadKind::Query => {
                 let change = replace(bytes, self.transport + IDENTIFIER, &port);
@@ -149,7 +172,6 @@ impl PacketView {
             }
             PayloadKind::Ports(check) => {
                 let check = self.transport + check;
-                let pseudo = difference(&from.octets(), &address.octets());
                 let ports = replace(bytes, self.transport + 2 * end as usize, &port);
                 let Some(before) = word(bytes, check) else { return };
                 let after = match (partial == Some(check), before) {
@@ -190,7 +212,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|n| bytes[at + n])
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]))
 }
 
@@ -200,7 +222,7 @@ fn difference(before: &[u8], after: &[u8]) -> u32 {
 }
 
 /// Writes bytes over others, and returns the difference that it makes to a sum.
-fn replace(bytes: &mut [u8], at: usize, after: &[u8]) -> u32 {
+pub(super) fn replace(bytes: &mut [u8], at: usize, after: &[u8]) -> u32 {
     let Some(place) = bytes.get_mut(at..at + after.len()) else { return 0 };
     let change = difference(place, after);
     place.copy_from_slice(after);
@@ -213,7 +235,7 @@ fn corrected(check: u16, change: u32) -> u16 {
 }
 
 /// Corrects the checksum at an offset after a change.
-fn adjust(bytes: &mut [u8], at: usize, change: u32) {
+pub(super) fn adjust(bytes: &mut [u8], at: usize, change: u32) {
     if let Some(check) = word(bytes, at) {
         bytes[at..at + 2].copy_from_slice(&corrected(check, change).to_be_bytes());
     }

@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
@@ -216,8 +217,12 @@ fn named(built: &BuiltNetwork) -> Vec<(String, usize)> {
 /// Returns lines for /etc/hosts: each host at the addresses of its first link.
 fn names(built: &BuiltNetwork) -> String {
     let line = |(name, host): (String, usize)| {
-        let own = built.on_first_link(host).iter();
-        own.map(|address| format!("{address} {name}\n")).collect::<String>()
+        let own = built.on_first_link(host);
+        own.iter()
+            .copied()
+            .chain(built.mapped(own))
+            .map(|address| format!("{address} {name}\n"))
+            .collect::<String>()
     };
     named(built).into_iter().map(line).collect()
 }
@@ -227,9 +232,9 @@ fn variables(built: &BuiltNetwork) -> Vec<(String, String)> {
     let mut variables = Vec::new();
     for (name, host) in named(built) {
         let name = name.to_uppercase().replace('-', "_");
-        for (version_6, version) in [(false, ""), (true, "6")] {
-            let own = built.of_host(host).filter(|address| address.is_ipv6() == version_6);
-            for (link, address) in own.enumerate() {
+        let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = built.of_host(host).partition(IpAddr::is_ipv6);
+        for (version, own) in [("64", built.mapped(&v4)), ("6", v6), ("", v4)] {
+            for (link, address) in own.into_iter().enumerate() {
                 let link = if link == 0 { String::new() } else { format!("_{}", link + 1) };
                 variables.push((format!("DEADHEAT_{name}{version}{link}"), address.to_string()));
             }

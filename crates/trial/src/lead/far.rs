@@ -214,6 +214,14 @@ impl Far {
         }
     }
 
+    /// Returns the endpoint that a host of an emulated network dials to reach one where another host listens.
+    pub(super) fn dialled(&self, from: usize, at: Address) -> Address {
+        match (self, at) {
+            (Far::Emulated(path), Address::Ip(at)) => Address::Ip(path.dialled(from, at)),
+            (_, at) => at,
+        }
+    }
+
     /// Returns the facts about the path to it.
     pub(super) fn facts(&self) -> PathFacts {
         match self {

@@ -1,7 +1,7 @@
 //! Emulated path that the race builds itself, from the view of its trials: where agents are started, the properties
 //! that they get, its seed in each trial, and the check of its account.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::model_time::{drain, outage, transit};
 use crate::control;
@@ -14,7 +14,7 @@ use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::network::Network;
 use deadheat_path::observe::Observation;
-use deadheat_path::{Family, PathKind, gate};
+use deadheat_path::{Family, PathKind, gate, routes};
 use deadheat_records::path::{BuiltPath, How};
 use deadheat_records::trial::{PathFacts, Record};
 
@@ -78,12 +78,32 @@ impl EmulatedPath {
     /// # Errors
     /// Fails if the path carries no packets of the requested family.
     pub(crate) fn address(&self, host: usize) -> Result<IpAddr> {
-        self.emulator.built().address(host, self.family).ok_or_else(|| {
+        let ends = [self.network.near, host];
+        let reaches = |at: &IpAddr, is_native: bool| {
+            let dialled = routes::dialled(&self.network, ends, *at);
+            dialled.is_some_and(|dialled| {
+                self.family.has(&SocketAddr::new(dialled, 0)) && (dialled == *at) == is_native
+            })
+        };
+        let mut all = self.emulator.built().of_host(host);
+        let mapped = self.emulator.built().of_host(host).find(|at| reaches(at, false));
+        all.find(|at| reaches(at, true)).or(mapped).ok_or_else(|| {
             Error::unsupported(
                 format!("path {}", self.spec),
-                "it has no address of the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
+                "its ends do not reach each other with the IP version asked for (IPv6 needs an MTU of 1280 bytes)",
             )
         })
+    }
+
+    /// Returns the endpoint that a host dials to reach another at an endpoint of its own, which differs where a NAT64 is on
+    /// the way.
+    pub(crate) fn dialled(&self, from: usize, at: SocketAddr) -> SocketAddr {
+        let hosts = 0..self.network.hosts.len();
+        let mut owners =
+            hosts.filter(|host| self.emulator.built().of_host(*host).any(|own| own == at.ip()));
+        let dialled =
+            owners.next().and_then(|to| routes::dialled(&self.network, [from, to], at.ip()));
+        SocketAddr::new(dialled.unwrap_or(at.ip()), at.port())
     }
 
     /// Returns the largest IP packet that passes, in bytes.

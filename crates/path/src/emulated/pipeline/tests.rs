@@ -367,9 +367,10 @@ fn a_nat_translates_both_lanes_of_its_link_and_its_drops_are_in_the_account() {
         filtering: Dependence::AddressAndPort,
         timeout: Nanos::from_secs(1),
         hairpin: true,
+        is_nat64: false,
     };
     let public = IpAddr::from([198, 18, 0, 3]);
-    let shared = Arc::new(Mutex::new(Translator::new(&middlebox, public)));
+    let shared = Arc::new(Mutex::new(Translator::new(&middlebox, public, 1_500)));
     let model = Impairments { delay: Nanos(1_000), duplicate: 0.5, ..Impairments::default() };
     let lane = |direction| {
         let mut bench = Bench::new(&model, Grouping::Strict, 16 << 20);

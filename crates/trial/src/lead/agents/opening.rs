@@ -214,11 +214,12 @@ impl Agents {
         for (_, (mut link, at)) in relays {
             await_onward(&mut link)?;
             all.relays.push(link);
-            all.at.push(at);
+            all.at.push(self.far.dialled(group.host(Side::Near, 0), at));
         }
         if all.at.is_empty() {
             // The kernel answers there.
-            all.at.push(self.far.endpoint(&group.contender, group.host(Side::Far, 0))?);
+            let at = self.far.endpoint(&group.contender, group.host(Side::Far, 0))?;
+            all.at.push(self.far.dialled(group.host(Side::Near, 0), at));
         }
         Ok(all)
     }
@@ -245,7 +246,7 @@ impl Agents {
             all.relays.push(relay);
         }
         all.turn_clients.extend(group.carrier(&far, started)?);
-        all.at.push(at);
+        all.at.push(self.far.dialled(group.host(Side::Near, 0), at));
         Ok(())
     }
 }
