@@ -32,7 +32,6 @@ use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
 use crate::measurements::{Captured, PathFigures};
-use crate::nat::nat64;
 use crate::network::{Backend, Grouping};
 use crate::observe::Observation;
 use deadheat_base::ends::Side;
@@ -107,8 +106,8 @@ pub struct BuiltNetwork {
     pub pings: Vec<IdlePing>,
     /// Rates of the first and the second host's network cards, by link.
     pub nics: Vec<[Option<BitRate>; 2]>,
-    /// True if a host makes IPv4 of IPv6, for which names stand for addresses of IPv6 too.
-    pub has_nat64: bool,
+    /// Addresses for which the names of the hosts stand, as of [`crate::routes::known`].
+    pub known: Vec<Vec<IpAddr>>,
     /// Seed of the path itself, where it has one.
     pub seed: Option<u64>,
     /// Notes about settings that could not be made as intended.
@@ -143,11 +142,6 @@ impl BuiltNetwork {
             Family::V6 => address.is_ipv6(),
             Family::Any | Family::V4 => address.is_ipv4(),
         })
-    }
-
-    /// Returns the addresses by which hosts behind a NAT64 reach these; none without a NAT64.
-    pub fn mapped(&self, addresses: &[IpAddr]) -> Vec<IpAddr> {
-        if self.has_nat64 { nat64::all_mapped(addresses) } else { Vec::new() }
     }
 
     /// Returns the index of the host of one side.

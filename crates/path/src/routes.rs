@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::Family;
 use super::nat::nat64;
 use super::network::{Impairments, Link, Network};
 use deadheat_base::ends::Direction;
@@ -47,6 +48,21 @@ pub fn dialled(network: &Network, [from, to]: [usize; 2], at: IpAddr) -> Option<
     let passes = inside.iter().all(|(link, _)| link.carries(mapped))
         && outside.iter().all(|(link, _)| link.carries(at));
     passes.then_some(mapped)
+}
+
+/// Returns the addresses for which a host's name stands, of its own: not those of IPv6 that a host with IPv6 does not
+/// reach, and with a NAT64 those by which it reaches them.
+pub fn known(network: &Network, host: usize, own: &[IpAddr]) -> Vec<IpAddr> {
+    let reaches = |at: IpAddr| {
+        let mut others = (0..network.hosts.len()).filter(|other| *other != host);
+        let has =
+            |other: usize| network.links_of(other).any(|link| network.links[link].carries(at));
+        others.all(|other| !has(other) || dialled(network, [other, host], at) == Some(at))
+    };
+    let is_dual = network.links.iter().all(|link| link.family == Family::Any);
+    let known = own.iter().filter(|at| is_dual || at.is_ipv4() || reaches(**at)).copied();
+    let mapped = if network.has_nat64() { nat64::all_mapped(own) } else { Vec::new() };
+    known.chain(mapped).collect()
 }
 
 /// Routes of all hosts, from a time on.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::hosts::{ALL_ADDRESSES, public_address};
 use super::netlink::Netlink;
 use super::sysctl;
-use crate::nat::nat64;
+use crate::nat::nat64::{self, is_mapped};
 use crate::network::{Link, Network};
 use crate::routes::{self, Routes};
 use deadheat_base::error::{Error, Result};
@@ -123,11 +123,6 @@ impl RouteTables {
         }
         Ok(())
     }
-}
-
-/// Returns true for an address that a NAT64 translates.
-fn is_mapped(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(address) if nat64::embedded(address).is_some())
 }
 
 /// Thread that changes the routes at their times; it runs until it is dropped. There is none where they stay.

@@ -15,7 +15,7 @@ use crate::gate::IdlePing;
 use crate::measurements::PathFigures;
 use crate::network::Network;
 use crate::observe::Observation;
-use crate::{PathSpec, netem};
+use crate::{PathSpec, netem, routes};
 use deadheat_base::error::{Error, Result};
 
 /// Runs an emulator on its control channel until that ends; returns the process's exit code.
@@ -136,6 +136,13 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
         Some(middle) => Mover::Netem(middle),
         None => Mover::Forwarder(Forwarder::start(&network, hosts.ports, senders)?),
     };
+    let first = |host: usize| {
+        let link = network.links_of(host).next()?;
+        let end = network.links[link].ends.iter().position(|end| *end == host)?;
+        Some(hosts.addresses[link][end].as_slice())
+    };
+    let known = |host| routes::known(&network, host, first(host).unwrap_or_default());
+    let known = (0..network.hosts.len()).map(known).collect();
     let built = BuiltNetwork {
         backend: hosts.backend,
         why: hosts.why,
@@ -157,7 +164,7 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
         mtu: network.mtu(),
         pings: network.links.iter().map(IdlePing::of).collect(),
         nics: hosts.cards.rates(),
-        has_nat64: network.has_nat64(),
+        known,
         seed: network.seed,
         notes: hosts.notes,
     };

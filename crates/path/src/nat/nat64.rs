@@ -45,6 +45,11 @@ pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     octets.starts_with(&PREFIX).then(|| [octets[12], octets[13], octets[14], octets[15]].into())
 }
 
+/// Returns true for an address of IPv6 that stands for one of IPv4.
+pub fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if embedded(address).is_some())
+}
+
 /// Returns the address of a host outside, as the other side knows it.
 fn across(address: IpAddr) -> Option<IpAddr> {
     match address {

@@ -18,6 +18,7 @@ use self::signals::TakenSignal;
 use self::task::{BesideCommand, Task};
 use crate::emulator::{BuiltNetwork, Emulator};
 use crate::measurements::Captured;
+use crate::nat::nat64;
 use crate::network;
 use crate::observe::{Capture, Observation, pcapng};
 use deadheat_base::ends::Side;
@@ -214,15 +215,11 @@ fn named(built: &BuiltNetwork) -> Vec<(String, usize)> {
     own.chain(roles.into_iter().filter(|(role, _)| !built.hosts.contains(role))).collect()
 }
 
-/// Returns lines for /etc/hosts: each host at the addresses of its first link.
+/// Returns lines for /etc/hosts: each host at the addresses by which others know it.
 fn names(built: &BuiltNetwork) -> String {
     let line = |(name, host): (String, usize)| {
-        let own = built.on_first_link(host);
-        own.iter()
-            .copied()
-            .chain(built.mapped(own))
-            .map(|address| format!("{address} {name}\n"))
-            .collect::<String>()
+        let known = built.known.get(host).into_iter().flatten();
+        known.map(|address| format!("{address} {name}\n")).collect::<String>()
     };
     named(built).into_iter().map(line).collect()
 }
@@ -233,7 +230,9 @@ fn variables(built: &BuiltNetwork) -> Vec<(String, String)> {
     for (name, host) in named(built) {
         let name = name.to_uppercase().replace('-', "_");
         let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = built.of_host(host).partition(IpAddr::is_ipv6);
-        for (version, own) in [("64", built.mapped(&v4)), ("6", v6), ("", v4)] {
+        let known = built.known.get(host).into_iter().flatten().copied();
+        let mapped = known.filter(|at| nat64::is_mapped(*at)).collect();
+        for (version, own) in [("", v4), ("6", v6), ("64", mapped)] {
             for (link, address) in own.into_iter().enumerate() {
                 let link = if link == 0 { String::new() } else { format!("_{}", link + 1) };
                 variables.push((format!("DEADHEAT_{name}{version}{link}"), address.to_string()));
