@@ -7,6 +7,8 @@
 use std::process::Command;
 use std::thread;
 
+use serde_json::Value;
+
 use super::emulated::race;
 use super::net::ran;
 use super::path::{DEADHEAT, can};
@@ -91,6 +93,57 @@ fn errors_of_icmp_come_back_through_a_nat() {
     assert!(said.contains("Frag needed and DF set (mtu = 1300)"), "{output:?}");
 }
 
+/// Network of a host with IPv6 alone, a NAT64 and a server whose IPv6 it does not reach.
+const NAT64: &str =
+    "phone--gate:ip=6,delay=1ms + gate--isp:nat=64,delay=1ms + isp--server,near=phone,far=server";
+
+/// TCP, and datagrams of UDP in fragments, both ways: packets of IPv4 grow by 20 bytes.
+#[test]
+fn programs_of_others_reach_a_host_with_ipv4_from_one_with_ipv6() {
+    if !can("tun", &["ping", "iperf3"]) {
+        return;
+    }
+    let commands = "ping -c 1 server && iperf3 -c server -n 2M && iperf3 -c server -n 2M -R \
+        && iperf3 -c server -u -l 4000 -b 8M -n 80k && iperf3 -c server -u -l 4000 -b 8M -n 80k -R";
+    let output = Command::new(DEADHEAT)
+        .args(["path", "run", "-q", NAT64, "--far", "iperf3 -s >/dev/null", "--far-ready", "5201"])
+        .args(["--", "sh", "-c", commands])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("64 bytes from server (64:ff9b::c612:202)"), "{said}");
+    assert_eq!(said.matches("(0%)  receiver").count(), 2, "{said}");
+}
+
+#[test]
+fn a_router_announces_its_mtu_through_a_nat64() {
+    if !can("tun", &["ping"]) {
+        return;
+    }
+    let path = NAT64.replace("isp--server", "isp--server:mtu=1300");
+    let output = Command::new(DEADHEAT)
+        .args([
+            "path", "run", "-q", &path, "--", "ping", "-c", "1", "-M", "do", "-s", "1400", "server",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("From isp (64:ff9b::c612:102)") && said.contains("mtu=1320"), "{said}");
+}
+
+#[test]
+fn transports_of_our_own_race_through_a_nat64() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let result = race(&["tcp", "udp", "quic"], NAT64, "ping:count=20,warmup=1");
+    for trial in ran(&result) {
+        assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
+        assert_eq!(trial["path"]["links"][1]["up"]["fates"]["blocked"], Value::Null, "{trial}");
+    }
+}
+
 #[test]
 fn transports_of_our_own_race_through_two_nats_in_a_row() {
     if !can("tun", &[]) {
@@ -102,7 +155,7 @@ fn transports_of_our_own_race_through_two_nats_in_a_row() {
     for trial in ran(&result) {
         assert_eq!(trial["ledger"]["up"]["delivered"], 20, "{trial}");
         for link in trial["path"]["links"].as_array().unwrap() {
-            assert_eq!(link["down"]["fates"]["blocked"], serde_json::Value::Null, "{trial}");
+            assert_eq!(link["down"]["fates"]["blocked"], Value::Null, "{trial}");
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::emulated::lag::SenderCpus;
 use crate::emulated::namespace;
 use crate::gate::IdlePing;
 use crate::measurements::{Captured, PathFigures};
-use crate::network::{Backend, Grouping};
+use crate::network::{self, Backend, Grouping};
 use crate::observe::Observation;
 use deadheat_base::ends::Side;
 use deadheat_base::error::{Error, Fault, FaultKind, Result, unknown};
@@ -144,6 +144,25 @@ impl BuiltNetwork {
         })
     }
 
+    /// Returns the names of all hosts with their indices, `near` and `far` by their roles among them.
+    pub fn names(&self) -> Vec<(&str, usize)> {
+        let roles = [network::NEAR, network::FAR].into_iter().zip(self.roles);
+        let own: Vec<(&str, usize)> = self.hosts.iter().map(String::as_str).zip(0..).collect();
+        let new = roles.filter(|(role, _)| own.iter().all(|(name, _)| name != role));
+        own.iter().copied().chain(new).collect()
+    }
+
+    /// Returns the index of the host of this name, or of this role.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a name that no host has, with the names of all.
+    pub fn index(&self, name: &str) -> Result<usize> {
+        let all = self.names();
+        let found = all.iter().find(|(known, _)| *known == name).map(|(_, at)| *at);
+        let names: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        found.ok_or_else(|| unknown("host", name, &names))
+    }
+
     /// Returns the index of the host of one side.
     pub fn host(&self, side: Side) -> usize {
         match side {
@@ -228,14 +247,12 @@ impl Emulator {
         Host::new(self, self.built.host(Side::Far))
     }
 
-    /// Returns the host of this name.
+    /// Returns the host of this name, or of the role `near` or `far`.
     ///
     /// # Errors
     /// [`Error::Usage`] for a name that no host has, with the names of all.
     pub fn host(&self, name: &str) -> Result<Host<'_>> {
-        let known = self.built.hosts.iter().position(|host| host == name);
-        let names: Vec<&str> = self.built.hosts.iter().map(String::as_str).collect();
-        known.map(|at| Host::new(self, at)).ok_or_else(|| unknown("host", name, &names))
+        self.built.index(name).map(|at| Host::new(self, at))
     }
 
     /// Returns the description of the network that was built.

@@ -57,6 +57,8 @@ pub struct Network {
     pub wait: WaitMode,
     /// Grouping of close departures; chosen by rate if none was given.
     pub grouping: Option<Grouping>,
+    /// Routes as written: indices of the hosts from the first to the last, which packets to the last take.
+    pub routes: Vec<Vec<usize>>,
     /// Time from a change of a link, down or back, to new routes; `None` where routes stay.
     pub reroute: Option<Nanos>,
 }
@@ -133,6 +135,7 @@ impl Network {
             backend: None,
             wait: WaitMode::Hybrid,
             grouping: None,
+            routes: Vec::new(),
             reroute: None,
         }
     }

@@ -1,5 +1,5 @@
-//! Ways in a network: from each host to each other by the least delay, and among those by the fewest links. With
-//! [`Network::reroute`] they are found anew after a link went down or came back. Pure.
+//! Ways in a network: from each host to each other as written ([`Network::routes`]), else by the least delay, and among
+//! those by the fewest links. With [`Network::reroute`] they are found anew after a link went down or came back. Pure.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,42 @@ impl Hop {
 /// Returns the way from one host to another while no link is down; empty from a host to itself, `None` where no hosts that
 /// forward connect the two.
 pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
-    back_to(network, &reached(network, from, &|_| true), from, to)
+    let quickest = |at| back_to(network, &reached(network, at, &|_| true), at, to);
+    if network.routes.is_empty() {
+        return quickest(from);
+    }
+    let (mut hops, mut at) = (Vec::new(), from);
+    while at != to {
+        let written = written(network, at, to, &|_| true).map(|(next, _)| next);
+        let hop = written.or_else(|| quickest(at)?.first().copied())?;
+        [_, at] = hosts_of(&network.links[hop.link], hop.direction);
+        hops.push(hop);
+    }
+    Some(hops)
+}
+
+/// Returns the next and the last hop of the route as written on which a host sends to another; `None` where there is none,
+/// or a link of it is down.
+fn written(
+    network: &Network,
+    at: usize,
+    to: usize,
+    is_up: &dyn Fn(Hop) -> bool,
+) -> Option<(Hop, Hop)> {
+    let hop = |pair: &[usize]| {
+        let links = network.links_of(pair[0]).flat_map(|link| {
+            [Direction::Up, Direction::Down].map(|direction| Hop { link, direction })
+        });
+        let joins = |hop: &Hop| hosts_of(&network.links[hop.link], hop.direction) == pair;
+        links
+            .filter(|hop| joins(hop) && is_up(*hop))
+            .min_by_key(|hop| hop.impairments(network).delay)
+    };
+    network.routes.iter().filter(|route| route.last() == Some(&to)).find_map(|route| {
+        let place = route.iter().position(|host| *host == at)?;
+        let hops: Vec<Hop> = route.windows(2).map(hop).collect::<Option<_>>()?;
+        Some((*hops.get(place)?, *hops.last()?))
+    })
 }
 
 /// Returns the address by which a host reaches another at an address of its own: that, or one of IPv6 that a NAT64 on the
@@ -107,8 +142,11 @@ impl Routes {
                 by.extend(ends.map(|(end, peer, direction)| {
                     let last = Hop { link, direction };
                     let forwards = network.forwards(end);
-                    match () {
+                    let as_written = written(network, host, end, is_up)
+                        .filter(|(_, last)| forwards || last.link == link);
+                    match as_written {
                         _ if end == host => None,
+                        Some((next, _)) => Some(next.link),
                         _ if peer == host && (!forwards || is_up(last)) => Some(link),
                         // An address of an end host stands for its link, also where another link is quicker; but not
                         // where the host at the other end of the link passes nothing on.
@@ -300,6 +338,20 @@ mod tests {
         let phone = "phone--wifi:delay=1ms + phone--lte:delay=20ms + wifi--server:delay=9ms + \
                      lte--server:up.delay=5ms,down.delay=6ms,far=server";
         assert_eq!(delays(phone), [[10, 10], [25, 26]]);
+    }
+
+    #[test]
+    fn a_route_as_written_is_taken_while_its_links_are_up() {
+        let typed = "a--r:delay=1ms + r--b:delay=1ms + r--s:delay=9ms + s--b:delay=9ms,down=2s-3s";
+        let typed = format!("{typed},near=a,far=b,route=a/r/s/b,reroute=0ms");
+        let network = Network::parse(&typed).unwrap();
+        assert_eq!(names(&network, "a", "b").unwrap(), ["a--r", "r--s", "s--b"]);
+        assert_eq!(names(&network, "b", "a").unwrap(), ["r--b", "a--r"]);
+        // To b's address on the last link of the route, from the router; that on the other link stands for it.
+        let all = over_time(&network);
+        let by: Vec<[Option<usize>; 2]> =
+            all.iter().map(|routes| [routes.link(1, 3, 1), routes.link(1, 1, 1)]).collect();
+        assert_eq!(by, [[Some(2), Some(1)], [Some(1), Some(1)], [Some(2), Some(1)]]);
     }
 
     #[test]

@@ -100,6 +100,15 @@ fn without_another_way_and_without_reroute_a_link_that_is_down_loses_all() {
     }
 }
 
+#[test]
+fn packets_take_a_route_as_written() {
+    let path = "near--r + r--s:delay=1ms + s--t:delay=1ms + r--t + t--far,near=near,far=far,route=near/r/s/t/far";
+    let Some(net) = network(path) else { return };
+    net.near().udp(0).unwrap().send_to(&[1], (net.far().address(), 9)).unwrap();
+    let figures = until(&net, || (), |all| up(all, 4).fates.delivered == 1);
+    assert_eq!([1, 2, 3].map(|link| up(&figures, link).fates.arrived), [1, 1, 0]);
+}
+
 /// Sets whether datagrams may be fragmented (`IP_MTU_DISCOVER`; ip(7)).
 fn may_be_cut(socket: &UdpSocket, may: bool) {
     let how = if may { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_DO };

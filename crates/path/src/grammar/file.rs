@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
+use super::hosts;
 use super::short::{key_of, overruled};
 use crate::files::Files;
 use deadheat_base::error::{Error, Result, unknown};
@@ -85,12 +86,10 @@ pub(super) fn text(name: &str, typed: &str, files: &mut Files<'_>) -> Result<Str
             toml::Value::String(word) => word.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Array(all)
-                if super::hosts::is_role(key) && all.iter().all(toml::Value::is_str) =>
+                if hosts::between(key).is_some() && all.iter().all(toml::Value::is_str) =>
             {
-                all.iter()
-                    .filter_map(toml::Value::as_str)
-                    .collect::<Vec<_>>()
-                    .join(super::hosts::LISTED)
+                let all: Vec<&str> = all.iter().filter_map(toml::Value::as_str).collect();
+                all.join(hosts::between(key).unwrap_or_default())
             }
             other => {
                 let what = format!("{key}: {} is no word or number", other.type_str());

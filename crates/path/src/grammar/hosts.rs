@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::keys::HOST_DOWN;
+use super::keys::{HOST_DOWN, ROUTE};
 use super::words::Word;
 use crate::down::DownTimes;
 use crate::network::{FAR, LEAST_IPV6_MTU, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
@@ -20,12 +20,29 @@ pub(super) const BETWEEN: &str = "--";
 /// Sign between the hosts of one role.
 pub(super) const LISTED: &str = "/";
 
+/// Sign between several routes.
+pub(super) const SEVERAL: &str = "|";
+
 /// Names of the roles, which are keys of a whole path.
 const ROLES: [&str; 6] = [NEAR, FAR, RELAY, RECEIVERS, LOAD, PEOPLE];
 
 /// Returns true if a key gives hosts a role.
 pub fn is_role(key: &str) -> bool {
     ROLES.contains(&key)
+}
+
+/// Returns the sign between the values of a key that takes a list of words; `None` for other keys.
+pub(super) fn between(key: &str) -> Option<&'static str> {
+    let is_route = key == ROUTE.name;
+    if is_route { Some(SEVERAL) } else { is_role(key).then_some(LISTED) }
+}
+
+/// Checks the names of the hosts of routes.
+///
+/// # Errors
+/// As of [`check_name`].
+pub(super) fn check_routes(routes: &str) -> Result<()> {
+    routes.split(SEVERAL).try_for_each(check_names)
 }
 
 /// Checks names of hosts as of [`check_name`], with slashes between them.
@@ -93,7 +110,7 @@ pub(super) fn place(
     whole: &[Word<'_>],
 ) -> Result<()> {
     if ends.iter().all(Option::is_none) {
-        if let Some(word) = whole.iter().find(|word| is_role(word.key.name)) {
+        if let Some(word) = whole.iter().find(|word| between(word.key.name).is_some()) {
             return Err(Error::usage(format!(
                 "path: `{word}` has no effect: no link names its hosts, as `a--b:delay=5ms` does"
             )));
@@ -111,6 +128,7 @@ pub(super) fn place(
         network.links[at].ends = named.map(|name| index(&mut network.hosts, name));
     }
     give_roles(network, whole)?;
+    give_routes(network, whole)?;
     check_ways(network)
 }
 
@@ -151,6 +169,56 @@ fn give_roles(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
         () => return Ok(()),
     };
     Err(Error::usage(format!("path: {wrong}")))
+}
+
+/// Gives the network its routes as written.
+fn give_routes(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
+    let typed = whole.iter().find(|word| word.key.name == ROUTE.name);
+    for text in typed.iter().flat_map(|word| word.value.split(SEVERAL)) {
+        let place = format!("`route={text}`");
+        let names = text.split(LISTED).map(|name| known(&network.hosts, name, &place));
+        let route: Vec<usize> = names.collect::<Result<_>>()?;
+        if let Some(wrong) = wrong_route(network, &route) {
+            return Err(Error::usage(format!("path: {place}: {wrong}")));
+        }
+        network.routes.push(route);
+    }
+    Ok(())
+}
+
+/// Returns what is wrong with a route; `None` if nothing is.
+fn wrong_route(network: &Network, route: &[usize]) -> Option<String> {
+    let name = |host: usize| &network.hosts[host];
+    let joins = |pair: &[usize]| {
+        network.links_of(pair[0]).any(|link| network.links[link].ends.contains(&pair[1]))
+    };
+    let others = network.routes.iter().filter(|other| other.last() == route.last());
+    let steps =
+        |route: &[usize]| route.windows(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>();
+    let taken: Vec<[usize; 2]> = others.flat_map(|other| steps(other)).collect();
+    let [_, inner @ .., last] = route else {
+        return Some("a route has two hosts or more, as in a/r/b".to_owned());
+    };
+    let twice = (1..route.len()).find(|at| route[..*at].contains(&route[*at]));
+    if let Some(at) = twice {
+        return Some(format!("a loop: it comes to `{}` twice", name(route[at])));
+    }
+    if let Some(pair) = route.windows(2).find(|pair| !joins(pair)) {
+        let (a, b) = (name(pair[0]), name(pair[1]));
+        return Some(format!(
+            "no link is between `{a}` and `{b}`; name each host on the way, or add {a}--{b}"
+        ));
+    }
+    if let Some(host) = inner.iter().find(|host| !network.forwards(**host)) {
+        return Some(format!("`{}` passes nothing on, as a host with a role does", name(*host)));
+    }
+    let differs = |[at, next]: &[usize; 2]| taken.iter().any(|[a, b]| a == at && b != next);
+    let [at, _] = steps(route).into_iter().find(differs)?;
+    Some(format!(
+        "`{}` sends to `{}` by another host on a route before it; it has one way",
+        name(at),
+        name(*last)
+    ))
 }
 
 /// Returns the indices of the hosts that a role is given to, in the order typed; none if it is not.

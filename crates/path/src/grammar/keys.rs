@@ -68,6 +68,7 @@ pub const WHOLE: &[Key] = &[
     LOAD,
     PEOPLE,
     HOST_DOWN,
+    ROUTE,
     REROUTE.key(),
 ];
 
@@ -134,6 +135,14 @@ pub(super) const HOST_DOWN: Key = Key {
     },
     default: "",
     doc: "times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s",
+};
+
+pub(super) const ROUTE: Key = Key {
+    name: "route",
+    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_routes, refers: plain },
+    default: "",
+    doc: "the way to the last of these hosts from each before it, with `|` between several: a/r/b|b/s/a; not set: the \
+          quickest. While a link of it is down, `reroute` finds another",
 };
 
 pub(super) const REROUTE: Optional<Nanos> = Optional::span(

@@ -716,6 +716,16 @@ fn a_network_that_makes_no_sense_is_refused_with_what_is_wrong() {
         ("a--r + r--c + r--b,receivers=c//b", "no name of a host"),
         ("a--r + r--c + r--b,people=c", "people= names `c` alone"),
         ("delay=1ms,relay=a", "no link names its hosts"),
+        ("delay=1ms,route=a/b", "no link names its hosts"),
+        ("a--r + r--b,route=a", "two hosts or more"),
+        ("a--r + r--b,route=a/x/b", "unknown host `x`"),
+        ("a--r + r--b,route=a/b", "no link is between `a` and `b`"),
+        ("a--r + r--s + s--r + s--b,route=a/r/s/r/s/b", "a loop: it comes to `r` twice"),
+        ("a--b + b--c + c--r + r--a,far=c,route=r/a/b/c", "`a` passes nothing on"),
+        (
+            "a--r + r--s + s--b + r--t + t--b,route=a/r/s/b|r/t/b",
+            "`route=r/t/b`: `r` sends to `b` by another host",
+        ),
         ("A--b", "no name of a host"),
         ("a---b", "no name of a host"),
         ("a--b:", "ends in the middle"),
@@ -727,6 +737,24 @@ fn a_network_that_makes_no_sense_is_refused_with_what_is_wrong() {
     let many: Vec<String> = (0..300).map(|at| format!("h{at}--h{}", at + 1)).collect();
     let error = Network::parse(&many.join(" + ")).unwrap_err().to_string();
     assert!(error.contains("a path of 300 links; at most 255"), "{error}");
+}
+
+#[test]
+fn routes_as_written_print_themselves_and_stand_in_a_file_as_a_list() {
+    let typed = "a--r + r--s + s--b + r--b,near=a,far=b";
+    let network = read(&format!("{typed},route=a/r/s/b|b/s/r")).unwrap();
+    assert_eq!(network.routes, [[0, 1, 2, 3].to_vec(), [3, 2, 1].to_vec()]);
+    assert_eq!(read(&network.to_string()).unwrap(), network);
+    let link = |ends: &str| format!("[[link]]\nbetween = {ends}\n");
+    let text = format!(
+        "far = \"b\"\nroute = [\"a/r/s/b\", \"b/s/r\"]\n{}{}{}{}",
+        link("[\"a\", \"r\"]"),
+        link("[\"r\", \"s\"]"),
+        link("[\"s\", \"b\"]"),
+        link("[\"r\", \"b\"]")
+    );
+    let mut file = |_: &str| Ok(text.clone().into_bytes());
+    assert_eq!(Network::parse_with("file=net.toml", &mut file).unwrap(), network);
 }
 
 #[test]

@@ -101,12 +101,17 @@ fn whole_words(of: &Network, is_named: bool) -> Vec<String> {
     words.extend(backend);
     words.extend((of.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
     words.extend(mode);
+    let names = |hosts: &Vec<usize>| {
+        let names: Vec<&str> = hosts.iter().map(|host| of.hosts[*host].as_str()).collect();
+        names.join(hosts::LISTED)
+    };
+    let routes: Vec<String> = of.routes.iter().map(names).collect();
+    words.extend((!routes.is_empty()).then(|| format!("route={}", routes.join(hosts::SEVERAL))));
     words.extend(of.reroute.map(|after| format!("reroute={}", span_text(after))));
     let [near, far] = of.usual_ends();
     let usual = [(network::NEAR, vec![near]), (network::FAR, vec![far])];
     for (role, of_role) in of.roles().into_iter().filter(|role| !usual.contains(role)) {
-        let names: Vec<&str> = of_role.iter().map(|host| of.hosts[*host].as_str()).collect();
-        words.push(format!("{role}={}", names.join(hosts::LISTED)));
+        words.push(format!("{role}={}", names(&of_role)));
     }
     words
 }

@@ -22,7 +22,7 @@ use crate::nat::nat64;
 use crate::network;
 use crate::observe::{Capture, Observation, pcapng};
 use deadheat_base::ends::Side;
-use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::error::{Error, Result};
 use deadheat_base::rng::fresh_seed;
 
 /// Writes a line to standard error. If that is closed, the commands run all the same.
@@ -191,11 +191,7 @@ pub fn beside(typed: &str) -> Result<(String, String)> {
 
 /// Returns the host of the command, and the commands beside it with theirs.
 fn placed(request: &Request, built: &BuiltNetwork) -> Result<(usize, Vec<BesideCommand>)> {
-    let names: Vec<&str> = built.hosts.iter().map(String::as_str).collect();
-    let find = |name: &str| {
-        let at = named(built).into_iter().find(|(known, _)| known == name).map(|(_, at)| at);
-        at.ok_or_else(|| unknown("host", name, &names))
-    };
+    let find = |name: &str| built.index(name);
     let near = Ok(built.host(Side::Near));
     let host = request.host.as_deref().map_or(near, find)?;
     let far = request.far.iter().map(|far| (network::FAR, far, request.far_ready));
@@ -206,28 +202,19 @@ fn placed(request: &Request, built: &BuiltNetwork) -> Result<(usize, Vec<BesideC
     Ok((host, beside.collect::<Result<_>>()?))
 }
 
-/// Returns the names of all hosts, `near` and `far` by their roles among them, with their indices.
-fn named(built: &BuiltNetwork) -> Vec<(String, usize)> {
-    let [near, far] = built.roles;
-    let roles =
-        [(network::NEAR, near), (network::FAR, far)].map(|(name, at)| (name.to_owned(), at));
-    let own = built.hosts.iter().cloned().zip(0..);
-    own.chain(roles.into_iter().filter(|(role, _)| !built.hosts.contains(role))).collect()
-}
-
 /// Returns lines for /etc/hosts: each host at the addresses by which others know it.
 fn names(built: &BuiltNetwork) -> String {
-    let line = |(name, host): (String, usize)| {
+    let line = |(name, host): (&str, usize)| {
         let known = built.known.get(host).into_iter().flatten();
         known.map(|address| format!("{address} {name}\n")).collect::<String>()
     };
-    named(built).into_iter().map(line).collect()
+    built.names().into_iter().map(line).collect()
 }
 
 /// Returns the environment variables for the commands.
 fn variables(built: &BuiltNetwork) -> Vec<(String, String)> {
     let mut variables = Vec::new();
-    for (name, host) in named(built) {
+    for (name, host) in built.names() {
         let name = name.to_uppercase().replace('-', "_");
         let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = built.of_host(host).partition(IpAddr::is_ipv6);
         let known = built.known.get(host).into_iter().flatten().copied();

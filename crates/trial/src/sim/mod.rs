@@ -75,8 +75,7 @@ impl Simulation {
     /// [`Error::Usage`] if a host between others has a network card of a given rate, or if two hosts have several links.
     pub fn new(typed: &str, network: Network, family: Family) -> Result<Simulation> {
         let ip_header = if family == Family::V6 { 40 } else { 20 };
-        Wires::new(&network, 0, ip_header)
-            .map_err(|error| Error::usage(format!("path `{typed}`: {error}")))?;
+        wires::check(&network).map_err(|error| Error::usage(format!("path `{typed}`: {error}")))?;
         Ok(Simulation {
             typed: typed.to_owned(),
             cutter: Cutter { mtu: u64::from(network.mtu()), ip_header },

@@ -45,10 +45,8 @@ impl Wires {
     /// Creates the links of a network, empty, with `seed` for their draws.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a host between others has a network card of a given rate, or if two hosts have several links,
-    /// of which no contender would use but one.
+    /// [`Error::Usage`] for a network without a way between its ends.
     pub(super) fn new(network: &Network, seed: u64, ip_header: u64) -> Result<Wires> {
-        check(network)?;
         let wire = |(at, link): (usize, &deadheat_path::network::Link)| {
             let channel = |direction| {
                 let place = Place { seed, link: at as u16, direction };
@@ -205,7 +203,12 @@ fn seen(packet: Packet) -> Seen {
     Seen { flow: packet.flow, bytes: packet.bytes, is_ack: false }
 }
 
-fn check(network: &Network) -> Result<()> {
+/// Checks that a network can be simulated.
+///
+/// # Errors
+/// [`Error::Usage`] if a host between others has a network card of a given rate, or if two hosts have several links, of
+/// which no contender would use but one.
+pub(super) fn check(network: &Network) -> Result<()> {
     if !network.has_others() && network.links.len() != 1 {
         return Err(Error::usage(
             "simulated paths have one link between two hosts, as no contender that runs there uses several",
