@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_route_as_written_is_taken_while_its_links_are_up() {
-        let typed = "a--r:delay=1ms + r--b:delay=1ms + r--s:delay=9ms + s--b:delay=9ms,down=2s-3s";
+        let typed = "a--r:delay=1ms + r--b:delay=1ms + r--s:delay=9ms,down=2s-3s + s--b:delay=9ms";
         let typed = format!("{typed},near=a,far=b,route=a/r/s/b,reroute=0ms");
         let network = Network::parse(&typed).unwrap();
         assert_eq!(names(&network, "a", "b").unwrap(), ["a--r", "r--s", "s--b"]);
@@ -352,6 +352,25 @@ mod tests {
         let by: Vec<[Option<usize>; 2]> =
             all.iter().map(|routes| [routes.link(1, 3, 1), routes.link(1, 1, 1)]).collect();
         assert_eq!(by, [[Some(2), Some(1)], [Some(1), Some(1)], [Some(2), Some(1)]]);
+    }
+
+    #[test]
+    fn the_satellite_of_a_dish_changes_each_15_seconds() {
+        let network = Network::parse("starlink").unwrap();
+        let host = |name: &str| network.hosts.iter().position(|own| own == name).unwrap();
+        let last = network.links_of(network.far).next().unwrap();
+        let of = |routes: &Routes| {
+            let link = &network.links[routes.link(host("dish"), last, 1).unwrap()];
+            (routes.from.0 / 1_000_000, link.up.delay.0 / 1_000_000)
+        };
+        let all: Vec<(u64, u64)> = over_time(&network).iter().map(of).collect();
+        let minute = [(0, 15), (12_035, 40), (27_035, 20), (42_035, 30), (57_035, 15)];
+        assert_eq!(all[..5], minute);
+        assert_eq!((all.len(), all.last()), (21, Some(&(297_035, 15))));
+        // Back over the same satellite, at the same times.
+        let back = |routes: &Routes| routes.link(host("internet"), 0, 0).unwrap();
+        let up = |routes: &Routes| routes.link(host("dish"), last, 1).unwrap();
+        assert!(over_time(&network).iter().all(|routes| back(routes) == up(routes) + 1));
     }
 
     #[test]

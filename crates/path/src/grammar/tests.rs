@@ -723,7 +723,7 @@ fn a_network_that_makes_no_sense_is_refused_with_what_is_wrong() {
         ("a--r + r--s + s--r + s--b,route=a/r/s/r/s/b", "a loop: it comes to `r` twice"),
         ("a--b + b--c + c--r + r--a,far=c,route=r/a/b/c", "`a` passes nothing on"),
         (
-            "a--r + r--s + s--b + r--t + t--b,route=a/r/s/b|r/t/b",
+            "a--r + r--s + s--b + r--t + t--b,far=b,route=a/r/s/b|r/t/b",
             "`route=r/t/b`: `r` sends to `b` by another host",
         ),
         ("A--b", "no name of a host"),
