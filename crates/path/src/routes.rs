@@ -363,7 +363,8 @@ mod tests {
             let link = &network.links[routes.link(host("dish"), last, 1).unwrap()];
             (routes.from.0 / 1_000_000, link.up.delay.0 / 1_000_000)
         };
-        let all: Vec<(u64, u64)> = over_time(&network).iter().map(of).collect();
+        let mut all: Vec<(u64, u64)> = over_time(&network).iter().map(of).collect();
+        all.dedup_by_key(|(_, delay)| *delay);
         let minute = [(0, 15), (12_035, 40), (27_035, 20), (42_035, 30), (57_035, 15)];
         assert_eq!(all[..5], minute);
         assert_eq!((all.len(), all.last()), (21, Some(&(297_035, 15))));
