@@ -225,7 +225,8 @@ pub(super) fn limit(typed: &str) -> Result<Limit> {
     let (number, unit) = typed.split_at(digits);
     let form = || {
         Error::usage(format!(
-            "queue `{typed}` is no size (64kB), number of packets (100pkt) or time at the rate (50ms)"
+            "queue `{typed}` is no size (64kB), number of packets (100pkt), time at the rate (50ms) or multiple of the \
+             bandwidth-delay product (2bdp)"
         ))
     };
     let limit = match unit {

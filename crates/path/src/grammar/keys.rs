@@ -2,6 +2,7 @@
 
 use super::forms::{self, HOUR};
 use super::hosts;
+use super::product;
 use crate::Family;
 use crate::down::DownTimes;
 use crate::nat::Dependence;
@@ -409,12 +410,16 @@ pub(super) const OVERHEAD: Optional<Bytes> = Optional::size(
 pub(super) const QUEUE: Key = Key {
     name: "queue",
     kind: Kind::Own {
-        form: "SIZE|Npkt|TIME",
-        check: |typed| forms::limit(typed).map(drop),
+        form: "SIZE|Npkt|TIME|Nbdp",
+        check: |typed| match product::multiple(typed)? {
+            Some(_) => Ok(()),
+            None => forms::limit(typed).map(drop),
+        },
         refers: plain,
     },
     default: "100ms",
-    doc: "room for packets that wait for the rate; the packet that is leaving does not count",
+    doc: "room for packets that wait for the rate; the packet that is leaving does not count; 4bdp: so many products of the \
+          rate and the round trip between near and far",
 };
 
 pub(super) const AQM: Preset<Aqm> = Optional::choice(

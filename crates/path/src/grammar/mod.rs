@@ -24,6 +24,7 @@ mod file;
 mod forms;
 mod hosts;
 mod keys;
+mod product;
 mod short;
 mod text;
 mod words;
@@ -168,6 +169,9 @@ pub(super) fn parse(typed: &str, carrier: Carrier, read: ReadFile<'_>) -> Result
             .map_err(|error| Error::data(name, error.to_string()));
     }
     if let Some(text) = short::text(typed.trim())? {
+        return parse(&text, carrier, read);
+    }
+    if let Some(text) = product::text(typed, carrier, &mut *read)? {
         return parse(&text, carrier, read);
     }
     let texts: Vec<&str> = typed.split('+').map(str::trim).collect();
