@@ -103,11 +103,65 @@ impl Sizes {
         log.exp().min(MOST_OVER_MEAN)
     }
 
-    /// Draws a size from `least` to `most` with a uniform logarithm.
-    pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
-        let (low, high) = ((least.max(1) as f64).ln(), (most.max(1) as f64).ln());
-        let drawn = (low + (high - low) * self.draws.unit()).exp().round() as u64;
-        drawn.clamp(least, most.max(least))
+    /// Draws a size of this law.
+    pub(super) fn of(&mut self, law: SizeLaw) -> u64 {
+        let (low, high) = law.logs();
+        let log = match law.percentiles {
+            None => low + (high - low) * self.draws.unit(),
+            Some(_) => {
+                let (mean, deviation) = law.log_normal();
+                mean + deviation * self.draws.normal()
+            }
+        };
+        (log.exp().round() as u64).clamp(law.least, law.most)
+    }
+}
+
+/// Law of random sizes: with a uniform logarithm, or log-normal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SizeLaw {
+    /// Smallest size.
+    pub(super) least: u64,
+    /// Largest size.
+    pub(super) most: u64,
+    /// The 5th and the 95th percentile of a log-normal law; absent for a uniform logarithm.
+    percentiles: Option<(u64, u64)>,
+}
+
+/// The 95th percentile of the standard normal distribution.
+const NORMAL_P95: f64 = 1.644_853_626_951_472_7;
+
+impl SizeLaw {
+    /// Creates the law of sizes from `least` to `most` with a uniform logarithm.
+    pub(super) const fn between(least: u64, most: u64) -> SizeLaw {
+        SizeLaw { least, most, percentiles: None }
+    }
+
+    /// Creates the log-normal law with these percentiles, of sizes up to `most`.
+    pub(super) fn log_normal_of(p5: u64, p95: u64, most: u64) -> SizeLaw {
+        SizeLaw { least: 1, most, percentiles: Some((p5, p95)) }
+    }
+
+    /// Returns the logarithms of the smallest and the largest size.
+    fn logs(self) -> (f64, f64) {
+        ((self.least.max(1) as f64).ln(), (self.most.max(1) as f64).ln())
+    }
+
+    /// Returns the mean and the standard deviation of the logarithm of a log-normal law.
+    fn log_normal(self) -> (f64, f64) {
+        let (p5, p95) = self.percentiles.unwrap_or((self.least, self.most));
+        let (low, high) = ((p5.max(1) as f64).ln(), (p95.max(1) as f64).ln());
+        ((low + high) / 2.0, (high - low) / (2.0 * NORMAL_P95))
+    }
+
+    /// Returns the mean size in bytes.
+    pub(super) fn mean(self) -> f64 {
+        if self.percentiles.is_some() {
+            let (mean, deviation) = self.log_normal();
+            return (mean + deviation * deviation / 2.0).exp();
+        }
+        let (least, most) = (self.least as f64, self.most as f64);
+        if least == most { least } else { (most - least) / (most / least).ln() }
     }
 }
 
@@ -153,10 +207,23 @@ mod tests {
             "{mean} {deviation}"
         );
         assert!(Sizes::new(0.0, 5).factor() == 1.0);
-        let drawn: Vec<u64> = (0..10_000).map(|_| sizes.between(1_000, 100_000)).collect();
+        let law = SizeLaw::between(1_000, 100_000);
+        let drawn: Vec<u64> = (0..10_000).map(|_| sizes.of(law)).collect();
         assert!(drawn.iter().all(|size| (1_000..=100_000).contains(size)));
         let below = drawn.iter().filter(|size| **size < 10_000).count();
         assert!((4_700..5_300).contains(&below), "half below the geometric mean: {below}");
-        assert_eq!(sizes.between(7, 7), 7);
+        assert_eq!(sizes.of(SizeLaw::between(7, 7)), 7);
+    }
+
+    /// The law of heistp/ccafct: the mean of these percentiles is published as 645,683 bytes.
+    #[test]
+    fn a_log_normal_law_has_its_percentiles_and_the_published_mean() {
+        let law = SizeLaw::log_normal_of(65_536, 2_097_152, 1 << 30);
+        assert!((law.mean() / 645_683.0 - 1.0).abs() < 0.001, "{}", law.mean());
+        let mut sizes = Sizes::new(0.0, 5);
+        let drawn: Vec<u64> = (0..100_000).map(|_| sizes.of(law)).collect();
+        let below = |size: u64| drawn.iter().filter(|drawn| **drawn < size).count();
+        let tails = [below(65_536), 100_000 - below(2_097_152)];
+        assert!(tails.iter().all(|tail| (4_700..5_300).contains(tail)), "{tails:?}");
     }
 }

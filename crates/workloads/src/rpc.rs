@@ -17,7 +17,7 @@ use deadheat_base::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::{Better, Unit};
 
-use crate::draw::{Arrivals, Sizes, Spread, arrivals_key};
+use crate::draw::{Arrivals, SizeLaw, Sizes, Spread, arrivals_key};
 use crate::paced::{Claim, DRAIN, DUE_LEN, Period, conclude_one};
 use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
@@ -72,12 +72,13 @@ const ARRIVALS: Preset<Spread> =
 const REQUEST: Preset<usize> =
     Optional::length("request", (DUE_LEN as u64, 65_507), "one request, in one message").or("200");
 
-const RESPONSE: Preset<(u64, u64)> = Optional::form(
+const RESPONSE: Preset<SizeLaw> = Optional::form(
     "response",
-    Kind::Own { form: "SIZE|SIZE..SIZE", check: |typed| range(typed).map(drop), refers: plain },
-    range,
-    (0, 0),
-    "one response: of one size, or from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above)",
+    Kind::Own { form: "SIZE|SIZE..SIZE|P5~P95", check: |typed| law(typed).map(drop), refers: plain },
+    law,
+    SizeLaw::between(0, 0),
+    "one response: of one size, from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above), or log-normal \
+     with these percentiles (66kB~2MB)",
 )
 .or("1kB..10kB");
 
@@ -163,16 +164,23 @@ fn per_second(value: &str) -> Result<u64> {
     }
 }
 
-/// Parses the least and the greatest size of a response.
-fn range(value: &str) -> Result<(u64, u64)> {
-    let (least, most) = value.split_once("..").unwrap_or((value, value));
+/// Parses the law of the sizes of responses. A log-normal one ends where fewer than one in a million would be larger.
+fn law(value: &str) -> Result<SizeLaw> {
+    let is_log_normal = value.contains('~');
+    let by = if is_log_normal { "~" } else { ".." };
+    let (least, most) = value.split_once(by).unwrap_or((value, value));
     let (least, most) = (parse_bytes(least, Bare::Allowed)?.0, parse_bytes(most, Bare::Allowed)?.0);
-    if least == 0 || most < least || most > LARGEST {
+    if least == 0 || most < least || most > LARGEST || (is_log_normal && most == least) {
         return Err(Error::usage(format!(
-            "`{value}` is no range of sizes from 1 byte to 1 GiB; write the smaller first, as 1kB..100kB"
+            "`{value}` is no range of sizes from 1 byte to 1 GiB; write the smaller first, as 1kB{by}100kB"
         )));
     }
-    Ok((least, most))
+    if is_log_normal {
+        let largest = u128::from(most) * u128::from(most) / u128::from(least);
+        let largest = u64::try_from(largest).unwrap_or(LARGEST).min(LARGEST);
+        return Ok(SizeLaw::log_normal_of(least, most, largest));
+    }
+    Ok(SizeLaw::between(least, most))
 }
 
 impl Workload for Rpc {
@@ -204,7 +212,7 @@ impl Workload for Rpc {
             }
         }
         let offers =
-            [(Direction::Up, task.request as f64), (Direction::Down, task.mean_response())];
+            [(Direction::Up, task.request as f64), (Direction::Down, task.response.mean())];
         for (direction, bytes) in offers {
             fits_rate(INFO.id, setting, direction, bytes * 8.0 * task.rate as f64)?;
         }
@@ -216,7 +224,7 @@ impl Workload for Rpc {
             let rate = traffic.rate_per_second()?;
             let request = Traffic::bytes(traffic.request.as_ref(), 200)?;
             let response = traffic.response.clone().unwrap_or_else(|| "1kB".to_owned());
-            let (_, most) = range(&response)?;
+            let SizeLaw { most, .. } = law(&response)?;
             let work = traffic::Work::new(
                 INFO.id,
                 [
@@ -247,8 +255,8 @@ struct Calls {
     rate: u64,
     spread: Spread,
     request: usize,
-    /// Smallest and largest response in bytes.
-    response: (u64, u64),
+    /// Law of the bytes of a response.
+    response: SizeLaw,
     mtu: usize,
     lanes: u16,
     connect: Connections,
@@ -309,17 +317,11 @@ impl Calls {
         Period::of_packets(self.rate)
     }
 
-    /// Returns the mean of the range with a uniform logarithm, in bytes.
-    fn mean_response(&self) -> f64 {
-        let (least, most) = (self.response.0 as f64, self.response.1 as f64);
-        if least == most { least } else { (most - least) / (most / least).ln() }
-    }
-
     /// Returns the requests: the time at which each is due, and the size of its response.
     fn requests(&self, seed: u64) -> impl Iterator<Item = (Nanos, u64)> + use<> {
         let arrivals = Arrivals::new(self.spread, self.period(), self.count, seed);
-        let (mut sizes, (least, most)) = (Sizes::new(0.0, seed), self.response);
-        arrivals.map(move |due| (due, sizes.between(least, most)))
+        let (mut sizes, law) = (Sizes::new(0.0, seed), self.response);
+        arrivals.map(move |due| (due, sizes.of(law)))
     }
 
     /// Returns the bytes of a response that one message carries.
@@ -338,7 +340,7 @@ impl Calls {
                 ("a connection each", planned + Nanos(LONGEST.0.saturating_mul(self.count)))
             }
         };
-        let most = self.response.1;
+        let most = self.response.most;
         let largest = most.saturating_add(most.div_ceil(self.room()) * DUE_LEN as u64);
         let names = ["response", "response time"];
         let spec = filled(INFO.id, &self.settings, [("count", self.count.to_string())]);
@@ -393,7 +395,7 @@ impl Task for Calls {
 
     /// Predicts the mean response time, for responses of one size and one packet that queue at the link.
     fn theory(&self, on: &Conditions<'_>) -> Vec<Prediction> {
-        let (least, most) = self.response;
+        let SizeLaw { least, most, .. } = self.response;
         let is_one = least == most && most <= self.room() && self.connect == Connections::Kept;
         let lossless = on.up.loss == 0.0 && on.down.loss == 0.0;
         if !is_one || !lossless || self.spread != Spread::Poisson {

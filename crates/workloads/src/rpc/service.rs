@@ -46,7 +46,7 @@ impl Server {
         Server {
             tag,
             request: task.request,
-            largest: task.response.1,
+            largest: task.response.most,
             room: task.room(),
             takes_turns: lanes > 1,
             is_redialled: task.connect == Connections::Each,

@@ -37,6 +37,8 @@ fn what_cannot_be_meant_is_refused() {
     }
     assert!(say("rpc:response=9kB..1kB").contains("the smaller first"));
     assert!(say("rpc:response=0").contains("from 1 byte"));
+    assert!(say("rpc:response=9kB~1kB").contains("as 1kB~100kB"));
+    assert!(say("rpc:response=1kB~1kB").contains("the smaller first"));
     assert!(say("rpc:response=1kB..").contains("size"));
     assert!(say("rpc:connect=some").contains("connect"));
     assert!(say("rpc:connect=each,count=65001").contains("65000"));
@@ -65,7 +67,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     assert_eq!(task("rpc:count=50").info().planned, Some(Nanos::from_secs(1)));
     // 99,000 over the logarithm of 100.
     let decades = calls("rpc:response=1kB..100kB,count=10000");
-    assert!((decades.mean_response() - 21_497.6).abs() < 0.1);
+    assert!((decades.response.mean() - 21_497.6).abs() < 0.1);
     let sizes = || decades.requests(3).map(|(_, size)| size);
     assert!((sizes().sum::<u64>() as f64 / 1e4 / 21_497.6 - 1.0).abs() < 0.03);
     assert!(sizes().eq(sizes()));
