@@ -42,6 +42,7 @@ mod list;
 mod live;
 mod manual;
 mod map;
+mod matrix;
 mod merge;
 mod next_step;
 mod observe;
@@ -73,6 +74,8 @@ enum Command {
     Race(Box<race::RaceArgs>),
     /// Show who is ahead at each delay, loss or other key of a path
     Map(Box<map::MapArgs>),
+    /// Show who shares a bottleneck fairly with whom, and whom that harms
+    Matrix(Box<matrix::MatrixArgs>),
     /// Join the parts of a map that several runs made
     Merge(merge::MergeArgs),
     /// Measure a line to another host in a minute, idle and under load
@@ -142,6 +145,7 @@ pub fn run() -> ExitCode {
     let done = match cli.command {
         Command::Race(args) => race::run(*args),
         Command::Map(args) => map::run(&args),
+        Command::Matrix(args) => matrix::run(*args),
         Command::Merge(args) => merge::run(&args).map(|()| Verdict::Fine),
         Command::Line(args) => line::run(&args),
         Command::Serve(args) => serve::run(&args).map(|()| Verdict::Fine),

@@ -33,6 +33,7 @@ use deadheat::records::placement::Placement;
 use deadheat::records::quiet::LevelChange;
 use deadheat::records::quiet::{Disturbance, Disturber, HostQuiet, HostState, ProbePoint};
 use deadheat::records::trial::{PathFacts, Record};
+use deadheat::result::contest::{Contest, Harm, Portion};
 use deadheat::result::explained::{
     BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Limit, Userspace, UserspaceEnd,
 };
@@ -78,6 +79,7 @@ pub(crate) fn everything() -> Outcome {
             workload: "ping:size=64".into(),
             placement: Some(Placement::SameCore),
             infeasible: (contender == BBR).then(|| "this host has one CPU".into()),
+            rivals: (contender == UDP).then(Vec::new),
         });
     }
     outcome.shares = shares();
@@ -98,6 +100,19 @@ pub(crate) fn everything() -> Outcome {
         ..knee.clone()
     };
     outcome.sweeps = vec![knee, open];
+    let share = Portion { point: 0.7, low: Some(0.65), high: Some(0.75) };
+    outcome.contests = vec![Contest {
+        contender: TCP,
+        load: "tcp:cc=bbr".into(),
+        fair_share: Some(0.5),
+        share: Some(share),
+        outcome: Some(stats::Outcome::Ahead),
+        harms: vec![Harm { metric: outcome.metrics[0].name.clone(), portion: share }],
+        queued_ns: Some(12e6),
+        dropped_share: Some(0.01),
+        marked_share: Some(0.02),
+        blocks: BLOCKS,
+    }];
     outcome.imported = Some(imported());
     outcome.asked.resolve = Some(0.02);
     outcome.asked.claims_all = true;
@@ -379,6 +394,7 @@ pub(crate) fn varied() -> Outcome {
                 workload: format!("ping:size={}", names[1]),
                 placement: Some([Placement::SameCore, Placement::Busy][cell / 6]),
                 infeasible: impossible.then(|| "the other end has no CPU of its own".into()),
+                rivals: None,
             }),
             ..base
         });
@@ -457,6 +473,7 @@ pub(crate) fn full() -> Outcome {
         path_ways: Vec::new(),
         shares: Vec::new(),
         sweeps: Vec::new(),
+        contests: Vec::new(),
         verdicts: verdicts(),
         unfiltered: Vec::new(),
         control: Some(control()),

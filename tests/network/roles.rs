@@ -126,3 +126,25 @@ fn a_connection_outlives_a_link_that_is_down_for_a_while() {
         assert!(count(&longest["length_ns"]) >= 600_000_000, "{longest}");
     }
 }
+
+/// Two flows of CUBIC with round trips of their own share the one bottleneck of a dumbbell, and each has a part of it.
+#[test]
+fn cubic_beside_cubic_shares_the_bottleneck_of_a_dumbbell() {
+    if !can() {
+        return;
+    }
+    let path = "dumbbell:rate=20mbit,delay=5ms|10ms,queue=2bdp,load=sender-2/receiver-2";
+    let work = "bulk:time=900ms,warmup=300ms,load=tcp:cc=cubic,load-lead=0s";
+    let outcome = race(&["tcp:cc=cubic"], path, work);
+    for trial in ran(&outcome) {
+        let [first, second, shared] = [0, 1, 2].map(|link| arrived_bytes(trial, link, "up"));
+        assert!(first > 100_000 && second > 100_000, "{first} and {second} bytes");
+        assert!(shared <= first + second, "{shared} of {first} and {second} bytes");
+        let figure = |name: &str| trial["metrics"][name].as_f64().unwrap();
+        let both = figure("goodput_bps") + figure("load_goodput_bps");
+        assert!((8e6..20.5e6).contains(&both), "{both} bit/s: {trial}");
+        let share = figure("load_goodput_share");
+        assert!((0.05..0.95).contains(&share), "{share}");
+        assert!((figure("flow_least_share") - share.min(1.0 - share)).abs() < 0.01, "{trial}");
+    }
+}

@@ -92,6 +92,7 @@ fn rule(command: &DocumentedCommand) -> Rule {
             Rule::Run(smaller(typed), Promise::Race)
         }
         ["race", ..] => Rule::Left("cli::documents runs it, on trials that take no time"),
+        ["matrix", ..] => Rule::Left("takes ten minutes; sim/matrix.rs runs it"),
         ["map", ..] => Rule::Run(coarse(typed), Promise::Map),
         ["merge", ..] => Rule::Run(typed, Promise::File("map.json".into())),
         ["list", ..] | ["study", "list"] => {

@@ -103,6 +103,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("commands", "programs of a pair, and what their start costs"),
             ("compare", "two saved races"),
             ("content", "the sections of a report, in order"),
+            ("contests", "who shares a bottleneck with whom, and the harm"),
             ("document", "headings, tables and lists"),
             ("evidence", "control, differences, conditions"),
             ("factors", "a race over conditions"),

@@ -2,6 +2,7 @@
 
 mod against;
 mod command;
+mod contests;
 mod course;
 mod derived;
 mod differences;

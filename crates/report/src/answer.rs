@@ -4,7 +4,7 @@ use super::document::{Block, Line, Section, Tone};
 use super::names::{label, vary};
 use super::standing::{Standing, result, tone};
 use super::totals::blocks_done;
-use super::{absence, factors, imported, libraries, resolution, sweeps, words};
+use super::{absence, contests, factors, imported, libraries, resolution, sweeps, words};
 use deadheat_result::analysis::{claims, host_use, no_figures};
 use deadheat_result::outcome::{Outcome, Status, Verdict};
 
@@ -30,7 +30,10 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     if vary(outcome) {
         lines.extend(sweeps::lines(outcome));
     }
-    if let Some(line) = figures_alone {
+    let shares = contests::lines(outcome);
+    if contests::is_matrix(outcome) && !shares.is_empty() {
+        lines.extend(shares);
+    } else if let Some(line) = figures_alone {
         lines.push(line);
     } else if vary(outcome) {
         lines.extend(factors::lines(outcome));
@@ -43,6 +46,9 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
             lines.extend(Standing::of(outcome, metric).map(|standing| standing.line()));
         }
         lines.extend(host_use::sentence(outcome).map(|text| Line::new(text, Tone::Open)));
+    }
+    if !contests::is_matrix(outcome) {
+        lines.extend(contests::lines(outcome));
     }
     if !outcome.trusted() {
         // Bad news must not look like good news.

@@ -2,8 +2,9 @@
 
 use super::document::{Document, Section};
 use super::{
-    answer, arrived, brief, commands, evidence, explain, factors, far_end, highs, imported, names,
-    needs, network, outages, over_time, path, results, scatter, sweeps, theory, way, wire,
+    answer, arrived, brief, commands, contests, evidence, explain, factors, far_end, highs,
+    imported, names, needs, network, outages, over_time, path, results, scatter, sweeps, theory,
+    way, wire,
 };
 use deadheat_result::outcome::Outcome;
 
@@ -31,10 +32,11 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 33] = [
+    let sections: [(Place, Option<Section>); 34] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
-        (Place::Results, factors::section(outcome)),
+        (Place::Results, contests::section(outcome)),
+        (Place::Results, factors::section(outcome).filter(|_| !contests::is_matrix(outcome))),
         (Place::Results, factors::combinations(outcome)),
         (Place::Results, results::section(outcome)),
         (Place::Results, imported::five_numbers(outcome)),

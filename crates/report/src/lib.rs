@@ -61,6 +61,7 @@ mod commands;
 pub mod comment;
 pub mod compare;
 mod content;
+mod contests;
 mod csv;
 mod document;
 mod evidence;

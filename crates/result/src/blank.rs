@@ -31,6 +31,7 @@ impl Outcome {
             path_ways: Vec::new(),
             shares: Vec::new(),
             sweeps: Vec::new(),
+            contests: Vec::new(),
             verdicts: Vec::new(),
             unfiltered: Vec::new(),
             control: None,

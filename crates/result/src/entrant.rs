@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::dropped::DropReason;
-use super::outcome::Entrant;
+use super::outcome::{Cell, Entrant};
 use deadheat_base::error::Result;
 use deadheat_datapath::transport::{Contender, Effective};
 
@@ -107,9 +107,11 @@ impl Entrant {
         self.cell.as_ref()?.infeasible.as_deref()
     }
 
-    /// Returns true if it ran under the same conditions as another, so that the two can be compared.
+    /// Returns true if it ran under the same conditions as another, so that the two can be compared; in a matrix, if each
+    /// of both was the load of the other.
     pub fn meets(&self, other: &Entrant) -> bool {
         match (&self.cell, &other.cell) {
+            (Some(Cell { rivals: Some(rivals), .. }), Some(_)) => rivals.contains(&other.id),
             (Some(cell), Some(other)) => cell.levels == other.levels,
             (cell, other) => cell.is_none() && other.is_none(),
         }

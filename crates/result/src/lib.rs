@@ -20,6 +20,7 @@ pub mod advise;
 pub mod analysis;
 mod blank;
 pub mod command;
+pub mod contest;
 pub mod date;
 pub mod dropped;
 mod entrant;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::imported::ImportOrigin;
+use crate::contest::Contest;
 use crate::explained::Explanations;
 use crate::far_hosts::FarHosts;
 pub use crate::knee::{KneeAt, KneePlace, Sweep};
@@ -78,6 +79,9 @@ pub struct Outcome {
     /// Knee of each contender, if an offered rate was varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweeps: Vec<Sweep>,
+    /// Shares of contenders with a load beside them, and harm, one for each contender or cell that has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contests: Vec<Contest>,
     /// Verdicts, one for each claim.
     pub verdicts: Vec<Verdict>,
     /// Verdicts on the same claims from all trials with figures, if gates took more trials from one contender than
@@ -329,6 +333,9 @@ pub struct Cell {
     pub placement: Option<Placement>,
     /// Reason why the cell cannot run here; absent if it can.
     pub infeasible: Option<String>,
+    /// Cells that it competes with, by id, in a matrix: the cell of its load beside itself as a load, if those are two.
+    /// Absent where it competes with the cells under the same levels.
+    pub rivals: Option<Vec<usize>>,
 }
 
 /// Varied condition, with its levels.

@@ -99,7 +99,7 @@ fn simulated_and_measured_races_are_not_compared() {
     assert!(said.contains("measured") && said.contains("simulated"), "{said}");
 }
 
-fn deadheat(args: &[&str], dir: &Path) -> Output {
+pub(super) fn deadheat(args: &[&str], dir: &Path) -> Output {
     let program = env!("CARGO_BIN_EXE_deadheat");
     Command::new(program).args(args).current_dir(dir).output().unwrap()
 }

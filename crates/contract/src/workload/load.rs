@@ -25,11 +25,13 @@ mod log;
 mod marks;
 mod phased;
 mod phases;
+mod shares;
 
-pub use phased::{SHARE, add_shares};
-use phased::{asked, in_phases, share_metrics};
+use phased::{asked, in_phases};
 use phases::Phases;
 pub use phases::{Item, Items, Observed, Stint};
+use shares::share_metrics;
+pub use shares::{JAIN, PARTS, SHARE, STAY, add_flows, add_shares, stay_after};
 
 /// Keys that every workload has beside its own.
 pub const KEYS: &[Key] =
@@ -264,7 +266,10 @@ impl Terms {
             role: Role::Descriptive,
             clock: ClockNeed::None,
         });
-        info.metrics.extend(phases.iter().flat_map(|_| share_metrics()));
+        let by_flow = phases.is_none() && matches!(work.observed, Some(Observed::Bytes(_)));
+        if by_flow || phases.is_some() {
+            info.metrics.extend(share_metrics(by_flow));
+        }
         let leads = self.load.as_ref().filter(|load| load.stint.is_none());
         let lead = leads.map_or(Nanos::ZERO, |load| load.lead);
         info.planned = info.planned.map(|planned| planned + lead);

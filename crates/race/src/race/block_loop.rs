@@ -5,7 +5,7 @@
 //! result is saved whole, and whenever the number of blocks has grown by a share; so the total time is in
 //! proportion to the blocks, and not to their square.
 
-use deadheat_result::analysis::{claims, derived, shares, sweep, warnings};
+use deadheat_result::analysis::{claims, contests, derived, shares, sweep, warnings};
 use std::{fs, io};
 
 use super::absence::{self, active, none_left};
@@ -180,6 +180,7 @@ impl<'a> BlockLoop<'a> {
         let ended = ended.and_then(|status| self.explain(status).map_err(Halt::Trial));
         self.outcome.shares = shares::shares(&self.outcome);
         self.outcome.sweeps = sweep::sweeps(&self.outcome);
+        self.outcome.contests = contests::contests(&self.outcome);
         quiet::conclude(&mut self.outcome);
         self.outcome.status = match &ended {
             Ok(status) => *status,

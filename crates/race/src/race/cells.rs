@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use super::matrix::MatrixLoads;
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
 use super::request::{CheckedRequest, Claims, Request};
@@ -259,6 +260,7 @@ impl FactorGrid<'_> {
                 first.workload, other.workload
             )));
         }
+        let matrix = MatrixLoads::of(&self.factors, &self.contenders, &*first.task);
         let placement = self.request.placement.as_deref().map(Placement::parse).transpose()?;
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
@@ -272,7 +274,9 @@ impl FactorGrid<'_> {
             let contender = pairing.as_ref().map_or(&self.contenders[row], |one| &one.contender);
             let contender = contender.clone();
             let name = self.names[row].under(&self.suffix(&levels));
-            let cell = Cell { contender: row, levels, workload, placement, infeasible };
+            let level = levels.first().copied().unwrap_or(0);
+            let rivals = matrix.as_ref().map(|loads| loads.rivals(row, level));
+            let cell = Cell { contender: row, levels, workload, placement, infeasible, rivals };
             let cell = (!self.factors.is_empty()).then_some(cell);
             let entrant = entrant(id, name, &contender, cell);
             entrants.push(Entrant { not_applicable: misfit, ..entrant });

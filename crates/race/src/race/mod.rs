@@ -58,6 +58,7 @@ mod files;
 pub mod gate;
 mod hope;
 mod margin;
+mod matrix;
 mod names;
 pub mod outside;
 mod pilot;

@@ -19,6 +19,7 @@ fn works_that_differ_by_condition_have_their_name_in_common() {
     let works = |outcome: &mut Outcome, all: [&str; 2]| {
         for (contender, workload) in all.into_iter().enumerate() {
             outcome.contenders[contender].cell = Some(Cell {
+                rivals: None,
                 contender,
                 levels: vec![contender],
                 workload: workload.to_owned(),

@@ -7,7 +7,7 @@ use crate::names::{entrant, label};
 use crate::results::{self, Bound};
 use crate::standing::Standing;
 use crate::words::Scale;
-use crate::{factors, spark};
+use crate::{contests, factors, spark};
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_result::analysis::spread::{self, FiveNumbers};
 use deadheat_result::analysis::translated::translated;
@@ -22,6 +22,9 @@ const MANY: usize = 4;
 
 /// Returns a table for each claimed metric, in a race over conditions with a row for each combination.
 pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
+    if let Some(pairs) = contests::brief(outcome) {
+        return vec![pairs];
+    }
     if names::vary(outcome) {
         return factors::combined_tables(outcome).into_iter().map(without_intervals).collect();
     }
@@ -31,6 +34,9 @@ pub(super) fn tables(outcome: &Outcome, width: usize) -> Vec<Table> {
 
 /// Returns the tables with intervals in place of strips, for a form that has drawings.
 pub(crate) fn claimed(outcome: &Outcome) -> Vec<Table> {
+    if let Some(pairs) = contests::table(outcome).filter(|_| contests::is_matrix(outcome)) {
+        return vec![pairs];
+    }
     if names::vary(outcome) {
         return factors::combined_tables(outcome);
     }

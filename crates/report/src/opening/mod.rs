@@ -12,7 +12,7 @@ use super::names;
 use super::names::label;
 use super::standing::Standing;
 use super::totals::blocks_done;
-use super::{factors, sweeps, words};
+use super::{contests, factors, sweeps, words};
 use deadheat_result::analysis::{claims, no_figures};
 use deadheat_result::imported::ImportOrigin;
 use deadheat_result::outcome::{Outcome, Status, Verdict};
@@ -62,15 +62,20 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
     let mut figure = standings.first().and_then(plain::figure);
     // Rising load has sentences of its own.
     let combinations = RaceSet::of_conditions(outcome).filter(|_| outcome.sweeps.is_empty());
+    let shares = contests::lines(outcome);
     let harm = beside::harm(outcome);
-    if let Some(set) = combinations {
+    if contests::is_matrix(outcome) && !shares.is_empty() {
+        headlines = shares;
+    } else if let Some(set) = combinations {
         (headlines, figure) = (set.headlines(), set.widest());
         headlines.splice(1..1, harm);
     } else if headlines.is_empty() {
         headlines = if harm.is_empty() { in_sentences(outcome) } else { harm };
     }
-    let figure = figure.or_else(|| beside::figure(outcome));
-    headlines.extend(beside::taken(outcome));
+    if !contests::is_matrix(outcome) {
+        figure = figure.or_else(|| beside::figure(outcome));
+        headlines.extend(beside::taken(outcome));
+    }
     headlines.truncate(MOST);
     if no_figures::is_blank(outcome) {
         let text =

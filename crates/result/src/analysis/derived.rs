@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::differences::differences;
 use super::path_ways::{self, network};
-use super::{host_use, shares, sweep, warnings};
+use super::{contests, host_use, shares, sweep, warnings};
 use crate::analysis::claims::looks;
 use crate::analysis::judgement::DecisionStage;
 use crate::analysis::verdicts;
@@ -56,6 +56,7 @@ pub fn refresh(
     if let DecisionStage::Look { .. } = stage {
         outcome.shares = shares::shares(outcome);
         outcome.sweeps = sweep::sweeps(outcome);
+        outcome.contests = contests::contests(outcome);
     }
     outcome.differences = differences(&outcome.contenders, contenders);
     outcome.path_ways = path_ways::ways(outcome, network);

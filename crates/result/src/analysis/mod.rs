@@ -6,6 +6,7 @@
 //! | [`derived`] | all results that follow from the trials, while a race runs and when it is read |
 //! | [`verdicts`], [`judgement`], [`claims`] | from trials to summary and verdicts; the judgement of pairs; the claims and their error levels |
 //! | `table` | figures by contender and block, and their log-ratios |
+//! | [`contests`] | shares of contenders and loads at one bottleneck, and harm |
 //! | [`course`] | the work over time, before, during and after a load |
 //! | [`time_differences`] | claims on differences in time, free of the offset between two hosts' clocks |
 //! | `control` | a contender against its hidden copy |
@@ -39,6 +40,7 @@ pub mod causes;
 pub mod claims;
 pub mod compare;
 pub mod conditions;
+pub mod contests;
 mod control;
 pub mod course;
 pub mod derived;

@@ -19,6 +19,7 @@ pub use super::far::Far;
 use super::far_clock::FarClocks;
 use super::files::{Overwrite, TrialFiles};
 use super::live::{Live, LiveRow};
+use super::load::TimeBeside;
 use super::nodes::{Nodes, SLACK};
 use super::path_probe::PathProbes;
 use super::served::ServedCast;
@@ -95,7 +96,7 @@ struct GroupReports {
     /// Time at which the trial was started.
     began: Nanos,
     /// Time of the work, counted from the start of the loads that began before it.
-    beside: Option<(Nanos, Nanos)>,
+    beside: Option<TimeBeside>,
 }
 
 /// Callback for each interval of a trial under way.
@@ -180,7 +181,8 @@ impl Agents {
         self.noted = ran.work.noted();
         let (mut record, content) = conclude(&cast.work.contender, &*cast.work.task, &ran.work);
         for (load, reports) in cast.loads.iter().zip(&ran.loads) {
-            load::conclude(&load.contender, &*load.task, reports, ran.beside, &mut record);
+            let tasks = (&*cast.work.task, &*load.task);
+            load::conclude(&load.contender, tasks, reports, ran.beside, &mut record);
         }
         if let Some(content) = content {
             let settled = self.files.settle(&ready, &content)?;
@@ -286,7 +288,10 @@ impl Agents {
         let mut stints = Stints::new(loads, cast.stint);
         let began = Monotonic.now();
         let reports = self.finish(&cast.work, &mut work, &mut stints)?;
-        let beside = cast.stint.is_none().then(|| (began - loaded, Monotonic.now() - loaded));
+        let beside = cast
+            .stint
+            .is_none()
+            .then(|| TimeBeside { from: began - loaded, to: Some(Monotonic.now() - loaded) });
         let loads = stints.reports()?;
         let account = match &mut self.far {
             Far::Emulated(path) => Some(path.end()?),

@@ -4,9 +4,10 @@ use crate::Order;
 use crate::explain::Pass;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Direction;
-use deadheat_contract::measurements::name;
 use deadheat_contract::measurements::series::{Series, TcpColumns, goodput_between};
-use deadheat_contract::workload::{EndpointReport, Task, load};
+use deadheat_contract::measurements::{Metrics, name};
+use deadheat_contract::workload::load::Observed;
+use deadheat_contract::workload::{EndpointReport, Task, TaskInfo, load};
 use deadheat_datapath::transport::Contender;
 use deadheat_records::trial::Record;
 
@@ -22,29 +23,90 @@ pub(crate) fn order(work: &Order) -> Option<Order> {
     Some(Order { pairing, samples: None, pass: Pass::Figures, ..work.clone() })
 }
 
-/// Adds the load's figures to the record of the work, and its series over time. `beside` is the time of the work beside
-/// it, counted from the load's start; absent for a load with a stint, or in virtual time.
+/// Time of the work beside a load that begins before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeBeside {
+    /// Start of the work, after the load's.
+    pub(crate) from: Nanos,
+    /// Its end, after the load's start; absent in virtual time.
+    pub(crate) to: Option<Nanos>,
+}
+
+/// Adds the load's figures to the record of `work`, and its series over time. `beside` is absent for a load with a
+/// stint.
 ///
 /// Over the time of the work, goodput is that of the connection. From the first arrival to the last it could be that of
 /// one burst, whose packets follow each other at the rate of the link.
 pub(crate) fn conclude(
     contender: &Contender,
-    task: &dyn Task,
+    (work, task): (&dyn Task, &dyn Task),
     reports: &BothReports,
-    beside: Option<(Nanos, Nanos)>,
+    beside: Option<TimeBeside>,
     record: &mut Record,
 ) {
     let findings = task.conclude(&reports.of(&contender.transport.info().guarantees));
-    let far = reports.far.iter().flat_map(|far| &far.series);
+    let far = reports.far.as_ref().map_or(&[][..], |far| &far.series);
     let all = reports.near.series.iter().chain(far);
-    let beside = beside.and_then(|(from, to)| goodput_between(all, (from.0, to.0)));
-    if let Some(bps) = beside.or(findings.metrics.get(name::GOODPUT).copied()) {
+    let whole = beside.and_then(|time| goodput_between(all, (time.from.0, time.to?.0)));
+    if let Some(bps) = whole.or(findings.metrics.get(name::GOODPUT).copied()) {
         record.metrics.insert(load::GOODPUT.to_owned(), bps);
     }
-    load::add_shares(&flow_rates(task, reports), &mut record.metrics);
+    let is_shared = shares_direction(work, task);
+    if let Some(time) = beside.filter(|_| is_shared) {
+        let both =
+            [by_flow(&record.intervals, &record.far_intervals), by_flow(&reports.near.series, far)];
+        add_flow_shares(work.info(), both, time.from, &mut record.metrics);
+    } else {
+        load::add_shares(&flow_rates(task, reports), &mut record.metrics);
+    }
     record.load_intervals = course(&reports.near.series);
     record.load_far_intervals =
         reports.far.as_ref().map(|far| course(&far.series)).unwrap_or_default();
+}
+
+/// Returns true if all flows of work and load send bulk data in one direction, so that they share its bottleneck.
+fn shares_direction(work: &dyn Task, load: &dyn Task) -> bool {
+    let Some(Observed::Bytes(direction)) = work.info().observed else { return false };
+    load.info().flows.iter().all(|flow| *flow == Some(direction))
+}
+
+/// Returns the series of both ends of each flow.
+fn by_flow<'a>(near: &'a [Series], far: &'a [Series]) -> Vec<Vec<&'a Series>> {
+    let both = |flow| near.get(flow).into_iter().chain(far.get(flow)).collect();
+    (0..near.len().max(far.len())).map(both).collect()
+}
+
+/// Adds the figures of how the flows of work and load share the bottleneck, both from the end of the work's warm-up to
+/// its end. The load began `ahead` of the work.
+fn add_flow_shares(
+    work: &TaskInfo,
+    [own, beside]: [Vec<Vec<&Series>>; 2],
+    ahead: Nanos,
+    metrics: &mut Metrics,
+) {
+    let last = |flow: &Vec<&Series>| flow.iter().filter_map(|end| end.at_ns.last()).max().copied();
+    let planned = work.planned.map_or(u64::MAX, |planned| planned.0);
+    let end = own.iter().filter_map(last).min().unwrap_or(0).min(planned);
+    let rates = |flows: &[Vec<&Series>], (from, to): (u64, u64)| -> Option<Vec<f64>> {
+        flows.iter().map(|flow| goodput_between(flow.iter().copied(), (from, to))).collect()
+    };
+    let both = |from: u64, to: u64| {
+        let later = (from.saturating_add(ahead.0), to.saturating_add(ahead.0));
+        rates(&own, (from, to)).zip(rates(&beside, later))
+    };
+    let Some((of_work, of_load)) = both(work.warmup.0, end) else { return };
+    metrics.insert(load::GOODPUT.to_owned(), of_load.iter().sum());
+    load::add_flows(&of_work, &of_load, metrics);
+    let part = end / load::PARTS as u64;
+    let shares = (0..load::PARTS as u64).map(|at| {
+        let (work, load) = both(at * part, (at + 1) * part)?;
+        let (work, load) = (work.iter().sum::<f64>(), load.iter().sum::<f64>());
+        Some(work / (work + load)).filter(|share| share.is_finite())
+    });
+    let shares: Option<Vec<f64>> = shares.collect();
+    if let Some(parts) = shares.as_deref().and_then(load::stay_after) {
+        metrics.insert(load::STAY.to_owned(), (part * parts as u64) as f64);
+    }
 }
 
 /// Returns the series of one end of a load, by flow: bytes sent and received, and of a sender the state of its

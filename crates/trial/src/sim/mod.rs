@@ -18,7 +18,7 @@ use crate::agent::intervals::Sampler;
 use crate::lead::both_reports::BothReports;
 use crate::lead::conclude::conclude;
 use crate::lead::live::{Live, LiveRow};
-use crate::lead::load;
+use crate::lead::load::{self, TimeBeside};
 use crate::lead::nodes::SLACK;
 use crate::observers::Observers;
 use crate::path::model_time;
@@ -180,7 +180,10 @@ impl Simulation {
         };
         let (mut record, _) = conclude(contender, &**task, &both(ends).checked(&**task));
         if let Some(load) = load {
-            load::conclude(&load.contender, &*load.task, &both(beside), None, &mut record);
+            let tasks = (&**task, &*load.task);
+            let asked = task.info().load.as_ref().filter(|asked| asked.stint.is_none());
+            let time = asked.map(|asked| TimeBeside { from: asked.lead, to: None });
+            load::conclude(&load.contender, tasks, &both(beside), time, &mut record);
         }
         let began = self.clock.now();
         self.clock.advance_to(began + took);

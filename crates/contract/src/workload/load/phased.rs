@@ -1,7 +1,7 @@
 //! Work in phases: its conditions, and the figures of a trial that follow.
 
 use crate::contract::Side;
-use crate::measurements::{Better, Metric, MetricName, Metrics, Percentile, Phase, Role, Unit};
+use crate::measurements::{Metric, MetricName, Percentile, Phase, Role, Unit};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::{Settings, Spec};
 use deadheat_base::time::Nanos;
@@ -10,9 +10,9 @@ use super::super::{Lengths, Reports, Task, TaskInfo};
 use super::log::{MOST, most};
 use super::phases::{
     GOODPUT_RATIO, INDUCED, Observed, PERCENTILES, Phases, Stint, clock_of, counts_gaps,
-    descriptive, goodput_name, loss_name, metrics, missed_name, percentile_name, ratio_name,
+    goodput_name, loss_name, metrics, missed_name, percentile_name, ratio_name,
 };
-use super::{FOR, FROM, GOODPUT, PHASE};
+use super::{FOR, FROM, PHASE};
 use crate::workload::Measurements;
 
 /// Returns the phases that `settings` ask for, beside work of this name; `typed` has the keys that were given.
@@ -229,52 +229,4 @@ fn compare(observed: Observed, findings: &mut Measurements) {
     }
     findings.metrics.extend(ratio_name(observed).zip(ratio));
     findings.metrics.extend(induced.map(|induced| (INDUCED.to_owned(), induced)));
-}
-
-/// Figure of the load: its share of all goodput while it runs.
-pub const SHARE: &str = "load_goodput_share";
-/// Figure of the load: Jain's index of the goodputs of its flows.
-const JAIN: &str = "load_jain_share";
-
-/// Returns the metrics of how load and work share the path.
-pub(super) fn share_metrics() -> [Metric; 2] {
-    let share = |name: &str, label: &str, better| {
-        descriptive(name.to_owned(), label.to_owned(), Unit::Share, better)
-    };
-    [
-        share(SHARE, "share of the load in all goodput", Better::Lower),
-        share(JAIN, "Jain's index of the load's flows", Better::Higher),
-    ]
-}
-
-/// Adds the share of the load in all goodput while it ran, if its goodput is known, and Jain's index of the `rates` of
-/// its flows: (Σx)² / (n Σx²) (Jain, Chiu and Hawe 1984, DEC-TR-301).
-pub fn add_shares(rates: &[f64], metrics: &mut Metrics) {
-    let work = metrics.get(&goodput_name(Phase::During)).copied();
-    let Some((load, work)) = metrics.get(GOODPUT).copied().zip(work) else { return };
-    if load + work > 0.0 {
-        metrics.insert(SHARE.to_owned(), load / (load + work));
-    }
-    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
-    if rates.len() > 1 && squares > 0.0 {
-        metrics.insert(JAIN.to_owned(), sum * sum / (rates.len() as f64 * squares));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_of_the_link_and_of_flows() {
-        let mut metrics: Metrics =
-            [(GOODPUT.to_owned(), 9e6), ("goodput_during_bps".to_owned(), 1e6)].into();
-        add_shares(&[3.0, 3.0], &mut metrics);
-        assert_eq!((metrics[SHARE], metrics[JAIN]), (0.9, 1.0));
-        add_shares(&[1.0, 0.0], &mut metrics);
-        assert_eq!(metrics[JAIN], 0.5);
-        let mut plain: Metrics = [(GOODPUT.to_owned(), 9e6)].into();
-        add_shares(&[3.0, 3.0], &mut plain);
-        assert_eq!(plain.len(), 1);
-    }
 }
