@@ -110,7 +110,6 @@ pub(super) struct Session {
     threads: Arc<Vec<JoinHandle<()>>>,
     sent: Vec<Option<Tally>>,
     ended: Vec<Option<FlowEnd>>,
-    peer_finished: bool,
     parting: Parting,
     meters: Meters,
     before: Option<Before>,
@@ -180,7 +179,6 @@ impl Session {
             threads,
             sent,
             ended,
-            peer_finished: false,
             parting,
             meters,
             before,
@@ -220,11 +218,18 @@ impl Session {
     /// Returns the time to wait for an event before the flows are nudged, or checked. A spinning thread reads its
     /// signal by itself, and a wake-up here would take its CPU.
     fn patience(&self) -> Duration {
-        match (self.sleeps, self.peer_finished) {
-            (false, _) => stuck::LOOK.into(),
-            (true, false) => GUARD.into(),
-            (true, true) => NUDGE,
+        match self.sleeps {
+            false => stuck::LOOK.into(),
+            true if self.unread().next().is_some() => NUDGE,
+            true => GUARD.into(),
         }
+    }
+
+    /// Returns the threads of flows that have not read their signal.
+    fn unread(&self) -> impl Iterator<Item = &JoinHandle<()>> {
+        let flows = self.threads.iter().zip(&self.signals).zip(&self.ended);
+        let unread = flows.filter(|((_, signal), end)| end.is_none() && signal.is_unread());
+        unread.map(|((thread, _), _)| thread)
     }
 
     fn on_event(&mut self, event: Event) -> Result<()> {
@@ -244,14 +249,13 @@ impl Session {
                 self.ended[flow] = Some(*end);
             }
             Event::Control(Ok(ToAgent::PeerFinished { sent })) => {
-                self.peer_finished = true;
                 for (signal, sent) in self.signals.iter().zip(sent) {
                     signal.peer_finished(sent);
                 }
                 self.nudge();
             }
             Event::Control(Ok(ToAgent::Stop)) => {
-                (self.peer_finished, self.parting.stopped) = (true, true);
+                self.parting.stopped = true;
                 self.signals.iter().for_each(|signal| signal.stop());
                 self.nudge();
             }
@@ -267,12 +271,11 @@ impl Session {
         Ok(())
     }
 
-    /// Wakes threads that sleep in a receiving call, so that they read their signal. A thread that is just about to
-    /// sleep misses the wake-up and is nudged again.
+    /// Wakes threads that have not read their signal, which may sleep in a call. A thread that is just about to sleep
+    /// misses the wake-up and is nudged again. A thread that has read it is left alone: a call that is interrupted every
+    /// few milliseconds may never get what it waits for, as a send by the kernel's TLS that waits for memory.
     fn nudge(&self) {
-        for (thread, _) in self.threads.iter().zip(&self.ended).filter(|(_, end)| end.is_none()) {
-            wake(thread);
-        }
+        self.unread().for_each(wake);
     }
 
     /// Returns this end's report, and its connections, which are still open.
