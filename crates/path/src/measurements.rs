@@ -177,7 +177,7 @@ pub struct PacketOutcomes {
     pub digest: u64,
 }
 
-/// Outcomes of packets that arrived at a queue with ECT(1) or CE (RFC 9331): those of DualPI2's low-latency queue.
+/// Outcomes of packets that arrived at a queue with ECT(1) or CE (RFC 9331), which DualPI2 puts into its L queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct L4sOutcomes {
     /// Number of packets that arrived at the queue.

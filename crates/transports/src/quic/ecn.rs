@@ -1,6 +1,6 @@
 //! Explicit congestion notification of a connection (RFC 9000, 13.4): it marks its datagrams ECT(0) as long as the
-//! peer's acknowledgements confirm the marks. quinn knows no other codepoint, and takes acknowledgements that count
-//! ECT(1) for those of a broken path. So both ends of an L4S connection exchange the two codepoints below the library.
+//! peer's acknowledgements confirm the marks. quinn knows no other codepoint, and takes a count of ECT(1) for a broken
+//! path. So both ends of an L4S connection exchange the two codepoints below the library.
 
 use super::CONTROL;
 use deadheat_base::ecn::Codepoint;

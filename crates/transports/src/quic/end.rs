@@ -8,6 +8,7 @@ use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
 use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
+use super::prague::Spacing;
 use super::qlog::Qlog;
 use super::terms::EndTerms;
 use deadheat_base::time::Nanos;
@@ -52,6 +53,7 @@ pub(crate) struct QuicEnd<M: QuicMachine> {
     /// Bytes of headers in front of a datagram, if packets grow with the path MTU.
     headers: Option<u32>,
     ecn: Ecn,
+    spacing: Spacing,
     held: LimitTimes,
     /// True if the first data left with the handshake.
     is_early: bool,
@@ -80,6 +82,7 @@ impl<M: QuicLibrary> QuicEnd<M> {
             headers: (!terms.is_mtu_fixed).then(|| opening.headers()),
             terms,
             ecn: Ecn::of(opening.knobs),
+            spacing: Spacing::default(),
             held: LimitTimes::default(),
             is_early: false,
             qlog: None,
@@ -284,6 +287,11 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
             self.note(at, Way::Sent, &answer, answer.len());
             return Some(Transmit::plain(answer.len()));
         }
+        if self.ecn.is_l4s() && self.spacing.holds(at) {
+            self.note_wait(at);
+            return None;
+        }
+        let most = if self.ecn.is_l4s() { 1 } else { most };
         let now = self.epoch.instant(at);
         let start = batch.len();
         let connection = self.machine.connection()?;
@@ -299,7 +307,15 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
         let sent =
             sent.map(|sent| Transmit { segment: sent.segment, ecn: self.ecn.leaves(sent.ecn) });
         match sent {
-            Some(sent) => self.note(at, Way::Sent, &batch[start..], sent.segment),
+            Some(sent) => {
+                if self.ecn.is_l4s()
+                    && self.state == State::Open
+                    && let Some(look) = self.machine.look()
+                {
+                    self.spacing.sent(at, sent.segment, look.cwnd, look.rtt);
+                }
+                self.note(at, Way::Sent, &batch[start..], sent.segment);
+            }
             None => {
                 self.asking.iter_mut().for_each(Asking::all_left);
                 self.note_wait(at);
@@ -310,13 +326,14 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
 
     fn next_deadline(&self) -> Option<Nanos> {
         let asking = self.asking.as_ref().and_then(Asking::next_deadline);
-        self.due.into_iter().chain(asking).min()
+        self.due.into_iter().chain(asking).chain(self.spacing.until()).min()
     }
 
     fn on_deadline(&mut self, at: Nanos) {
         if std::mem::take(&mut self.is_to_connect) {
             return self.connect(at);
         }
+        self.spacing.holds(at);
         let now = self.epoch.instant(at);
         self.machine.on_timeout(now);
         if let (Some(asking), Some(connection)) = (&mut self.asking, self.machine.connection())
