@@ -251,6 +251,33 @@ fn a_queue_that_marks_slows_a_sender_down_without_a_loss() {
     assert_eq!(plain.effective["ecn"], "on, validated");
 }
 
+/// DualPI2 (RFC 9332): a sender that marks ECT(1) and has a scalable control finds a queue of a millisecond and no loss,
+/// another one a queue of 15 ms, on the same line.
+#[test]
+fn a_dual_queue_keeps_the_queue_of_l4s_short() {
+    let path = "delay=10ms,rate=20mbit,queue=200ms,aqm=dualpi2";
+    let [l4s, classic] =
+        ["quic:ecn=l4s", "quic"].map(|contender| trial(path, contender, "bulk:bytes=20MB"));
+    let srtt = |record: &Record| {
+        let view = record.intervals[0].tcp.as_ref().unwrap();
+        let mut all: Vec<u64> = view.srtt_ns.iter().copied().flatten().collect();
+        all.sort_unstable();
+        all[all.len() / 2] as f64 / 1e6
+    };
+    let (up, other) = (&fates(&l4s).up.fates, &fates(&classic).up.fates);
+    assert!(up.l4s.marked > 100 && up.l4s.marked == up.marked && up.early + up.full == 0, "{up:?}");
+    assert_eq!((up.l4s.arrived, l4s.retransmits), (up.arrived, Some(0)));
+    assert_eq!(
+        (l4s.effective["ecn"].as_str(), l4s.effective["cc"].as_str()),
+        ("l4s, validated", "prague")
+    );
+    assert!(other.early > 0 && other.marked == 0 && other.l4s.arrived == 0, "{other:?}");
+    assert!(srtt(&l4s) < 24.0 && srtt(&classic) > 28.0, "{} {}", srtt(&l4s), srtt(&classic));
+    for record in [&l4s, &classic] {
+        assert!(record.metrics["goodput_bps"] > 16e6, "{}", record.metrics["goodput_bps"]);
+    }
+}
+
 /// ENet has 64 KiB under way at most, and QUIC its window: on a line that carries more they are the limit, and on one that
 /// carries less the line is.
 #[test]
