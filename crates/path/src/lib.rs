@@ -113,6 +113,11 @@ pub enum Family {
 }
 
 impl Family {
+    /// Returns the family of an address.
+    pub fn of(address: IpAddr) -> Family {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
     /// Returns true if an address is of this family.
     pub fn has(self, address: &SocketAddr) -> bool {
         match self {

@@ -35,7 +35,7 @@ pub struct Middlebox {
     pub timeout: Nanos,
     /// True if hosts inside reach each other by the public address (RFC 4787, section 6).
     pub hairpin: bool,
-    /// True if what leaves is made IPv4 of IPv6 (RFC 6146).
+    /// True if packets of IPv6 leave as IPv4 (RFC 6146).
     pub is_nat64: bool,
 }
 

@@ -1,7 +1,6 @@
 //! Network of hosts, as plain data: links with their impairments in each direction, two hosts in the smallest.
 //! [`super::grammar`] makes it from text, [`super::impair`] carries it out, [`super::routes`] finds the ways in it.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -105,9 +104,9 @@ impl Link {
         self.middlebox.is_some_and(|middlebox| middlebox.is_nat64)
     }
 
-    /// Returns true if it carries packets of the version of an address.
-    pub fn carries(&self, address: IpAddr) -> bool {
-        self.family.has(&SocketAddr::new(address, 0))
+    /// Returns true if it carries packets of a version of IP.
+    pub fn carries(&self, version: Family) -> bool {
+        [Family::Any, version].contains(&self.family)
     }
 
     /// Impairments in one direction.

@@ -176,10 +176,9 @@ pub const ALL: &[Profile] = &[
         summary: "a home behind a dish of Starlink, whose satellite changes each 15 seconds, a friend behind cable, and a \
                   server",
         source: "Changes at seconds 12, 27, 42 and 57 of each minute: Tanveer et al. (CoNEXT Companion 2023); here for five \
-                 minutes, then the first satellite stays. Round trips of 30, 80, 40 and 60 ms: the quartiles of \
-                 Michel et al. (IMC 2022), and the largest step that Huston saw (APNIC, May 2024). Their 178 and 17 Mbit/s. \
-                 Judgement: 35 ms until hosts use the next satellite, so that with what is under way a burst of 61 ms is \
-                 lost in 15 s, the 0.4 % of Michel et al.; jitter, queue. The friend: the sources of `cable`.",
+                 minutes. Round trips: the quartiles of Michel et al. (IMC 2022), and the largest step that Huston saw, 30 to \
+                 80 ms (APNIC, May 2024). Rates: Michel et al. Judgement: 35 ms until hosts use the next satellite, so that \
+                 61 ms are lost in 15 s, the 0.4 % of Michel et al.; jitter, queue. The friend: the sources of `cable`.",
     },
     Profile {
         name: "behind-two-nats",

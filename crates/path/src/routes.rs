@@ -1,7 +1,7 @@
 //! Ways in a network: from each host to each other as written ([`Network::routes`]), else by the least delay, and among
 //! those by the fewest links. With [`Network::reroute`] they are found anew after a link went down or came back. Pure.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Family;
 use super::nat::nat64;
@@ -73,25 +73,32 @@ pub fn dialled(network: &Network, [from, to]: [usize; 2], at: IpAddr) -> Option<
         .iter()
         .map(|hop| (&network.links[hop.link], hop.direction))
         .collect();
-    if links.iter().all(|(link, _)| link.carries(at)) {
+    if links.iter().all(|(link, _)| link.carries(Family::of(at))) {
         return Some(at);
     }
     let IpAddr::V4(own) = at else { return None };
     let mapped = IpAddr::V6(nat64::mapped(own));
     let is_nat64 = |(link, way): &(&Link, Direction)| link.is_nat64() && *way == Direction::Up;
     let (inside, outside) = links.split_at(links.iter().position(is_nat64)?);
-    let passes = inside.iter().all(|(link, _)| link.carries(mapped))
-        && outside.iter().all(|(link, _)| link.carries(at));
+    let passes = inside.iter().all(|(link, _)| link.carries(Family::V6))
+        && outside.iter().all(|(link, _)| link.carries(Family::of(at)));
     passes.then_some(mapped)
 }
 
-/// Returns the addresses for which a host's name stands, of its own: not those of IPv6 that a host with IPv6 does not
-/// reach, and with a NAT64 those by which it reaches them.
+/// Returns true if a host reaches another with one of the versions of IP.
+pub fn connects(network: &Network, ends: [usize; 2]) -> bool {
+    let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+    any.into_iter().any(|at| dialled(network, ends, at).is_some())
+}
+
+/// Returns the addresses for which a host's name stands: those of its own but for IPv6 that another host with IPv6 does
+/// not reach, and their addresses behind a NAT64.
 pub fn known(network: &Network, host: usize, own: &[IpAddr]) -> Vec<IpAddr> {
     let reaches = |at: IpAddr| {
         let mut others = (0..network.hosts.len()).filter(|other| *other != host);
-        let has =
-            |other: usize| network.links_of(other).any(|link| network.links[link].carries(at));
+        let has = |other: usize| {
+            network.links_of(other).any(|link| network.links[link].carries(Family::of(at)))
+        };
         others.all(|other| !has(other) || dialled(network, [other, host], at) == Some(at))
     };
     let is_dual = network.links.iter().all(|link| link.family == Family::Any);

@@ -21,6 +21,7 @@ use super::port::Port;
 use super::routing::{RouteTables, RoutedHost};
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
+use crate::Family;
 use crate::nat::nat64;
 use crate::netem::{self, NetemLink, Spaces};
 use crate::network::{Backend, Impairments, LEAST_IPV6_MTU, Link, Network};
@@ -206,7 +207,8 @@ impl HostBuilder {
     fn planned(&self, end: usize, at: usize, link: &Link) -> Vec<(IpAddr, u8)> {
         let all = addresses(end, at).into_iter();
         let is_there = |address: IpAddr| address.is_ipv4() || self.version_6;
-        all.filter(|(address, _)| is_there(*address) && link.carries(*address)).collect()
+        all.filter(|(address, _)| is_there(*address) && link.carries(Family::of(*address)))
+            .collect()
     }
 
     /// Gives it the addresses of this end of a link, and returns them.
@@ -255,7 +257,7 @@ pub(super) fn public_address(link: usize) -> IpAddr {
     addresses(2, link)[0].0
 }
 
-/// Subnets of the addresses of all links, of IPv4 and IPv6, and of those that a NAT64 makes IPv4.
+/// Subnets of the addresses of all links, of IPv4, of IPv6 and of IPv6 that a NAT64 makes IPv4.
 pub(super) const ALL_ADDRESSES: [(IpAddr, u8); 3] = [
     (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
     (IpAddr::V6(Ipv6Addr::new(0xfd64, 0x6864, 0x6868, 0, 0, 0, 0, 0)), 48),

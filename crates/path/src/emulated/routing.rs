@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::hosts::{ALL_ADDRESSES, public_address};
 use super::netlink::Netlink;
 use super::sysctl;
+use crate::Family;
 use crate::nat::nat64::{self, is_mapped};
 use crate::network::{Link, Network};
 use crate::routes::{self, Routes};
@@ -77,7 +78,7 @@ impl RouteTables {
         for host in &mut self.hosts {
             let [(link, device)] = host.devices[..] else { continue };
             let link = &self.links[link].0;
-            for (all, bits) in subnets.iter().filter(|(all, _)| link.carries(*all)) {
+            for (all, bits) in subnets.iter().filter(|(all, _)| link.carries(Family::of(*all))) {
                 host.netlink.route_to(*all, *bits, device).map_err(|error| {
                     Error::setup(format!("give a host a route to {all}/{bits}"), error)
                 })?;
@@ -112,7 +113,8 @@ impl RouteTables {
             let is_mapped = is_mapped(*address);
             // What only a NAT64 knows is on no link.
             let is_set = before == Some(*by) && !(is_mapped && self.set.is_none());
-            let passes = via.carries(*address) || is_mapped && via.is_nat64() && via.ends[0] == at;
+            let passes = via.carries(Family::of(*address))
+                || is_mapped && via.is_nat64() && via.ends[0] == at;
             if is_set || !passes {
                 continue;
             }

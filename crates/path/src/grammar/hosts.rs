@@ -1,10 +1,9 @@
 //! Hosts of a network as typed: `hamburg--router` in front of the words of a link, and their roles: `near=`, `far=`,
 //! `relay=`, `receivers=`, `load=` and `people=`.
 
-use std::net::IpAddr;
-
-use super::keys::{HOST_DOWN, ROUTE};
+use super::host_keys::{HOST_DOWN, ROUTE};
 use super::words::Word;
+use crate::Family;
 use crate::down::DownTimes;
 use crate::network::{FAR, LEAST_IPV6_MTU, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
 use crate::routes;
@@ -186,7 +185,7 @@ fn give_routes(network: &mut Network, whole: &[Word<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Returns what is wrong with a route; `None` if nothing is.
+/// Returns the fault of a route; `None` if it has none.
 fn wrong_route(network: &Network, route: &[usize]) -> Option<String> {
     let name = |host: usize| &network.hosts[host];
     let joins = |pair: &[usize]| {
@@ -327,16 +326,15 @@ fn openings(network: &Network) -> Vec<[usize; 2]> {
 /// # Errors
 /// [`Error::Usage`] with the link or the hosts, and what would be right.
 pub(super) fn check_versions(network: &Network) -> Result<()> {
-    let (v4, v6) = (IpAddr::from([0; 4]), IpAddr::from([0; 16]));
     for (at, link) in network.links.iter().enumerate() {
         let host = link.ends[0];
         let mut others = network.links_of(host).filter(|other| *other != at);
-        let mut has_inside = || others.any(|other| network.links[other].carries(v6));
+        let mut has_inside = || others.any(|other| network.links[other].carries(Family::V6));
         let wrong = match () {
-            () if !link.is_nat64() && link.carries(v4) => continue,
+            () if !link.is_nat64() && link.carries(Family::V4) => continue,
             () if network.mtu() < LEAST_IPV6_MTU => "IPv6 needs an MTU of 1280 on each link",
             () if !link.is_nat64() => continue,
-            () if !link.carries(v4) => "outside a NAT64 there is IPv4; leave out ip=6",
+            () if !link.carries(Family::V4) => "outside a NAT64 there is IPv4; leave out ip=6",
             () if network.forwards(host) && has_inside() => continue,
             () => {
                 "a NAT64 stands at a host that passes packets on from a link with IPv6, as in a--r:ip=6 + r--b:nat=64"
@@ -347,7 +345,7 @@ pub(super) fn check_versions(network: &Network) -> Result<()> {
         return Err(Error::usage(format!("path: link `{a}--{b}`: `{word}`: {wrong}")));
     }
     for ends in openings(network) {
-        if [v4, v6].iter().all(|at| routes::dialled(network, ends, *at).is_none()) {
+        if !routes::connects(network, ends) {
             let [from, to] = ends.map(|host| &network.hosts[host]);
             return Err(Error::usage(format!(
                 "path: `{from}` and `{to}` have no version of IP in common on the links between them; leave out `ip=`, or \

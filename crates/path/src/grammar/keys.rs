@@ -1,14 +1,13 @@
 //! Keys of a path.
 
 use super::forms::{self, HOUR};
-use super::hosts;
+use super::host_keys::{FAR, HOST_DOWN, LOAD, NEAR, PEOPLE, RECEIVERS, RELAY, ROUTE};
 use super::product;
 use crate::Family;
 use crate::down::DownTimes;
 use crate::nat::Dependence;
-use crate::network::{self, Backend, Grouping, LossPer, Order};
+use crate::network::{Backend, Grouping, LossPer, Order};
 use crate::trace::Mode;
-use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind, plain};
 use deadheat_base::time::Nanos;
@@ -72,79 +71,6 @@ pub const WHOLE: &[Key] = &[
     ROUTE,
     REROUTE.key(),
 ];
-
-/// Declares the key of a role.
-const fn role(
-    name: &'static str,
-    form: &'static str,
-    check: fn(&str) -> Result<()>,
-    doc: &'static str,
-) -> Key {
-    Key { name, kind: Kind::Own { form, check, refers: plain }, default: "", doc }
-}
-
-const NEAR: Key = role(
-    network::NEAR,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one that opens connections; not set: the first that a link names",
-);
-
-const FAR: Key = role(
-    network::FAR,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one where servers listen; not set: the last that a link names",
-);
-
-const RELAY: Key = role(
-    network::RELAY,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one",
-);
-
-const RECEIVERS: Key = role(
-    network::RECEIVERS,
-    "HOST/HOST/…",
-    hosts::check_names,
-    "of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
-          if not set, is the first of them",
-);
-
-const LOAD: Key = role(
-    network::LOAD,
-    "HOST/HOST",
-    hosts::check_names,
-    "of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
-          far",
-);
-
-const PEOPLE: Key = role(
-    network::PEOPLE,
-    "HOST/HOST/…",
-    hosts::check_names,
-    "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
-);
-
-pub(super) const HOST_DOWN: Key = Key {
-    name: "host-down",
-    kind: Kind::Own {
-        form: "HOST@FROM-TO",
-        check: |typed| hosts::down(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s",
-};
-
-pub(super) const ROUTE: Key = Key {
-    name: "route",
-    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_routes, refers: plain },
-    default: "",
-    doc: "the way to the last of these hosts from each before it, with `|` between several: a/r/b|b/s/a; not set: the \
-          quickest. While a link of it is down, `reroute` finds another",
-};
 
 pub(super) const REROUTE: Optional<Nanos> = Optional::span(
     "reroute",

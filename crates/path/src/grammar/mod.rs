@@ -22,6 +22,7 @@ use deadheat_base::units::{parse_share, parse_span, span_text};
 mod build;
 mod file;
 mod forms;
+mod host_keys;
 mod hosts;
 mod keys;
 mod product;

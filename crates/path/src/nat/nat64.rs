@@ -1,5 +1,5 @@
 //! NAT64: translation between hosts inside that speak IPv6 and hosts outside that speak IPv4 (RFC 6146), of addresses
-//! (RFC 6052) and of headers (RFC 7915). Bindings and filters are those of any NAT here.
+//! (RFC 6052) and of headers (RFC 7915). It has the bindings and filters of any NAT here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,13 +13,13 @@ use deadheat_base::checksum::{fold, sum};
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 
-/// Well-known prefix of addresses of IPv6 that stand for those of IPv4 (RFC 6052, section 2.1).
+/// Well-known prefix of addresses of IPv6 that stand for addresses of IPv4 (RFC 6052, section 2.1).
 const PREFIX: [u8; 12] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
 
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const FRAGMENT_HEADER: usize = 8;
-/// Longest packet of IPv4 that routers may fragment: a host of IPv6 sends 1280 bytes whatever it is told (RFC 7915,
+/// Longest packet of IPv4 that routers may fragment: a host of IPv6 always sends up to 1280 bytes (RFC 7915,
 /// section 5.1).
 const FRAGMENTABLE: usize = 1_260;
 /// Longest messages of errors, in packets of 576 bytes of IPv4 (RFC 1812, section 4.3.2.3) and 1280 of IPv6 (RFC 4443,
@@ -33,7 +33,7 @@ pub const fn mapped(address: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low)
 }
 
-/// Returns the addresses of IPv6 that stand for those of IPv4 among these.
+/// Returns the addresses of IPv6 that stand for the addresses of IPv4 among these.
 pub fn all_mapped(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let v4 = addresses.iter().filter(|address| address.is_ipv4());
     v4.filter_map(|address| across(*address)).collect()
@@ -94,6 +94,8 @@ struct HeaderFields {
     fragment: Option<u16>,
     /// True if routers may fragment it.
     is_fragmentable: bool,
+    /// Offset of a checksum that covers the pseudo-header only.
+    partial: Option<usize>,
 }
 
 impl HeaderFields {
@@ -115,6 +117,7 @@ impl HeaderFields {
             id: u32::from(word(fixed, 4)?),
             fragment: Some(fragment).filter(|field| *field != 0),
             is_fragmentable: field & 0x4000 == 0,
+            partial: None,
         })
     }
 
@@ -143,6 +146,7 @@ impl HeaderFields {
             id,
             fragment,
             is_fragmentable: false,
+            partial: None,
         })
     }
 
@@ -195,7 +199,7 @@ impl Translator {
         let partial = partial_checksum(&room[..*len]);
         let bytes = room.get_mut(VNET..*len)?;
         let packet = PacketView::of(bytes)?;
-        let mut fields = HeaderFields::read(bytes)?;
+        let mut fields = HeaderFields { partial, ..HeaderFields::read(bytes)? };
         let end = PacketEnd::inside(way);
         if packet.content == PayloadKind::Error {
             return self.cross_error(now, room, len, way);
@@ -213,7 +217,7 @@ impl Translator {
             let flow = flow(&packet, bytes, end, true).filter(|_| is_known)?;
             let new = self.endpoint(now, &flow, way, self.public)?;
             let to = arranged(end, new.ip(), peer);
-            rewrite(bytes, &packet, &fields, (end, new.port()), to, partial)?;
+            rewrite(bytes, &packet, &fields, (end, new.port()), to)?;
             if let Some(first) = FragmentedPacket::of(&packet) {
                 self.remember(now, first, new.ip());
             }
@@ -257,7 +261,7 @@ impl Translator {
         let (end, other) = (PacketEnd::inside(way), PacketEnd::inside(way).other());
         let new = self.endpoint(now, &flow(&quoted, bytes, other, false)?, way, self.public)?;
         let of_quote = arranged(other, new.ip(), across(quoted.address(end))?);
-        rewrite(bytes, &quoted, &inner, (other, new.port()), of_quote, None)?;
+        rewrite(bytes, &quoted, &inner, (other, new.port()), of_quote)?;
         inner.is_fragmentable = inner.payload + IPV4_HEADER <= FRAGMENTABLE;
         let (header, length) = inner.write(of_quote)?;
         let start = bytes.get(packet.transport..packet.transport + BEFORE_QUOTE)?;
@@ -319,14 +323,13 @@ fn flow(packet: &PacketView, bytes: &[u8], local: PacketEnd, renews: bool) -> Op
     Some(Flow { remote: SocketAddr::new(remote, flow.remote.port()), protocol, ..flow })
 }
 
-/// Writes the port of the end inside, and the checksum for addresses `to`. `partial` is as of [`PacketView::put_port`].
+/// Writes the port of the end inside, and the checksum for addresses `to`.
 fn rewrite(
     bytes: &mut [u8],
     packet: &PacketView,
     fields: &HeaderFields,
     (end, port): (PacketEnd, u16),
     to: [IpAddr; 2],
-    partial: Option<usize>,
 ) -> Option<()> {
     let at = packet.transport;
     if packet.content == PayloadKind::Query {
@@ -344,8 +347,9 @@ fn rewrite(
         return Some(());
     }
     let change = u32::from(!fold(sum_of(packet.addresses))) + sum_of(to);
-    packet.put_port(bytes, end, port, change, partial);
-    let is_bare = packet.protocol == UDP && word(bytes, at + 6) == Some(0) && partial.is_none();
+    packet.put_port(bytes, end, port, change, fields.partial);
+    let is_bare =
+        packet.protocol == UDP && word(bytes, at + 6) == Some(0) && fields.partial.is_none();
     if is_bare && to[0].is_ipv6() && packet.start == 0 {
         // IPv6 has no UDP without a checksum (RFC 7915, section 4.5), and a fragment's cannot be made.
         let whole = bytes.get(at..).filter(|_| packet.fragment.is_none())?;
@@ -406,7 +410,7 @@ fn beginning(kind: u8, code: u8, rest: u32) -> [u8; BEFORE_QUOTE] {
     [kind, code, 0, 0, a, b, c, d]
 }
 
-/// Returns the offset in a header of IPv4 of what is at an offset in one of IPv6 (RFC 7915, figure 6).
+/// Returns the offset in a header of IPv4 of the field at an offset in one of IPv6 (RFC 7915, figure 6).
 fn pointer_of_v4(pointer: u32) -> Option<u8> {
     Some(match pointer {
         0 => 0,
@@ -420,7 +424,7 @@ fn pointer_of_v4(pointer: u32) -> Option<u8> {
     })
 }
 
-/// Returns the offset in a header of IPv6 of what is at an offset in one of IPv4 (RFC 7915, figure 3).
+/// Returns the offset in a header of IPv6 of the field at an offset in one of IPv4 (RFC 7915, figure 3).
 fn pointer_of_v6(pointer: u8) -> Option<u32> {
     Some(match pointer {
         0 => 0,
