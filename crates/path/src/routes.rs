@@ -91,8 +91,8 @@ pub fn connects(network: &Network, ends: [usize; 2]) -> bool {
     any.into_iter().any(|at| dialled(network, ends, at).is_some())
 }
 
-/// Returns the addresses for which a host's name stands: those of its own but for IPv6 that another host with IPv6 does
-/// not reach, and their addresses behind a NAT64.
+/// Returns the addresses for which a host's name stands: its own but for IPv6 that another host with IPv6 does not reach,
+/// and the addresses that stand for it behind a NAT64.
 pub fn known(network: &Network, host: usize, own: &[IpAddr]) -> Vec<IpAddr> {
     let reaches = |at: IpAddr| {
         let mut others = (0..network.hosts.len()).filter(|other| *other != host);
