@@ -61,8 +61,8 @@ pub struct Flow<C: Conn + ?Sized = dyn Conn> {
     pub waiting: WaitingTime,
     /// Probe with the notes of the connection, in an instrumented trial.
     pub probe: Option<Probe>,
-    /// True if it says at its end that it has sent all, when a peer of others has acknowledged everything; a peer of ours
-    /// waits for the rest, and is told once the endpoint has handed over everything.
+    /// True if it announces at its end that it has sent all: when a peer of others has acknowledged everything. A peer of
+    /// ours waits for the rest, and gets the announcement once the endpoint has handed over everything.
     pub announces_at_end: bool,
     /// Bell that wakes it when another endpoint has something for its own.
     pub bell: Option<Arc<Bell>>,

@@ -89,7 +89,7 @@ pub struct Info {
     pub reach: Reach,
     /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
     pub framing_bytes: usize,
-    /// Meanings, for a comparison, of its options where they are others than those that transports share.
+    /// Meanings of its options for a comparison, where they differ from the meanings in [`options::shared`].
     pub options: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],

@@ -66,7 +66,7 @@ pub(crate) struct NodePlan {
     carries: bool,
     /// Command.
     command: CommandTemplate,
-    /// Values of its placeholders, but for those that its keeper knows: its folder, and the server's address.
+    /// Values of its placeholders. Its keeper adds its folder, and the address at which it listens.
     values: CommandValues,
     /// Address at which the server listens; port 0 for any free port.
     server: SocketAddr,

@@ -120,7 +120,7 @@ pub(super) fn read(file: &str, typed: &[(String, String)]) -> Result<WrittenPair
     Ok(written)
 }
 
-/// Reads the text of a file of commands; `keys` are the ones that it should have.
+/// Reads the text of a file of commands; a message about a missing file names the `keys` of such a file.
 pub(in super::super) fn text(file: &str, keys: &str) -> Result<String> {
     let bytes = foreign::file::read(Path::new(file), LONGEST).map_err(|error| {
         Error::usage(format!("{error}; file= names a TOML file with the keys {keys}"))

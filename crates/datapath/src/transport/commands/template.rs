@@ -40,8 +40,8 @@ impl CommandValues {
         self
     }
 
-    /// Sets the values for an address: of `far` the ones of `far`, `far_host` and `far_port`, and without a name those of
-    /// `host` and `port`.
+    /// Sets the values for an address: with the name `far`, the placeholders `far`, `far_host` and `far_port`; with an empty
+    /// name, `host` and `port`.
     #[must_use]
     pub fn with_address(self, name: &str, at: SocketAddr) -> CommandValues {
         let part = |part: &str| format!("{name}_{part}").trim_start_matches('_').to_owned();
@@ -50,7 +50,7 @@ impl CommandValues {
 }
 
 impl CommandTemplate {
-    /// Reads a command that may have these placeholders, and those of the variables, whose values it gets.
+    /// Reads a command. It may have the placeholders in `places`, and each variable as another one.
     ///
     /// # Errors
     /// [`Error::Usage`] if it is no command, or has a placeholder that has no value.
