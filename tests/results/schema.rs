@@ -50,6 +50,7 @@ const RESULT: Format = Format {
         with_commands(&mut outcome);
         outcome.contenders[3].protocol = Some("QUIC".to_owned());
         outcome.trials[0].record.lost_ms = Some(1_767_225_600_000);
+        outcome.trials[0].record.disconnected = true;
         let from_ms = 1_767_225_600_000;
         let (to_ms, block, why) = (from_ms + 10_000, Some(0), "it no longer answers".to_owned());
         outcome.absences = vec![Absence { from_ms, to_ms, block, why }];

@@ -368,9 +368,9 @@ mod tests {
         assert_eq!(
             section_of(&format!("{typed},reroute=200ms"), "Ways that change")[..3],
             [
-                "from 2.2 s on  a to b by r, t, s; 12 ms, no limit of the rate",
-                "from 2.2 s on  b to a by s, t, r; 12 ms, no limit of the rate",
-                "from 5.2 s on  a to b by r, s; 3 ms, no limit of the rate",
+                "from 2.20 s on  a to b by r, t, s; 12.0 ms, no limit of the rate",
+                "from 2.20 s on  b to a by s, t, r; 12.0 ms, no limit of the rate",
+                "from 5.20 s on  a to b by r, s; 3.00 ms, no limit of the rate",
             ]
         );
         let picture = picture(&Network::parse(&format!("{typed},reroute=200ms")).unwrap());

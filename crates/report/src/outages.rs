@@ -88,10 +88,12 @@ fn table(outcome: &Outcome) -> Table {
         column("connection", &|row| Cell::text(connection(row))),
     ];
     columns.retain(Column::has_content);
-    let legend = "Next arrival: median over trials of the longest outage. A trial has one connection: messages \
-                  that arrive again say that it was kept."
+    let legend = "Next arrival: median over trials of the longest outage. Where a trial has one connection, messages that \
+                  arrive again say that it was kept."
         .to_owned();
-    if rows.is_empty() { Table::default() } else { Table { columns, legend } }
+    // Files of before do not say how an outage ended.
+    let says_how = rows.iter().any(|row| row.kept + row.silent + row.lost > 0);
+    if says_how { Table { columns, legend } } else { Table::default() }
 }
 
 /// Says whether the connection was kept: `kept`; `kept in 2, lost in 1`.
@@ -517,8 +519,10 @@ mod tests {
         assert_eq!(row(0)[..3], ["tcp", "2 of 5", "2.01 s"]);
         assert_eq!(row(0)[4], "kept");
         assert_eq!(row(1), ["udp", "2 of 5", "", "", "silent to the end in 1, lost in 1"]);
+        let Some(Section { blocks, .. }) = section(&outcome) else { panic!() };
+        let Some(Block::Sentences(lines)) = blocks.last() else { panic!("{blocks:?}") };
         assert!(
-            said(&outcome).iter().any(|line| line.contains(" to the end, in the 1st trial of udp"))
+            lines.iter().any(|line| line.text.contains(" to the end, in the 1st trial of udp"))
         );
     }
 

@@ -140,7 +140,7 @@ fn draw(panels: &[QueuePanel], size: Size) -> String {
     let mut top = key.height + NAME;
     for (at, of) in panels.iter().enumerate() {
         let frame = Frame { left: LEFT, top, right: canvas.width - 12.0, bottom: top + PANEL };
-        let Some(y) = Axis::from_zero([of.longest()].into_iter()) else { continue };
+        let Some(y) = Axis::from_zero([of.longest()]) else { continue };
         let panel = canvas.panel(frame, Axis::exact(0.0, end), y);
         panel.ticks_left(Quantity::Of(Unit::Nanos));
         if at + 1 == panels.len() {

@@ -1,9 +1,9 @@
-//! What contenders did about outages: the time to the next message that arrived, and whether the connection was kept.
+//! Outages of contenders: the time to the next message that arrived, and connections kept or lost.
 
 use super::spread::{FiveNumbers, five_numbers};
 use crate::outcome::{Outcome, Trial};
 
-/// Outages of a contender over its trials; those of the hidden copy are not counted.
+/// Outages of a contender over its trials, without the trials of the hidden copy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutageCounts {
     /// Contender, by its number.
