@@ -333,7 +333,7 @@ mod tests {
             tried += 1;
             let checked = match Cli::try_parse_from(line.split(' ')) {
                 Err(error) => Err(Error::usage(error.to_string())),
-                Ok(Cli { command: Command::Race(args) }) => {
+                Ok(Cli { command: Command::Race(args), .. }) => {
                     request(&args).and_then(|request| request.check().map(|_| ()))
                 }
                 Ok(_) => Ok(()),

@@ -61,9 +61,19 @@ mod welcome;
 
 /// Races network transports on equal terms, and knows when it is a tie.
 #[derive(Debug, Parser)]
-#[command(name = "deadheat", version, max_term_width = 100, subcommand_required = true)]
+#[command(
+    name = "deadheat",
+    version,
+    disable_version_flag = true,
+    max_term_width = 100,
+    subcommand_required = true
+)]
 #[command(override_usage = "deadheat <COMMAND>    (a first race: deadheat race)")]
 struct Cli {
+    /// Print version
+    // Not in short help, so that the list of commands fits on a screen.
+    #[arg(short = 'V', long, action = clap::ArgAction::Version, hide_short_help = true)]
+    version: Option<bool>,
     #[command(subcommand)]
     command: Command,
 }
