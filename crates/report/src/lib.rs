@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `brief/` | the first screen: the answer, the figures that were claimed, and whether to trust them |
 //! | `content.rs` | content of a full report, in order: the one list of sections for people |
-//! | `opening/` | the first screen of a page, in plain words |
+//! | `opening/` | the first screen of a page: the same sentences, and a figure |
 //! | `answer.rs` `standing.rs` | the verdicts in a few sentences; places in which a tie shows as a tie |
 //! | `names.rs` | names of a race and of its contenders |
 //! | `absence.rs` | contenders without figures, with the reasons |

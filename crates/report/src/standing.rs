@@ -134,7 +134,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Describes the losses that the figures leave out: `Of what arrived; a lost 40 % and b nothing`.
-    pub(super) fn left_out(&self) -> Option<String> {
+    fn left_out(&self) -> Option<String> {
         let shares = lost_shares::left_out(self.outcome, self.metric, &self.ids);
         let labels: Vec<String> = self.ids.iter().map(|id| label(self.outcome, *id)).collect();
         let named = labels.iter().map(String::as_str).zip(shares.iter().copied());
@@ -148,7 +148,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Groups contenders so that each pair in a group is a dead heat, best estimate first.
-    pub(super) fn groups(&self) -> Vec<Vec<usize>> {
+    fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for id in &self.ids {
             let tied = |other: &usize| self.between(*id, *other).is_some_and(is_tie);
@@ -161,7 +161,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns true if each of `group` is ahead of each contender of `others`.
-    pub(super) fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
+    fn leads(&self, group: &[usize], others: &[Vec<usize>]) -> bool {
         let is_ahead = |id: usize, other: usize| {
             self.between(id, other).is_some_and(|verdict| verdict.ahead == Some(id))
         };
@@ -217,7 +217,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Groups contenders that are ahead of the same others, with these others, best estimate first.
-    pub(super) fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
+    fn wins(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
         let mut wins: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for id in &self.ids {
             let beaten = |other: &&usize| {
@@ -259,7 +259,7 @@ impl<'a> Standing<'a> {
     }
 
     /// Returns the undecided verdicts.
-    pub(super) fn open(&self) -> Vec<&'a Verdict> {
+    fn open(&self) -> Vec<&'a Verdict> {
         let is_open = |verdict: &&&Verdict| verdict.outcome == stats::Outcome::Undecided;
         self.verdicts.iter().filter(is_open).copied().collect()
     }
@@ -289,11 +289,11 @@ impl<'a> Standing<'a> {
         (!parts.is_empty()).then(|| format!("Undecided: {}{more}.", parts.join("; ")))
     }
 
-    pub(super) fn margin(&self) -> String {
+    fn margin(&self) -> String {
         self.verdicts.first().map_or_else(String::new, |verdict| words::verdict_margin(verdict))
     }
 
-    pub(super) fn labels(&self, ids: &[usize]) -> Vec<String> {
+    fn labels(&self, ids: &[usize]) -> Vec<String> {
         let mut ids = ids.to_vec();
         // In the order asked for: an order by estimate would suggest a winner where there is none.
         ids.sort_by_key(|id| entrant(self.outcome, *id).map(|contender| contender.id));
@@ -303,7 +303,7 @@ impl<'a> Standing<'a> {
 
 /// Returns the time that would decide all open verdicts: ` (about 4 min more on this machine)`; empty for an import, which
 /// does not go on.
-pub(super) fn outlook(outcome: &Outcome, open: &[&Verdict]) -> String {
+fn outlook(outcome: &Outcome, open: &[&Verdict]) -> String {
     if outcome.imported.is_some() {
         return String::new();
     }

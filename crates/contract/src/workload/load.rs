@@ -125,14 +125,6 @@ pub fn beside(value: &str) -> Option<String> {
     (value != NONE).then(|| contender(value))
 }
 
-/// Returns the contender that was the load of a work, from the settings in a result; `None` without a load, or if they
-/// cannot be read.
-pub fn contender_of(typed: &str) -> Option<String> {
-    let ours = Spec::parse(typed).ok()?.split_off(KEYS);
-    let settings = Settings::check(&ours, KEYS).ok()?;
-    beside(settings.text_of(&LOAD)?)
-}
-
 /// Returns the part of the work's time for which the load runs, from the settings in a result; `None` without phases,
 /// or if they cannot be read. A work with `load=none` may also have phases.
 pub fn stint_of(typed: &str) -> Option<Stint> {

@@ -77,7 +77,7 @@ const TERMS: &[Term] = &[
     ),
     term(
         "loopback",
-        &["within one machine"],
+        &[],
         "Both ends run on one machine, and nothing passes a network card.",
     ),
     term(
@@ -85,7 +85,7 @@ const TERMS: &[Term] = &[
         &[],
         "The difference that does not matter to the reader, fixed before the race: 5 % unless another one was asked for.",
     ),
-    term("p50", &["median", "medians", "typical"], "The median: half of all values are below it."),
+    term("p50", &["median", "medians"], "The median: half of all values are below it."),
     term("p90", &[], "Nine of ten values are below it."),
     term("p99", &[], "99 of 100 values are below it: the slowest 1 % are above."),
     term("p99.9", &[], "999 of 1000 values are below it."),
@@ -111,7 +111,7 @@ const TERMS: &[Term] = &[
     ),
     term(
         "undecided",
-        &["cannot tell yet", "cannot be told yet"],
+        &[],
         "Neither ahead nor a dead heat: the interval is too wide for either.",
     ),
     term("verdict", &["verdicts"], "The outcome of a claim: ahead, dead heat, or undecided."),

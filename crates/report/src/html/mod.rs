@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `markup.rs` | elements, and the one place where text is escaped |
 //! | `shell.rs` | head, policy, bar and end of every page |
-//! | `opening.rs` | the first screen: the answer in plain words |
+//! | `opening.rs` | the first screen: the answer, its figure, and how far to trust it |
 //! | `glossary.rs` | meanings of words, at the end |
 //! | `part.rs` | one result: the answer, the figures, and their basis |
 //! | `blocks.rs` | sentences, tables and lists |

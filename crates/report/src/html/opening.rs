@@ -1,5 +1,4 @@
-//! First screen of a page: the answer in plain words, its figure, and how far to trust it, with links to the meanings of
-//! its terms.
+//! First screen of a page: the answer, its figure, and how far to trust it, with links to the meanings of its terms.
 
 use super::glossary;
 use super::markup::Markup;

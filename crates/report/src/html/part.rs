@@ -113,11 +113,8 @@ impl Writer<'_> {
     /// Writes the part that readers need first, and the whole of a printed page: the answer, whether to trust it, the
     /// claimed figures, and the drawing that shows them. Removes the drawing from `figures`.
     fn first(&mut self, outcome: &Outcome, figures: &mut Vec<Figure>) {
-        // The first screen has said these in plain words, or as they are.
         let screen = first_screen::of_race(outcome);
-        let told = first_screen::told(outcome).into_iter();
-        let told: Vec<Line> = told.map(|verdict| answer::one(outcome, verdict)).collect();
-        let is_new = |line: &Line| !screen.says(&line.text) && !told.contains(line);
+        let is_new = |line: &Line| !screen.says(&line.text);
         let (fineness, sentences): (Vec<_>, Vec<_>) = answer::lines(outcome)
             .into_iter()
             .filter(is_new)

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::OpeningFigure;
-use super::plain::PlainClaim;
 use crate::document::{Line, Tone};
 use crate::names::label;
 use crate::words;
 use deadheat_base::figures::{percent, percent_range, times};
-use deadheat_contract::measurements::{Metric, Role, Unit};
+use deadheat_contract::measurements::name::GOODPUT;
+use deadheat_contract::measurements::{Metric, Role};
 use deadheat_contract::workload::load;
 use deadheat_result::outcome::{Factor, LevelRatio, Outcome, ShareKind, Summary};
 
@@ -49,7 +49,7 @@ pub(super) fn figure(outcome: &Outcome) -> Option<OpeningFigure> {
     let level = words::level(outcome.asked.confidence);
     let interval = first.range().map(|range| format!("{range} at {level} confidence"));
     Some(OpeningFigure {
-        value: if first.claim.is_goodput() {
+        value: if first.is_goodput() {
             format!("{} of that alone", first.size())
         } else {
             first.size()
@@ -81,7 +81,8 @@ pub(super) fn taken(outcome: &Outcome) -> Option<Line> {
 
 /// Figure beside a load, against that without one.
 struct LoadEffect<'a> {
-    claim: PlainClaim<'a>,
+    outcome: &'a Outcome,
+    metric: &'a Metric,
     factor: &'a Factor,
     ratio: &'a LevelRatio,
     contender: String,
@@ -92,7 +93,6 @@ fn ratios<'a>(
     outcome: &'a Outcome,
     metric: &'a Metric,
 ) -> impl Iterator<Item = LoadEffect<'a>> + 'a {
-    let claim = PlainClaim { outcome, metric };
     let factor = outcome.factors.iter().find(|factor| load::is_key(&factor.name));
     let shares = outcome.shares.iter().filter(move |share| {
         share.kind == ShareKind::Factor
@@ -103,14 +103,18 @@ fn ratios<'a>(
     let ratios = shares.flat_map(|share| &share.levels).filter(alone);
     ratios.filter_map(move |ratio| {
         let (factor, contender) = (factor?, load::beside(&ratio.level)?);
-        Some(LoadEffect { claim, factor, ratio, contender })
+        Some(LoadEffect { outcome, metric, factor, ratio, contender })
     })
 }
 
 impl LoadEffect<'_> {
+    fn is_goodput(&self) -> bool {
+        self.metric.name == GOODPUT
+    }
+
     /// Returns `49 %` of goodput, `4.3 times` of other figures.
     fn size(&self) -> String {
-        if self.claim.is_goodput() {
+        if self.is_goodput() {
             percent(self.ratio.ratio)
         } else {
             format!("{} times", times(self.ratio.ratio))
@@ -120,7 +124,7 @@ impl LoadEffect<'_> {
     /// Returns the interval; `None` with too few blocks.
     fn range(&self) -> Option<String> {
         let (low, high) = (self.ratio.low?, self.ratio.high?);
-        Some(if self.claim.is_goodput() {
+        Some(if self.is_goodput() {
             percent_range(low, high)
         } else {
             format!("{} to {}", times(low), times(high))
@@ -129,7 +133,7 @@ impl LoadEffect<'_> {
 
     /// Returns the only contender; `None` if the ratio is an average over several, or over other conditions.
     fn alone(&self) -> Option<String> {
-        let outcome = self.claim.outcome;
+        let outcome = self.outcome;
         let is_alone = outcome.asked.contenders.len() == 1 && outcome.factors.len() == 1;
         is_alone.then(|| outcome.contender(0))
     }
@@ -141,8 +145,8 @@ impl LoadEffect<'_> {
         if !is_first {
             return format!("{} {size}{range}", beside(&self.contender));
         }
-        let (head, quantity) = (words::capital(&beside(&self.contender)), self.claim.quantity());
-        match (self.claim.is_goodput(), self.alone()) {
+        let (head, quantity) = (words::capital(&beside(&self.contender)), &self.metric.label);
+        match (self.is_goodput(), self.alone()) {
             (true, Some(name)) => {
                 format!("{head} {name} delivers {size} of what it delivers alone{range}")
             }
@@ -174,15 +178,14 @@ impl LoadEffect<'_> {
 
     /// Returns the figure of the only contender at a level.
     fn own(&self, level: &str) -> Option<String> {
-        let PlainClaim { outcome, metric } = self.claim;
+        let LoadEffect { outcome, metric, .. } = self;
         let at = self.factor.levels.iter().position(|other| other == level)?;
         let mut entrants = outcome.contenders.iter();
         let entrant =
             entrants.find(|one| one.cell.as_ref().is_some_and(|cell| cell.levels == [at]))?;
         let mut all = outcome.summary.iter();
         let found = all.find(|one| one.contender == entrant.id && one.metric == metric.name)?;
-        let show: fn(f64, Unit) -> String =
-            if found.censored { words::beyond } else { words::figure };
+        let show = if found.censored { words::beyond } else { words::figure };
         Some(show(found.estimate, metric.unit))
     }
 }
@@ -223,7 +226,7 @@ mod tests {
     fn one_contender_beside_a_load_has_its_figure_without_one() {
         let opening = first_screen(&["udp"], 0.0);
         let [only] = texts(&opening)[..] else { panic!("{opening:?}") };
-        let start = "Beside a load of tcp the typical round trip (p50) of udp is 3.0 times as high as alone (";
+        let start = "Beside a load of tcp the RTT p50 of udp is 3.0 times as high as alone (";
         assert!(only.starts_with(start) && only.ends_with(")."), "{only}");
         let figure = opening.figure.unwrap();
         assert_eq!(figure.value, "3.0 times");
@@ -237,7 +240,7 @@ mod tests {
         let opening = first_screen(&["udp", "tcp"], 600.0);
         let all = texts(&opening);
         assert_eq!(all[0], "It depends on the load: tcp is ahead alone; udp beside a load of tcp.");
-        let start = "Beside a load of tcp the typical round trip (p50) is, on average, 6.0 times as high as alone (";
+        let start = "Beside a load of tcp the RTT p50 is, on average, 6.0 times as high as alone (";
         assert!(all[1].starts_with(start), "{all:?}");
         let about = opening.figure.unwrap().about;
         assert!(about.contains("the widest lead, "), "{about}");

@@ -1,8 +1,8 @@
-//! First screen of a page: the answer in plain words, its figure, and how far to trust it. Nothing is computed here.
+//! First screen of a page: the answer in the words of every report, its figure, and how far to trust it. Nothing is computed here.
 //!
 //! | file | content |
 //! |---|---|
-//! | `plain.rs` | verdicts in words of every day |
+//! | `figure.rs` | the figure behind a headline |
 //! | `several.rs` | several races, or a race under several conditions |
 //! | `beside.rs` | contenders that share a path with a load: what the load leaves of their figures |
 
@@ -15,10 +15,10 @@ use super::totals::blocks_done;
 use super::{contests, factors, sweeps, words};
 use deadheat_result::analysis::{claims, no_figures};
 use deadheat_result::imported::ImportOrigin;
-use deadheat_result::outcome::{Outcome, Status, Verdict};
+use deadheat_result::outcome::{Outcome, Status};
 
 mod beside;
-mod plain;
+mod figure;
 mod several;
 
 pub(super) use several::RaceSet;
@@ -58,8 +58,8 @@ pub(super) struct OpeningFigure {
 /// Returns the first screen of a race.
 pub(super) fn of_race(outcome: &Outcome) -> Opening {
     let standings = standings(outcome);
-    let mut headlines: Vec<Line> = standings.iter().map(plain::claim).collect();
-    let mut figure = standings.first().and_then(plain::figure);
+    let mut headlines: Vec<Line> = standings.iter().map(claim).collect();
+    let mut figure = standings.first().and_then(figure::of_standing);
     // Rising load has sentences of its own.
     let combinations = RaceSet::of_conditions(outcome).filter(|_| outcome.sweeps.is_empty());
     let shares = contests::lines(outcome);
@@ -90,22 +90,12 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
     Opening { headlines, figure, trust: trust(outcome) }
 }
 
-/// Returns the verdicts that the headlines say whole: of a pair alone, and of the leader against the next. An import has
-/// more to say of each.
-pub(super) fn told<'a>(outcome: &'a Outcome) -> Vec<&'a Verdict> {
-    if outcome.imported.is_some() || !outcome.trusted() {
-        return Vec::new();
+/// Returns the answer on a claim: the verdict on a pair, or the places of more contenders.
+fn claim(standing: &Standing<'_>) -> Line {
+    match standing.verdicts.as_slice() {
+        [only] => answer::one(standing.outcome, only),
+        _ => standing.line(),
     }
-    let of_standing = |standing: Standing<'a>| {
-        let groups = standing.groups();
-        let (first, rest) = groups.split_first()?;
-        let is_pair = standing.ids.len() == 2;
-        let is_led = first.len() == 1 && standing.leads(first, rest);
-        standing
-            .between(*standing.ids.first()?, *standing.ids.get(1)?)
-            .filter(|_| is_pair || is_led)
-    };
-    standings(outcome).into_iter().take(MOST).filter_map(of_standing).collect()
 }
 
 /// Returns the headline of a race alone, for a list of races.

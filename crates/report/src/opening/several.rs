@@ -1,7 +1,7 @@
 //! Several races, or one race under several conditions: who is ahead in how many of them, the widest lead, how far to
 //! trust it, and all figures side by side. Nothing is computed here but counts.
 
-use super::{Opening, OpeningFigure, beside, plain};
+use super::{Opening, OpeningFigure, beside, figure};
 use crate::document::{Cell, Column, Line, Table, Tone};
 use crate::factors;
 use crate::names;
@@ -304,7 +304,7 @@ impl<'a> RaceSet<'a> {
     pub(crate) fn widest(&self) -> Option<OpeningFigure> {
         let lead = |setting: &RaceSetting<'a>| -> Option<(f64, OpeningFigure)> {
             let verdict = setting.lead?;
-            let shown = plain::of_verdict(setting.outcome, setting.metric, verdict)?;
+            let shown = figure::of_verdict(setting.outcome, setting.metric, verdict)?;
             let place = if self.names == SettingNames::Nouns { "in " } else { "" };
             let about = format!("{}; the widest lead, {place}{}", shown.about, setting.name);
             Some((verdict.ratio?.point.ln().abs(), OpeningFigure { about, ..shown }))
@@ -463,7 +463,7 @@ mod tests {
         let opening = set.opening();
         assert_eq!(texts(&opening.headlines), ["udp is ahead in both races."]);
         let figure = opening.figure.unwrap();
-        assert_eq!(figure.value, "50 % shorter");
+        assert_eq!(figure.value, "50 % lower");
         assert!(figure.about.ends_with("; the widest lead, in lte"), "{}", figure.about);
         assert_eq!(opening.trust[0].text, "No check of these 2 races failed.");
     }

@@ -331,19 +331,29 @@ impl Ratio {
 
     /// Formats the ratio in words: `23 % lower (19 to 27 %)`, `3.4 times as high (3.1 to 3.8)`.
     fn in_words(self) -> String {
+        let (size, range) = self.size();
+        format!("{size} ({range})")
+    }
+
+    /// Formats the ratio and its interval in words: `23 % lower` and `19 to 27 %`, `3.4 times as high` and `3.1 to 3.8`.
+    pub fn size(self) -> (String, String) {
         let Ratio { point, low, high } = self;
         if point < 1.0 {
-            let range = percent_range(1.0 - high, 1.0 - low);
-            return format!("{} lower ({range})", percent(1.0 - point));
+            return (
+                format!("{} lower", percent(1.0 - point)),
+                percent_range(1.0 - high, 1.0 - low),
+            );
         }
-        if point < 2.0 {
-            let range = match high {
-                times if times >= IN_TIMES => change_range(low, times),
-                high => percent_range(low - 1.0, high - 1.0),
-            };
-            return format!("{} higher ({range})", percent(point - 1.0));
+        if point >= 2.0 {
+            let size = format!("{} times as high", times(point));
+            return (size, format!("{} to {}", times(low), times(high)));
         }
-        format!("{} times as high ({} to {})", times(point), times(low), times(high))
+        let range = if high >= IN_TIMES {
+            change_range(low, high)
+        } else {
+            percent_range(low - 1.0, high - 1.0)
+        };
+        (format!("{} higher", percent(point - 1.0)), range)
     }
 }
 
