@@ -56,6 +56,7 @@ mod screen;
 mod secret;
 mod serve;
 mod staging;
+mod standing;
 mod study;
 mod welcome;
 

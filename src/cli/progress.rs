@@ -7,15 +7,16 @@ use deadheat_base::figures;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
+use deadheat_contract::measurements::Unit;
 use deadheat_contract::measurements::series::RoundTrips;
-use deadheat_contract::measurements::{Metric, Unit};
 use deadheat_race::race::context::{Observer, RaceEvent};
 use deadheat_report::columns;
 use deadheat_report::words::{self, Scale};
-use deadheat_result::outcome::{Entrant, Outcome, Ratio, Verdict};
+use deadheat_result::outcome::{Outcome, Verdict};
 use deadheat_trial::lead::live::{LiveRate, LiveRow, LiveWay};
 
 use super::screen::Screen;
+use super::standing::MetricStanding;
 
 /// Shows a race as it runs.
 pub(super) struct Progress {
@@ -130,7 +131,7 @@ impl Observer for Progress {
                 self.blocks = place.block;
                 let mark = if place.control { COPY } else { "" };
                 self.running.set(format!("block {}", place.block + 1), mark);
-                if place.control { self.show(&copy(place.label)) } else { self.show(place.label) }
+                self.show(&format!("{}{mark}", place.label));
             }
             RaceEvent::BlockDone { outcome, blocks, remaining } => {
                 self.blocks = blocks;
@@ -165,65 +166,28 @@ fn long(outcome: &Outcome, takes: Nanos) -> Option<String> {
 /// Text behind the name of a contender's hidden copy.
 const COPY: &str = " (copy)";
 
-/// Returns the name of a contender's hidden copy.
-fn copy(label: &str) -> String {
-    format!("{label}{COPY}")
-}
-
 /// Maximum number of columns of a name.
 const WIDEST_NAME: usize = 28;
 
 /// Returns the contenders of the first claimed metric, how they compare, and the difference resolved so far.
 fn table(outcome: &Outcome) -> Vec<String> {
     let Some(metric) = outcome.metrics.first() else { return Vec::new() };
-    let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
-    let mut rows: Vec<[String; 3]> =
-        racing.map(|entrant| figure(outcome, metric, entrant)).collect();
-    let label = |id: usize| outcome.contenders.get(id).map_or("", |entrant| &entrant.label);
-    let is_shown = |verdict: &&Verdict| verdict.metric == metric.name;
-    let pairs = outcome.verdicts.iter().filter(is_shown);
-    rows.extend(pairs.clone().map(|v| pair(label(v.a), label(v.b), v.ratio.as_ref())));
-    let control = outcome.control.iter().flat_map(|control| &control.verdicts);
-    let control = control.filter(is_shown);
-    rows.extend(control.map(|v| pair(label(v.a), &copy(label(v.b)), v.ratio.as_ref())));
-    let names = rows.iter().map(|[name, ..]| columns(&visible(name)));
-    let name = names.max().unwrap_or(0).min(WIDEST_NAME);
+    let standing = MetricStanding::of(outcome, metric);
+    let racing = standing.rows.iter().filter(|row| row.out.is_none());
+    let mut rows: Vec<[String; 3]> = racing.map(|row| standing.texts(row)).collect();
+    let pairs = standing.pairs.iter();
+    rows.extend(pairs.map(|pair| [&pair.name, &pair.point, &pair.interval].map(String::clone)));
+    let name = rows.iter().map(|[name, ..]| columns(name)).max().unwrap_or(0).min(WIDEST_NAME);
     let figure = rows.iter().map(|[_, figure, _]| figure.chars().count()).max().unwrap_or(0);
-    let mut lines = vec![format!("  {}", metric.label)];
+    let mut lines = vec![format!("  {}", standing.heading())];
     lines.extend(rows.iter().map(|[label, value, interval]| {
-        let label = visible(label);
-        let gap = " ".repeat(name.saturating_sub(columns(&label)));
+        let gap = " ".repeat(name.saturating_sub(columns(label)));
         format!("  {label}{gap}  {value:>figure$}  {interval}").trim_end().to_owned()
     }));
-    let resolved = pairs
-        .filter_map(resolution)
-        .fold(None, |worst: Option<f64>, each| Some(worst.map_or(each, |worst| worst.max(each))));
-    if let Some(resolved) = resolved {
-        lines.push(format!("  resolution so far {}", figures::resolution(resolved)));
-    }
+    let claims = outcome.verdicts.iter().filter(|verdict| verdict.metric == metric.name);
+    let resolved = claims.filter_map(resolution).reduce(f64::max);
+    lines.extend(resolved.map(|one| format!("  resolution so far {}", figures::resolution(one))));
     lines
-}
-
-/// Returns a contender's estimate with its interval.
-fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> [String; 3] {
-    let mut summaries = outcome.summary.iter();
-    let found = summaries.find(|s| s.contender == entrant.id && s.metric == metric.name);
-    let Some(summary) = found else {
-        return [entrant.label.clone(), words::NOTHING.to_owned(), String::new()];
-    };
-    let scale = Scale::of([summary.estimate], metric.unit);
-    let interval = match (summary.low, summary.high) {
-        (Some(low), Some(high)) => words::interval(&scale.number(low), &scale.number(high)),
-        _ => String::new(),
-    };
-    [entrant.label.clone(), scale.with_unit(summary.estimate), interval]
-}
-
-/// Returns the ratio of the first contender's figure to the second one's.
-fn pair(a: &str, b: &str, ratio: Option<&Ratio>) -> [String; 3] {
-    let (point, interval) =
-        ratio.map_or_else(|| (words::NOTHING.to_owned(), String::new()), words::ratio);
-    [format!("{a} / {b}"), point, interval]
 }
 
 /// Returns the smallest difference resolved so far, as a fraction: half of the ratio's interval.
@@ -369,7 +333,7 @@ mod tests {
         let last = &watched.seen[watched.seen.len() - 2];
         assert!(last[0].starts_with("study 1 of 2 · block "), "{last:#?}");
         assert!(last[0].contains(" of 8 · ") && last[0].contains(" left at most · "), "{last:#?}");
-        assert_eq!(last[1], "  RTT p50");
+        assert_eq!(last[1], "  RTT p50, µs");
         for (line, name) in
             last[2..6].iter().zip(["tcp  ", "udp  ", "tcp / udp", "tcp / tcp (copy)"])
         {

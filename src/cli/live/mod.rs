@@ -14,7 +14,6 @@ use deadheat_race::race::context::Observer;
 use deadheat_race::race::steering::Steering;
 
 mod plain;
-mod standing;
 #[cfg(feature = "live")]
 mod view;
 

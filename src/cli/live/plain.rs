@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::super::progress::Progress;
-use super::standing::{MetricStanding, Standing};
+use crate::cli::progress::Progress;
+use crate::cli::standing::{MetricStanding, Standing};
 use deadheat_race::race::context::{Observer, RaceEvent};
 use deadheat_report::words;
 
@@ -117,16 +117,10 @@ fn figures(metric: &MetricStanding) -> String {
         (_, Some(out)) => format!("{} {out}", row.label),
         (None, None) => format!("{} not known yet", row.label),
         (Some(estimate), None) => {
-            let ends = row.ends.map(|(low, high)| {
-                let [low, high] = [low, high].map(|end| metric.scale.number(end));
-                format!(", {low} to {high}")
-            });
-            format!(
-                "{} {}{}",
-                row.label,
-                metric.scale.with_unit(estimate),
-                ends.unwrap_or_default()
-            )
+            let number = |end| metric.scale.number(end);
+            let ends = row.ends.map(|(low, high)| format!(", {} to {}", number(low), number(high)));
+            let figure = metric.scale.with_unit(estimate);
+            format!("{} {figure}{}", row.label, ends.unwrap_or_default())
         }
     });
     let pairs =

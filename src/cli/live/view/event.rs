@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 
-use crate::cli::live::standing::Standing;
+use crate::cli::standing::Standing;
 use crate::cli::progress::Progress;
 use crate::cli::screen::{LinesView, Screen};
 use deadheat_base::foreign::visible;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::bars::BarAxis;
 use super::event::{LiveEvent, TrialRow};
 use crate::cli::live::LiveSubject;
-use crate::cli::live::standing::Standing;
+use crate::cli::standing::Standing;
 use deadheat_base::time::Nanos;
 use deadheat_report::words;
 

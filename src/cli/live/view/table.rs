@@ -5,8 +5,8 @@ use ratatui_core::text::{Line, Span};
 use super::bars::{BarAxis, BarMarks, bar};
 use super::ink::{Ink, cut, fit, line};
 use super::model::LiveModel;
-use crate::cli::live::standing::{FigureRow, MetricStanding, PairRow};
-use deadheat_report::{columns, spark, words};
+use crate::cli::standing::{MetricStanding, PairRow};
+use deadheat_report::{columns, spark};
 
 /// Least columns of a window with a course of widths.
 const WIDE: usize = 100;
@@ -54,7 +54,7 @@ pub(super) fn figures(
     ink: Ink,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let rows: Vec<[String; 3]> = metric.rows.iter().map(|row| texts(metric, row)).collect();
+    let rows: Vec<[String; 3]> = metric.rows.iter().map(|row| metric.texts(row)).collect();
     let texts = TextWidths::of(rows.iter().map(|row| row.each_ref().map(String::as_str)), width);
     let course = if width >= WIDE { COURSE + 2 } else { 0 };
     let room = width.saturating_sub(texts.end() + course + 1);
@@ -85,12 +85,7 @@ fn heading(
     (begin, room, course): (usize, usize, usize),
     ink: Ink,
 ) -> Line<'static> {
-    // Without a figure there is no scale yet.
-    let is_known = metric.rows.iter().any(|row| row.estimate.is_some());
-    let unit = if is_known { metric.scale.unit() } else { "" };
-    let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
-    let name = fit(&format!("{}{unit}", metric.label), begin);
-    let mut spans = vec![Span::styled(name, ink.strong())];
+    let mut spans = vec![Span::styled(fit(&metric.heading(), begin), ink.strong())];
     if let Some(axis) = model.axis.filter(|_| room > 0) {
         let [low, high] = [axis.low, axis.high].map(|end| metric.scale.number(end));
         let between = if axis.is_log() { "logarithmic" } else { "" };
@@ -101,16 +96,6 @@ fn heading(
         spans.push(Span::styled("  width so far", ink.faint()));
     }
     Line::from(spans)
-}
-
-fn texts(metric: &MetricStanding, row: &FigureRow) -> [String; 3] {
-    let number = |value: f64| metric.scale.number(value);
-    let interval = match (&row.out, row.ends) {
-        (Some(out), _) => out.clone(),
-        (None, Some((low, high))) => words::interval(&number(low), &number(high)),
-        (None, None) => words::count(row.trials, "trial"),
-    };
-    [row.label.clone(), row.estimate.map_or_else(|| words::NOTHING.to_owned(), number), interval]
 }
 
 /// Most margins that an axis of pairs shows on each side of equality.
@@ -159,7 +144,7 @@ fn pair(
 pub(super) fn further(metrics: &[MetricStanding], ink: Ink) -> Vec<Line<'static>> {
     let shown = metrics.iter().skip(1).map(|metric| {
         let rows = metric.rows.iter().map(|row| {
-            let [name, point, interval] = texts(metric, row);
+            let [name, point, interval] = metric.texts(row);
             format!("{name} {point} {interval}")
         });
         let text = format!("  {} {}: ", metric.label, metric.scale.unit());

@@ -55,7 +55,7 @@ pub(super) struct FigureRow {
     /// True if the far kernel answers it, and no claim is about it.
     pub(super) is_floor: bool,
     /// Reason why it runs no more, in a word.
-    pub(super) out: Option<String>,
+    pub(super) out: Option<&'static str>,
     pub(super) estimate: Option<f64>,
     /// Ends of the interval.
     pub(super) ends: Option<(f64, f64)>,
@@ -88,7 +88,7 @@ impl Standing {
             blocks_max: outcome.plan.blocks_max,
             left,
             next_look: looks.filter(|look| *look > blocks).min(),
-            metrics: outcome.metrics.iter().map(|metric| standing(outcome, metric)).collect(),
+            metrics: outcome.metrics.iter().map(|one| MetricStanding::of(outcome, one)).collect(),
             decided: decided.map(|verdict| visible(&verdict.note)).collect(),
             is_decided: verdicts::all_settled(outcome),
             goes_on: goes_on(outcome),
@@ -114,6 +114,52 @@ impl Standing {
     }
 }
 
+impl MetricStanding {
+    /// Returns the figures of a result under a metric.
+    pub(super) fn of(outcome: &Outcome, metric: &Metric) -> MetricStanding {
+        let rows: Vec<FigureRow> =
+            outcome.contenders.iter().map(|entrant| figure(outcome, metric, entrant)).collect();
+        let is_shown = |verdict: &&Verdict| verdict.metric == metric.name;
+        let label = |id: usize| {
+            visible(outcome.contenders.get(id).map_or("", |entrant| entrant.label.as_str()))
+        };
+        let claims = outcome.verdicts.iter().filter(is_shown);
+        let margin = claims.clone().next().map(words::verdict_margin);
+        let claims =
+            claims.map(|one| pair(one, format!("{} / {}", label(one.a), label(one.b)), false));
+        let control = outcome.control.iter().flat_map(|control| &control.verdicts).filter(is_shown);
+        let control = control.map(|one| pair(one, format!("{0} / {0} (copy)", label(one.a)), true));
+        MetricStanding {
+            label: metric.label.clone(),
+            scale: Scale::of(rows.iter().filter_map(|row| row.estimate), metric.unit),
+            pairs: claims.chain(control).collect(),
+            margin: margin.unwrap_or_else(|| words::margin(outcome.plan.margin)),
+            rows,
+        }
+    }
+
+    /// Returns the metric with its unit, once a figure is known: `RTT p50, µs`.
+    pub(super) fn heading(&self) -> String {
+        let is_known = self.rows.iter().any(|row| row.estimate.is_some());
+        match self.scale.unit() {
+            unit if is_known && !unit.is_empty() => format!("{}, {unit}", self.label),
+            _ => self.label.clone(),
+        }
+    }
+
+    /// Returns a row as name, estimate and interval; without an interval, the reason or the number of trials so far.
+    pub(super) fn texts(&self, row: &FigureRow) -> [String; 3] {
+        let number = |value: f64| self.scale.number(value);
+        let interval = match (row.out, row.ends) {
+            (Some(out), _) => out.to_owned(),
+            (None, Some((low, high))) => words::interval(&number(low), &number(high)),
+            (None, None) => words::count(row.trials, "trial"),
+        };
+        let estimate = row.estimate.map_or_else(|| words::NOTHING.to_owned(), number);
+        [row.label.clone(), estimate, interval]
+    }
+}
+
 /// Returns since which block every claim is known, and the resolution for which the race goes on nevertheless.
 fn goes_on(outcome: &Outcome) -> Option<(u64, f64)> {
     let is_known = verdicts::all_decided(outcome) && !verdicts::all_settled(outcome);
@@ -128,34 +174,13 @@ fn question(outcome: &Outcome) -> String {
     visible(&format!("{who} · {} · {place}", headline(outcome)))
 }
 
-fn standing(outcome: &Outcome, metric: &Metric) -> MetricStanding {
-    let rows: Vec<FigureRow> =
-        outcome.contenders.iter().map(|entrant| figure(outcome, metric, entrant)).collect();
-    let is_shown = |verdict: &&Verdict| verdict.metric == metric.name;
-    let label = |id: usize| {
-        visible(outcome.contenders.get(id).map_or("", |entrant| entrant.label.as_str()))
-    };
-    let claims = outcome.verdicts.iter().filter(is_shown);
-    let margin = claims.clone().next().map(words::verdict_margin);
-    let claims = claims.map(|one| pair(one, format!("{} / {}", label(one.a), label(one.b)), false));
-    let control = outcome.control.iter().flat_map(|control| &control.verdicts).filter(is_shown);
-    let control = control.map(|one| pair(one, format!("{0} / {0} (copy)", label(one.a)), true));
-    MetricStanding {
-        label: metric.label.clone(),
-        scale: Scale::of(rows.iter().filter_map(|row| row.estimate), metric.unit),
-        pairs: claims.chain(control).collect(),
-        margin: margin.unwrap_or_else(|| words::margin(outcome.plan.margin)),
-        rows,
-    }
-}
-
 fn figure(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> FigureRow {
     let mut summaries = outcome.summary.iter();
     let found = summaries.find(|s| s.contender == entrant.id && s.metric == metric.name);
     FigureRow {
         label: visible(&entrant.label),
         is_floor: entrant.floor,
-        out: entrant.out().map(|(word, _)| word.to_owned()),
+        out: entrant.out().map(|(word, _)| word).or(entrant.infeasible().map(|_| "not possible")),
         estimate: found.map(|summary| summary.estimate),
         ends: found.and_then(|summary| summary.low.zip(summary.high)),
         trials: found.map_or(0, |summary| summary.trials),
