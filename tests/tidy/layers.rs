@@ -5,9 +5,10 @@ use crate::source::{OF_MODULES, Source};
 /// Modules of the crates with several, from left to right; none uses its neighbour. Between crates the compiler holds
 /// the order.
 const LAYERS: &[&[&str]] = &[
-    &["buffer", "contract", "handed_in"],
+    &["buffer", "contract", "dscp", "handed_in", "label"],
     &["measurements"],
     &["workload"],
+    &["recorded"],
     &["datapath"],
     &["transport"],
     &["race"],

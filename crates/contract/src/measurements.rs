@@ -22,6 +22,7 @@ mod fallback;
 pub mod far_view;
 pub mod name;
 mod outage;
+pub mod path_mtu;
 pub mod scale;
 pub mod series;
 mod throttled;
@@ -36,6 +37,9 @@ pub use crate::measurements::name::{MetricName, Percentile, Phase, Suffix};
 pub use crate::measurements::outage::{FEWEST_IN_OUTAGE, MOST_OUTAGES, Outage, SHORTEST_OUTAGE};
 pub use crate::measurements::throttled::Throttled;
 pub use crate::measurements::view::TcpView;
+
+/// Options actually in force on a connection, as the kernel or library reports them: name to value.
+pub type Effective = BTreeMap<String, String>;
 
 /// Unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ extern "C" fn before_main() {
     // Nothing was registered before in this process, so no registry is filled twice.
     let _ = deadheat_contract::workload::ALL.fill(deadheat_workloads::ALL.to_vec());
     let _ = transport::ALL.fill(deadheat_transports::ALL.to_vec());
+    let _ = deadheat_contract::recorded::READERS.fill(vec![&transport::READERS]);
     let _ = far_end::ALL.fill(deadheat_far_ends::ALL.to_vec());
     let _ = responder::ALL.fill(deadheat_far_ends::responders::ALL.to_vec());
     let _ = optional::ALL.fill(deadheat_transports::OPTIONAL.to_vec());

@@ -1,6 +1,7 @@
 //! Transports, workloads and bundled files of a program.
 
 use deadheat_contract::handed_in::unique;
+use deadheat_contract::recorded::READERS;
 
 use crate::advise::bundled as apps;
 use crate::race::written::BundledFile;
@@ -44,6 +45,7 @@ impl Registry {
         unique("responder", self.responders.iter().map(|one| one.info().id))?;
         transport::ALL.fill(self.transports)?;
         far_end::ALL.fill(self.far_ends)?;
+        READERS.fill(vec![&transport::READERS])?;
         responder::ALL.fill(self.responders)?;
         optional::ALL.fill(self.optional)?;
         workload::ALL.fill(self.workloads)?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use deadheat_datapath::transport::path_mtu::PathMtu;
+use deadheat_contract::measurements::path_mtu::PathMtu;
 
 /// Path to one far host, as probes found it.
 #[skip_serializing_none]

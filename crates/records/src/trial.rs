@@ -8,11 +8,10 @@ use deadheat_base::unset::is_unset;
 use deadheat_contract::measurements::path::{Captured, PathFigures};
 use deadheat_contract::measurements::series::Series;
 use deadheat_contract::measurements::{
-    ClockEstimate, Cost, Distribution, Fallback, HostCounters, Ledger, Marks, Metrics, Outage,
-    PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
+    ClockEstimate, Cost, Distribution, Effective, Fallback, HostCounters, Ledger, Marks, Metrics,
+    Outage, PacedFlow, Packets, Throttled, Verified, WarmUp, Wire,
 };
-use deadheat_datapath::transport::Effective;
-use deadheat_datapath::transport::far_end::FarEndFacts;
+use deadheat_contract::recorded::FarEndFacts;
 use deadheat_path::PathKind;
 
 use crate::commands::CommandReport;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::dropped::DropReason;
 use super::outcome::{Cell, Entrant};
 use deadheat_base::error::Result;
-use deadheat_datapath::transport::{Contender, Effective};
+use deadheat_contract::measurements::Effective;
+use deadheat_contract::recorded::{self, RecordedContender};
 
 impl Entrant {
     /// Creates an entrant that takes part, under no conditions of its own, and of which nothing is read back yet. Its transport is
@@ -36,14 +37,13 @@ impl Entrant {
     }
 
     /// Creates the entrant of a contender, as [`Entrant::new`] does, with the facts of its transport.
-    pub fn of(id: usize, label: impl Into<String>, contender: &Contender) -> Entrant {
-        let info = contender.transport.info();
+    pub fn of(id: usize, label: impl Into<String>, contender: &RecordedContender) -> Entrant {
         Entrant {
-            transport: info.id.to_owned(),
-            colour: info.colour.to_owned(),
-            implementation: contender.implementation(None, &Effective::new()),
-            protocol: info.protocol.map(str::to_owned),
-            asked: contender.asked(),
+            transport: contender.id.to_owned(),
+            colour: contender.colour.to_owned(),
+            implementation: contender.named.clone(),
+            protocol: contender.protocol.map(str::to_owned),
+            asked: contender.asked.clone(),
             ..Entrant::new(id, label, contender.spec.to_string())
         }
     }
@@ -51,9 +51,9 @@ impl Entrant {
     /// Reads its contender, with the knobs that the result recorded.
     ///
     /// # Errors
-    /// As [`Contender::parse`]; imported results have contenders that this program does not have.
-    pub fn recorded(&self) -> Result<Contender> {
-        Contender::recorded(&self.spec, &self.asked)
+    /// As [`recorded::contender`]; imported results have contenders that this program does not have.
+    pub fn recorded(&self) -> Result<RecordedContender> {
+        recorded::contender(&self.spec, &self.asked)
     }
 
     /// Returns the name by which it is found in another race: of what ran, and not of a label.

@@ -6,8 +6,8 @@
 )]
 
 use deadheat_contract::measurements::Metrics;
+use deadheat_contract::recorded;
 use deadheat_contract::workload;
-use deadheat_datapath::transport::Contender;
 use deadheat_path::PathKind;
 use deadheat_path::network::Network;
 use deadheat_records::path::{BuiltPath, How};
@@ -25,13 +25,18 @@ use crate::outcome::{Entrant, Outcome, Program, RecordedPlan, RecordedRequest};
 /// Workload of all tests.
 pub const WORKLOAD: &str = "ping:count=200";
 
+/// Returns a contender with the facts of its transport.
+fn entrant(id: usize, label: &str, spec: &str) -> Entrant {
+    Entrant::of(id, label, &recorded::contender(spec, &Default::default()).unwrap())
+}
+
 /// Returns a race of `tcp`, `udp`, … before its first block, with one claimed metric.
 pub fn outcome(contenders: usize) -> Outcome {
     let names = [("tcp", "tcp"), ("udp", "udp"), ("udp #2", "udp")];
     let entrants: Vec<Entrant> = names[..contenders.min(3)]
         .iter()
         .enumerate()
-        .map(|(id, (label, spec))| Entrant::of(id, *label, &Contender::parse(spec).unwrap()))
+        .map(|(id, (label, spec))| entrant(id, label, spec))
         .collect();
     let task = workload::parse(WORKLOAD).unwrap();
     let metrics = task.info().metrics[..1].to_vec();
@@ -116,9 +121,7 @@ pub fn map_request() -> MapRequest {
 pub fn map() -> Map {
     let asked = map_request();
     let named = asked.contenders.iter().enumerate();
-    let entrant = |(id, spec): (usize, &String)| {
-        Entrant::of(id, spec.as_str(), &Contender::parse(spec).unwrap())
-    };
+    let entrant = |(id, spec): (usize, &String)| self::entrant(id, spec, spec);
     let entrants = named.map(entrant).collect();
     let task = workload::parse(&asked.workload).unwrap();
     let metric = claims::claimed(&task.info().metrics).next().unwrap().clone();

@@ -11,7 +11,6 @@ use super::equal::{self, Terms};
 use super::external::{self, Pair};
 use super::header::{self, HeaderTerms};
 use super::identity::{CERTIFICATE, check_certificate};
-use super::options::Meaning;
 use super::prefers;
 use super::via::{self, Via};
 use super::{ALL, Effective, Part, Place, Transport, optional, several};
@@ -19,6 +18,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::Named;
 use deadheat_base::spec::{Key, Kind, Reference, Settings, Spec};
 use deadheat_contract::contract::{Guarantees, Service, Side};
+use deadheat_contract::recorded::{RecordedContender, RecordedPart};
 
 /// Transport of a contender: from the list, or made for this contender alone.
 #[derive(Clone)]
@@ -212,15 +212,6 @@ impl Contender {
         own.chain(parts).chain(commands).chain(pairs).collect()
     }
 
-    /// Returns the meaning of one of its options for a comparison; `None` if it has none.
-    pub fn meaning(&self, option: &str) -> Option<&Meaning> {
-        let of_part = || {
-            let (name, rest) = option.split_once('.')?;
-            self.part(name)?.contender.meaning(rest)
-        };
-        self.transport.info().meaning(option).or_else(|| header::meaning(option)).or_else(of_part)
-    }
-
     /// Returns it as typed, without the knobs that name a file: for an end that opens none.
     pub fn without_files(&self) -> String {
         let mut spec = self.spec.clone();
@@ -239,10 +230,6 @@ impl Contender {
         let value = self.knobs.text(knob).unwrap_or_default();
         let key = self.transport.info().keys.iter().find(|key| key.name == knob);
         key.is_some_and(|key| matches!(key.kind.reference(value), Reference::File(_)))
-    }
-
-    fn part(&self, name: &str) -> Option<&Part> {
-        self.transport.parts().iter().find(|part| part.name == name)
     }
 
     /// Names the implementation, on hosts with a kernel of this release if the kernel implements it, with the
@@ -298,6 +285,39 @@ impl Contender {
             let value = self.knobs.text(key.name).unwrap_or_default();
             self.transport.check_knob(key.name, value, place)
         })
+    }
+}
+
+impl From<&Contender> for RecordedContender {
+    fn from(own: &Contender) -> RecordedContender {
+        let info = own.transport.info();
+        let part = |part: &Part| RecordedPart {
+            name: part.name.clone(),
+            host: part.host.clone(),
+            contender: RecordedContender::from(&part.contender),
+        };
+        let carriers =
+            own.external.as_ref().map(|pair| [&pair.near, &pair.far].map(|one| one.typed.clone()));
+        RecordedContender {
+            id: info.id,
+            spec: own.spec.clone(),
+            colour: info.colour,
+            named: own.implementation(None, &Effective::new()),
+            implementation: info.implementation,
+            protocol: info.protocol,
+            asked: own.asked(),
+            guarantees: info.guarantees,
+            promised: own.promised(),
+            peer: info.peer,
+            framing_bytes: info.framing_bytes,
+            is_over_udp: info.is_over_udp,
+            is_deployed: own.terms == Terms::Deployed,
+            relay: (own.via != Via::Direct).then(|| own.via.title()),
+            carriers,
+            is_commands: own.commands.is_some(),
+            parts: own.transport.parts().iter().map(part).collect(),
+            options: [info.options, options::SHARED].concat(),
+        }
     }
 }
 

@@ -19,8 +19,6 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
@@ -33,6 +31,8 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Framing, Guarantees, PeerFacts};
 use deadheat_contract::handed_in::HandedIn;
 use deadheat_contract::measurements::Tally;
+use deadheat_contract::recorded::RecordedFarEnd;
+pub use deadheat_contract::recorded::{FarEndFacts, FarEndRemark, Remark, SeenTrial};
 use deadheat_contract::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
 
 /// Every far end that the program has handed in, in the order in which lists show them.
@@ -98,9 +98,6 @@ pub struct FarEnd {
 /// Function that opens a connection to a far end.
 pub type DialFarEnd = fn(&PlainTransport, &Dial<'_>, &TaskInfo, &Locator) -> Result<Box<dyn Conn>>;
 
-/// Function that makes remarks on trials against a far end.
-pub type Remark = fn(&[SeenTrial<'_>]) -> Vec<FarEndRemark>;
-
 impl fmt::Debug for FarEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.info.id)
@@ -124,24 +121,6 @@ pub struct SessionOrder<'a> {
     pub task: &'a TaskInfo,
     /// Longest time for one step of the far end's protocol.
     pub patience: Nanos,
-}
-
-/// Trial of a race, with what its contender read back.
-#[derive(Debug, Clone, Copy)]
-pub struct SeenTrial<'a> {
-    /// Label of the contender.
-    pub label: &'a str,
-    /// Options in effect.
-    pub effective: &'a Effective,
-}
-
-/// Remark of a far end on a race.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FarEndRemark {
-    /// Finding of its trials, as a sentence.
-    pub message: String,
-    /// Meaning of the finding, or advice.
-    pub advice: &'static str,
 }
 
 /// Outcome of the attempt to open a session.
@@ -186,21 +165,6 @@ pub struct FarCounts {
     pub effective: Effective,
     /// Most bytes of a flow that it sent and did not count, since the end of the work interrupted the call.
     pub uncounted: u64,
-}
-
-/// Facts of a far end in a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FarEndFacts {
-    /// Name before `://`.
-    pub id: String,
-    /// Name for people.
-    pub label: String,
-    /// Numbers that it reports, in words; absent if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts: Option<String>,
-    /// Facts that cannot be known from it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
 }
 
 impl From<&FarEndInfo> for FarEndFacts {
@@ -299,6 +263,12 @@ pub fn find(typed: &str) -> Result<&'static FarEnd> {
         let ids: Vec<&str> = ALL.iter().map(|end| end.info.id).collect();
         ALL.unknown("far end", id, &ids)
     })
+}
+
+/// Returns the facts of the far end with this name that readers of a result need; `None` if this program has none.
+pub fn recorded(id: &str) -> Option<RecordedFarEnd> {
+    let end = find(id).ok()?;
+    Some(RecordedFarEnd { answers: answers(end), remarks: end.remarks })
 }
 
 /// Returns the source of the answers of work that asks a far end.

@@ -12,17 +12,18 @@ use socket2::{SockRef, Socket, Type};
 
 use super::options::Meaning;
 use super::{Effective, Info};
-use crate::datapath::ip_header::{self, ArrivedHeader, Dscp, set_field, set_hops};
+use crate::datapath::ip_header::{self, ArrivedHeader, set_field, set_hops};
 use crate::datapath::option::{get, set_words};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::Optional;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::Reach;
+use deadheat_contract::dscp::{self, ARRIVED_DSCP, Dscp};
 
 /// DSCP (RFC 2474): six bits of the IP header by which routers may treat packets differently.
 pub const DSCP: Optional<Dscp> = Optional::form(
-    "dscp",
+    dscp::DSCP,
     Kind::Own {
         form: "EF|AF41|CS1|LE|…|0-63",
         check: |value| Dscp::parse(value).map(drop),
@@ -52,16 +53,13 @@ pub const PACE: Optional<BitRate> = Optional::rate(
 /// Keys that contenders over IP take beside their own.
 pub const KEYS: &[Key] = &[DSCP.key(), TTL.key(), PACE.key()];
 
-/// Name of the DSCP that arrived, among the options read back.
-pub const ARRIVED_DSCP: &str = "arrived_dscp";
-
 /// Name of the TTL that arrived, among the options read back.
 pub const ARRIVED_TTL: &str = "arrived_ttl";
 
 /// Meanings of the options.
-const OPTIONS: &[Meaning] = &[
+pub(super) const OPTIONS: &[Meaning] = &[
     Meaning::always(
-        "dscp",
+        dscp::DSCP,
         "routers may queue packets of one DSCP before those of another, or drop them first",
     ),
     Meaning::where_asked("ttl", "packets that take more hops than this are dropped"),
@@ -75,11 +73,6 @@ const OPTIONS: &[Meaning] = &[
     ),
     Meaning::always(ARRIVED_TTL, "another number of hops is another path"),
 ];
-
-/// Returns the meaning of one of the options; `None` if it is none of them.
-pub fn meaning(option: &str) -> Option<&'static Meaning> {
-    OPTIONS.iter().find(|meaning| meaning.name == option)
-}
 
 /// Fields and pace that a contender asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,6 @@
 //! No transport is in this crate. The program hands in its transports ([`ALL`]), and a [`Contender`] is one of them
 //! with its knobs.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -21,7 +20,10 @@ use deadheat_contract::contract::{
     AsksLanes, Guarantees, Inbox, Lane, Patience, PeerFacts, Reach, Service, Sink, Source,
 };
 use deadheat_contract::handed_in::HandedIn;
+pub use deadheat_contract::label;
+pub use deadheat_contract::measurements::Effective;
 use deadheat_contract::measurements::{ConnStats, TcpView};
+use deadheat_contract::recorded::Readers;
 
 pub mod application;
 pub mod at_once;
@@ -37,7 +39,6 @@ pub mod handover;
 pub mod header;
 pub mod hello;
 pub mod identity;
-pub mod label;
 pub mod mem;
 pub mod optional;
 pub mod options;
@@ -65,6 +66,12 @@ use userspace::Userspace;
 
 /// Every transport that the program has handed in, in the order in which lists show them.
 pub static ALL: HandedIn<dyn Transport> = HandedIn::new();
+
+/// Readers of what a result has of contenders and far ends.
+pub static READERS: Readers = Readers {
+    contender: |typed, asked| Ok((&Contender::recorded(typed, asked)?).into()),
+    far_end: far_end::recorded,
+};
 
 /// Description of a transport.
 #[derive(Debug)]
@@ -335,9 +342,6 @@ pub enum Progress {
     /// The peer ended its direction; nothing more will arrive.
     Closed,
 }
-
-/// Options actually in force on a connection, as the kernel or library reports them: name to value.
-pub type Effective = BTreeMap<String, String>;
 
 /// Returns options with their values, as [`Conn::effective`] reports them.
 pub fn effective_options<const N: usize>(options: [(&str, String); N]) -> Effective {

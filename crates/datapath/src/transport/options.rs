@@ -1,50 +1,7 @@
 //! Meaning of options for a comparison: why it matters when contenders differ in one, and whether one may change
 //! while a race runs. Transports share these meanings, and may have one of their own for an option.
 
-/// Option that is set by a knob, or read back from a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meaning {
-    /// Name, as a knob and as read back.
-    pub name: &'static str,
-    /// Reason why it matters when contenders differ in it.
-    pub matters: &'static str,
-    /// Scope in which it must not change.
-    pub holds: OptionScope,
-    /// Separators, each of which begins a remark behind the value in force, as in `on, validated`.
-    pub remarks: &'static [&'static str],
-}
-
-/// Scope in which an option must not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OptionScope {
-    /// In every trial and flow.
-    Always,
-    /// Only if it was set; otherwise the host may change it.
-    WhereAsked,
-}
-
-/// Start of a remark in brackets, which every option may have: `zerocopy (the kernel copied some calls)`.
-const IN_BRACKETS: &[&str] = &[" ("];
-
-/// Returns the value in force out of an option that was read back, without remarks. An option without a meaning can
-/// have only remarks in brackets.
-pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
-    let remarks = meaning.map_or(IN_BRACKETS, |meaning| meaning.remarks);
-    let ends = remarks.iter().filter_map(|remark| value.find(remark));
-    &value[..ends.min().unwrap_or(value.len())]
-}
-
-impl Meaning {
-    /// Creates the meaning of an option that must not change in any trial.
-    pub const fn always(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: OptionScope::Always, remarks: IN_BRACKETS }
-    }
-
-    /// Creates the meaning of an option that must not change where it was set.
-    pub const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: OptionScope::WhereAsked, remarks: IN_BRACKETS }
-    }
-}
+pub use deadheat_contract::recorded::{Meaning, OptionScope, in_force};
 
 /// Option that names the congestion control.
 pub const CC: &str = "cc";
@@ -61,7 +18,7 @@ pub fn shared(name: &str) -> Option<&'static Meaning> {
 }
 
 /// Meanings of the options that transports share.
-static SHARED: &[Meaning] = &[
+pub(super) static SHARED: &[Meaning] = &[
     Meaning::always(
         "cc",
         "the congestion control decides throughput and queueing delay more than the transport does",

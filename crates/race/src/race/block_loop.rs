@@ -17,6 +17,7 @@ use super::{explain, hope, plan, quiet};
 use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
+use deadheat_contract::recorded::RecordedContender;
 use deadheat_datapath::transport::Contender;
 use deadheat_path::network::Network;
 use deadheat_result::analysis::far_end::FarEndNotice;
@@ -409,7 +410,8 @@ impl<'a> BlockLoop<'a> {
     }
 
     fn refresh(&mut self, decisions: DecisionStage) {
-        derived::refresh(&mut self.outcome, &self.contenders, self.network.as_ref(), decisions);
+        let contenders: Vec<_> = self.contenders.iter().map(RecordedContender::from).collect();
+        derived::refresh(&mut self.outcome, &contenders, self.network.as_ref(), decisions);
         self.fresh = self.done;
     }
 

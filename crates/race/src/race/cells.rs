@@ -16,9 +16,9 @@ use deadheat_base::spec::{Key, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bytes, range};
 use deadheat_contract::contract::Reach;
+use deadheat_contract::label::LabelledText;
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_contract::workload::{self, SharedTask, Task};
-use deadheat_datapath::transport::label::LabelledText;
 use deadheat_datapath::transport::{Contender, equal, external, header, prefers, unserved};
 use deadheat_host::placement::Load;
 use deadheat_path::{gate, grammar};
@@ -460,7 +460,7 @@ fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
 }
 
 fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<Cell>) -> Entrant {
-    Entrant { unlabelled: name.unlabelled, cell, ..Entrant::of(id, name.label, contender) }
+    Entrant { unlabelled: name.unlabelled, cell, ..Entrant::of(id, name.label, &contender.into()) }
 }
 
 /// Marks the reference rows: contenders that the far kernel answers, if a program answers others.

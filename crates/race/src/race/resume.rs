@@ -10,6 +10,7 @@ use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::workload::{self, SharedTask};
+use deadheat_datapath::transport::Contender;
 use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::claims;
@@ -137,7 +138,7 @@ fn saved_pairings(
             (None, Some(planned)) => planned.clone(),
             (None, None) => now.task.clone(),
         };
-        let contender = entrant.recorded()?;
+        let contender = Contender::recorded(&entrant.spec, &entrant.asked)?;
         now.contender = suited(contender, &*task)?;
         now.task = task;
     }

@@ -2,6 +2,8 @@
 
 use crate::race::Request;
 use deadheat_contract::contract::Side;
+use deadheat_contract::recorded::RecordedContender;
+use deadheat_datapath::transport::Contender;
 use deadheat_records::commands::{ProgramCopy, ProgramFile};
 use deadheat_result::analysis::differences::*;
 use deadheat_result::outcome::{Difference, Entrant, EntrantCommands};
@@ -9,7 +11,11 @@ use deadheat_result::outcome::{Difference, Entrant, EntrantCommands};
 fn between(specs: &[&str], change: impl FnOnce(&mut [Entrant])) -> Vec<Difference> {
     let mut checked = Request::new(specs.to_vec()).check().unwrap();
     change(&mut checked.entrants);
-    differences(&checked.entrants, &checked.contenders)
+    differences(&checked.entrants, &recorded(&checked.contenders))
+}
+
+fn recorded(contenders: &[Contender]) -> Vec<RecordedContender> {
+    contenders.iter().map(RecordedContender::from).collect()
 }
 
 fn what(found: &[Difference]) -> Vec<&str> {
@@ -37,7 +43,7 @@ fn transports_differ_by_their_promises() {
 fn what_the_parts_of_a_mix_promise_is_told_of_each_where_it_differs() {
     let request = Request::new(["mix:events=tcp,state=udp", "quic"]).workload("events");
     let checked = request.check().unwrap();
-    let found = differences(&checked.entrants, &checked.contenders);
+    let found = differences(&checked.entrants, &recorded(&checked.contenders));
     let of = |what: &str| {
         let found = found.iter().find(|difference| difference.what == what);
         found.map(|found| found.values["mix:events=tcp,state=udp"].as_str())

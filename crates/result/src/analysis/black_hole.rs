@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::outcome::{Outcome, Trial};
 use deadheat_base::foreign::visible;
-use deadheat_datapath::transport::path_mtu::PathMtu;
+use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_records::probed::{ProbedPath, UnknownMtu};
 
 const ADVICE: &str = "have the firewalls on the way let ICMP pass (\"fragmentation needed\", \"packet too big\"), or \
@@ -121,7 +121,7 @@ fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
 mod tests {
     use super::*;
     use crate::testing;
-    use deadheat_datapath::transport::path_mtu::{LargerPackets, WayMtu};
+    use deadheat_contract::measurements::path_mtu::{LargerPackets, WayMtu};
     use deadheat_records::trial::Record;
 
     fn path(host: &str, up: u32, beyond: LargerPackets) -> ProbedPath {

@@ -14,7 +14,7 @@ use crate::journal::{self, JournalRecovery};
 use crate::outcome::{DEFAULT_MARGIN, Entrant, Outcome, Trial, Verdict, Warning, blocks_done};
 use deadheat_base::error::Result;
 use deadheat_base::foreign::short;
-use deadheat_datapath::transport::Contender;
+use deadheat_contract::recorded::RecordedContender;
 use deadheat_path::network::Network;
 use deadheat_records::quiet::HostQuiet;
 use deadheat_stats::Plan;
@@ -42,7 +42,7 @@ pub fn is_due(done: u64, fresh: u64) -> bool {
 /// Updates the parts that follow from the trials.
 pub fn refresh(
     outcome: &mut Outcome,
-    contenders: &[Contender],
+    contenders: &[RecordedContender],
     network: Option<&Network>,
     stage: DecisionStage,
 ) {
@@ -157,7 +157,7 @@ pub fn ruled_anew(saved: &Outcome) -> Outcome {
     anew
 }
 
-fn contenders(outcome: &Outcome) -> Result<Vec<Contender>> {
+fn contenders(outcome: &Outcome) -> Result<Vec<RecordedContender>> {
     outcome.contenders.iter().map(Entrant::recorded).collect()
 }
 

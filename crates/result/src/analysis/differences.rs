@@ -6,22 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::outcome::{Difference, Entrant};
 use deadheat_contract::contract::{Congestion, Delivery, Framing, Ordering};
-use deadheat_datapath::transport::equal::Terms;
-use deadheat_datapath::transport::{Contender, several};
+use deadheat_contract::recorded::RecordedContender;
 use deadheat_records::commands::ProgramCopy;
 
 /// Returns the differences between `entrants`, promises first, then options by name. `contenders` are the same,
 /// parsed; contenders that dropped out do not count. In a race over conditions, the contenders under the first
 /// combination are compared: varied conditions are no difference.
-pub fn differences(entrants: &[Entrant], contenders: &[Contender]) -> Vec<Difference> {
+pub fn differences(entrants: &[Entrant], contenders: &[RecordedContender]) -> Vec<Difference> {
     let first = entrants.iter().find(|entrant| entrant.is_racing());
-    let racing: Vec<(&Entrant, &Contender)> = entrants
+    let racing: Vec<(&Entrant, &RecordedContender)> = entrants
         .iter()
         .zip(contenders)
         .filter(|(entrant, _)| entrant.is_racing() && first.is_some_and(|e| e.meets(entrant)))
         .collect();
     let promised = PROMISES.iter().map(|promise| {
-        let value = |(entrant, contender): &(&Entrant, &Contender)| {
+        let value = |(entrant, contender): &(&Entrant, &RecordedContender)| {
             (entrant.label.clone(), promised(contender, promise.value))
         };
         difference(promise.what.to_owned(), racing.iter().map(value).collect(), promise.matters)
@@ -45,23 +44,20 @@ fn programs(entrant: &Entrant) -> Option<String> {
 const FAR_HOSTS_MATTER: &str = "each host has a way and a clock of its own, so a difference may be that of the ways and not of the transports";
 
 /// Formats the far hosts of a contender's parts, if one is at another than the first.
-fn far_hosts(contender: &Contender) -> String {
+fn far_hosts(contender: &RecordedContender) -> String {
     const FIRST: &str = "the first of --to";
-    let parts = contender.transport.parts();
-    match several::hosts(parts)[..] {
-        [] | [None] => FIRST.to_owned(),
-        _ => {
-            let each = parts
-                .iter()
-                .map(|part| format!("{}: {}", part.name, part.host.as_deref().unwrap_or(FIRST)));
-            each.collect::<Vec<_>>().join("; ")
-        }
+    let parts = &contender.parts;
+    if parts.iter().all(|part| part.host.is_none()) {
+        return FIRST.to_owned();
     }
+    let each = parts.iter();
+    let each = each.map(|part| format!("{}: {}", part.name, part.host.as_deref().unwrap_or(FIRST)));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 /// Formats a promise of a contender; if its parts differ in it, the promise of each part.
-fn promised(contender: &Contender, value: fn(&Contender) -> String) -> String {
-    let parts = contender.transport.parts();
+fn promised(contender: &RecordedContender, value: fn(&RecordedContender) -> String) -> String {
+    let parts = &contender.parts;
     let each: Vec<String> = parts.iter().map(|part| promised(&part.contender, value)).collect();
     match each.first() {
         None => value(contender),
@@ -77,7 +73,7 @@ fn promised(contender: &Contender, value: fn(&Contender) -> String) -> String {
 /// Promise of a transport, and its importance if another contender does not make it.
 struct Promise {
     what: &'static str,
-    value: fn(&Contender) -> String,
+    value: fn(&RecordedContender) -> String,
     matters: &'static str,
 }
 
@@ -85,23 +81,23 @@ struct Promise {
 const UNKNOWN: &str = "unknown between its commands";
 
 /// Returns true if commands move its bytes, of which is not known how.
-fn has_commands(contender: &Contender) -> bool {
-    contender.external.is_some() || contender.commands.is_some()
+fn has_commands(contender: &RecordedContender) -> bool {
+    contender.carriers.is_some() || contender.is_commands
 }
 
 const PROMISES: &[Promise] = &[
     Promise {
         what: "terms",
-        value: |contender| match contender.terms {
-            Terms::Equal => "equal, where not typed".into(),
-            Terms::Deployed => "the implementation's own, where not typed".into(),
+        value: |contender| match contender.is_deployed {
+            false => "equal, where not typed".into(),
+            true => "the implementation's own, where not typed".into(),
         },
         matters: "one side has the settings that every contender has, and the other those that its \
                   implementation comes with",
     },
     Promise {
         what: "delivery",
-        value: |contender| match contender.promised().service.delivery {
+        value: |contender| match contender.promised.service.delivery {
             Delivery::Reliable => "lost messages are sent again".into(),
             Delivery::Within(_) => "lost messages are sent again for a while".into(),
             Delivery::BestEffort => "lost messages are gone".into(),
@@ -111,7 +107,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "ordering",
-        value: |contender| match contender.promised().service.ordering {
+        value: |contender| match contender.promised.service.ordering {
             Ordering::Ordered => "as sent".into(),
             Ordering::Unordered => "as they arrive".into(),
         },
@@ -120,7 +116,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "lanes",
-        value: |contender| match contender.transport.info().guarantees.lanes {
+        value: |contender| match contender.guarantees.lanes {
             1 => "one order for all messages of a connection".into(),
             most => format!("up to {most} in a connection, each with its own order"),
         },
@@ -129,20 +125,17 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "framing",
-        value: |contender| {
-            let info = contender.transport.info();
-            match (info.guarantees.framing, info.framing_bytes) {
-                (Framing::Messages, _) => "keeps messages whole".into(),
-                (Framing::ByteStream, 0) => "byte stream".into(),
-                (Framing::ByteStream, n) => format!("byte stream, {n} bytes in front of a message"),
-            }
+        value: |contender| match (contender.guarantees.framing, contender.framing_bytes) {
+            (Framing::Messages, _) => "keeps messages whole".into(),
+            (Framing::ByteStream, 0) => "byte stream".into(),
+            (Framing::ByteStream, n) => format!("byte stream, {n} bytes in front of a message"),
         },
         matters: "on a byte stream each message carries its length and may arrive in pieces or \
                   together with others",
     },
     Promise {
         what: "congestion",
-        value: |contender| match contender.transport.info().guarantees.congestion {
+        value: |contender| match contender.guarantees.congestion {
             _ if has_commands(contender) => UNKNOWN.into(),
             Congestion::Controlled => "controlled".into(),
             Congestion::Backpressure => "back-pressure of the receiver".into(),
@@ -153,7 +146,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "encryption",
-        value: |contender| match contender.transport.info().guarantees.encrypted {
+        value: |contender| match contender.guarantees.encrypted {
             _ if has_commands(contender) => UNKNOWN.into(),
             true => "encrypted".into(),
             false => "plain".into(),
@@ -163,23 +156,23 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "relay",
-        value: |contender| contender.via.title(),
+        value: |contender| contender.relay.clone().unwrap_or_else(|| "none in between".into()),
         matters: "a relay takes in and forwards each packet once more, and ends TCP's connections; with TURN a process beside \
                   the near end puts 4 bytes in front of each datagram, and takes part in the way, too",
     },
     Promise {
         what: "carried by",
-        value: |contender| match &contender.external {
+        value: |contender| match &contender.carriers {
             None => "the ends themselves".into(),
-            Some(pair) => format!("`{}` and `{}`", pair.near.typed, pair.far.typed),
+            Some([near, far]) => format!("`{near}` and `{far}`"),
         },
         matters: "two more programs take in and pass on each byte, on CPUs that the ends want, too; connecting reaches the first of them, and their work on the path is not seen",
     },
     Promise {
         what: "work",
-        value: |contender| match contender.commands {
-            None => "done by ends that run before it begins".into(),
-            Some(_) => "done by commands, from their start to their end".into(),
+        value: |contender| match contender.is_commands {
+            false => "done by ends that run before it begins".into(),
+            true => "done by commands, from their start to their end".into(),
         },
         matters: "a command's time has in it what its program takes to start, to connect and to end, which the transfer of one \
                   byte shows; the time of the others begins as they connect",
@@ -187,28 +180,21 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "far end",
         value: |contender| {
-            if contender.transport.info().peer.is_kernel {
-                "the kernel".into()
-            } else {
-                "a process".into()
-            }
+            if contender.peer.is_kernel { "the kernel".into() } else { "a process".into() }
         },
         matters: "the kernel answers without waking a process, so its round trip is less than what an application would \
                   see",
     },
     Promise {
         what: "implementation",
-        value: |contender| {
-            let info = contender.transport.info();
-            match info.implementation {
-                _ if contender.external.is_some() => UNKNOWN.into(),
-                "linux" => "the kernel's".into(),
-                "deadheat" => "this program's own".into(),
-                library => match info.protocol {
-                    Some(protocol) => format!("{library}, one of several of {protocol}"),
-                    None => library.into(),
-                },
-            }
+        value: |contender| match contender.implementation {
+            _ if contender.carriers.is_some() => UNKNOWN.into(),
+            "linux" => "the kernel's".into(),
+            "deadheat" => "this program's own".into(),
+            library => match contender.protocol {
+                Some(protocol) => format!("{library}, one of several of {protocol}"),
+                None => library.into(),
+            },
         },
         matters: "a figure is one of an implementation, and two of one protocol may differ by more than two protocols do; \
                   a finding on one library is none on its protocol",
@@ -216,7 +202,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         what: "recipients",
         value: |contender| {
-            if contender.transport.info().peer.is_group {
+            if contender.peer.is_group {
                 "all, of one connection".into()
             } else {
                 "one for each connection".into()
@@ -227,7 +213,7 @@ const PROMISES: &[Promise] = &[
 ];
 
 /// Returns the differences in requested knobs, and in options as read back at either end.
-fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
+fn options(racing: &[(&Entrant, &RecordedContender)]) -> Vec<Option<Difference>> {
     let kinds: [(&str, Source); 3] = [
         ("asked", |entrant| &entrant.asked),
         ("effective", |entrant| &entrant.effective),
@@ -259,7 +245,7 @@ fn options(racing: &[(&Entrant, &Contender)]) -> Vec<Option<Difference>> {
 type Source = fn(&Entrant) -> &BTreeMap<String, String>;
 
 /// Returns the importance of an option, from the first transport that has it.
-fn why<'a>(racing: &[(&Entrant, &'a Contender)], option: &str) -> &'a str {
+fn why<'a>(racing: &[(&Entrant, &'a RecordedContender)], option: &str) -> &'a str {
     let meaning = racing.iter().find_map(|(_, c)| c.meaning(option));
     meaning.map_or(
         "the contenders ran with different settings, so the verdict is about these settings",

@@ -2,7 +2,7 @@
 
 use crate::outcome::Outcome;
 use deadheat_base::time::Nanos;
-use deadheat_datapath::transport::far_end::{self, FarEndFacts, FarEndRemark, SeenTrial};
+use deadheat_contract::recorded::{self, FarEndFacts, FarEndRemark, SeenTrial};
 
 /// Notice about the far end of a race.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ pub(super) fn notices(outcome: &Outcome) -> Vec<FarEndNotice> {
     });
     let seen: Vec<SeenTrial<'_>> = seen.collect();
     // A result may be of a program with other far ends.
-    if let Some(remarks) = far_end::find(&facts.id).ok().and_then(|end| end.remarks) {
+    if let Some(remarks) = recorded::far_end(&facts.id).and_then(|end| end.remarks) {
         all.extend(remarks(&seen).into_iter().map(FarEndNotice::Remark));
     }
     all

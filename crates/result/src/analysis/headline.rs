@@ -2,8 +2,8 @@
 
 use crate::outcome::Outcome;
 use deadheat_base::spec::Spec;
+use deadheat_contract::recorded;
 use deadheat_contract::workload::{self, AnswerSource, Setting};
-use deadheat_datapath::transport::far_end;
 
 /// Returns the work of a race in the words of its task: `64-byte ping, 1000/s`. If they differ between conditions,
 /// it is the workload's name. Text of a saved result that cannot be parsed is returned unchanged.
@@ -27,6 +27,6 @@ pub fn headline(outcome: &Outcome) -> String {
 
 /// Returns the setting of a race, as far as words depend on it.
 fn setting(outcome: &Outcome) -> Setting {
-    let far_end = outcome.path.far_end.as_deref().and_then(|facts| far_end::find(&facts.id).ok());
-    Setting { answers: far_end.map_or(AnswerSource::Ours, far_end::answers), ..Setting::LOOPBACK }
+    let far_end = outcome.path.far_end.as_deref().and_then(|facts| recorded::far_end(&facts.id));
+    Setting { answers: far_end.map_or(AnswerSource::Ours, |end| end.answers), ..Setting::LOOPBACK }
 }

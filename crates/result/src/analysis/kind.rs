@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::outcome::Outcome;
-use deadheat_datapath::transport::label::LabelledText;
+use deadheat_contract::label::LabelledText;
 use deadheat_path::PathKind;
 use deadheat_records::trial::PathFacts;
 

@@ -49,7 +49,7 @@ pub(crate) fn notices(outcome: &Outcome) -> Vec<ForgottenFlow> {
 
 fn forgotten(outcome: &Outcome, entrant: &Entrant, seen_as: IpAddr) -> Option<ForgottenFlow> {
     let ours = entrant.recorded().ok()?;
-    if !ours.transport.info().is_over_udp {
+    if !ours.is_over_udp {
         return None;
     }
     let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use crate::outcome::{Entrant, Outcome};
-use deadheat_datapath::datapath::ip_header::Dscp;
-use deadheat_datapath::transport::Effective;
-use deadheat_datapath::transport::header::{ARRIVED_DSCP, DSCP};
+use deadheat_contract::dscp::{ARRIVED_DSCP, DSCP, Dscp};
+use deadheat_contract::measurements::Effective;
 
 pub(super) const ADVICE: &str = "queues behind it treat these packets by what arrived: ask the path's operator, or race \
                                  without dscp";
@@ -59,7 +58,7 @@ fn of_entrant(entrant: &Entrant) -> Vec<RewrittenDscp> {
 
 /// Returns the DSCP that an end, or a part of its contender, set; without one the kernel's default.
 fn sent(sender: &Effective, prefix: &str) -> String {
-    let set = sender.get(&format!("{prefix}{}", DSCP.name()));
+    let set = sender.get(&format!("{prefix}{DSCP}"));
     set.cloned().unwrap_or_else(|| Dscp::DEFAULT.to_string())
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::notice::Notice;
 use crate::outcome::{Entrant, Outcome};
-use deadheat_datapath::transport::Effective;
-use deadheat_datapath::transport::options::{Meaning, OptionScope, in_force};
+use deadheat_contract::measurements::Effective;
+use deadheat_contract::recorded::{Meaning, OptionScope, in_force};
 use deadheat_records::trial::Record;
 
 /// Returns a notice for each option of each contender that changed at an end.

@@ -7,7 +7,6 @@ use crate::outcome::{Entrant, Outcome, Warning};
 use deadheat_base::figures::percent;
 use deadheat_contract::workload;
 use deadheat_contract::workload::theory::{Conditions, Prediction, Way};
-use deadheat_datapath::transport::via::Via;
 use deadheat_path::network::{Impairments, Loss, LossPer, Network, Rate};
 use deadheat_stats::quantile::median;
 
@@ -125,14 +124,14 @@ fn predictions(outcome: &Outcome, entrant: &Entrant, network: &Network) -> Vec<P
     let (Ok(task), Ok(contender)) = (workload::parse(typed), entrant.recorded()) else {
         return Vec::new();
     };
-    let ([link], Via::Direct) = (&network.links[..], &contender.via) else { return Vec::new() };
+    let ([link], None) = (&network.links[..], &contender.relay) else { return Vec::new() };
     let (Some(up), Some(down)) = (way(&link.up), way(&link.down)) else { return Vec::new() };
     let conditions = Conditions {
         up,
         down,
         mtu: u64::from(network.mtu()),
         ip_header: if outcome.asked.family == Some(6) { 40 } else { 20 },
-        guarantees: &contender.promised(),
+        guarantees: &contender.promised,
         control: entrant.effective.get("cc").map(String::as_str),
     };
     let is_one = |one: &Prediction| one.value.is_finite() && one.value > 0.0;

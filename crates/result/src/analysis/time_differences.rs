@@ -11,7 +11,6 @@ use crate::far_hosts::FarHosts;
 use crate::outcome::{Entrant, Outcome, Summary};
 use deadheat_contract::measurements::{ClockNeed, Metric, Unit};
 use deadheat_contract::workload;
-use deadheat_datapath::transport::several;
 
 /// Terms of a claim on differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +79,7 @@ fn far_host(outcome: &Outcome, metric: &Metric, entrant: &Entrant) -> Option<Str
         let info = task.info();
         let own = |figures: &Vec<&str>| figures.contains(&metric.name.as_str());
         let lane = info.lane_names.get(info.figures_by_lane.iter().position(own)?)?;
-        several::host_of_lane(contender.transport.parts(), lane).map(str::to_owned)
+        contender.host_of_lane(lane).map(str::to_owned)
     };
     of_lane().or_else(|| hosts.first().cloned())
 }

@@ -17,7 +17,7 @@ use deadheat_base::spec::Spec;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::Throttled;
-use deadheat_datapath::transport::{Contender, options};
+use deadheat_contract::recorded::{RecordedContender, in_force};
 use deadheat_path::PathKind;
 use deadheat_path::network::Network;
 use deadheat_records::placement::Placement;
@@ -122,7 +122,7 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
     let translated = translated(outcome);
     for entrant in &outcome.contenders {
         let ours = entrant.recorded().ok();
-        let is_kernel = |ours: &Contender| ours.transport.info().peer.is_floor();
+        let is_kernel = |ours: &RecordedContender| ours.peer.is_floor();
         if let Some(translated) = translated.filter(|_| ours.as_ref().is_some_and(is_kernel)) {
             let label = entrant.label.clone();
             all.push(Notice::Host(HostNotice::FloorElsewhere { label, translated }));
@@ -136,13 +136,13 @@ fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
 }
 
 /// Returns a notice for each option that an end has other than asked for, the near one first.
-fn not_as_asked(entrant: &Entrant, ours: Option<&Contender>) -> Vec<Notice> {
+fn not_as_asked(entrant: &Entrant, ours: Option<&RecordedContender>) -> Vec<Notice> {
     // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
     let is_word =
         |value: &str| value.parse::<f64>().is_err() && value.starts_with(char::is_alphabetic);
     let of = |(option, asked): (&String, &String)| {
         let meaning = ours.and_then(|ours| ours.meaning(option));
-        let differs = |effective: &&String| options::in_force(meaning, effective) != asked;
+        let differs = |effective: &&String| in_force(meaning, effective) != asked;
         let at = |end| {
             let effective = match end {
                 Side::Near => &entrant.effective,

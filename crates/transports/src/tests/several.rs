@@ -8,10 +8,11 @@ use std::thread;
 
 use crate::testing::{ConnRig, LONG};
 use deadheat_contract::contract::{AsksLanes, Inbox, Patience, WaitMode};
+use deadheat_contract::recorded::RecordedContender;
 use deadheat_datapath::datapath::wait::{Interest, Waiter, WakeReason};
 use deadheat_datapath::transport::equal::{Terms, on};
 use deadheat_datapath::transport::handover::ConnectionSource;
-use deadheat_datapath::transport::several::{at_node, host_of_lane, hosts};
+use deadheat_datapath::transport::several::{at_node, hosts};
 use deadheat_datapath::transport::{Listener, Progress};
 
 /// Work whose lanes have these names, and the usual service of their carrier.
@@ -108,7 +109,8 @@ fn each_lane_takes_the_connection_of_its_contender_both_ways() {
 fn what_each_part_was_asked_and_read_back_has_its_name_in_front() {
     let contender = suited("mix:a=tcp:nodelay=off,others=udp", &["a", "b"]).unwrap();
     assert_eq!(contender.asked()["a.nodelay"], "off");
-    assert!(contender.meaning("others.rcvbuf").is_some());
+    let own = RecordedContender::from(&contender);
+    assert!(own.meaning("others.rcvbuf").is_some());
     let conns = connect(&contender);
     let effective = conns[0].effective();
     assert_eq!(effective["a.nodelay"], "off");
@@ -264,7 +266,8 @@ fn the_host_of_a_part_is_no_knob_of_it_and_stays_with_it() {
     let first = [Some("h.example"), Some("[2001:db8::2]:5211"), None];
     assert_eq!(hosts(parts), first);
     assert_eq!(parts[0].contender.spec.to_string(), "tcp:nodelay=off");
-    assert_eq!((host_of_lane(parts, "b"), host_of_lane(parts, "c")), (first[1], None));
+    let read = RecordedContender::from(&contender);
+    assert_eq!((read.host_of_lane("b"), read.host_of_lane("c")), (first[1], None));
     for node in 0..3 {
         let here = [0, 1, 2].map(|part| part == node);
         assert_eq!(at_node(parts, node), here);

@@ -26,6 +26,7 @@ use deadheat_base::spec::typed::Text;
 use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{AsksLanes, Ending, Guarantees, Lane};
+use deadheat_contract::recorded::OTHER_LANES;
 
 /// Form as typed, and its description.
 pub(super) const FORM: (&str, &str) = (
@@ -51,9 +52,6 @@ fn split_host(typed: &str) -> Result<(Spec, Option<String>)> {
     let host = Settings::check(&own, KEYS)?.text_of(&TO).map(str::to_owned);
     Ok((spec, host))
 }
-
-/// Name for all lanes that are not named, which share one connection.
-pub(super) const OTHERS: &str = "others";
 
 /// Returns a mix as typed, from the names of lanes with their contenders as typed.
 pub(super) fn typed(parts: impl IntoIterator<Item = (String, String)>) -> String {
@@ -130,7 +128,7 @@ struct Mix {
 impl Mix {
     fn of(typed: &str, parts: Vec<Part>) -> Result<Mix> {
         let lanes = parts.iter().fold(0, |sum: u16, part| match part.name.as_str() {
-            OTHERS => sum.saturating_add(part.info().guarantees.lanes),
+            OTHER_LANES => sum.saturating_add(part.info().guarantees.lanes),
             _ => sum.saturating_add(1),
         });
         let info = Info {
@@ -156,18 +154,18 @@ impl Mix {
                 "`{typed}` shares out the lanes of the work, and this work has one; a mix needs several, as -w events has them"
             )));
         }
-        let known: Vec<&str> = names.iter().map(String::as_str).chain([OTHERS]).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).chain([OTHER_LANES]).collect();
         for part in &self.parts {
             if !known.contains(&part.name.as_str()) {
                 return Err(unknown(&format!("lane in `{typed}`"), &part.name, &known));
             }
         }
         let of = |name: &str| self.parts.iter().position(|part| part.name == name);
-        let others = of(OTHERS);
+        let others = of(OTHER_LANES);
         let carriers = names.iter().map(|name| {
             of(name).or(others).ok_or_else(|| {
                 Error::usage(format!(
-                    "`{typed}` has no contender for the lane `{name}`; add {name}=CONTENDER, or {OTHERS}=CONTENDER \
+                    "`{typed}` has no contender for the lane `{name}`; add {name}=CONTENDER, or {OTHER_LANES}=CONTENDER \
                      for all that are not named (lanes: {})",
                     names.join(", ")
                 ))
@@ -177,7 +175,7 @@ impl Mix {
         match others.filter(|others| !carriers.contains(others)) {
             None => Ok(carriers),
             Some(_) => Err(Error::usage(format!(
-                "`{typed}` names a contender for every lane, and so nothing is left for {OTHERS}"
+                "`{typed}` names a contender for every lane, and so nothing is left for {OTHER_LANES}"
             ))),
         }
     }

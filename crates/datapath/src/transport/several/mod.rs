@@ -65,12 +65,6 @@ pub fn hosts(parts: &[Part]) -> Vec<Option<&str>> {
     hosts
 }
 
-/// Returns the host of the far end of the part that carries the lane with this name; `None` for the first.
-pub fn host_of_lane<'a>(parts: &'a [Part], lane: &str) -> Option<&'a str> {
-    let named = |name: &str| parts.iter().find(|part| part.name == name);
-    named(lane).or_else(|| named(mix::OTHERS))?.host.as_deref()
-}
-
 /// Returns the error of a part of `whole` whose far end is to be at the host `name`, which is none of the far `hosts`.
 pub fn no_such_host(whole: &str, name: &str, hosts: &[&str]) -> Error {
     let those = if hosts.is_empty() { "none".to_owned() } else { hosts.join(", ") };

@@ -3,7 +3,7 @@
 use super::{LineEvent, Surveyor};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_datapath::transport::header::{ARRIVED_DSCP, DSCP};
+use deadheat_contract::dscp::{ARRIVED_DSCP, DSCP};
 use deadheat_datapath::transport::{Contender, Effective};
 use deadheat_records::trial::Record;
 use deadheat_result::line::outcome::{Reached, TriedMark};
@@ -99,7 +99,7 @@ impl Surveyor<'_, '_> {
                 Err(error) => Record::without_figures(error.to_string()),
             };
             let contender = Contender::parse(typed)?;
-            let asked = contender.knobs.text(DSCP.name()).unwrap_or_default();
+            let asked = contender.knobs.text(DSCP).unwrap_or_default();
             self.current().marks.push(tried_mark(asked, &record));
         }
         Ok(())
@@ -117,7 +117,7 @@ fn path_mtu(record: &Record) -> Option<u64> {
 fn tried_mark(asked: &str, record: &Record) -> TriedMark {
     let of = |end: &Effective, name: &str| end.get(name).cloned();
     TriedMark {
-        dscp: of(&record.effective, DSCP.name()).unwrap_or_else(|| asked.to_owned()),
+        dscp: of(&record.effective, DSCP).unwrap_or_else(|| asked.to_owned()),
         up: of(&record.far_effective, ARRIVED_DSCP),
         down: of(&record.effective, ARRIVED_DSCP),
         why_not: arrived(record).err(),
