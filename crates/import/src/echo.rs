@@ -8,6 +8,7 @@ use super::samples::{MessageCounts, MetricNaming, SampleBuffer};
 use super::stamp::{LineStamp, StampBasis, ZONELESS};
 use super::{FileContent, ImportedTrial, ReaderContext};
 use deadheat_base::time::epoch_ms;
+use deadheat_contract::measurements::name::RTT_MEAN;
 use deadheat_contract::measurements::{Role, Unit};
 use deadheat_result::imported::{Spread, SpreadOver};
 
@@ -376,7 +377,7 @@ pub(super) fn sums_only(counts: &MessageCounts, sums: Option<EchoSums>) -> Impor
     trial.metrics.push(time("rtt_mean", "RTT mean", Role::Claim));
     let Some([min, mean, max]) = sums else { return trial };
     if mean > 0 {
-        trial.record.metrics.insert("rtt_mean_ns".to_owned(), mean as f64);
+        trial.record.metrics.insert(RTT_MEAN.to_owned(), mean as f64);
     } else {
         let doubt = "Its mean was printed as 0: it is below the last printed digit.";
         trial.doubts.push(doubt.to_owned());

@@ -1,12 +1,7 @@
 //! Metrics that several formats share: rates as delivered and as sent, transactions, times with a name; units of rates.
 
+pub(super) use deadheat_contract::measurements::name::{GOODPUT, SENT};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
-
-/// Rate at which the receiver had the data, as in this program's `bulk`.
-pub(super) const GOODPUT: &str = "goodput_bps";
-
-/// Rate at which the sender sent, or handed over to its kernel.
-pub(super) const SENT: &str = "sent_bps";
 
 /// Transactions in a second.
 pub(super) const TRANSACTIONS: &str = "transactions_per_s";

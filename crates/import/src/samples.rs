@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{ImportedTrial, ReaderContext, rates};
 use deadheat_base::error::Error;
+use deadheat_contract::measurements::name;
 use deadheat_contract::measurements::{
     Account, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
 };
@@ -337,7 +338,7 @@ impl MetricNaming {
 
 /// Returns the metric of the lost share, as in this program's `ping`.
 pub(super) fn loss_metric() -> Metric {
-    rates::metric("loss_share", "lost", Unit::Share, Role::Descriptive)
+    rates::metric(name::LOST, "lost", Unit::Share, Role::Descriptive)
 }
 
 /// Counts of messages, there and back or one way: sent, received, duplicated, reordered.

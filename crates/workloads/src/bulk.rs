@@ -15,6 +15,7 @@ use deadheat_base::spec::{Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{Direction, Framing, Guarantees, PeerFacts, Service, Side};
+use deadheat_contract::measurements::name::{GOODPUT, LOST, SENT};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 use deadheat_contract::workload::load::Flows;
@@ -362,14 +363,14 @@ impl BulkTask {
             clock: ClockNeed::None,
         };
         let rate = |name, label, role| metric(name, label, Unit::BitRate, Better::Higher, role);
-        let mut metrics = vec![rate("goodput_bps", "goodput", Role::Claim)];
+        let mut metrics = vec![rate(GOODPUT, "goodput", Role::Claim)];
         if self.terms.directions.len() > 1 {
             metrics.push(rate("goodput_up_bps", "goodput up", Role::Descriptive));
             metrics.push(rate("goodput_down_bps", "goodput down", Role::Descriptive));
         }
-        metrics.push(rate("sent_bps", "sent", Role::Descriptive));
+        metrics.push(rate(SENT, "sent", Role::Descriptive));
         let lower = |name, label, unit| metric(name, label, unit, Better::Lower, Role::Descriptive);
-        metrics.push(lower("loss_share", "lost", Unit::Share));
+        metrics.push(lower(LOST, "lost", Unit::Share));
         if !matches!(self.terms.extent, Extent::Time(_)) {
             metrics.push(lower("transfer_ns", "transfer", Unit::Nanos));
         }
@@ -451,7 +452,7 @@ impl Task for BulkTask {
             }
         }
         match goodput.0 {
-            Some(bps) => findings.metrics.insert("goodput_bps".into(), bps),
+            Some(bps) => findings.metrics.insert(GOODPUT.into(), bps),
             None => {
                 findings.why_invalid = Some(
                     "too short to have a rate: all that arrived came in one call; raise bytes or \
@@ -464,9 +465,9 @@ impl Task for BulkTask {
         if let (false, Some(ns)) = (matches!(self.terms.extent, Extent::Time(_)), longest_ns) {
             findings.metrics.insert("transfer_ns".into(), ns as f64);
         }
-        offered.0.map(|bps| findings.metrics.insert("sent_bps".into(), bps));
+        offered.0.map(|bps| findings.metrics.insert(SENT.into(), bps));
         if lost.1 > 0 {
-            findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
+            findings.metrics.insert(LOST.into(), lost.0 as f64 / lost.1 as f64);
         }
         findings.segments = way::segments(reports, flows);
         findings.content = self.content(reports);

@@ -12,6 +12,7 @@ use deadheat_base::units::{BitRate, OfferedRate};
 use deadheat_contract::contract::{
     Delivery, Direction, Framing, Guarantees, PeerFacts, Service, Side,
 };
+use deadheat_contract::measurements::name::{GOODPUT, LOST, OFFERED, SENT};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 use crate::bulk::{self, Begin, Rate, gather};
@@ -277,7 +278,7 @@ impl CbrTask {
             label: label.to_owned(),
             unit,
             better,
-            role: if name == "goodput_bps" { Role::Claim } else { Role::Descriptive },
+            role: if name == GOODPUT { Role::Claim } else { Role::Descriptive },
             clock: match name {
                 "pdv_p50_ns" | "pdv_p99_ns" => ClockNeed::Relative,
                 name if name.starts_with("one_way_") => ClockNeed::Offset,
@@ -287,17 +288,17 @@ impl CbrTask {
         let rate = |name, label| metric(name, label, Unit::BitRate, Better::Higher);
         let share = |name, label| metric(name, label, Unit::Share, Better::Lower);
         let delay = |name: &str, label| metric(name, label, Unit::Nanos, Better::Lower);
-        let mut metrics = vec![rate("goodput_bps", "goodput")];
+        let mut metrics = vec![rate(GOODPUT, "goodput")];
         if self.directions.len() > 1 {
             metrics.push(rate("goodput_up_bps", "goodput up"));
             metrics.push(rate("goodput_down_bps", "goodput down"));
         }
         metrics.push(rate("wire_goodput_bps", "goodput with headers"));
         if self.period().is_some() {
-            metrics.push(rate("offered_bps", "offered"));
+            metrics.push(rate(OFFERED, "offered"));
         }
-        metrics.push(rate("sent_bps", "sent"));
-        metrics.push(share("loss_share", "lost"));
+        metrics.push(rate(SENT, "sent"));
+        metrics.push(share(LOST, "lost"));
         if self.period().is_some() {
             metrics.push(share("missed_share", "missed"));
             if self.size >= DUE_LEN {
@@ -362,7 +363,7 @@ impl Task for CbrTask {
             return Vec::new();
         }
         vec![Prediction {
-            metric: "loss_share",
+            metric: LOST,
             value: on.lost(*direction, self.size),
             form: "1 - (1 - p)^n, for n packets a message",
             source: "independent losses",
@@ -420,16 +421,13 @@ impl Task for CbrTask {
             findings.ledger.set(*direction, account);
         }
         let offered = self.offered_bps().map(|bps| bps * self.directions.len() as f64);
-        for (name, bps) in [
-            ("goodput_bps", goodput.0),
-            ("wire_goodput_bps", wire.0),
-            ("offered_bps", offered),
-            ("sent_bps", sent.0),
-        ] {
+        for (name, bps) in
+            [(GOODPUT, goodput.0), ("wire_goodput_bps", wire.0), (OFFERED, offered), (SENT, sent.0)]
+        {
             bps.map(|bps| findings.metrics.insert(name.into(), bps));
         }
         if lost.1 > 0 {
-            findings.metrics.insert("loss_share".into(), lost.0 as f64 / lost.1 as f64);
+            findings.metrics.insert(LOST.into(), lost.0 as f64 / lost.1 as f64);
         }
         findings.segments = bulk::segments(reports, flows);
         self.conclude_pacing(reports, &mut findings);

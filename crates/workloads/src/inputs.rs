@@ -14,6 +14,7 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Delivery, Direction, Guarantees, PeerFacts, Service, Side};
+use deadheat_contract::measurements::name::SENT;
 use deadheat_contract::measurements::{Better, ClockNeed, Unit};
 
 use crate::paced::{DRAIN, Period, conclude_both};
@@ -271,7 +272,7 @@ const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("stalled_share", "time standing still", Unit::Share, Better::Lower),
     ("stall_max_ns", "longest hitch", Unit::Nanos, Better::Lower),
     ("between_stalls_ns", "time from hitch to hitch", Unit::Nanos, Better::Higher),
-    ("sent_bps", "sent, each way", Unit::BitRate, Better::Lower),
+    (SENT, "sent, each way", Unit::BitRate, Better::Lower),
 ];
 
 /// Clocks that the figures need.

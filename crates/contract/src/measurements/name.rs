@@ -11,6 +11,10 @@ pub const GOODPUT: &str = "goodput_bps";
 pub const SENT: &str = "sent_bps";
 /// Rate that the settings ask of the sender, in bits per second.
 pub const OFFERED: &str = "offered_bps";
+/// Median round trip, in nanoseconds.
+pub const RTT_P50: &str = "rtt_p50_ns";
+/// Mean round trip, in nanoseconds.
+pub const RTT_MEAN: &str = "rtt_mean_ns";
 /// Share of messages that were lost.
 pub const LOST: &str = "loss_share";
 

@@ -2,6 +2,7 @@
 //! workload chooses its form ([`super::Task::theory`]); `analysis/theory.rs` compares it with the measurement.
 
 use crate::contract::{Direction, Guarantees};
+use crate::measurements::name::GOODPUT;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 
@@ -156,7 +157,7 @@ impl Conditions<'_> {
             }
             _ => None,
         };
-        Some(Prediction { metric: "goodput_bps", value, form, source, tolerance: 0.3, outside })
+        Some(Prediction { metric: GOODPUT, value, form, source, tolerance: 0.3, outside })
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::ImportedTrial;
 use super::super::samples::{MessageCounts, MetricNaming, SampleBuffer, loss_metric};
 use super::checks::TrialSpan;
 use super::{BrowserWork, PROTOCOL};
+use deadheat_contract::measurements::name::{GOODPUT, RTT_MEAN};
 use deadheat_contract::measurements::{Account, ClockEstimate, Ledger, Role};
 use deadheat_records::trial::Record;
 use deadheat_stats::quantile::printable_rank;
@@ -149,7 +150,7 @@ impl PostedFigures {
         let mut trial = ImportedTrial::complete();
         MetricNaming::rtt().enter_distribution(&seen, Role::Claim, &mut trial);
         if let Some(mean) = seen.mean {
-            trial.record.metrics.insert("rtt_mean_ns".to_owned(), mean);
+            trial.record.metrics.insert(RTT_MEAN.to_owned(), mean);
         }
         trial.record.rtt_ns = Some(seen);
         MessageCounts::of(u64::from(count), received).enter(&mut trial);
@@ -258,7 +259,7 @@ impl PostedFigures {
         };
         let mut record = Record { ledger, delivered_bytes: Some(arrived), ..Record::default() };
         let rate = (arrived as f64 * 8_000.0 / ms).round();
-        record.metrics.insert("goodput_bps".to_owned(), rate);
+        record.metrics.insert(GOODPUT.to_owned(), rate);
         Ok(record)
     }
 }

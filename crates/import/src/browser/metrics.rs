@@ -3,6 +3,7 @@
 use super::super::rates::{GOODPUT, metric, rate};
 use super::super::samples::loss_metric;
 use super::{BrowserWork, figures};
+use deadheat_contract::measurements::name::{RTT_MEAN, RTT_P50};
 use deadheat_contract::measurements::{ClockNeed, Metric, Role, Unit};
 
 impl BrowserWork {
@@ -17,8 +18,8 @@ impl BrowserWork {
         let mut metrics = match self {
             BrowserWork::Connect { .. } => vec![own("connect_p50_ns", "connect p50", claim)],
             BrowserWork::Ping { .. } => vec![
-                own("rtt_p50_ns", "RTT p50", claim),
-                own("rtt_mean_ns", "RTT mean", other),
+                own(RTT_P50, "RTT p50", claim),
+                own(RTT_MEAN, "RTT mean", other),
                 own("rtt_p90_ns", "RTT p90", other),
                 own("rtt_p99_ns", "RTT p99", other),
                 loss_metric(),

@@ -290,14 +290,14 @@ impl Iperf3Run {
         let metrics = &mut trial.record.metrics;
         // A sum of which a part is not known is not known.
         if goodput.len() == expected && expected > 0 {
-            metrics.insert("goodput_bps".into(), goodput.iter().sum());
+            metrics.insert(GOODPUT.into(), goodput.iter().sum());
         }
         if expected < 2 {
             metrics.remove("goodput_up_bps");
             metrics.remove("goodput_down_bps");
         }
         if sent.len() == expected && expected > 0 {
-            metrics.insert("sent_bps".into(), sent.iter().sum());
+            metrics.insert(SENT.into(), sent.iter().sum());
         }
     }
 
@@ -388,7 +388,7 @@ fn without_sums(record: &mut Record) {
     };
     let (sent, received) = (total(|own| &own.sent_bytes), total(|own| &own.received_bytes));
     record.took_ns = (seconds * 1e9) as u64;
-    for (name, bytes) in [("sent_bps", sent), ("goodput_bps", received)] {
+    for (name, bytes) in [(SENT, sent), (GOODPUT, received)] {
         if bytes > 0 {
             record.metrics.insert(name.into(), bytes as f64 * 8.0 / seconds);
         }

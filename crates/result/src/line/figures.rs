@@ -4,6 +4,7 @@
 use super::outcome::{LineFigure, LineFilling, LineTrial, Survey};
 use super::part::LinePart;
 use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::name::RTT_P50;
 use deadheat_contract::measurements::{Account, Better, Unit};
 use deadheat_contract::workload::load;
 use deadheat_stats::quantile::{median, median_ranks};
@@ -11,9 +12,6 @@ use deadheat_stats::serial::median_interval;
 
 /// Error level of intervals, where there are enough rounds.
 const ERROR: f64 = 0.05;
-
-/// Metric of the small messages: the median round trip.
-const ROUND_TRIP: &str = "rtt_p50_ns";
 
 /// Metric of paced datagrams: the median of their delay beyond the least.
 const DELAY_VARIATION: &str = "pdv_p50_ns";
@@ -69,8 +67,8 @@ pub fn figures(trials: &[LineTrial]) -> Vec<LineFigure> {
     let trials = RoundTrials(trials);
     let loaded = || LinePart::ALL.into_iter().filter(|part| part.load().is_some());
     let mut all = Vec::new();
-    all.extend(trials.times(rtt(LinePart::Idle), LinePart::Idle, ROUND_TRIP));
-    all.extend(loaded().filter_map(|part| trials.times(rtt(part), part, ROUND_TRIP)));
+    all.extend(trials.times(rtt(LinePart::Idle), LinePart::Idle, RTT_P50));
+    all.extend(loaded().filter_map(|part| trials.times(rtt(part), part, RTT_P50)));
     all.extend(loaded().filter_map(|part| trials.added(part)));
     all.extend(loaded().filter_map(|part| trials.goodput(part)));
     for direction in [Direction::Up, Direction::Down] {
@@ -149,12 +147,12 @@ impl<'a> RoundTrials<'a> {
 
     /// Returns the difference between the round trip beside a load and that of the idle line in the same round.
     fn added(&self, part: LinePart) -> Option<LineFigure> {
-        let at = |trial: &LineTrial| trial.metrics.get(ROUND_TRIP).copied();
+        let at = |trial: &LineTrial| trial.metrics.get(RTT_P50).copied();
         let idle = |round: u64| self.of(LinePart::Idle).find(|trial| trial.round == round);
         let pair = |trial: &LineTrial| Some(at(trial)? - at(idle(trial.round)?)?);
         let values: Vec<f64> = self.of(part).filter_map(pair).collect();
         let found = figure(added(part), (Unit::Nanos, Better::Lower), &values)?;
-        let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == ROUND_TRIP);
+        let is_censored = |trial: &LineTrial| trial.censored.iter().any(|name| name == RTT_P50);
         let untrusted = !self.is_trusted(part) || !self.is_trusted(LinePart::Idle);
         Some(LineFigure { censored: self.of(part).any(is_censored), untrusted, ..found })
     }
@@ -176,8 +174,8 @@ impl<'a> RoundTrials<'a> {
             return Some(LineFilling::Growing);
         }
         let lost: Vec<f64> = courses().map(|load| load.retransmits as f64).collect();
-        let idle = median(&self.metric(LinePart::Idle, ROUND_TRIP));
-        let busy = median(&self.metric(part, ROUND_TRIP));
+        let idle = median(&self.metric(LinePart::Idle, RTT_P50));
+        let busy = median(&self.metric(part, RTT_P50));
         let queue = idle.zip(busy).map(|(idle, busy)| (busy - idle, (QUEUE.0 * idle).max(QUEUE.1)));
         let has_queue = queue.map(|(added, least)| added > least);
         if has_queue == Some(true) || median(&lost)? > 0.0 {
@@ -244,7 +242,7 @@ mod tests {
     use deadheat_contract::measurements::{ClockEstimate, Ledger};
 
     fn trial(round: u64, part: LinePart, ms: f64) -> LineTrial {
-        let rtt = (ROUND_TRIP.to_owned(), ms * 1e6);
+        let rtt = (RTT_P50.to_owned(), ms * 1e6);
         LineTrial {
             round,
             part,
@@ -376,7 +374,7 @@ mod tests {
     #[test]
     fn a_figure_with_a_censored_round_says_so() {
         let mut trials: Vec<LineTrial> = (0..6).map(|n| trial(n, LinePart::Up8, 20.0)).collect();
-        trials[0].censored = vec![ROUND_TRIP.to_owned()];
+        trials[0].censored = vec![RTT_P50.to_owned()];
         assert!(found(&trials, "rtt_up_8_ns").censored);
         assert!(!found(&trials, "goodput_up_8_bps").censored);
         assert_eq!(per_minute(50e6), 1_200.0);

@@ -3,6 +3,7 @@
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Action, Delivery, Lane};
 use deadheat_contract::measurements::Tally;
+use deadheat_contract::measurements::name::SENT;
 
 use super::Lockstep;
 use super::playing::Playing;
@@ -230,7 +231,7 @@ impl Endpoint for Peer {
             let game = self.period.times(self.count).0 as f64;
             let sent_bps = self.pacer.tally().bytes as f64 * 8e9 / game;
             let figures = self.playing.figures().into_iter().flatten();
-            let figures = figures.chain([("sent_bps", sent_bps)]);
+            let figures = figures.chain([(SENT, sent_bps)]);
             report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
         }
         report

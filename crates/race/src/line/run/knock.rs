@@ -4,6 +4,7 @@ use super::{LineEvent, Surveyor};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::dscp::{ARRIVED_DSCP, DSCP};
+use deadheat_contract::measurements::name::RTT_P50;
 use deadheat_datapath::transport::{Contender, Effective};
 use deadheat_records::trial::Record;
 use deadheat_result::line::outcome::{Reached, TriedMark};
@@ -50,7 +51,7 @@ impl Surveyor<'_, '_> {
                 && probe.is_none()
                 && at < 2
             {
-                let round_trip = record.metrics.get("rtt_p50_ns").copied().unwrap_or(0.0);
+                let round_trip = record.metrics.get(RTT_P50).copied().unwrap_or(0.0);
                 self.current().path_mtu = path_mtu(record);
                 probe = Some((at, Nanos(round_trip as u64)));
             }
