@@ -11,8 +11,9 @@ use deadheat_contract::workload::Workload;
 use deadheat_datapath::transport::Transport;
 use deadheat_datapath::transport::far_end::FarEnd;
 use deadheat_datapath::transport::responder::Responder;
-use deadheat_report::{self as report, Report};
+use deadheat_report::{self as report, Report, browser, html};
 use deadheat_trial as trial;
+use deadheat_web::{PageReports, WebResponder};
 
 static STUDIES: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 static APPS: &[BundledFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
@@ -31,14 +32,18 @@ pub struct Program {
     reports: Vec<&'static dyn Report>,
 }
 
+/// Page for browsers, with the reports of this program.
+static WEB: WebResponder = WebResponder {
+    reports: PageReports { style: html::STYLE, page: browser::page, answer: browser::answer },
+};
+
 impl Program {
     /// Creates a program with everything that this build has.
     pub fn new() -> Program {
         let registry = Registry {
             transports: deadheat_transports::ALL.to_vec(),
             far_ends: deadheat_far_ends::ALL.to_vec(),
-            responders: [deadheat_far_ends::responders::ALL, &[&deadheat_web::WebResponder]]
-                .concat(),
+            responders: [deadheat_far_ends::responders::ALL, &[&WEB]].concat(),
             optional: deadheat_transports::OPTIONAL.to_vec(),
             workloads: deadheat_workloads::ALL.to_vec(),
             studies: STUDIES.iter().collect(),

@@ -98,6 +98,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("answer", "the verdicts in sentences"),
             ("arrived", "integrity of received content"),
             ("boxes", "box plots in text"),
+            ("browser", "the answer for a page that ran the race"),
             ("way", "the way to a far end behind a server"),
             ("far_end", "a far end of others"),
             ("commands", "programs of a pair, and what their start costs"),

@@ -29,6 +29,7 @@
 //! | `text.rs` | wrapping and alignment |
 //! | `screen.rs` `terminal.rs` `markdown.rs` | what a terminal shows; a document as text |
 //! | `comment.rs` `against.rs` | a comment on a pull request; the second contender against the first, in sentences |
+//! | `browser.rs` | the answer of a race that a page ran, for that page |
 //! | `json.rs` `csv.rs` | the result for programs |
 //! | `html/` | a page for a browser |
 //! | `hlog.rs` | the raw samples as histograms, for the tools of HdrHistogram |
@@ -57,6 +58,7 @@ mod answer;
 mod arrived;
 mod boxes;
 mod brief;
+pub mod browser;
 mod commands;
 pub mod comment;
 pub mod compare;

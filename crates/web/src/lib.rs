@@ -38,8 +38,10 @@ use deadheat_datapath::datapath::answering;
 use deadheat_datapath::transport::responder::{
     Answered, OpenResponder, Responder, ResponderHost, ResponderInfo, ResponderLoad,
 };
+use deadheat_result::outcome::Outcome;
 use names::HostNames;
 use results::ResultStore;
+use serde_json::Value;
 use server::PageGround;
 
 #[cfg(test)]
@@ -92,7 +94,21 @@ pub fn set_options(options: WebOptions) -> Result<()> {
 }
 
 /// Page for browsers.
-pub struct WebResponder;
+pub struct WebResponder {
+    /// Reports on its races.
+    pub reports: PageReports,
+}
+
+/// Reports on races of pages, which the program hands in: no sentence of a verdict is in this crate.
+#[derive(Debug, Clone, Copy)]
+pub struct PageReports {
+    /// Style sheet of reports.
+    pub style: &'static str,
+    /// Renders the page of a result.
+    pub page: fn(&Outcome) -> String,
+    /// Returns the answer for the page that ran the race, of as many blocks as this at most.
+    pub answer: fn(&Outcome, u64) -> Value,
+}
 
 static INFO: ResponderInfo = ResponderInfo {
     id: "web",
@@ -123,7 +139,8 @@ impl Responder for WebResponder {
             Security::Plain => HostNames::here(&options.names),
             Security::Tls { .. } => HostNames::Any,
         };
-        Ok(Box::new(OpenWeb { listener, local, security, names, store: Some(store) }))
+        let reports = self.reports;
+        Ok(Box::new(OpenWeb { listener, local, security, names, reports, store: Some(store) }))
     }
 }
 
@@ -133,6 +150,7 @@ struct OpenWeb {
     local: SocketAddr,
     security: Security,
     names: HostNames,
+    reports: PageReports,
     store: Option<ResultStore>,
 }
 
@@ -154,7 +172,8 @@ impl OpenResponder for OpenWeb {
     fn serve(&mut self, host: &dyn ResponderHost, stop: BorrowedFd<'_>) -> Result<()> {
         let store = self.store.take().unwrap_or_default();
         let security = self.security.clone();
-        let page = PageGround { at: self.local, names: self.names.clone() };
+        let names = self.names.clone();
+        let page = PageGround { at: self.local, names, reports: self.reports };
         let server = server::WebServer::new(host, store, security, page);
         connections::serve(&server, &self.listener, stop)
     }

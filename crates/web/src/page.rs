@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use deadheat_report::html::STYLE as OF_REPORTS;
 use sha2::{Digest, Sha256};
 
 use crate::carriers::KINDS;
@@ -22,9 +21,9 @@ const SHARED: &[&str] = &[
 ];
 const RACE: &str = include_str!("page/race.js");
 
-/// Returns the page for a browser that reached this server by this name.
-pub(crate) fn answer(host: &str) -> Answer {
-    let style = format!("{OF_REPORTS}{STYLE}");
+/// Returns the page for a browser that reached this server by this name, with the style of reports before its own.
+pub(crate) fn answer(host: &str, of_reports: &str) -> Answer {
+    let style = format!("{of_reports}{STYLE}");
     let script = script();
     let policy = policy(&style, &script, host);
     let page = format!(
@@ -74,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_page_is_one_file_that_asks_nobody_else() {
-        let page = String::from_utf8(answer("localhost:5280").body).unwrap();
+        let page = String::from_utf8(answer("localhost:5280", "").body).unwrap();
         for absent in
             ["http:", "https:", "src=", "@import", "url(", "eval(", "innerHTML", " onclick"]
         {

@@ -7,13 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use deadheat_import::browser::MOST_BLOCKS;
-use deadheat_report::html::{self, Page, Part};
-use deadheat_report::words;
-use deadheat_result::outcome::{Outcome, Status, Verdict};
+use deadheat_result::outcome::Outcome;
 use deadheat_result::{date, layout, save};
-use deadheat_stats::Outcome as Ruled;
-use serde_json::{Value, json};
 
 use deadheat_base::error::{Error, Result};
 
@@ -97,19 +92,13 @@ impl ResultStore {
         (*written <= MOST_FILES).then(|| folder.join(Path::new(&name)))
     }
 
-    /// Returns the page of a race's result.
-    pub(crate) fn page(&self, race: &str) -> Option<String> {
-        self.with(race, |outcome| {
-            html::page(&Page::of(Part { name: "race".to_owned(), shown: outcome.into() }))
-        })
-    }
-
     /// Returns the result of a race as its file has it.
     pub(crate) fn json(&self, race: &str) -> Option<String> {
         self.with(race, |outcome| layout::text(outcome).unwrap_or_default())
     }
 
-    fn with<T>(&self, race: &str, read: impl FnOnce(&Outcome) -> T) -> Option<T> {
+    /// Reads the result of a race; `None` if there is none.
+    pub(crate) fn with<T>(&self, race: &str, read: impl FnOnce(&Outcome) -> T) -> Option<T> {
         let recent = lock(&self.recent);
         recent.iter().find(|own| own.race == race).map(|own| read(&own.outcome))
     }
@@ -124,75 +113,6 @@ impl Drop for ResultStore {
             let _ = writer.join();
         }
     }
-}
-
-/// Returns the answer of a race for its page: sentences and figures, none of which the page computes.
-pub(crate) fn answer(outcome: &Outcome) -> Value {
-    let verdicts: Vec<Value> = outcome.verdicts.iter().map(verdict).collect();
-    let copies = outcome.control.as_ref();
-    let rows: Vec<Value> = outcome
-        .summary
-        .iter()
-        .filter_map(|row| {
-            let metric = outcome.metrics.iter().find(|metric| metric.name == row.metric)?;
-            let contender = outcome.contenders.iter().find(|own| own.id == row.contender)?;
-            let figure = |value: f64| words::figure(value, metric.unit);
-            let interval = row.low.zip(row.high);
-            let interval = interval.map(|(low, high)| words::interval(&figure(low), &figure(high)));
-            Some(json!({
-                "contender": contender.label,
-                "metric": metric.label,
-                "figure": figure(row.estimate),
-                "interval": interval,
-                "trials": row.trials,
-            }))
-        })
-        .collect();
-    let limits = outcome.imported.as_ref();
-    let limits = limits.and_then(|imported| imported.files.first()).map(|file| &file.doubts);
-    json!({
-        "verdicts": verdicts,
-        "control": copies.map(|control| sentence(&control.note)),
-        "not_trusted": outcome.why_not_trusted(),
-        "figures": rows,
-        "limits": limits,
-        "again": again(outcome),
-    })
-}
-
-/// Returns the new race that should decide what this one has left open: a sentence, and its number of blocks if a page may
-/// have so many. `None` before the end, and where no number of blocks would decide.
-fn again(outcome: &Outcome) -> Option<Value> {
-    let is_open = |verdict: &&Verdict| verdict.outcome == Ruled::Undecided;
-    let open = outcome.verdicts.iter().filter(is_open).filter(|_| outcome.status == Status::Budget);
-    let more = open.filter_map(|verdict| verdict.more_blocks).max()?;
-    let blocks = outcome.plan.blocks_max + more;
-    let why = format!("About {more} more blocks than this race had should decide what is open.");
-    Some(match blocks {
-        0..=MOST_BLOCKS => json!({
-            "blocks": blocks,
-            "text": format!(
-                "{why} The number of this race was fixed before it, so it takes a new race, with figures of its own."
-            ),
-        }),
-        _ => json!({
-            "text": format!("{why} A race of a page has {MOST_BLOCKS} at most; longer trials need fewer."),
-        }),
-    })
-}
-
-fn verdict(verdict: &Verdict) -> Value {
-    let outcome = match verdict.outcome {
-        Ruled::Ahead => "ahead",
-        Ruled::DeadHeat => "dead heat",
-        Ruled::Undecided => "undecided",
-    };
-    json!({ "outcome": outcome, "text": sentence(&verdict.note) })
-}
-
-/// Returns a note as a sentence.
-fn sentence(note: &str) -> String {
-    format!("{}.", words::capital(note.trim_end_matches('.')))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -229,7 +149,7 @@ mod tests {
         let store = ResultStore::open(Some(folder.path().to_owned())).unwrap();
         store.put("0123456789", outcome());
         store.put("0123456789", outcome());
-        assert!(store.page("0123456789").unwrap().contains("browser"));
+        assert!(store.with("0123456789", |outcome| outcome.trials.len()).unwrap() > 0);
         assert_eq!(store.json("another"), None);
         drop(store);
         let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
@@ -240,29 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn a_race_that_is_open_at_its_end_has_the_blocks_that_a_new_one_takes() {
-        let mut open = outcome();
-        assert_eq!(answer(&open)["again"], Value::Null);
-        open.status = Status::Budget;
-        open.verdicts[0].outcome = Ruled::Undecided;
-        open.verdicts[0].more_blocks = Some(7);
-        assert_eq!(answer(&open)["again"]["blocks"], 13);
-        open.verdicts[0].more_blocks = Some(MOST_BLOCKS);
-        let again = &answer(&open)["again"];
-        assert!(again["blocks"].is_null() && again["text"].as_str().unwrap().contains("longer"));
-        open.status = Status::Interrupted;
-        assert_eq!(answer(&open)["again"], Value::Null);
-    }
-
-    #[test]
     fn memory_has_the_last_results_alone() {
         let store = ResultStore::default();
         for race in 0..=MOST_RESULTS {
             store.put(&race.to_string(), outcome());
         }
         assert!(store.json("0").is_none() && store.json("1").is_some());
-        let answer = answer(&outcome());
-        assert_eq!(answer["verdicts"][0]["outcome"], "dead heat", "{answer}");
-        assert!(answer["figures"][0]["figure"].as_str().unwrap().contains("3"), "{answer}");
     }
 }

@@ -6,8 +6,9 @@ use crate::carrier::PageSignal;
 use crate::exchange::Exchanges;
 use crate::http::{Answer, BadRequest, RequestHead, Requests};
 use crate::server::WebServer;
-use crate::{carriers, names, page, results, websocket};
+use crate::{carriers, names, page, websocket};
 use deadheat_datapath::transport::responder::NoGrant;
+use deadheat_import::browser::MOST_BLOCKS;
 
 /// Bytes of the longest bodies: a race that is asked for, a message to a carrier, the figures of a trial.
 const LONGEST_RACE: usize = 4 << 10;
@@ -74,7 +75,7 @@ fn beside(server: &WebServer<'_>, requests: &mut Requests<'_>, head: &RequestHea
     match (head.method.as_str(), head.path.as_str()) {
         ("GET", "/") => {
             server.host().greet(requests.channel.peer, "the page");
-            page::answer(&head.host)
+            page::answer(&head.host, server.reports.style)
         }
         ("GET", "/facts") => Answer::json(&facts(server)),
         ("GET", path) if path.starts_with("/result/") => result(server, path),
@@ -141,7 +142,7 @@ fn trial(server: &WebServer<'_>, head: &RequestHead, body: &[u8]) -> Answer {
     if let Some(ticket) = &after.ticket {
         server.end(ticket, after.why_invalid.as_deref());
     }
-    let answer = after.outcome.as_ref().map(results::answer);
+    let answer = after.outcome.as_ref().map(|one| (server.reports.answer)(one, MOST_BLOCKS));
     if let Some(outcome) = after.outcome {
         server.store.put(race, outcome);
     }
@@ -179,9 +180,10 @@ fn signal(server: &WebServer<'_>, requests: &Requests<'_>, path: &str, body: &[u
 fn result(server: &WebServer<'_>, path: &str) -> Answer {
     let name = path.trim_start_matches("/result/");
     let found = match name.split_once('.') {
-        Some((race, "html")) => {
-            server.store.page(race).map(|page| Answer::new(200, "text/html; charset=utf-8", page))
-        }
+        Some((race, "html")) => server
+            .store
+            .with(race, server.reports.page)
+            .map(|page| Answer::new(200, "text/html; charset=utf-8", page)),
         Some((race, "json")) => {
             server.store.json(race).map(|json| Answer::new(200, "application/json", json))
         }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::PageReports;
 use crate::carrier::CarrierGround;
 use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
@@ -17,10 +18,11 @@ use deadheat_datapath::transport::responder::{NoGrant, ResponderHost, TestGrant}
 /// Longest time for which an answer beside trials waits for its turn.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(5);
 
-/// Address of the page, and the names by which it is asked for.
+/// Address of the page, the names by which it is asked for, and the reports on its races.
 pub(crate) struct PageGround {
     pub at: SocketAddr,
     pub names: HostNames,
+    pub reports: PageReports,
 }
 
 /// Server of the page.
@@ -28,6 +30,7 @@ pub(crate) struct WebServer<'h> {
     host: &'h dyn ResponderHost,
     pub security: Security,
     pub names: HostNames,
+    pub reports: PageReports,
     pub tickets: Arc<TicketBook>,
     pub carriers: OpenCarriers,
     pub races: RaceTable,
@@ -61,6 +64,7 @@ impl<'h> WebServer<'h> {
             host,
             security,
             names: page.names,
+            reports: page.reports,
             tickets,
             carriers,
             races: RaceTable::default(),

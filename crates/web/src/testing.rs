@@ -13,8 +13,9 @@ use deadheat_base::units::BitRate;
 use deadheat_datapath::datapath::answering;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::PageReports;
 use crate::carrier::PemPair;
 use crate::channel::Security;
 use crate::connections;
@@ -99,6 +100,13 @@ impl TestGrant for FakeGrant<'_> {
     fn fail(&self, _why: &str) {}
 }
 
+/// Reports without a word.
+const REPORTS: PageReports = PageReports {
+    style: "",
+    page: |outcome| outcome.contenders.iter().map(|one| one.label.as_str()).collect(),
+    answer: |outcome, _| json!({ "verdicts": outcome.verdicts.len() }),
+};
+
 /// Runs `test` against a server without TLS.
 pub(crate) fn with_server(test: impl FnOnce(SocketAddr)) {
     with_host(|to, _| test(to));
@@ -110,7 +118,7 @@ pub(crate) fn with_host(test: impl FnOnce(SocketAddr, &FakeHost)) {
     let local = listener.local_addr().unwrap();
     let (stop, stopper) = UnixStream::pair().unwrap();
     let host = FakeHost::default();
-    let page = PageGround { at: local, names: HostNames::here(&[]) };
+    let page = PageGround { at: local, names: HostNames::here(&[]), reports: REPORTS };
     let server = WebServer::new(&host, ResultStore::default(), Security::Plain, page);
     std::thread::scope(|scope| {
         scope.spawn(|| connections::serve(&server, &listener, stop.as_fd()).unwrap());
