@@ -199,6 +199,7 @@ mod tests {
     use crate::impair::packet::{Packet, Place};
     use crate::network::Network;
     use crate::observe::{Capture, Observation, Observer, Seen};
+    use deadheat_base::ecn::Codepoint;
     use deadheat_base::ends::Direction;
     use deadheat_base::time::Nanos;
 
@@ -245,7 +246,8 @@ mod tests {
         for n in 0..packets {
             let now = Nanos(n * 1_000_000);
             take(&mut channel, now);
-            let packet = Packet { capable: n % 2 == 0, ..Packet::of_bytes(100 + n as u32) };
+            let codepoint = if n % 2 == 0 { Codepoint::Ect0 } else { Codepoint::NotEct };
+            let packet = Packet { codepoint, ..Packet::of_bytes(100 + n as u32) };
             channel.arrive(now, &packet, n);
         }
         take(&mut channel, Nanos::from_secs(3_600));
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_fate_of_the_account_is_in_the_capture_and_no_other() {
-        let typed = "delay=20ms,jitter=5ms,order=free,loss=10%,duplicate=5%,corrupt=3%,rate=2mbit,queue=8p,down=300ms-350ms";
+        let typed = "delay=20ms,reordering-jitter=5ms,loss=10%,duplicate=5%,corrupt=3%,rate=2mbit,queue=8p,down=300ms-350ms";
         let (fates, read) = captured(typed, 900);
         let count =
             |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;
