@@ -75,15 +75,15 @@ impl Around {
     ) -> Box<dyn Conn> {
         let buffer = || vec![0; largest + HEADERS].into_boxed_slice();
         let codec = Some(Translation { codec, packet: buffer(), message: buffer() });
-        Around::new(inside, |around| (around.codec, around.signals_end) = (codec, true))
+        Around::wrapped(inside, |around| (around.codec, around.signals_end) = (codec, true))
     }
 
     /// Wraps a byte stream that stays open until it is dropped.
     pub(crate) fn stream(inside: Box<dyn Conn>) -> Box<dyn Conn> {
-        Around::new(inside, |_| {})
+        Around::wrapped(inside, |_| {})
     }
 
-    fn new(inside: Box<dyn Conn>, set: impl FnOnce(&mut Around)) -> Box<dyn Conn> {
+    fn wrapped(inside: Box<dyn Conn>, set: impl FnOnce(&mut Around)) -> Box<dyn Conn> {
         let mut around =
             Around { inside, codec: None, blocks: None, signals_end: false, visit: None };
         set(&mut around);
@@ -92,12 +92,12 @@ impl Around {
 
     /// Wraps a connection to a web server whose bulk data ends after `time`, and which is closed when it is dropped.
     pub(crate) fn visit(inside: Box<dyn Conn>, time: Option<Nanos>) -> Box<dyn Conn> {
-        Around::new(inside, |around| around.visit = Some(Visit { time, began: None }))
+        Around::wrapped(inside, |around| around.visit = Some(Visit { time, began: None }))
     }
 
     /// Wraps a byte stream on which the far end sends `blocks`.
     pub(crate) fn blocks(inside: Box<dyn Conn>, blocks: Blocks) -> Box<dyn Conn> {
-        Around::new(inside, |around| around.blocks = Some(blocks))
+        Around::wrapped(inside, |around| around.blocks = Some(blocks))
     }
 }
 
