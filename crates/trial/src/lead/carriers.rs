@@ -11,9 +11,12 @@ use deadheat_contract::measurements::Cost;
 /// Time for the reason of a command that has ended to arrive.
 const REASON: Nanos = Nanos::from_millis(100);
 
-/// Commands that carry the contender of a group, with the sides of their hosts.
+/// Links to keepers, with the sides of their hosts.
+pub(super) type CarrierLinks = Vec<(Side, Link)>;
+
+/// Commands that carry the contender of a group.
 #[derive(Default)]
-pub(super) struct Carriers(pub(super) Vec<(Side, Link)>);
+pub(super) struct Carriers(pub(super) CarrierLinks);
 
 impl Carriers {
     /// Starts to count their CPU time.

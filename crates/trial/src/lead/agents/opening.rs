@@ -7,6 +7,7 @@ use crate::between::commands::NodePlan;
 use crate::between::turn::TurnPlan;
 use crate::control::patient::sleep;
 use crate::control::{FromAgent, FromServer, ToAgent};
+use crate::lead::carriers::CarrierLinks;
 use crate::lead::cast::Group;
 use crate::lead::link::{Link, LinkMessage};
 use crate::lead::nodes::{SLACK, refusal};
@@ -39,7 +40,7 @@ pub(super) struct ListeningNodes {
     /// TURN clients to start beside the near node, one for each far node, or none.
     pub(super) turn_clients: Vec<TurnPlan>,
     /// Commands that carry the contender, if it is an external one, with the sides of their hosts.
-    pub(super) carriers: Vec<(Side, Link)>,
+    pub(super) carriers: CarrierLinks,
     /// Endpoints that the near node dials.
     pub(super) at: Vec<Address>,
 }
@@ -50,7 +51,7 @@ struct OpenedNodes {
     far: Vec<(u16, (Link, Address))>,
     /// Relays at a third host.
     relays: Vec<(u16, (Link, Address))>,
-    carriers: Vec<(Side, Link)>,
+    carriers: CarrierLinks,
 }
 
 impl Agents {
@@ -85,7 +86,7 @@ impl Agents {
         group: &Group,
         node: u16,
         served: Option<&mut ServedCast>,
-    ) -> Result<((Link, Address), Vec<(Side, Link)>)> {
+    ) -> Result<((Link, Address), CarrierLinks)> {
         if group.contender.commands.is_some() {
             return Ok((self.open_command(group, node, served)?, Vec::new()));
         }
@@ -121,7 +122,7 @@ impl Agents {
         node: u16,
         pair: &Pair,
         target: SocketAddr,
-    ) -> Result<(Vec<(Side, Link)>, Option<SocketAddr>)> {
+    ) -> Result<(CarrierLinks, Option<SocketAddr>)> {
         let (mut carriers, mut last) = (Vec::new(), None);
         for side in [Side::Far, Side::Near] {
             let plan = NodePlan::carrier(pair, last, target).first(group.goes_first);
