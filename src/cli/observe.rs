@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use deadheat_base::error::{Error, Result};
+use deadheat_base::time::Nanos;
 use deadheat_base::units;
 use deadheat_path::observe::pcapng;
 use deadheat_race::race::Request;
@@ -105,4 +106,17 @@ fn captured(file: &Path, outcome: &Outcome) -> String {
         text.push_str(&format!("; {left_out} packets are left out, which had no room"));
     }
     text
+}
+
+/// Parses the interval at which trials are shown.
+pub(super) fn parse_interval(time: &str) -> Result<Nanos> {
+    let wrong = |e: Error| match time.parse::<f64>() {
+        Ok(_) => Error::usage(format!(
+            "-i {time}: it has no unit; write -i {time}s for seconds, in which iperf3 and ping count"
+        )),
+        Err(_) => {
+            Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
+        }
+    };
+    units::parse_span(time).map_err(wrong)
 }

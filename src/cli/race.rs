@@ -20,7 +20,7 @@ use super::form::Form;
 use super::gate::Gate;
 use super::habits;
 use super::live::LiveOptions;
-use super::observe::ObserveOptions;
+use super::observe::{ObserveOptions, parse_interval};
 use super::staging::{Intervals, Staging, with_stage};
 use super::{Verdict, deliver, next_step, pages};
 
@@ -506,19 +506,6 @@ fn way(args: &RaceArgs, mut request: Request) -> Request {
         request = request.device(device);
     }
     request
-}
-
-/// Parses the interval at which trials are shown.
-fn parse_interval(time: &str) -> Result<Nanos> {
-    let wrong = |e: Error| match time.parse::<f64>() {
-        Ok(_) => Error::usage(format!(
-            "-i {time}: it has no unit; write -i {time}s for seconds, in which iperf3 and ping count"
-        )),
-        Err(_) => {
-            Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
-        }
-    };
-    units::parse_span(time).map_err(wrong)
 }
 
 /// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown. A race that

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use self::draw::{COPY, Chance, Model, Stream, fold};
 use self::log::{Log, LossRun};
 use self::loss::Losses;
-use self::packet::{Cause, Changes, Departure, End, Item, Packet, Place, Turn};
+use self::packet::{Cause, Changes, Departure, DroppedPacket, End, Item, Packet, Place, Turn};
 use self::queue::{PacketQueue, QueueDrops, QueueEntry};
 use self::queue_times::QueueTimes;
 use self::rate::{Server, Steps};
@@ -115,35 +115,6 @@ enum Delay {
     Fixed(u64),
     /// Delays of a trace, and the model's delay for steps without one.
     Steps(u64, Box<Steps>),
-}
-
-#[derive(Debug)]
-struct DroppedPacket<H> {
-    at: u64,
-    seq: u64,
-    is_copy: bool,
-    queued: u64,
-    handle: H,
-    cause: Cause,
-}
-
-impl<H> DroppedPacket<H> {
-    /// Returns a packet that is dropped as it arrives.
-    fn at_once(at: u64, seq: u64, handle: H, cause: Cause) -> DroppedPacket<H> {
-        DroppedPacket { at, seq, is_copy: false, queued: 0, handle, cause }
-    }
-
-    fn departure(self) -> Departure<H> {
-        Departure {
-            at: Nanos(self.at),
-            arrived: Nanos(self.at - self.queued),
-            seq: self.seq,
-            is_copy: self.is_copy,
-            queued: Nanos(self.queued),
-            handle: self.handle,
-            end: End::Dropped(self.cause),
-        }
-    }
 }
 
 impl<H: Copy> Channel<H> {

@@ -92,9 +92,9 @@ pub struct QueueCourse {
 /// Packets on the wire in one direction of a link.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WireFigures {
-    /// Number of packets that entered, without those below.
+    /// Number of packets that entered, without bare acknowledgements.
     pub data_packets: u64,
-    /// Number of TCP segments that only acknowledge, of those that entered. Other protocols cannot be told apart.
+    /// Number of TCP segments that entered and only acknowledge. Other protocols do not show it.
     pub ack_packets: u64,
     /// Packets at the entrance: as their host sent them.
     pub entrance: WireEnd,
@@ -102,7 +102,7 @@ pub struct WireFigures {
     pub exit: WireEnd,
 }
 
-/// Packets at one end of a direction; gaps and trains are those of each flow.
+/// Packets at one end of a direction. Gaps and trains are within a flow.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WireEnd {
     /// Number of packets of up to 64 flows.

@@ -1,6 +1,6 @@
-//! Observers of an emulated or simulated path: what they are asked for, and the observer of one direction of a link.
+//! Observers of an emulated or simulated path: the request, and the observer of one direction of a link.
 //!
-//! A packet that nobody observes costs one comparison. Where packets are observed, the thread that moves them copies
+//! Without an observer a packet costs one comparison. Where packets are observed, the thread that moves them copies
 //! their beginnings into memory that was reserved before, and counts; files are written between trials.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub mod log;
 pub mod pcapng;
 mod wire;
 
-/// What to observe in a trial.
+/// Request to observe the packets of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Observation {
     /// True if trains, gaps and acknowledgements are counted.
@@ -89,7 +89,7 @@ impl Observer {
         }
     }
 
-    /// Notes what became of the packets that were delivered since the last call, behind the channel.
+    /// Notes the outcome, behind the channel, of the packets that were delivered since the last call.
     pub fn settle(&mut self, outcome: log::Outcome) {
         if let Some(log) = &mut self.log {
             log.settle(outcome);

@@ -2,7 +2,9 @@
 
 use super::document::{Block, Cell, Column, Section, Table};
 use super::names::label;
+use super::path::way_name;
 use super::words;
+use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::path::{Distribution, LinkFigures, WireEnd};
 use deadheat_contract::measurements::{Quantile, Unit};
 use deadheat_result::analysis::spread::valid_trials;
@@ -23,11 +25,10 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         let Some(trial) = valid_trials(outcome, entrant.id).last() else { continue };
         let links = trial.record.path.as_ref().map_or(&[][..], |path| &path.links);
         for (at, link) in links.iter().enumerate() {
-            let link_name =
-                if links.len() > 1 { format!(", link {}", at + 1) } else { String::new() };
-            for (way, is_up) in [("up", true), ("down", false)] {
-                let name = format!("{}, {way}{link_name}", label(outcome, entrant.id));
-                rows.extend(row(link, is_up, name));
+            for direction in [Direction::Up, Direction::Down] {
+                let way = way_name(outcome, (at, direction));
+                let name = format!("{}, {way}", label(outcome, entrant.id));
+                rows.extend(row(link, direction, name));
             }
         }
     }
@@ -56,8 +57,11 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     Section::new("On the wire", vec![Block::Table(Table { columns, legend: legend.to_owned() })])
 }
 
-fn row(link: &LinkFigures, is_up: bool, name: String) -> Option<WireRow<'_>> {
-    let (own, other) = if is_up { (&link.up, &link.down) } else { (&link.down, &link.up) };
+fn row(link: &LinkFigures, direction: Direction, name: String) -> Option<WireRow<'_>> {
+    let (own, other) = match direction {
+        Direction::Up => (&link.up, &link.down),
+        Direction::Down => (&link.down, &link.up),
+    };
     let (own, other) = (own.wire.as_ref()?, other.wire.as_ref()?);
     let back = if other.ack_packets > 0 { other.ack_packets } else { other.data_packets };
     // A direction of acknowledgements alone has none of its own.

@@ -43,7 +43,7 @@ fn count(capture: &[u8], text: &str) -> u64 {
 
 #[test]
 fn every_loss_of_the_account_is_in_the_capture_and_none_more() {
-    let path = "sim:delay=10ms,rate=20mbit,queue=30p,loss=1%,duplicate=1%,jitter=2ms,order=free";
+    let path = "sim:delay=10ms,rate=20mbit,queue=30pkt,loss=1%,duplicate=1%,jitter=2ms,order=free";
     let (records, capture) = observed(path, &["quic", "arq"]);
     let ways = || {
         let links = records.iter().flat_map(|record| &record.path.as_ref().unwrap().links);
@@ -80,7 +80,7 @@ fn every_loss_of_the_account_is_in_the_capture_and_none_more() {
 
 #[test]
 fn a_dense_series_has_the_window_what_is_in_flight_and_the_phases() {
-    let (records, _) = observed("sim:delay=10ms,rate=20mbit,queue=30p", &["quic", "arq"]);
+    let (records, _) = observed("sim:delay=10ms,rate=20mbit,queue=30pkt", &["quic", "arq"]);
     for record in &records {
         let series = record.intervals.iter().chain(&record.far_intervals);
         let (series, tcp) = series.filter_map(|one| Some((one, one.tcp.as_ref()?))).next().unwrap();

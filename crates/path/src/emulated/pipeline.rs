@@ -372,7 +372,7 @@ impl Pipeline {
         observer.departed(departure, packet, |room| seen.beginning(frame, n, SNAP, room));
     }
 
-    /// Tells the observer what became of the run that was written.
+    /// Reports the outcome of the run that was written to the observer.
     #[inline]
     fn settle(&mut self, outcome: Outcome) {
         if let Some(observer) = &mut self.observer {

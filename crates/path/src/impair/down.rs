@@ -2,9 +2,9 @@
 //! way out of it when the time begins, or would leave the link before it ends. All draws for a packet are made
 //! anyway, so that the fates of others stay the same.
 
-use super::packet::{Cause, Item};
+use super::packet::{Cause, DroppedPacket, Item};
 use super::queue::QueueDrops;
-use super::{Bottleneck, Channel, DroppedPacket};
+use super::{Bottleneck, Channel};
 
 impl<H: Copy> Channel<H> {
     /// Drops a packet that arrives while the link is down.

@@ -1,7 +1,7 @@
 //! Firewall in front of a channel: blocked packets go no further, and have no number.
 
-use super::packet::{Cause, Packet};
-use super::{Channel, DroppedPacket};
+use super::Channel;
+use super::packet::{Cause, DroppedPacket, Packet};
 use deadheat_base::time::Nanos;
 
 impl<H: Copy> Channel<H> {

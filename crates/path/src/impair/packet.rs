@@ -80,6 +80,36 @@ pub enum Cause {
     Down,
 }
 
+/// Packet that was dropped, until its departure is reported.
+#[derive(Debug)]
+pub(super) struct DroppedPacket<H> {
+    pub(super) at: u64,
+    pub(super) seq: u64,
+    pub(super) is_copy: bool,
+    pub(super) queued: u64,
+    pub(super) handle: H,
+    pub(super) cause: Cause,
+}
+
+impl<H> DroppedPacket<H> {
+    /// Returns a packet that is dropped as it arrives.
+    pub(super) fn at_once(at: u64, seq: u64, handle: H, cause: Cause) -> DroppedPacket<H> {
+        DroppedPacket { at, seq, is_copy: false, queued: 0, handle, cause }
+    }
+
+    pub(super) fn departure(self) -> Departure<H> {
+        Departure {
+            at: Nanos(self.at),
+            arrived: Nanos(self.at - self.queued),
+            seq: self.seq,
+            is_copy: self.is_copy,
+            queued: Nanos(self.queued),
+            handle: self.handle,
+            end: End::Dropped(self.cause),
+        }
+    }
+}
+
 /// Packet inside the channel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item<H> {

@@ -23,7 +23,7 @@ pub struct PacketLog {
     expected: u64,
 }
 
-/// Packet, and what became of it.
+/// Packet with its outcome.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoggedPacket {
     pub(super) arrived: u64,
@@ -39,7 +39,7 @@ pub(super) struct LoggedPacket {
     taken: usize,
 }
 
-/// What became of a packet.
+/// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Delivered, with these changes.

@@ -53,8 +53,8 @@ pub fn create(file: &Path) -> Result<()> {
     })
 }
 
-/// Appends a trial to a capture, whole or not at all, and returns what was written. A failure is part of that: it ends
-/// no trial.
+/// Appends a trial to a capture, whole or not at all, and returns the number of packets. A failed write is part of the
+/// result, because it ends no trial.
 pub fn append(file: &Path, section: &Section<'_>) -> Captured {
     let packets = |of: fn(&PacketLog) -> u64| section.ways.iter().map(|(_, log)| of(log)).sum();
     let logged: u64 = packets(|log| log.packets().len() as u64);
@@ -155,7 +155,7 @@ fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Describes what became of a packet: `delivered after 25000000 ns, 1200 ns of it in the queue, marked`.
+/// Describes the outcome of a packet: `delivered after 25000000 ns, 1200 ns of it in the queue, marked`.
 fn fate(packet: &LoggedPacket) -> String {
     let took = packet.at - packet.arrived.min(packet.at);
     let mut text = match packet.outcome {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_fate_of_the_account_is_in_the_capture_and_no_other() {
-        let typed = "delay=20ms,reordering-jitter=5ms,loss=10%,duplicate=5%,corrupt=3%,rate=2mbit,queue=8p,down=300ms-350ms";
+        let typed = "delay=20ms,reordering-jitter=5ms,loss=10%,duplicate=5%,corrupt=3%,rate=2mbit,queue=8pkt,down=300ms-350ms";
         let (fates, read) = captured(typed, 900);
         let count =
             |what: &str| read.iter().filter(|packet| packet.3.contains(what)).count() as u64;

@@ -11,7 +11,7 @@ const MOST_POINTS: usize = 250;
 /// Values over time; `None` where there are none.
 pub(super) type Values = Vec<(f64, Option<f64>)>;
 
-/// Lines of one flow: of those that a trial's ends send, the one with the most bytes.
+/// Lines of one flow of a trial: the sender with the most bytes.
 #[derive(Default)]
 pub(super) struct SenderLines {
     pub(super) window: Values,
@@ -20,7 +20,7 @@ pub(super) struct SenderLines {
     pub(super) round_trip: Values,
     /// Longest wait in the fullest queue of the path, counted from the path's beginning.
     pub(super) queue: Values,
-    /// Start, end and name of each phase but those of a steady flow.
+    /// Start, end and name of each phase, except steady ones.
     pub(super) phases: Vec<(u64, u64, CongestionPhase)>,
 }
 

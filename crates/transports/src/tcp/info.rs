@@ -173,7 +173,7 @@ pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
 }
 
 /// Returns the phase of BBR (`TCP_CC_INFO` with `struct tcp_bbr_info` of linux/inet_diag.h); `None` for any other
-/// congestion control. The kernel reports the gains alone, as multiples of 1/256: those of net/ipv4/tcp_bbr.c.
+/// congestion control. The kernel reports the gains of net/ipv4/tcp_bbr.c, as multiples of 1/256.
 fn bbr_phase(socket: &Socket) -> Option<CongestionPhase> {
     let mut answer = [0u32; 16];
     let mut len = size_of_val(&answer) as libc::socklen_t;

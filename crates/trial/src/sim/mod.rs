@@ -35,6 +35,7 @@ use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{Contender, Tickets};
 use deadheat_host::placement::Load;
 use deadheat_path::network::Network;
+use deadheat_path::observe::Observation;
 use deadheat_path::{Family, PathKind};
 use deadheat_records::host::HostFacts;
 use deadheat_records::placement::Placement;
@@ -116,11 +117,8 @@ impl Simulation {
         let clock = Manual::default();
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
-        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
         let observation = self.observers.of(order);
-        if let Some(observation) = &observation {
-            wires.observe(observation)?;
-        }
+        let wires = self.wires(seed, observation.as_ref())?;
         let outage = model_time::outage(&self.network);
         let mut world =
             World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
@@ -170,8 +168,7 @@ impl Simulation {
             live.rest().iter().for_each(callback);
         }
         let figures = world.figures();
-        let capture = observation.and_then(|observation| observation.capture);
-        let captured = capture.map(|capture| world.capture(&self.network, &capture));
+        let captured = world.capture(&self.network, observation);
         let (ends, beside, took) = world.stops();
         let both = |ends: [Vec<end::Stops>; 2]| {
             let [near, far] = ends.map(report);
@@ -192,6 +189,15 @@ impl Simulation {
         record.captured = captured;
         record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
+    }
+
+    /// Creates the links for a trial, whose packets may be observed.
+    fn wires(&self, seed: u64, observation: Option<&Observation>) -> Result<Wires> {
+        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        if let Some(observation) = observation {
+            wires.observe(observation)?;
+        }
+        Ok(wires)
     }
 
     /// Checks that the contender can do the work here.

@@ -23,8 +23,8 @@ use deadheat_contract::workload::load::Stint;
 use deadheat_datapath::datapath::datagram::Received;
 use deadheat_datapath::transport::userspace::UDP_HEADER;
 use deadheat_path::network::Network;
-use deadheat_path::observe::Capture;
 use deadheat_path::observe::pcapng::{self, Section};
+use deadheat_path::observe::{Capture, Observation};
 
 /// Number of events at one time that proves that a protocol does not let time pass: every packet takes an interface
 /// some time.
@@ -341,11 +341,15 @@ impl World {
         self.wires.figures()
     }
 
-    /// Appends the packets to the capture.
-    pub(super) fn capture(&mut self, network: &Network, capture: &Capture) -> Captured {
+    /// Appends the packets to the capture, if they are captured.
+    pub(super) fn capture(
+        &mut self,
+        network: &Network,
+        observation: Option<Observation>,
+    ) -> Option<Captured> {
+        let Capture { file, title } = observation?.capture?;
         let ways = self.wires.take_logs(network);
-        let section = Section { title: &capture.title, began_ns: 0, ways };
-        pcapng::append(&capture.file, &section)
+        Some(pcapng::append(&file, &Section { title: &title, began_ns: 0, ways }))
     }
 
     /// Returns the ends of both hosts as they stopped, first of the work, then of the load; and the time that the trial
