@@ -26,10 +26,10 @@ fn shared(order: &Order, share: f64) -> TrialOutcome {
 
 /// Returns noise that is skewed, with a heavy tail to one side, and stays in one of two states for blocks.
 fn unkind(rng: &mut SplitMix64, state: &mut f64) -> f64 {
-    if rng.next_u64() % 23 == 0 {
+    if rng.next_u64().is_multiple_of(23) {
         *state = -*state;
     }
-    let tail = if rng.next_u64() % 8 == 0 { 3.0 } else { 1.0 };
+    let tail = if rng.next_u64().is_multiple_of(8) { 3.0 } else { 1.0 };
     0.1 * tail * (rng.normal().exp() - 1.6) + 0.1 * *state
 }
 
