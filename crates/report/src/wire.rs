@@ -74,7 +74,7 @@ fn row(link: &LinkFigures, direction: Direction, name: String) -> Option<WireRow
 fn short(end: &WireEnd) -> Cell {
     match end.packets {
         0 => Cell::default(),
-        n => Cell::number(format!("{:.1}", 100.0 * end.in_short_trains as f64 / n as f64), " %"),
+        n => Cell::number(format!("{:.1}", 100.0 * end.in_short_trains as f64 / n as f64), "%"),
     }
 }
 
