@@ -13,6 +13,9 @@ pub const FIRST_TABLE: usize = 4_096;
 /// Bytes of an entry beside its text (RFC 7541, 4.1).
 const OF_ENTRY: usize = 32;
 
+/// Most bytes of the fields of one header: a byte of it can stand for an entry of thousands.
+const MOST_FIELDS: usize = 256 << 10;
+
 /// The static table (RFC 7541, appendix A).
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
@@ -103,8 +106,13 @@ impl HeaderReader {
     /// # Errors
     /// The violation, as a sentence.
     pub fn read(&mut self, block: &[u8]) -> Result<Vec<HeaderField>, String> {
-        let (mut rest, mut fields) = (block, Vec::new());
+        let (mut rest, mut fields) = (block, Vec::<HeaderField>::new());
+        let mut size = 0;
         while let Some(first) = rest.first().copied() {
+            size += fields.last().map_or(0, |(name, value)| name.len() + value.len() + OF_ENTRY);
+            if size > MOST_FIELDS {
+                return Err(format!("the fields of its header are longer than {MOST_FIELDS} bytes"));
+            }
             if first & 0b1000_0000 != 0 {
                 let place = number(&mut rest, 7)?;
                 fields.push(self.entry(place)?);
@@ -309,6 +317,17 @@ mod tests {
         // A table without room has no entries any more.
         assert!(reader.read(&[0x20]).unwrap().is_empty());
         assert!(reader.read(&[0xbe]).unwrap_err().contains("the entry 62"));
+    }
+
+    #[test]
+    fn a_short_header_does_not_stand_for_fields_without_end() {
+        let mut reader = HeaderReader::new(FIRST_TABLE);
+        // A field of 3,000 bytes, and then bytes each of which stands for it.
+        let field = [&[0x40, 1, b'a', 0x7f, 0xb9, 0x16][..], &[b'b'; 3_000]].concat();
+        assert_eq!(reader.read(&field).unwrap()[0].1.len(), 3_000);
+        assert_eq!(reader.read(&[0xbe; 80]).unwrap().len(), 80);
+        let said = reader.read(&[0xbe; 200]).unwrap_err();
+        assert!(said.contains("are longer than"), "{said}");
     }
 
     #[test]
