@@ -9,10 +9,11 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::parse_span;
 use deadheat_datapath::transport::label::LabelledText;
 use deadheat_path::{PathSpec, grammar};
-use deadheat_race::race::request::DEFAULT_CONFIDENCE;
+use deadheat_race::race::request::{DEFAULT_CONFIDENCE, MOST_BLOCKS};
 use deadheat_result::analysis::claims::fewest_for;
 
 use super::Verdict;
+use super::deciding::share;
 use super::form::Form;
 use super::race::{self, RaceArgs};
 
@@ -155,7 +156,12 @@ fn times(args: &MatrixArgs) -> Result<(Nanos, Nanos)> {
     // Each alone and beside each, and the hidden copy of the first.
     let trials = contenders * (contenders + 1) + 1;
     let pairs = (contenders * (contenders - 1) / 2) as usize;
-    let blocks = fewest_for(pairs, DEFAULT_CONFIDENCE).max(args.blocks.unwrap_or(0)) + SPARE;
+    let confidence = match &args.confidence {
+        Some(typed) => share("confidence", typed, "95%")?,
+        None => DEFAULT_CONFIDENCE,
+    };
+    let fewest = fewest_for(pairs, confidence).max(args.blocks.unwrap_or(0));
+    let blocks = fewest.min(MOST_BLOCKS) + SPARE;
     let budget = args.budget.as_deref().map(parse_span).transpose()?;
     let all = blocks * trials;
     let room = Nanos(budget.unwrap_or(USUAL_TIME).0 / all.max(1)) - SET_UP;
@@ -226,6 +232,8 @@ mod tests {
             (&format!("matrix quic arq --flows 0 {PATH}"), "1..64"),
             (&format!("matrix quic arq --flows 10000 {PATH}"), "1..64"),
             (&format!("matrix quic arq --trial 1ms {PATH}"), "100ms at least"),
+            (&format!("matrix quic arq --blocks 18446744073709551615 {PATH}"), "1 to 10000"),
+            (&format!("matrix quic arq --confidence 100% {PATH}"), "50 % to 99.999 %"),
             (&format!("matrix quic tcp {PATH}"), "tcp"),
             (&format!("matrix quic icmp {PATH}"), "icmp"),
             (&format!("matrix quic tpc {PATH}"), "did you mean"),
