@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units;
+use deadheat_path::PathSpec;
+use deadheat_path::network::Backend;
 use deadheat_path::observe::pcapng;
 use deadheat_race::race::Request;
 use deadheat_result::outcome::Outcome;
@@ -60,6 +62,9 @@ impl ObserveOptions {
         let elsewhere = match asked.to {
             Some(_) => "leave out --to, or run tcpdump on one of the hosts",
             None if asked.path == "loopback" => "give a --path, or run `tcpdump -i lo`",
+            None if is_kernels(&asked.path) => {
+                "leave out backend=netem, with which the kernel moves them"
+            }
             None => "",
         };
         if !elsewhere.is_empty() {
@@ -91,6 +96,14 @@ impl ObserveOptions {
             tell!("{}", captured(file, outcome));
         }
     }
+}
+
+/// Returns true for a path whose packets the kernel moves.
+fn is_kernels(path: &str) -> bool {
+    matches!(
+        PathSpec::parse(path),
+        Ok(PathSpec::Emulated(network)) if network.backend == Some(Backend::Netem)
+    )
 }
 
 fn captured(file: &Path, outcome: &Outcome) -> String {
