@@ -41,8 +41,8 @@ impl MatrixLoads {
             }
         };
         let rows: Vec<Option<usize>> = factor.levels.iter().map(row).collect::<Option<_>>()?;
-        let all = (0..contenders.len()).all(|row| rows.contains(&Some(row)));
-        all.then_some(MatrixLoads(rows))
+        let each_once = |row| rows.iter().filter(|other| **other == Some(row)).count() == 1;
+        (0..contenders.len()).all(each_once).then_some(MatrixLoads(rows))
     }
 
     /// Returns the ids of the cells that the cell of the contender in `row` under `level` competes with. Ids count the
