@@ -89,12 +89,12 @@ pub fn run(request: Request) -> Result<u8> {
         Some(seed) => seed,
         None => fresh_seed()?,
     };
+    let built = emulator.built();
+    let (host, beside) = placed(&request, built)?;
     if let Some(file) = &request.pcap {
         observe(&emulator, file, &request.path)?;
     }
     emulator.begin(seed)?;
-    let built = emulator.built();
-    let (host, beside) = placed(&request, built)?;
     say(talk, account::built(built, seed));
     let variables = variables(built);
     let command: Vec<OsString> =
