@@ -282,11 +282,12 @@ impl Translator {
         let (id, payload) = (self.id, message.len());
         let outer = HeaderFields { payload, fragment: None, id, is_fragmentable: true, ..fields };
         let (header, length) = outer.write(to)?;
-        *len = VNET + length + message.len();
-        let frame = room.get_mut(..*len)?;
+        let whole = VNET + length + message.len();
+        let frame = room.get_mut(..whole)?;
         frame[..VNET].fill(0);
         frame[VNET..VNET + length].copy_from_slice(&header[..length]);
         frame[VNET + length..].copy_from_slice(&message);
+        *len = whole;
         Some(())
     }
 }

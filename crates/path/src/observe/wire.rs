@@ -160,7 +160,8 @@ impl FlowNotes {
         let (last, latest) = self.last[(self.packets - 1) % WINDOW];
         // The packet that ends the window is followed by the gap in question.
         let carried = self.bytes - u64::from(latest);
-        let even = u128::from(last - first) * u128::from(bytes) / u128::from(carried.max(1));
+        let took = u128::from(last.saturating_sub(first));
+        let even = took * u128::from(bytes) / u128::from(carried.max(1));
         Some(gap.abs_diff(u64::try_from(even).unwrap_or(u64::MAX)))
     }
 }
