@@ -1,4 +1,4 @@
-//! IrttParameters of a test: numbers with a key in front, each as a varint of protocol buffers. The client asks for them, and the
+//! Parameters of a test: numbers with a key in front, each as a varint of protocol buffers. The client asks for them, and the
 //! reply to its open request says which of them the server allows.
 
 use super::wire::{put, put_signed, read_parameters};
@@ -35,7 +35,7 @@ pub(crate) enum ServerFill {
     Other,
 }
 
-/// IrttParameters that both ends agree on.
+/// Parameters that both ends agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct IrttParameters {
     pub(crate) version: i64,

@@ -1,6 +1,6 @@
-//! Explicit congestion notification of TCP (RFC 3168; accurate: RFC 9768). No option of a socket asks for it: `net.ipv4.tcp_ecn` of the
-//! network namespace does, at the moment of the SYN (ip-sysctl.rst). Hosts of an emulated path are this program's, so
-//! the setting is made for each connection there, and put back. On other hosts it is only read.
+//! Explicit congestion notification of TCP (RFC 3168; accurate: RFC 9768). No option of a socket asks for it:
+//! `net.ipv4.tcp_ecn` of the network namespace does, at the moment of the SYN (ip-sysctl.rst). Hosts of an emulated path
+//! are this program's, so the setting is made for each connection there, and put back. On other hosts it is only read.
 
 use std::fs;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -128,8 +128,8 @@ fn needs(id: &str, asked: EcnRequest, place: Place) -> Result<()> {
     lacking.map_or(Ok(()), |why| Err(Error::unsupported(knob(id, asked), why)))
 }
 
-/// Returns what a value of the sysctl lacks; `None` if nothing. From Linux 7.0 on, 3 to 5 accept
-/// accurate ECN: 3 asks for it, 4 for the other kind, 5 for none.
+/// Returns what a value of the sysctl lacks; `None` if nothing. From Linux 7.0 on, 3 to 5 accept accurate ECN: 3 asks for
+/// it, 4 for the other kind, 5 for none.
 fn lacks(value: &str, asked: EcnRequest, place: Place) -> Option<String> {
     let (asks, is_accurate) = (matches!(value, "1" | "3" | "4"), matches!(value, "3" | "4" | "5"));
     let (what, wanted) = match (asked, place) {

@@ -13,9 +13,9 @@
 //!   ◄── Finished, Done ──                                ── PeerFinished ──►   ◄── Done ──
 //! ```
 //! A command that carries a contender (`transport::external`) has a keeper like that of a server, at either side: it works from
-//! its start to `Stop`. A keeper also ends its command when the link to the race closes, for any reason. Only its parent sends a `NodePlan`, which
-//! is no message of the control protocol: the process that runs the race, or a server whose operator allows the pair
-//! (`served`). Then the plan is made of the operator's own file.
+//! its start to `Stop`. A keeper also ends its command when the link to the race closes, for any reason. Only its parent
+//! sends a `NodePlan`, which is no message of the control protocol: the process that runs the race, or a server whose
+//! operator allows the pair (`served`). Then the plan is made of the operator's own file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
