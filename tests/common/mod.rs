@@ -17,7 +17,9 @@ use deadheat::analysis::{shares, verdicts};
 use deadheat::contract::Direction;
 use deadheat::measurements::congestion::CongestionPhase;
 use deadheat::measurements::path::{Captured, DirectionFigures, L4sOutcomes, LinkFigures};
-use deadheat::measurements::path::{PacketOutcomes, PathFigures, QueueCourse, WireEnd, WireFigures};
+use deadheat::measurements::path::{
+    PacketOutcomes, PathFigures, QueueCourse, WireEnd, WireFigures,
+};
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,

@@ -45,7 +45,7 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         column("at the exit", &|row| short(row.exit)),
         column("gap (p50)", &|row| time(row.entrance.gaps_ns.p50)),
         column("pacing error (p50)", &|row| time(row.entrance.pacing_error_ns.p50)),
-        column("(p99)", &|row| time(row.entrance.pacing_error_ns.p99)),
+        column("pacing error (p99)", &|row| time(row.entrance.pacing_error_ns.p99)),
         column("longest train", &|row| longest(&row.entrance.train_packets)),
         column("packets back for each", &|row| {
             row.acknowledgements.map_or_else(Cell::default, |n| Cell::number(format!("{n:.2}"), ""))

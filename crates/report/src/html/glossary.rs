@@ -75,11 +75,7 @@ const TERMS: &[Term] = &[
         &["beside a load"],
         "Bulk data of a contender that shares the path with the measured work, as a download of another user does.",
     ),
-    term(
-        "loopback",
-        &[],
-        "Both ends run on one machine, and nothing passes a network card.",
-    ),
+    term("loopback", &[], "Both ends run on one machine, and nothing passes a network card."),
     term(
         "margin",
         &[],
@@ -109,11 +105,7 @@ const TERMS: &[Term] = &[
         &["trials"],
         "One contender does the work once, in new processes and over a new connection.",
     ),
-    term(
-        "undecided",
-        &[],
-        "Neither ahead nor a dead heat: the interval is too wide for either.",
-    ),
+    term("undecided", &[], "Neither ahead nor a dead heat: the interval is too wide for either."),
     term("verdict", &["verdicts"], "The outcome of a claim: ahead, dead heat, or undecided."),
 ];
 

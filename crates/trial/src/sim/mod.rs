@@ -35,7 +35,6 @@ use deadheat_datapath::transport::via::Via;
 use deadheat_datapath::transport::{Contender, Tickets};
 use deadheat_host::placement::Load;
 use deadheat_path::network::Network;
-use deadheat_path::observe::Observation;
 use deadheat_path::{Family, PathKind};
 use deadheat_records::host::HostFacts;
 use deadheat_records::placement::Placement;
@@ -118,7 +117,8 @@ impl Simulation {
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
         let observation = self.observers.of(order);
-        let wires = self.wires(seed, observation.as_ref())?;
+        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        wires.observe(observation.as_ref())?;
         let outage = model_time::outage(&self.network);
         let mut world =
             World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
@@ -154,16 +154,7 @@ impl Simulation {
                 live.note(side, flow, point).iter().for_each(callback);
             }
         });
-        // Only the endpoints can fail once the trial runs.
-        ran.map_err(|error| match error {
-            Error::Setup { .. } | Error::Peer { .. } => {
-                Error::broken(order.contender(), error.to_string())
-            }
-            Error::Disconnected { what } => {
-                Error::disconnected(format!("{}: {what}", order.contender()))
-            }
-            other => other,
-        })?;
+        ran.map_err(|error| of_contender(&order.contender(), error))?;
         if let Some(callback) = on_interval {
             live.rest().iter().for_each(callback);
         }
@@ -189,15 +180,6 @@ impl Simulation {
         record.captured = captured;
         record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
-    }
-
-    /// Creates the links for a trial, whose packets may be observed.
-    fn wires(&self, seed: u64, observation: Option<&Observation>) -> Result<Wires> {
-        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
-        if let Some(observation) = observation {
-            wires.observe(observation)?;
-        }
-        Ok(wires)
     }
 
     /// Checks that the contender can do the work here.
@@ -371,6 +353,15 @@ pub fn needs_simulation(contender: &Contender) -> Option<String> {
             contender.spec
         )
     })
+}
+
+/// Puts the contender's name to an error of a trial that runs, which only its endpoints can make.
+fn of_contender(contender: &str, error: Error) -> Error {
+    match error {
+        Error::Setup { .. } | Error::Peer { .. } => Error::broken(contender, error.to_string()),
+        Error::Disconnected { what } => Error::disconnected(format!("{contender}: {what}")),
+        other => other,
+    }
 }
 
 /// Derives a token from the seed, in place of the token that a real end gets from the hello.

@@ -78,11 +78,12 @@ impl Wires {
         })
     }
 
-    /// Observes the packets of all links.
+    /// Observes the packets of all links, if the trial has an observation.
     ///
     /// # Errors
     /// Fails if a histogram cannot be made.
-    pub(super) fn observe(&mut self, observation: &Observation) -> Result<()> {
+    pub(super) fn observe(&mut self, observation: Option<&Observation>) -> Result<()> {
+        let Some(observation) = observation else { return Ok(()) };
         let ways = 2 * self.wires.len();
         for observer in self.wires.iter_mut().flat_map(|wire| &mut wire.observers) {
             *observer = Observer::new(observation, ways)?;

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 
-use crate::cli::standing::Standing;
 use crate::cli::progress::Progress;
 use crate::cli::screen::{LinesView, Screen};
+use crate::cli::standing::Standing;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
 use deadheat_path::measurements::{DirectionFigures, PathFigures};
