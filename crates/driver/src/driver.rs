@@ -474,9 +474,16 @@ pub fn limited(overrun: Overrun) -> Error {
     }
 }
 
-/// Returns the error of the operation `op` on the connection under test.
+/// Returns the error of the operation `op` on the connection under test: [`Error::Disconnected`], or [`Error::Setup`] if
+/// this host refused the call, which says nothing about the connection.
 pub fn failed(op: &str, source: io::Error) -> Error {
-    Error::disconnected(format!("{op} over the connection under test: {source}"))
+    const REFUSED: &[i32] =
+        &[libc::EMSGSIZE, libc::EINVAL, libc::ENOMEM, libc::ENOBUFS, libc::EPERM, libc::EACCES];
+    let op = format!("{op} over the connection under test");
+    match source.raw_os_error() {
+        Some(number) if REFUSED.contains(&number) => Error::setup(op, source),
+        _ => Error::disconnected(format!("{op}: {source}")),
+    }
 }
 
 fn no_reason() -> Error {

@@ -173,8 +173,8 @@ pub const ALL: &[Profile] = &[
                dish--satellite-4:delay=30ms,jitter=5ms,jitter-shape=normal,\
                down=0s-42s/57s-102s/117s-162s/177s-222s/237s-282s + satellite-4--internet + \
                friend--internet:cable + internet--server,far=server",
-        summary: "a home behind a dish of Starlink, whose satellite changes each 15 seconds, a friend behind cable, and a \
-                  server",
+        summary: "a home behind a dish of Starlink, whose satellite changes each 15 seconds for five minutes, a friend behind \
+                  cable, and a server",
         source: "Changes at seconds 12, 27, 42 and 57 of each minute: Tanveer et al. (CoNEXT Companion 2023); here for five \
                  minutes. Round trips: the quartiles of Michel et al. (IMC 2022), and the largest step that Huston saw, 30 to \
                  80 ms (APNIC, May 2024). Rates: Michel et al. Judgement: 35 ms until hosts use the next satellite, so that \

@@ -43,7 +43,7 @@ pub fn way(network: &Network, from: usize, to: usize) -> Option<Vec<Hop>> {
 }
 
 /// Returns the next and the last hop of the route as written on which a host sends to another; `None` where there is none,
-/// or a link of it is down.
+/// or a link of the rest of it is down.
 fn written(
     network: &Network,
     at: usize,
@@ -61,8 +61,8 @@ fn written(
     };
     network.routes.iter().filter(|route| route.last() == Some(&to)).find_map(|route| {
         let place = route.iter().position(|host| *host == at)?;
-        let hops: Vec<Hop> = route.windows(2).map(hop).collect::<Option<_>>()?;
-        Some((*hops.get(place)?, *hops.last()?))
+        let hops: Vec<Hop> = route[place..].windows(2).map(hop).collect::<Option<_>>()?;
+        Some((*hops.first()?, *hops.last()?))
     })
 }
 

@@ -186,7 +186,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     };
     let margin = words::margin(outcome.plan.margin);
     let groups = [
-        ("Nor are fair".to_owned(), unfair.get(MOST_NAMED..).unwrap_or_default(), Tone::Good),
+        ("Also not fair".to_owned(), unfair.get(MOST_NAMED..).unwrap_or_default(), Tone::Good),
         (format!("Undecided whether fair within {margin}"), &open[..], Tone::Open),
         (format!("Fair within {margin}"), &fair[..], Tone::Tie),
     ];

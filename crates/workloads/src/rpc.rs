@@ -177,8 +177,13 @@ fn law(value: &str) -> Result<SizeLaw> {
     }
     if is_log_normal {
         let largest = u128::from(most) * u128::from(most) / u128::from(least);
-        let largest = u64::try_from(largest).unwrap_or(LARGEST).min(LARGEST);
-        return Ok(SizeLaw::log_normal_of(least, most, largest));
+        if largest > u128::from(LARGEST) {
+            let widest = LARGEST.saturating_mul(least).isqrt();
+            return Err(Error::usage(format!(
+                "`{value}` has responses beyond 1 GiB; with this 5th percentile the 95th is at most {widest}B"
+            )));
+        }
+        return Ok(SizeLaw::log_normal_of(least, most, largest as u64));
     }
     Ok(SizeLaw::between(least, most))
 }

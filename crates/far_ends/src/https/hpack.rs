@@ -111,7 +111,9 @@ impl HeaderReader {
         while let Some(first) = rest.first().copied() {
             size += fields.last().map_or(0, |(name, value)| name.len() + value.len() + OF_ENTRY);
             if size > MOST_FIELDS {
-                return Err(format!("the fields of its header are longer than {MOST_FIELDS} bytes"));
+                return Err(format!(
+                    "the fields of its header are longer than {MOST_FIELDS} bytes"
+                ));
             }
             if first & 0b1000_0000 != 0 {
                 let place = number(&mut rest, 7)?;

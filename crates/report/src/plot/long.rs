@@ -49,12 +49,15 @@ struct LongTrial {
     elsewhere: usize,
 }
 
+/// Values that a panel draws of a trial.
+type ValuesOf = fn(&LongTrial) -> &Values;
+
 /// Panel of lines.
 struct LinePanel {
     name: String,
     unit: Unit,
     y: Axis,
-    of: fn(&LongTrial) -> &Values,
+    of: ValuesOf,
 }
 
 /// Draws the figure, if trials last long enough.
@@ -146,7 +149,7 @@ fn goodput(trial: &Trial, end_ns: u64) -> Values {
 
 /// Returns the panels with lines: that of the claimed figure first.
 fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
-    let values = |of: fn(&LongTrial) -> &Values| {
+    let values = |of: ValuesOf| {
         trials.iter().flat_map(of).filter_map(|(_, value)| *value).collect::<Vec<f64>>()
     };
     let has_round_trips = outcome
@@ -174,7 +177,7 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
     if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
         strips.reverse();
     }
-    let of_sender: [(&str, Unit, fn(&LongTrial) -> &Values); 5] = [
+    let of_sender: [(&str, Unit, ValuesOf); 5] = [
         ("congestion window, bytes", Unit::Count, |trial| &trial.sender.window),
         ("in flight, bytes", Unit::Count, |trial| &trial.sender.in_flight),
         ("delivery rate", Unit::BitRate, |trial| &trial.sender.rate),
@@ -182,7 +185,7 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
         ("longest wait in the fullest queue", Unit::Nanos, |trial| &trial.sender.queue),
     ];
     strips.extend(of_sender.into_iter().filter_map(|(name, unit, of)| {
-        let y = Axis::from_zero(values(of).into_iter())?;
+        let y = Axis::from_zero(values(of))?;
         Some(LinePanel { name: name.to_owned(), unit, y, of })
     }));
     strips
@@ -256,13 +259,16 @@ fn draw(trials: &[LongTrial], strips: &[LinePanel], size: Size) -> String {
     canvas.finish()
 }
 
-/// Draws a row of bars for each trial: spans of time, with words. Returns the end of the rows.
+/// Span of time: its start and end in nanoseconds from the start of the trial, with words.
+type Span = (u64, u64, String);
+
+/// Draws a row of bars for each trial, one for each span. Returns the end of the rows.
 fn rows_of_spans(
     canvas: &Canvas,
     trials: &[LongTrial],
     x: Axis,
     (top, name, is_last): (f64, &str, bool),
-    spans: &dyn Fn(&LongTrial) -> Vec<(u64, u64, String)>,
+    spans: &dyn Fn(&LongTrial) -> Vec<Span>,
 ) -> f64 {
     let frame = frame(canvas, top, ROW * trials.len() as f64);
     let panel = canvas.panel(frame, x, Axis::exact(trials.len() as f64, 0.0));

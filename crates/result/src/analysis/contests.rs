@@ -34,17 +34,21 @@ struct BesideLoad<'a> {
     blocks: u64,
 }
 
-/// Returns a contest for each contender, or cell, with a load beside it.
+/// Returns a contest for each contender, or cell, with a load beside it. All rulings on fairness share the error that the
+/// last look may spend, so that the looks of a race spend no more than its confidence leaves; verdicts have their own.
 pub fn contests(outcome: &Outcome) -> Vec<Contest> {
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
     let all: Vec<BesideLoad<'_>> =
         racing.filter_map(|entrant| BesideLoad::of(outcome, entrant, &table)).collect();
     let level = alpha(outcome.asked.confidence);
+    let done = all.iter().map(|one| one.blocks).max().unwrap_or(0);
+    let looks = outcome.plan.looks.iter().take_while(|look| look.blocks as u64 <= done);
+    let spent = looks.last().or(outcome.plan.looks.first()).map_or(level, |look| look.alpha);
     let claims = all.iter().filter(|one| one.is_ruled()).map(BesideLoad::claim);
     let claims: Vec<Claim<'_>> = claims.collect();
     let margin = outcome.plan.margin;
-    let mut rulings = stats::rule(&claims, stats::Better::Higher, margin, level).into_iter();
+    let mut rulings = stats::rule(&claims, stats::Better::Higher, margin, spent).into_iter();
     let contest = |one: &BesideLoad<'_>| {
         let ruling = if one.is_ruled() { rulings.next() } else { None };
         let share = match &ruling {
@@ -162,7 +166,8 @@ fn is_alone(outcome: &Outcome, other: &Entrant, beside: &Entrant) -> bool {
 #[derive(Default)]
 struct PathAccount {
     queued_ns: Vec<f64>,
-    arrived: u64,
+    /// Packets that came to the queue.
+    queued: u64,
     dropped: u64,
     marked: u64,
 }
@@ -184,7 +189,10 @@ impl PathAccount {
             if let Some(Quantile::Ns(ns)) = queued_ns.as_ref().and_then(|queued| queued.p50) {
                 account.queued_ns.push(ns as f64);
             }
-            account.arrived = account.arrived.saturating_add(fates.arrived);
+            let came = fates.arrived.saturating_add(fates.duplicated);
+            let gone = [fates.lost, fates.blocked, fates.down].into_iter();
+            let queued = gone.fold(came, u64::saturating_sub);
+            account.queued = account.queued.saturating_add(queued);
             let dropped = fates.full.saturating_add(fates.early);
             account.dropped = account.dropped.saturating_add(dropped);
             account.marked = account.marked.saturating_add(fates.marked);
@@ -193,6 +201,6 @@ impl PathAccount {
     }
 
     fn share(&self, packets: u64) -> Option<f64> {
-        (self.arrived > 0).then(|| packets as f64 / self.arrived as f64)
+        (self.queued > 0).then(|| packets as f64 / self.queued as f64)
     }
 }
