@@ -793,7 +793,16 @@ fn a_capture_of_tcp_has_the_losses_of_the_account_and_a_dense_series_its_phases(
     let dir = tempfile::tempdir().unwrap();
     let path = "delay=10ms,rate=20mbit,queue=60kB";
     let ran = Command::new(DEADHEAT)
-        .args(["race", "tcp:cc=cubic", "--path", path, "-w", "bulk:time=200ms", "--blocks", "1"])
+        .args([
+            "race",
+            "tcp:cc=cubic",
+            "--path",
+            path,
+            "-w",
+            "bulk:time=200ms,warmup=0s",
+            "--blocks",
+            "1",
+        ])
         .args(["-o", "r.json", "--series", "1ms", "--pcap", "r.pcapng", "--wire", "-q"])
         .current_dir(dir.path())
         .output()

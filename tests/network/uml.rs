@@ -403,7 +403,7 @@ fn commands() {
     assert_eq!(up["loss"]["by_own_account"], 0, "{check:#}");
     let refused = deadheat(&["check", "backend=netem,drop=5"]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("backend=netem cannot lose a list of packets: "), "{said}");
+    assert!(said.contains("backend=netem cannot lose packets by their number: "), "{said}");
     assert_eq!(refused.status.code(), Some(2), "{said}");
     println!("commands hold");
 }
