@@ -118,8 +118,8 @@ fn lines(outcome: &Outcome, trials: &[&Trial], way: (usize, Direction)) -> Vec<Q
     trials.iter().filter_map(line).collect()
 }
 
-/// Returns the points of a line, each in the middle of its interval.
-fn points(course: &QueueCourse) -> Vec<(f64, f64)> {
+/// Returns the times of a line and the longest waits around them, each in the middle of its interval.
+pub(super) fn points(course: &QueueCourse) -> Vec<(f64, f64)> {
     let group = course.longest_ns.len().div_ceil(MOST_POINTS).max(1);
     let each = course.every_ns as f64 * group as f64;
     let longest = course.longest_ns.chunks(group).filter_map(|times| times.iter().max());

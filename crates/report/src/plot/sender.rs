@@ -1,6 +1,7 @@
 //! Sender of a trial over time, as its congestion control reports it: window, bytes in flight, rate, round trip and
 //! phases; and the queue.
 
+use super::queue::points;
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::series::{Series, TcpColumns};
 use deadheat_result::outcome::Trial;
@@ -55,10 +56,8 @@ fn queue(trial: &Trial) -> Values {
     let courses = links.flat_map(|link| [&link.up, &link.down]);
     let courses = courses.filter_map(|way| way.queue_course.as_ref());
     let fullest = courses.max_by_key(|course| course.longest_ns.iter().max().copied());
-    let Some(course) = fullest else { return Values::new() };
-    let each = course.every_ns as f64;
-    let longest = course.longest_ns.iter().take(MOST_POINTS);
-    (0..).zip(longest).map(|(at, ns)| ((f64::from(at) + 0.5) * each, Some(*ns as f64))).collect()
+    let points = fullest.map(points).unwrap_or_default();
+    points.into_iter().map(|(at, ns)| (at, Some(ns))).collect()
 }
 
 fn phases(series: &Series) -> Vec<(u64, u64, CongestionPhase)> {
