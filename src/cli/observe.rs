@@ -131,5 +131,11 @@ pub(super) fn parse_interval(time: &str) -> Result<Nanos> {
             Error::usage(format!("-i {time}: {e}; to give no time, put -i after the contenders"))
         }
     };
-    units::parse_span(time).map_err(wrong)
+    let every = units::parse_span(time).map_err(wrong)?;
+    if every < SHORTEST {
+        return Err(Error::usage(format!(
+            "an interval of {every}; {SHORTEST} to 3600 s make sense, such as 500ms; --series has shorter ones, and costs"
+        )));
+    }
+    Ok(every)
 }

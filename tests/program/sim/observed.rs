@@ -43,7 +43,7 @@ fn count(capture: &[u8], text: &str) -> u64 {
 
 #[test]
 fn every_loss_of_the_account_is_in_the_capture_and_none_more() {
-    let path = "sim:delay=10ms,rate=20mbit,queue=30pkt,loss=1%,duplicate=1%,jitter=2ms,order=free";
+    let path = "sim:delay=10ms,rate=20mbit,queue=10pkt,loss=1%,duplicate=1%,jitter=2ms,order=free";
     let (records, capture) = observed(path, &["quic", "arq"]);
     let ways = || {
         let links = records.iter().flat_map(|record| &record.path.as_ref().unwrap().links);
