@@ -46,7 +46,7 @@ pub(super) struct PathRunArgs {
     far: Option<String>,
     /// Start COMMAND once something on the far host listens at this port, TCP or UDP [default: once
     /// anything listens at all, or after a second]
-    #[arg(long, value_name = "PORT", requires = "far")]
+    #[arg(long, hide_short_help = true, value_name = "PORT", requires = "far")]
     far_ready: Option<u16>,
     /// Say nothing about the network
     #[arg(short, long)]
