@@ -46,7 +46,7 @@ impl ObserveOptions {
             units::parse_span(typed).map_err(|e| Error::usage(format!("--series {typed}: {e}")))?;
         if !(SHORTEST_DENSE..SHORTEST).contains(&every) {
             return Err(Error::usage(format!(
-                "--series {typed}: {SHORTEST_DENSE} to 9 ms; longer intervals, which cost nothing, are asked for by -i"
+                "--series {typed}: from {SHORTEST_DENSE} to below {SHORTEST}; longer intervals, which cost nothing, are asked for by -i"
             )));
         }
         Ok(request.interval(every))

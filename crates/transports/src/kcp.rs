@@ -15,12 +15,13 @@ use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Congestion, Ending, Framing, Guarantees, Lane};
 use deadheat_contract::measurements::TcpView;
+use deadheat_contract::recorded::Meaning;
 use deadheat_datapath::transport::equal::OwnDefault;
 use deadheat_datapath::transport::userspace::{
     MTU, Opening, Protocol, ProtocolStats, Received, Rest, RoundTrip, Segments, State, Transmit,
     Userspace,
 };
-use deadheat_datapath::transport::{Effective, Info, effective_options, options};
+use deadheat_datapath::transport::{Effective, Info, effective_options};
 
 mod fec;
 mod segments;
@@ -62,7 +63,7 @@ static INFO: Info = Info {
         largest_message: Some(LARGEST),
         ..Guarantees::BYTE_STREAM
     },
-    options: &[options::Meaning::always(
+    options: &[Meaning::always(
         "nodelay",
         "it decides how soon a lost message is sent again, and how that grows",
     )],

@@ -27,7 +27,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Service, Side,
 };
-use deadheat_datapath::transport::options::Meaning;
+use deadheat_contract::recorded::Meaning;
 use deadheat_datapath::transport::userspace::{
     Epoch, Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };

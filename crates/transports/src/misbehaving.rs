@@ -6,7 +6,7 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Guarantees, Side};
-use deadheat_datapath::transport::options::Meaning;
+use deadheat_contract::recorded::Meaning;
 use deadheat_datapath::transport::userspace::{
     LayeredProtocol, MTU, Opening, Protocol, ProtocolLayer, Userspace,
 };

@@ -37,6 +37,7 @@ mod kernel;
 pub(super) mod lanes;
 pub(super) mod layer;
 pub(super) mod machine;
+mod pacing;
 mod prague;
 mod qlog;
 pub(super) mod quinn;

@@ -23,8 +23,8 @@ use deadheat_base::units;
 use deadheat_contract::contract::{
     Congestion, Delivery, Ending, Framing, Guarantees, Lane, Offer, Offers, Ordering, Service,
 };
+use deadheat_contract::recorded::Meaning;
 use deadheat_datapath::transport::equal::OwnDefault;
-use deadheat_datapath::transport::options::Meaning;
 use deadheat_datapath::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };

@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{SockRef, Socket, Type};
 
-use super::options::Meaning;
 use super::{Effective, Info};
 use crate::datapath::ip_header::{self, ArrivedHeader, set_field, set_hops};
 use crate::datapath::option::{get, set_words};
@@ -20,6 +19,7 @@ use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::Reach;
 use deadheat_contract::dscp::{self, ARRIVED_DSCP, Dscp};
+use deadheat_contract::recorded::Meaning;
 
 /// DSCP (RFC 2474): six bits of the IP header by which routers may treat packets differently.
 pub const DSCP: Optional<Dscp> = Optional::form(

@@ -23,7 +23,7 @@ use deadheat_contract::handed_in::HandedIn;
 pub use deadheat_contract::label;
 pub use deadheat_contract::measurements::Effective;
 use deadheat_contract::measurements::{ConnStats, TcpView};
-use deadheat_contract::recorded::Readers;
+use deadheat_contract::recorded::{Meaning, Readers};
 
 pub mod application;
 pub mod at_once;
@@ -58,7 +58,6 @@ pub use contender::{Carrier, Contender};
 use handover::ConnectionSource;
 use hello::Hello;
 pub use identity::Tickets;
-use options::Meaning;
 use own_port::PortOpener;
 use plain::PlainTransport;
 pub use several::Part;

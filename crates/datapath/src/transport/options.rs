@@ -1,7 +1,7 @@
 //! Meaning of options for a comparison: why it matters when contenders differ in one, and whether one may change
 //! while a race runs. Transports share these meanings, and may have one of their own for an option.
 
-pub use deadheat_contract::recorded::{Meaning, OptionScope, in_force};
+use deadheat_contract::recorded::Meaning;
 
 /// Option that names the congestion control.
 pub const CC: &str = "cc";

@@ -1,4 +1,5 @@
-//! First screen of a page: the answer in the words of every report, its figure, and how far to trust it. Nothing is computed here.
+//! First screen of a page: the answer in the words of every report, its figure, and how far to trust it. Nothing is
+//! computed here.
 //!
 //! | file | content |
 //! |---|---|

@@ -8,7 +8,7 @@ use super::ecn::Ecn;
 use super::lanes::Lanes;
 use super::layer::{Layer, Session};
 use super::machine::{Arrival, MachineEvent, QuicLibrary, QuicMachine};
-use super::prague::Spacing;
+use super::pacing::Pacer;
 use super::qlog::Qlog;
 use super::terms::EndTerms;
 use deadheat_base::time::Nanos;
@@ -53,7 +53,7 @@ pub(crate) struct QuicEnd<M: QuicMachine> {
     /// Bytes of headers in front of a datagram, if packets grow with the path MTU.
     headers: Option<u32>,
     ecn: Ecn,
-    spacing: Spacing,
+    pacer: Pacer,
     held: LimitTimes,
     /// True if the first data left with the handshake.
     is_early: bool,
@@ -82,7 +82,7 @@ impl<M: QuicLibrary> QuicEnd<M> {
             headers: (!terms.is_mtu_fixed).then(|| opening.headers()),
             terms,
             ecn: Ecn::of(opening.knobs),
-            spacing: Spacing::default(),
+            pacer: Pacer::default(),
             held: LimitTimes::default(),
             is_early: false,
             qlog: None,
@@ -287,7 +287,7 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
             self.note(at, Way::Sent, &answer, answer.len());
             return Some(Transmit::plain(answer.len()));
         }
-        if self.ecn.is_l4s() && self.spacing.holds(at) {
+        if self.ecn.is_l4s() && self.pacer.holds(at) {
             self.note_wait(at);
             return None;
         }
@@ -312,7 +312,7 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
                     && self.state == State::Open
                     && let Some(look) = self.machine.look()
                 {
-                    self.spacing.sent(at, sent.segment, look.cwnd, look.rtt);
+                    self.pacer.sent(at, sent.segment, look.cwnd, look.rtt);
                 }
                 self.note(at, Way::Sent, &batch[start..], sent.segment);
             }
@@ -326,14 +326,14 @@ impl<M: QuicLibrary> Protocol for QuicEnd<M> {
 
     fn next_deadline(&self) -> Option<Nanos> {
         let asking = self.asking.as_ref().and_then(Asking::next_deadline);
-        self.due.into_iter().chain(asking).chain(self.spacing.until()).min()
+        self.due.into_iter().chain(asking).chain(self.pacer.until()).min()
     }
 
     fn on_deadline(&mut self, at: Nanos) {
         if std::mem::take(&mut self.is_to_connect) {
             return self.connect(at);
         }
-        self.spacing.holds(at);
+        self.pacer.holds(at);
         let now = self.epoch.instant(at);
         self.machine.on_timeout(now);
         if let (Some(asking), Some(connection)) = (&mut self.asking, self.machine.connection())

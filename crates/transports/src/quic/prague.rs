@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
 
-use deadheat_base::time::Nanos;
-
 /// Gain of the smoothed share.
 const GAIN: f64 = 1.0 / 16.0;
 /// Shortest round trip in which the window grows by a packet.
@@ -21,38 +19,6 @@ const VIRTUAL_RTT: Duration = Duration::from_millis(25);
 /// Packets of the first window (RFC 9002, section 7.2), and of the smallest.
 const FIRST: f64 = 10.0;
 const LEAST: f64 = 2.0;
-
-/// Rate of sending, in windows per round trip (RFC 9002, section 7.7).
-const PACE: f64 = 1.25;
-/// Time for which a late sender may make up.
-const LATE: Nanos = Nanos::from_micros(500);
-
-/// Spacing of datagrams. quinn sends ten packets at once, which an L4S queue of a millisecond marks on most links.
-#[derive(Debug, Default)]
-pub(super) struct Spacing {
-    next: Nanos,
-    /// True while a datagram may wait for that time.
-    holds: bool,
-}
-
-impl Spacing {
-    /// Returns true if no datagram leaves yet.
-    pub(super) fn holds(&mut self, now: Nanos) -> bool {
-        self.holds = self.next > now;
-        self.holds
-    }
-
-    /// Returns the time at which one may, if one may wait for it.
-    pub(super) fn until(&self) -> Option<Nanos> {
-        self.holds.then_some(self.next)
-    }
-
-    /// Notes a datagram that leaves now, of a connection with this window and round trip.
-    pub(super) fn sent(&mut self, now: Nanos, bytes: usize, window: u64, rtt: Duration) {
-        let gap = bytes as f64 * rtt.as_nanos() as f64 / (PACE * window.max(1) as f64);
-        self.next = self.next.max(now - LATE) + Nanos(gap as u64);
-    }
-}
 
 /// Maker of controllers.
 pub(super) struct PragueFactory;
@@ -235,26 +201,6 @@ mod tests {
         // All marked: two packets remain, and no mark for long forgets nothing at once.
         let mean = mean_window(&mut prague, 200, |_| true);
         assert!(mean < 3.0 && prague.alpha > 0.99, "{mean} {}", prague.alpha);
-    }
-
-    #[test]
-    fn datagrams_are_spread_over_the_round_trip_and_a_late_sender_makes_up_for_little() {
-        let mut spacing = Spacing::default();
-        let ms = Nanos::from_millis;
-        let mut sent = |now: Nanos| {
-            let leaves = !spacing.holds(now);
-            if leaves {
-                spacing.sent(now, 1_000, 20_000, RTT);
-            }
-            (leaves, spacing.until())
-        };
-        // 25 in 40 ms.
-        let gap = Nanos::from_micros(1_600);
-        assert_eq!(sent(ms(100)), (true, None));
-        let next = ms(100) - LATE + gap;
-        assert_eq!([sent(ms(101)), sent(next)], [(false, Some(next)), (true, None)]);
-        assert_eq!(sent(ms(500)), (true, None));
-        assert_eq!(sent(ms(501)), (false, Some(ms(500) - LATE + gap)));
     }
 
     #[test]
