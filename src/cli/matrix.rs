@@ -7,7 +7,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::Spec;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::parse_span;
-use deadheat_datapath::transport::label::LabelledText;
+use deadheat_contract::label::LabelledText;
 use deadheat_path::{PathSpec, grammar};
 use deadheat_race::race::request::{DEFAULT_CONFIDENCE, MOST_BLOCKS};
 use deadheat_result::analysis::claims::fewest_for;

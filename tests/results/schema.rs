@@ -6,6 +6,7 @@ use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use deadheat::contract::Side;
+use deadheat::measurements::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
 use deadheat::records::commands::{CommandReport, ProgramCopy, ProgramFile, ReceivedContent};
@@ -16,7 +17,6 @@ use deadheat::result::map::file::Map;
 use deadheat::result::outcome::{Absence, EntrantCommands, Outcome, TimeDifference};
 use deadheat::result::study::outcome::StudyRun;
 use deadheat::transport::far_end::FarEndFacts;
-use deadheat::transport::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use serde_json::Value;
 
 /// A kind of file, its schema and its manual.

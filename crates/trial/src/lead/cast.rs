@@ -18,12 +18,12 @@ use deadheat_base::clocks::ClockMap;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Side, WaitMode};
+use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_contract::measurements::{ClockNeed, Role};
 use deadheat_contract::workload::load::Stint;
 use deadheat_contract::workload::{NodeHost, SharedTask};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::hello::Token;
-use deadheat_datapath::transport::path_mtu::PathMtu;
 use deadheat_datapath::transport::via::{self, Via};
 use deadheat_datapath::transport::{Address, Contender, equal, external};
 

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_datapath::transport::Contender;
 use deadheat_datapath::transport::equal::Terms;
-use deadheat_datapath::transport::path_mtu::PathMtu;
 use deadheat_datapath::transport::userspace::MTU;
 use deadheat_datapath::transport::via::Via;
 use deadheat_records::probed::{ProbedPath, UnknownMtu};

@@ -24,7 +24,7 @@ use crate::datapath::option::{self, Fragmenting};
 use crate::datapath::route::{self, LearnedMtu};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Direction;
-pub use deadheat_contract::measurements::path_mtu::{LargerPackets, PathMtu, WayMtu};
+use deadheat_contract::measurements::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use search::{MtuSearch, ProbeBounds, SearchStep, SizeBarrier};
 
 pub mod search;

@@ -7,10 +7,11 @@ use crate::control::{FromServer, ToAgent};
 use crate::lead::exchange::{answer, say, who};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_datapath::datapath::datagram::Binding;
 use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::hello::{Hello, Token};
-use deadheat_datapath::transport::path_mtu::{self, LARGEST, PathMtu, SearchLimits};
+use deadheat_datapath::transport::path_mtu::{self, LARGEST, SearchLimits};
 use deadheat_datapath::transport::udp_handshake::{self, FlowTerms, UDP};
 use deadheat_records::probed::UnknownMtu;
 
