@@ -9,7 +9,8 @@ use deadheat_path::PathSpec;
 use deadheat_path::network::Backend;
 use deadheat_path::observe::pcapng;
 use deadheat_race::race::Request;
-use deadheat_result::outcome::Outcome;
+use deadheat_report::words;
+use deadheat_result::outcome::Trial;
 use deadheat_trial::agent::intervals::{SHORTEST, SHORTEST_DENSE};
 use deadheat_trial::observers::Observers;
 
@@ -90,10 +91,10 @@ impl ObserveOptions {
         }
     }
 
-    /// Says what a capture has.
-    pub(super) fn tell(&self, outcome: &Outcome) {
+    /// Says what a capture has of the `trials` of a run.
+    pub(super) fn tell(&self, trials: &[Trial]) {
         if let Some(file) = &self.pcap {
-            tell!("{}", captured(file, outcome));
+            tell!("{}", captured(file, trials));
         }
     }
 }
@@ -106,12 +107,12 @@ fn is_kernels(path: &str) -> bool {
     )
 }
 
-fn captured(file: &Path, outcome: &Outcome) -> String {
-    let all: Vec<_> =
-        outcome.trials.iter().filter_map(|trial| trial.record.captured.as_ref()).collect();
-    let packets: u64 = all.iter().map(|one| one.packets).sum();
+fn captured(file: &Path, trials: &[Trial]) -> String {
+    let all: Vec<_> = trials.iter().filter_map(|trial| trial.record.captured.as_ref()).collect();
+    let packets = words::count(all.iter().map(|one| one.packets).sum(), "packet");
     let left_out: u64 = all.iter().map(|one| one.left_out).sum();
-    let mut text = format!("pcap: {}: {packets} packets of {} trials", file.display(), all.len());
+    let trials = words::count(all.len() as u64, "trial");
+    let mut text = format!("pcap: {}: {packets} of {trials}", file.display());
     if let Some(failure) = all.iter().find_map(|one| one.failure.as_ref()) {
         text.push_str(&format!(", until a write failed: {failure}"));
     }

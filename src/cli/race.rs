@@ -231,8 +231,9 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         [] => None,
         places => Some(Gate::open(places, args.gate_races, replaced)?),
     };
+    let mut done = 0;
     let (outcome, file) = match &args.resume {
-        Some(file) => (go_on(&args, file, gate.as_ref())?, file.clone()),
+        Some(file) => (go_on(&args, file, gate.as_ref(), &mut done)?, file.clone()),
         None => match start(&args, report, gate.as_ref()) {
             Err(Error::Interrupted) => {
                 tell!("deadheat: stopped before the first block was done; nothing is saved");
@@ -252,7 +253,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         deliver(section.as_bytes(), None)?;
     }
     next_step::tell_saved(&outcome, &file);
-    args.observe.tell(&outcome);
+    args.observe.tell(outcome.trials.get(done..).unwrap_or_default());
     if let Some(page) = &args.html {
         pages::write(page, &pages::of_race(&outcome, &file))?;
         tell!("page: {}", page.display());
@@ -316,9 +317,11 @@ fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(O
     Ok((outcome, file.to_path_buf()))
 }
 
-fn go_on(args: &RaceArgs, file: &Path, gate: Option<&Gate>) -> Result<Outcome> {
+/// Goes on with the race in `file`, and sets `done` to the number of trials that it had before.
+fn go_on(args: &RaceArgs, file: &Path, gate: Option<&Gate>, done: &mut usize) -> Result<Outcome> {
     refuse_interval(args)?;
     let before = derived::load(file)?;
+    *done = before.trials.len();
     resume::check_measured(&before)?;
     let budget = args.budget.as_deref().map(units::parse_span).transpose()?;
     let request = again(args, &before, file)?;

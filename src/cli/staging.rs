@@ -16,6 +16,7 @@ use deadheat_result::outcome::Outcome;
 use deadheat_trial::control::remote::{Credentials, ServerWait};
 use deadheat_trial::lead::agents::Agents;
 use deadheat_trial::lead::live::LiveRow;
+use deadheat_trial::observers::Observers;
 
 use super::live::{LiveForm, LiveStage, LiveSubject};
 use super::observe::ObserveOptions;
@@ -83,6 +84,20 @@ pub(super) fn with_stage(
     race: impl FnOnce(RaceContext<'_>) -> Result<Outcome>,
 ) -> Result<Outcome> {
     let _lock = lock(file)?;
+    let observers = staging.observe.observers(request)?;
+    let ended = observed(staging, request, file, observers, race);
+    staging.observe.clear();
+    ended
+}
+
+/// Calls `race` with everything that it uses, and with observers of its trials.
+fn observed(
+    staging: &Staging<'_>,
+    request: &Request,
+    file: &Path,
+    observers: Observers,
+    race: impl FnOnce(RaceContext<'_>) -> Result<Outcome>,
+) -> Result<Outcome> {
     let stop = interrupt::flag()?;
     report_full_files();
     let live = LiveStage::start(staging.live, LiveSubject::Race);
@@ -97,7 +112,6 @@ pub(super) fn with_stage(
     let mut samples = SamplesFile;
     if let Some(simulation) = request.simulation()? {
         let clock = simulation.clock();
-        let observers = staging.observe.observers(request)?;
         let mut simulation = simulation.stop_on(Arc::clone(&stop)).observe(observers);
         if let Some(show) = staging.intervals.shown(&screen, &running) {
             simulation = simulation.on_interval(show);
@@ -109,12 +123,10 @@ pub(super) fn with_stage(
         }
         let ended = race(stage);
         screen.clear();
-        staging.observe.clear();
         return ended;
     }
     let credentials = secret::credentials(staging.secret_file, staging.pin)?;
-    let mut agents = agents(request, &credentials, &screen, &stop)?;
-    agents = agents.observe(staging.observe.observers(request)?);
+    let mut agents = agents(request, &credentials, &screen, &stop)?.observe(observers);
     if let Some(show) = staging.intervals.shown(&screen, &running) {
         agents = agents.on_interval(show);
     }
@@ -125,7 +137,6 @@ pub(super) fn with_stage(
     }
     let ended = race(stage);
     screen.clear();
-    staging.observe.clear();
     ended
 }
 
