@@ -143,9 +143,9 @@ fn row(text: &mut String, series: &Series, at: usize, interval: &Interval) {
             let _ = write!(text, "{value}");
         }
     }
-    let phases = series.phases.iter().take_while(|change| change.at_ns <= interval.to_ns);
+    let began = series.phases.partition_point(|change| change.at_ns <= interval.to_ns);
     text.push(',');
-    text.push_str(phases.last().map_or("", |change| change.phase.name()));
+    text.push_str(series.phases[..began].last().map_or("", |change| change.phase.name()));
     text.push('\n');
 }
 

@@ -66,10 +66,10 @@ static INFO: Info = Info {
         ..Guarantees::DATAGRAMS
     },
     reach: Reach::OwnPort,
-    keys: &[CONTROL.key(), TXQLEN_KEY.key(), SNDBUF.key(), RCVBUF.key()],
+    keys: &[CONTROL.key(), TXQLEN.key(), SNDBUF.key(), RCVBUF.key()],
     // Without this, its congestion control is ccid2, too (`net.dccp.default.tx_ccid`).
     deployed: &[OwnDefault {
-        knob: "txqlen",
+        knob: TXQLEN.name(),
         value: "5",
         source: "sysctl net.dccp.default.tx_qlen",
     }],
@@ -86,7 +86,7 @@ const CONTROL: Preset<u8> = Optional::choice(
 )
 .or("ccid2");
 
-const TXQLEN_KEY: Preset<u64> = Optional::count(
+const TXQLEN: Preset<u64> = Optional::count(
     "txqlen",
     (0, 10_000),
     "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: what the send buffer holds. A host's default \
@@ -236,7 +236,7 @@ impl DccpOptions {
     fn new(knobs: &Settings) -> DccpOptions {
         DccpOptions {
             ccid: knobs.get(&CONTROL),
-            txqlen: knobs.get(&TXQLEN_KEY) as u32,
+            txqlen: knobs.get(&TXQLEN) as u32,
             sndbuf: knobs.find(&SNDBUF),
             rcvbuf: knobs.find(&RCVBUF),
             header: HeaderTerms::of(knobs),
@@ -358,7 +358,7 @@ impl Messenger for Flow {
         let number = |name| self.read(name).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
         let mut shown = effective_options([
             ("cc", format!("ccid{}", number(libc::DCCP_SOCKOPT_TX_CCID))),
-            ("txqlen", number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
+            (TXQLEN.name(), number(libc::DCCP_SOCKOPT_QPOLICY_TXQLEN)),
             ("sndbuf", Buffer::Send.describe(socket, self.options.sndbuf)),
             ("rcvbuf", Buffer::Receive.describe(socket, self.options.rcvbuf)),
         ]);

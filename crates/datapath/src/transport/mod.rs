@@ -95,7 +95,7 @@ pub struct Info {
     pub reach: Reach,
     /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
     pub framing_bytes: usize,
-    /// Meanings of its options for a comparison, where they differ from the meanings in [`options::shared`].
+    /// Meanings of its options for a comparison, where they differ from those that transports share (`options.rs`).
     pub options: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],
@@ -143,7 +143,7 @@ impl Info {
 
     /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
     pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
-        self.options.iter().find(|option| option.name == name).or_else(|| options::shared(name))
+        self.options.iter().chain(options::SHARED).find(|option| option.name == name)
     }
 }
 

@@ -12,11 +12,6 @@ pub const NODELAY: Meaning = Meaning::always(
     "without it, small messages may wait for acknowledgements (Nagle, RFC 896)",
 );
 
-/// Returns the meaning of an option that transports share; `None` if it has none.
-pub fn shared(name: &str) -> Option<&'static Meaning> {
-    SHARED.iter().find(|meaning| meaning.name == name)
-}
-
 /// Meanings of the options that transports share.
 pub(super) static SHARED: &[Meaning] = &[
     Meaning::always(

@@ -32,7 +32,7 @@ fn of_contender(outcome: &Outcome, contender: usize) -> OutageCounts {
     let is_own = |trial: &&Trial| trial.contender == contender && !trial.control;
     let counts = |trial: &&Trial| trial.record.ran() || trial.record.disconnected;
     let own: Vec<&Trial> = outcome.trials.iter().filter(is_own).filter(counts).collect();
-    let had = |trial: &&&Trial| !trial.record.outages.is_empty();
+    let had = |trial: &&&Trial| !trial.record.disconnected && !trial.record.outages.is_empty();
     let all_ended =
         |trial: &&&Trial| trial.record.outages.iter().all(|own| own.ended == Some(true));
     let is_silent =
