@@ -80,7 +80,7 @@ pub struct DirectionFigures {
     pub writes: u64,
 }
 
-/// Time in the queue over a trial, in intervals of one length from the trial's start on.
+/// Time in the queue over a trial, in intervals of one length from the start of the trial's path on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueCourse {
     /// Length of an interval, in nanoseconds.

@@ -177,12 +177,11 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
     if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
         strips.reverse();
     }
-    let of_sender: [(&str, Unit, ValuesOf); 5] = [
+    let of_sender: [(&str, Unit, ValuesOf); 4] = [
         ("congestion window, bytes", Unit::Count, |trial| &trial.sender.window),
         ("in flight, bytes", Unit::Count, |trial| &trial.sender.in_flight),
         ("delivery rate", Unit::BitRate, |trial| &trial.sender.rate),
         ("smoothed round trip", Unit::Nanos, |trial| &trial.sender.round_trip),
-        ("longest wait in the fullest queue", Unit::Nanos, |trial| &trial.sender.queue),
     ];
     strips.extend(of_sender.into_iter().filter_map(|(name, unit, of)| {
         let y = Axis::from_zero(values(of))?;

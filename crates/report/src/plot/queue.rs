@@ -66,8 +66,9 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
         return None;
     }
     let caption = format!(
-        "The longest time that packets had waited in a queue as they left it, from the start of the typical trial of each \
-         contender, whose {} is nearest to the median. The fullest queue is first.{}{}",
+        "The longest time that packets had waited in a queue as they left it, in the typical trial of each contender, \
+         whose {} is nearest to the median. The time is from the start of its path, before connections open and a load \
+         begins. The fullest queue is first.{}{}",
         metric.label,
         left_out(all, MOST_PANELS),
         if contenders > MOST_LINES { left_out(contenders, MOST_LINES) } else { String::new() }
@@ -119,7 +120,7 @@ fn lines(outcome: &Outcome, trials: &[&Trial], way: (usize, Direction)) -> Vec<Q
 }
 
 /// Returns the times of a line and the longest waits around them, each in the middle of its interval.
-pub(super) fn points(course: &QueueCourse) -> Vec<(f64, f64)> {
+fn points(course: &QueueCourse) -> Vec<(f64, f64)> {
     let group = course.longest_ns.len().div_ceil(MOST_POINTS).max(1);
     let each = course.every_ns as f64 * group as f64;
     let longest = course.longest_ns.chunks(group).filter_map(|times| times.iter().max());
@@ -146,7 +147,7 @@ fn draw(panels: &[QueuePanel], size: Size) -> String {
         if at + 1 == panels.len() {
             panel.ticks_below(Quantity::Of(Unit::Nanos));
             let under = ((LEFT + canvas.width - 12.0) / 2.0, top + PANEL + 28.0);
-            canvas.text(under, "time from the start of the trial", Ink::Small, Anchor::Middle);
+            canvas.text(under, "time from the start of the path", Ink::Small, Anchor::Middle);
         } else {
             panel.grid_below();
         }

@@ -1,7 +1,6 @@
 //! Sender of a trial over time, as its congestion control reports it: window, bytes in flight, rate, round trip and
-//! phases; and the queue.
+//! phases.
 
-use super::queue::points;
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::series::{Series, TcpColumns};
 use deadheat_result::outcome::Trial;
@@ -19,8 +18,6 @@ pub(super) struct SenderLines {
     pub(super) in_flight: Values,
     pub(super) rate: Values,
     pub(super) round_trip: Values,
-    /// Longest wait in the fullest queue of the path, counted from the path's beginning.
-    pub(super) queue: Values,
     /// Start, end and name of each phase, except steady ones.
     pub(super) phases: Vec<(u64, u64, CongestionPhase)>,
 }
@@ -39,7 +36,6 @@ pub(super) fn lines(trial: &Trial) -> SenderLines {
         in_flight: of(|tcp| &tcp.in_flight_bytes),
         rate: of(|tcp| &tcp.delivery_rate_bps),
         round_trip: of(|tcp| &tcp.srtt_ns),
-        queue: queue(trial),
         phases: phases(series),
     }
 }
@@ -49,15 +45,6 @@ fn thinned(series: &Series, column: &[Option<u64>]) -> Values {
     let groups = series.at_ns.chunks(group).zip(column.chunks(group));
     let largest = |values: &[Option<u64>]| values.iter().flatten().max().map(|most| *most as f64);
     groups.filter_map(|(at, values)| Some((*at.last()? as f64, largest(values)))).collect()
-}
-
-fn queue(trial: &Trial) -> Values {
-    let links = trial.record.path.iter().flat_map(|path| &path.links);
-    let courses = links.flat_map(|link| [&link.up, &link.down]);
-    let courses = courses.filter_map(|way| way.queue_course.as_ref());
-    let fullest = courses.max_by_key(|course| course.longest_ns.iter().max().copied());
-    let points = fullest.map(points).unwrap_or_default();
-    points.into_iter().map(|(at, ns)| (at, Some(ns))).collect()
 }
 
 fn phases(series: &Series) -> Vec<(u64, u64, CongestionPhase)> {
