@@ -140,3 +140,40 @@ pub(super) fn parse_interval(time: &str) -> Result<Nanos> {
     }
     Ok(every)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_deadheat_does_not_move_are_not_observed() {
+        let options = ObserveOptions { wire: true, ..ObserveOptions::default() };
+        let race = || Request::new(["tcp"]);
+        for (request, said) in [
+            (race(), "give a --path"),
+            (race().to("host.example"), "leave out --to"),
+            (race().path("delay=5ms,backend=netem"), "leave out backend=netem"),
+        ] {
+            let error = options.observers(&request).unwrap_err().to_string();
+            assert!(error.contains("--wire") && error.contains(said), "{error}");
+        }
+        assert!(options.observers(&race().path("delay=5ms")).unwrap().wire);
+    }
+
+    #[test]
+    fn a_dense_series_has_an_interval_that_i_does_not_take() {
+        let asked = |typed: &str, request| {
+            let series = Some(typed.to_owned());
+            ObserveOptions { series, ..ObserveOptions::default() }.ask(request)
+        };
+        let race = || Request::new(["tcp"]);
+        assert_eq!(asked("5ms", race()).unwrap().asked().interval_ns, Some(5_000_000));
+        for (typed, said) in [("10ms", "asked for by -i"), ("999us", "from 1"), ("5", "no unit")] {
+            let error = asked(typed, race()).map(drop).unwrap_err().to_string();
+            assert!(error.contains(said), "{typed}: {error}");
+        }
+        let twice = race().interval(Nanos::from_millis(20));
+        assert!(asked("5ms", twice).map(drop).unwrap_err().to_string().contains("leave one"));
+        assert!(parse_interval("9ms").unwrap_err().to_string().contains("--series"));
+    }
+}
