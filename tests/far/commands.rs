@@ -123,7 +123,7 @@ fn with_one_a_client_gives_values_and_the_operators_command_runs() {
         assert!(matches!(client.hear_agent(), FromAgent::Connected));
         let plan = next_plan(&far);
         assert_eq!(plan["values"]["bytes"], "1000");
-        assert_eq!(plan["values"]["server"], format!("{}:0", far.address.ip()));
+        assert_eq!(plan["server"], format!("{}:0", far.address.ip()));
         assert_eq!(plan["command"]["typed"], "sh {pair}/serve {port} {bytes}");
         assert_eq!(plan["largest_file"], 100_000_000_000_u64);
         assert_eq!(plan["ports"].as_array().unwrap().len(), 4);

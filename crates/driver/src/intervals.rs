@@ -94,6 +94,11 @@ impl Sampler {
         self.is_dense.then(|| self.due + SPIN_WINDOW)
     }
 
+    /// Returns the longest time that a sending call may sleep; `None` if none returns for a point.
+    pub fn longest_send(&self) -> Option<Nanos> {
+        self.is_dense.then_some(self.interval)
+    }
+
     /// Returns the start of the series by the flow's clock.
     pub fn started(&self) -> Nanos {
         self.start

@@ -95,7 +95,7 @@ pub struct Info {
     pub reach: Reach,
     /// Number of bytes that it adds to each message to mark boundaries; 0 if the protocol has boundaries.
     pub framing_bytes: usize,
-    /// Meanings of its options for a comparison, where they differ from those that transports share (`options.rs`).
+    /// Meanings of its options for a comparison, where they differ from the shared meanings (`options.rs`).
     pub options: &'static [Meaning],
     /// Knobs that it takes.
     pub keys: &'static [Key],

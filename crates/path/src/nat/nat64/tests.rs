@@ -210,7 +210,15 @@ fn errors_of_icmp_have_the_types_codes_and_values_of_the_other_version() {
             assert_eq!(with_field(frame, 0x1234, 0), told, "{kind}/{code}");
         }
     }
-    // One about a packet of nobody's passes neither way; a long one is cut to what each host takes.
+}
+
+#[test]
+fn an_error_about_a_packet_of_nobody_is_dropped_and_a_long_one_is_cut() {
+    let router = ["192.0.2.77", "fd64::fe"].map(|text| text.parse::<IpAddr>().unwrap());
+    let back6 = built(Form::Tcp, through(at(SERVER)), at(HOST), true);
+    let mut nat = nat64();
+    let mut out6 = built(Form::Tcp, at(HOST), through(at(SERVER)), true);
+    assert_eq!(nat.leave(Nanos::ZERO, &mut out6), Verdict::Passes);
     let stranger = built(Form::Tcp, public(5_001), at(SERVER), true);
     let start = [3, 3, 0, 0, 0, 0, 0, 0];
     let mut frame = error(router[0], public(0).ip(), start, &stranger[VNET..]);
