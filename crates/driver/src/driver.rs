@@ -474,16 +474,17 @@ pub fn limited(overrun: Overrun) -> Error {
     }
 }
 
-/// Returns the error of the operation `op` on the connection under test: [`Error::Disconnected`], or [`Error::Setup`] if
-/// this host refused the call, which says nothing about the connection.
+/// Returns the error of the operation `op` on the connection under test: [`Error::Disconnected`], or [`Error::Broken`] if
+/// this host refused the call or the bytes that arrived make no sense, since the connection may still be there.
 pub fn failed(op: &str, source: io::Error) -> Error {
     const REFUSED: &[i32] =
         &[libc::EMSGSIZE, libc::EINVAL, libc::ENOMEM, libc::ENOBUFS, libc::EPERM, libc::EACCES];
     let op = format!("{op} over the connection under test");
-    match source.raw_os_error() {
-        Some(number) if REFUSED.contains(&number) => Error::setup(op, source),
-        _ => Error::disconnected(format!("{op}: {source}")),
+    let is_refused = source.raw_os_error().is_some_and(|number| REFUSED.contains(&number));
+    if is_refused || source.kind() == io::ErrorKind::InvalidData {
+        return Error::broken(op, source.to_string());
     }
+    Error::disconnected(format!("{op}: {source}"))
 }
 
 fn no_reason() -> Error {
