@@ -11,7 +11,7 @@ use deadheat_path::observe::pcapng;
 use deadheat_race::race::Request;
 use deadheat_report::words;
 use deadheat_result::outcome::Trial;
-use deadheat_trial::agent::intervals::{SHORTEST, SHORTEST_DENSE};
+use deadheat_trial::agent::intervals::{LONGEST, SHORTEST, SHORTEST_DENSE};
 use deadheat_trial::observers::Observers;
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -133,9 +133,9 @@ pub(super) fn parse_interval(time: &str) -> Result<Nanos> {
         }
     };
     let every = units::parse_span(time).map_err(wrong)?;
-    if every < SHORTEST {
+    if !(SHORTEST..=LONGEST).contains(&every) {
         return Err(Error::usage(format!(
-            "an interval of {every}; {SHORTEST} to 3600 s make sense, such as 500ms; --series has shorter ones, and costs"
+            "an interval of {every}; {SHORTEST} to {LONGEST} make sense, such as 500ms; --series has shorter ones, and costs"
         )));
     }
     Ok(every)
