@@ -196,7 +196,7 @@ impl Conn for Around {
 impl Drop for Around {
     fn drop(&mut self) {
         if self.visit.is_some() {
-            // The far end need not wait for more requests; one that is gone needs no farewell.
+            // This tells the far end that no request follows. The error of a far end that is gone does not matter.
             let _ = self.inside.finish();
         }
         if let Some(Translation { codec, packet, .. }) = &mut self.codec

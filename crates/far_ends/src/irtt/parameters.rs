@@ -31,7 +31,7 @@ pub(crate) enum ServerFill {
     /// The same, by its name.
     None,
     Random,
-    /// One that our server has not.
+    /// A fill that our server does not have.
     Other,
 }
 
@@ -115,7 +115,7 @@ impl IrttParameters {
         }
     }
 
-    /// Appends the parameters to a packet; those that are 0 are left out, as irtt does.
+    /// Appends the parameters to a packet. A parameter that is 0 is left out, as irtt leaves it out.
     pub(crate) fn write(&self, into: &mut Vec<u8>) {
         let all = [
             self.version,

@@ -292,7 +292,7 @@ impl Translator {
     }
 }
 
-/// Puts a header in the place of the one that ends at an offset of a frame.
+/// Replaces the header that ends at the offset `behind` of a frame of `len` bytes.
 fn place(room: &mut [u8], len: &mut usize, behind: usize, header: &[u8]) -> Option<()> {
     let to = VNET + header.len();
     let whole = to + len.checked_sub(behind)?;

@@ -19,7 +19,7 @@ pub struct PacketLog {
     pub(super) refused: u64,
     /// Packet from which on the delivered ones are not settled.
     unsettled: usize,
-    /// One more than the highest sequence number delivered.
+    /// Next sequence number after the highest delivered one.
     expected: u64,
 }
 

@@ -18,7 +18,7 @@ use deadheat_contract::workload::{self, Task};
 use deadheat_stats::quantile::median;
 use deadheat_stats::{self as stats, Claim, Estimate, Slack, signed_rank};
 
-/// Least share of a side that is told apart from nothing, so that a side that got nothing has a logarithm.
+/// Least share of a side. A smaller share counts as this one, so that it has a logarithm.
 const LEAST: f64 = 1e-6;
 
 /// Work beside a load.

@@ -153,7 +153,7 @@ fn errors_of_icmp_have_the_types_codes_and_values_of_the_other_version() {
     let mut nat = nat64();
     assert_eq!(nat.leave(Nanos::ZERO, &mut out6.clone()), Verdict::Passes);
     let mtu = |mtu: u16| [0, 0, (mtu >> 8) as u8, mtu as u8];
-    // To IPv6 (RFC 7915, section 4.2); none for those that are dropped.
+    // To IPv6 (RFC 7915, section 4.2); `None` where the error is dropped.
     for (kind, code, rest, wanted) in [
         (3, 0, [0; 4], Some((1, 0, [0; 4]))),
         (3, 1, [0; 4], Some((1, 0, [0; 4]))),
