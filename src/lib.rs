@@ -45,7 +45,7 @@ pub mod cli;
 mod program;
 
 pub use deadheat_base::{error, figures, foreign, rng, spec, time, units};
-pub use deadheat_contract::{contract, measurements, workload};
+pub use deadheat_contract::{contract, label, measurements, recorded, workload};
 pub use deadheat_datapath::{datapath, transport};
 pub use deadheat_host as host;
 pub use deadheat_import as import;

@@ -9,6 +9,7 @@ use deadheat::contract::Side;
 use deadheat::measurements::path_mtu::{LargerPackets, PathMtu, WayMtu};
 use deadheat::measurements::series::Series;
 use deadheat::measurements::{ClockNeed, ClockSource};
+use deadheat::recorded::FarEndFacts;
 use deadheat::records::commands::{CommandReport, ProgramCopy, ProgramFile, ReceivedContent};
 use deadheat::records::connect::{AttemptEnd, ConnectAttempt};
 use deadheat::records::path::ReachFacts;
@@ -16,7 +17,6 @@ use deadheat::records::probed::{ProbedPath, UnknownMtu};
 use deadheat::result::map::file::Map;
 use deadheat::result::outcome::{Absence, EntrantCommands, Outcome, TimeDifference};
 use deadheat::result::study::outcome::StudyRun;
-use deadheat::transport::far_end::FarEndFacts;
 use serde_json::Value;
 
 /// A kind of file, its schema and its manual.

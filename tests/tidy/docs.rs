@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use deadheat::Error;
 use deadheat::cli::exit;
 use deadheat::contract::{Guarantees, Offer};
+use deadheat::label;
 use deadheat::path::{PathSpec, grammar, profile};
 use deadheat::race::Race;
 use deadheat::spec::Key;
 use deadheat::transport::{
-    self, Contender, Transport, equal, header, label, optional, prefers, several, via,
+    self, Contender, Transport, equal, header, optional, prefers, several, via,
 };
 use deadheat::workload::{self, load};
 

@@ -170,19 +170,10 @@ pub struct Meaning {
     pub name: &'static str,
     /// Reason why it matters when contenders differ in it.
     pub matters: &'static str,
-    /// Scope in which it must not change.
-    pub holds: OptionScope,
+    /// True if it must not change in any trial or flow; otherwise the host may change it unless it was set.
+    pub is_fixed: bool,
     /// Separators, each of which begins a remark behind the value in force, as in `on, validated`.
     pub remarks: &'static [&'static str],
-}
-
-/// Scope in which an option must not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OptionScope {
-    /// In every trial and flow.
-    Always,
-    /// Only if it was set; otherwise the host may change it.
-    WhereAsked,
 }
 
 /// Start of a remark in brackets, which every option may have: `zerocopy (the kernel copied some calls)`.
@@ -199,11 +190,11 @@ pub fn in_force<'a>(meaning: Option<&Meaning>, value: &'a str) -> &'a str {
 impl Meaning {
     /// Creates the meaning of an option that must not change in any trial.
     pub const fn always(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: OptionScope::Always, remarks: IN_BRACKETS }
+        Meaning { name, matters, is_fixed: true, remarks: IN_BRACKETS }
     }
 
     /// Creates the meaning of an option that must not change where it was set.
     pub const fn where_asked(name: &'static str, matters: &'static str) -> Meaning {
-        Meaning { name, matters, holds: OptionScope::WhereAsked, remarks: IN_BRACKETS }
+        Meaning { name, matters, is_fixed: false, remarks: IN_BRACKETS }
     }
 }

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use clap::{Arg, Command};
 
 use deadheat_base::spec::{Key, Kind};
+use deadheat_contract::label;
 use deadheat_contract::workload::{self, load};
-use deadheat_datapath::transport::{self, equal, far_end, header, label, prefers, via};
+use deadheat_datapath::transport::{self, equal, far_end, header, prefers, via};
 use deadheat_path::{grammar, profile};
 use deadheat_race::advise::bundled as apps;
 use deadheat_race::study::bundled;

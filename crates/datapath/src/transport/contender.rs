@@ -13,7 +13,7 @@ use super::header::{self, HeaderTerms};
 use super::identity::{CERTIFICATE, check_certificate};
 use super::prefers;
 use super::via::{self, Via};
-use super::{ALL, Effective, Part, Place, Transport, optional, options, several};
+use super::{ALL, Effective, Part, Place, Transport, optional, several};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::outside::Named;
 use deadheat_base::spec::{Key, Kind, Reference, Settings, Spec};
@@ -316,7 +316,7 @@ impl From<&Contender> for RecordedContender {
             carriers,
             is_commands: own.commands.is_some(),
             parts: own.transport.parts().iter().map(part).collect(),
-            options: [info.options, options::SHARED, header::OPTIONS].concat(),
+            options: [info.meanings(), header::OPTIONS.to_vec()].concat(),
         }
     }
 }

@@ -31,8 +31,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Framing, Guarantees, PeerFacts};
 use deadheat_contract::handed_in::HandedIn;
 use deadheat_contract::measurements::Tally;
-use deadheat_contract::recorded::RecordedFarEnd;
-pub use deadheat_contract::recorded::{FarEndFacts, FarEndRemark, Remark, SeenTrial};
+use deadheat_contract::recorded::{FarEndFacts, RecordedFarEnd, Remark};
 use deadheat_contract::workload::{AnswerSource, EndpointReport, Task, TaskInfo};
 
 /// Every far end that the program has handed in, in the order in which lists show them.

@@ -20,7 +20,6 @@ use deadheat_contract::contract::{
     AsksLanes, Guarantees, Inbox, Lane, Patience, PeerFacts, Reach, Service, Sink, Source,
 };
 use deadheat_contract::handed_in::HandedIn;
-pub use deadheat_contract::label;
 pub use deadheat_contract::measurements::Effective;
 use deadheat_contract::measurements::{ConnStats, TcpView};
 use deadheat_contract::recorded::{Meaning, Readers};
@@ -141,9 +140,9 @@ impl Info {
     pub const IN_USER_SPACE: Info =
         Info { implementation: "deadheat", is_over_udp: true, is_kept_up: true, ..Info::KERNEL };
 
-    /// Returns the meaning of the option `name` for a comparison; `None` if it has none.
-    pub fn meaning(&self, name: &str) -> Option<&'static Meaning> {
-        self.options.iter().chain(options::SHARED).find(|option| option.name == name)
+    /// Returns the meanings of its options for a comparison, its own before the shared ones.
+    pub fn meanings(&self) -> Vec<Meaning> {
+        [self.options, options::SHARED].concat()
     }
 }
 

@@ -4,9 +4,9 @@ use super::exchange::{Exchange, Use};
 use super::remarks;
 use super::request::Request;
 use crate::readers::streams::{FedStreams, look, pieces};
+use deadheat_contract::recorded::SeenTrial;
 use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
 use deadheat_datapath::transport::application::{Application, TakesRequests};
-use deadheat_datapath::transport::far_end::SeenTrial;
 use deadheat_datapath::transport::plain::PlainProtocol;
 
 /// Bytes of bulk data that are wanted.

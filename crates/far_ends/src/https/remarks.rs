@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::document::{ALT_SVC, DOCUMENT, HTTP};
-use deadheat_datapath::transport::far_end::{FarEndRemark, SeenTrial};
+use deadheat_contract::recorded::{FarEndRemark, SeenTrial};
 use deadheat_datapath::transport::identity;
 
 /// Most documents that are named.

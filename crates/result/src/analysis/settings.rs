@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::notice::Notice;
 use crate::outcome::{Entrant, Outcome};
 use deadheat_contract::measurements::Effective;
-use deadheat_contract::recorded::{Meaning, OptionScope, in_force};
+use deadheat_contract::recorded::{Meaning, in_force};
 use deadheat_records::trial::Record;
 
 /// Returns a notice for each option of each contender that changed at an end.
@@ -60,11 +60,6 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
 /// Returns true if the option must not change, so that a change is reported. An option that the transport does not
 /// describe may change.
 fn must_not_change(entrant: &Entrant, meaning: Option<&Meaning>, option: &str) -> bool {
-    match meaning.map(|meaning| meaning.holds) {
-        Some(OptionScope::Always) => true,
-        Some(OptionScope::WhereAsked) => {
-            entrant.asked.get(option).is_some_and(|asked| !asked.is_empty())
-        }
-        None => false,
-    }
+    let was_set = || entrant.asked.get(option).is_some_and(|asked| !asked.is_empty());
+    meaning.is_some_and(|meaning| meaning.is_fixed || was_set())
 }
