@@ -142,11 +142,10 @@ fn race_line(args: &MatrixArgs) -> Result<Vec<String>> {
 /// Returns a contender as the value of `load`, without its label.
 fn as_load(typed: &str) -> Result<String> {
     let spec = Spec::parse(&LabelledText::parse(typed)?.typed)?.to_string();
-    match spec.contains(['+', '|']) {
-        true => {
-            Err(Error::usage(format!("`{typed}` cannot stand beside others: it has `+` or `|`")))
-        }
-        false => Ok(spec.replace(',', "+")),
+    if spec.contains(['+', '|']) {
+        Err(Error::usage(format!("`{typed}` cannot stand beside others: it has `+` or `|`")))
+    } else {
+        Ok(spec.replace(',', "+"))
     }
 }
 

@@ -68,15 +68,6 @@ impl TrialEnd {
     }
 }
 
-/// Port at which a client reaches the far end of its trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FarPort {
-    /// Port of the server, which hands connections over.
-    Servers,
-    /// Port of its own, as a command has.
-    Own,
-}
-
 /// Control connections of one trial, to the client and to the agent.
 pub(super) struct FrameRelay<'a> {
     pub(super) client: &'a mut FramedStream<ControlStream>,
@@ -90,8 +81,8 @@ pub(super) struct FrameRelay<'a> {
     /// Address of the client, and the address of this host that the client must dial.
     pub(super) peer: SocketAddr,
     pub(super) here: SocketAddr,
-    /// Port at which the far end listens.
-    pub(super) port: FarPort,
+    /// True if the far end listens at a port of its own, as a command does, and not at the server's.
+    pub(super) has_own_port: bool,
     /// Number of messages from the client so far.
     pub(super) messages: u32,
     /// Echoes from the client.
@@ -197,7 +188,7 @@ impl FrameRelay<'_> {
         match control::parse(&frame) {
             Ok(FromAgent::Ready { endpoint }) => {
                 let mut here = self.here;
-                if self.port == FarPort::Own {
+                if self.has_own_port {
                     let Address::Ip(own) = endpoint else {
                         return Err(TrialEnd::Astray("its command has no port".into()));
                     };

@@ -11,7 +11,7 @@ use super::grants::{FarEndSize, Grant, GrantTerms};
 use super::probing::ProbeSession;
 use super::pulse::Pulse;
 use super::queue::{QueuePlace, Turn};
-use super::relay::{FarPort, FrameRelay, TrialEnd};
+use super::relay::{FrameRelay, TrialEnd};
 use super::running::{AgentSetting, RunningAgent};
 use super::stop::Stop;
 use super::token_table::TrialDoor;
@@ -233,7 +233,7 @@ impl ClientSession<'_> {
         };
         self.log(&format!("{title} started"));
         let end = match running.line.take() {
-            Some(agent) => self.relay(agent, &grant, FarPort::Servers).run(),
+            Some(agent) => self.relay(agent, &grant).run(),
             None => TrialEnd::Astray("it has no control line".into()),
         };
         let dropped = registered.dropped();
@@ -264,7 +264,6 @@ impl ClientSession<'_> {
         &'b mut self,
         agent: FramedStream<std::os::unix::net::UnixStream>,
         grant: &'b Grant,
-        port: FarPort,
     ) -> FrameRelay<'b> {
         FrameRelay {
             client: &mut self.client,
@@ -275,7 +274,7 @@ impl ClientSession<'_> {
             grant,
             peer: self.peer,
             here: self.here,
-            port,
+            has_own_port: false,
             messages: 0,
             echoes: Echoes::new(&self.shared.config.clock),
             has_begun: false,

@@ -174,9 +174,12 @@ fn in_full(word: &str, width: usize) -> Result<String> {
         texts.push(text);
     }
     // A part of a kind's name, such as `far`; beside a name, the first word of one.
-    let is_part = |kind: &&ListKind| match texts.is_empty() {
-        true => kind.name.contains(word),
-        false => kind.name.split_once('-').is_some_and(|(first, _)| first == word),
+    let is_part = |kind: &&ListKind| {
+        if texts.is_empty() {
+            kind.name.contains(word)
+        } else {
+            kind.name.split_once('-').is_some_and(|(first, _)| first == word)
+        }
     };
     let kinds: Vec<String> =
         KINDS.iter().filter(is_part).map(|kind| overview::lines(kind, width)).collect();

@@ -26,15 +26,6 @@ pub(super) const VARIABLES: FarEndVariables = FarEndVariables {
 /// Longest password or key that is read from a file.
 const LONGEST: u64 = 64 << 10;
 
-/// Padding of an encrypted text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RsaPadding {
-    /// OAEP (RFC 8017, 7.1), which servers expect since 3.17.
-    Oaep,
-    /// PKCS#1 v1.5 (RFC 8017, 7.2), of servers before 3.17, and with `--use-pkcs1-padding`.
-    Pkcs1,
-}
-
 /// Proof of a user for one test.
 pub(super) struct Login {
     pub(super) user: String,
@@ -73,15 +64,15 @@ impl Login {
         let key = variable(KEY).ok_or_else(|| {
             missing(KEY, "the file with the server's public key, as for --rsa-public-key-path")
         })?;
-        let padding = match variable(PADDING).as_deref() {
-            None | Some("oaep") => RsaPadding::Oaep,
-            Some("pkcs1") => RsaPadding::Pkcs1,
+        let is_oaep = match variable(PADDING).as_deref() {
+            None | Some("oaep") => true,
+            Some("pkcs1") => false,
             Some(other) => {
                 return Err(deadheat_base::error::unknown(PADDING, other, &["oaep", "pkcs1"]));
             }
         };
         let text = format!("user: {user}\npwd:  {password}\nts:   {now_s}");
-        let token = encrypted(&text, &read(&key)?, padding)
+        let token = encrypted(&text, &read(&key)?, is_oaep)
             .map_err(|what| Error::usage(format!("{KEY}={key}: {what}")))?;
         Ok(Some(Login { user, token }))
     }
@@ -98,7 +89,7 @@ fn read(file: &str) -> Result<String> {
 
 /// Encrypts `text` with a public key in PEM, and returns it in base64.
 #[cfg(feature = "iperf3-login")]
-fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, String> {
+fn encrypted(text: &str, pem: &str, is_oaep: bool) -> Result<String, String> {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use rsa::{PublicKey, pkcs8::DecodePublicKey};
@@ -107,9 +98,10 @@ fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, Strin
     let key = PublicKey::from_public_key_pem(pem.trim()).map_err(|e| {
         format!("it has no RSA public key in PEM, as `openssl rsa -pubout` writes it ({e})")
     })?;
-    let sealed = match padding {
-        RsaPadding::Oaep => key.oaep_encrypt::<Sha1>(text.as_bytes()),
-        RsaPadding::Pkcs1 => key.pkcs1v15_encrypt(text.as_bytes()),
+    let sealed = if is_oaep {
+        key.oaep_encrypt::<Sha1>(text.as_bytes())
+    } else {
+        key.pkcs1v15_encrypt(text.as_bytes())
     };
     let sealed = sealed.map_err(|e| {
         format!("user name and password cannot be encrypted with it ({e}); a key of 2048 bits has room for 190 bytes")
@@ -118,7 +110,7 @@ fn encrypted(text: &str, pem: &str, padding: RsaPadding) -> Result<String, Strin
 }
 
 #[cfg(not(feature = "iperf3-login"))]
-fn encrypted(_: &str, _: &str, _: RsaPadding) -> Result<String, String> {
+fn encrypted(_: &str, _: &str, _: bool) -> Result<String, String> {
     let there = deadheat_datapath::transport::optional::in_packages("iperf3-login");
     Err(format!("this build leaves out the encryption with it; {there}"))
 }

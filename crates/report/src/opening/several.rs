@@ -26,16 +26,8 @@ pub(crate) struct RaceSet<'a> {
     /// Races with their names.
     races: Vec<(&'a str, &'a Outcome)>,
     noun: &'static str,
-    names: SettingNames,
-}
-
-/// Part of a sentence that names of settings are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SettingNames {
-    /// Names after `in`: `lte`, `size=64`.
-    Nouns,
-    /// Loads beside the work: `alone`, `beside a load of tcp`.
-    Loads,
+    /// True if the settings are loads beside the work (`alone`, `beside a load of tcp`), and not names after `in`.
+    are_loads: bool,
 }
 
 /// Contenders that were compared with one another: in a race, or under one combination of its conditions.
@@ -141,21 +133,25 @@ impl<'a> RaceSet<'a> {
         let settings: Vec<RaceSetting<'a>> = races.iter().flat_map(settings).collect();
         let is_varied = races.iter().any(|(_, outcome)| names::vary(outcome));
         let noun = if is_varied { "comparison" } else { "race" };
-        RaceSet { settings, races, noun, names: SettingNames::Nouns }
+        RaceSet { settings, races, noun, are_loads: false }
     }
 
     /// Returns the set of the combinations of a race; `None` if it has not two with verdicts.
     pub(crate) fn of_conditions(outcome: &'a Outcome) -> Option<RaceSet<'a>> {
         let mut settings =
             if names::vary(outcome) { RaceSetting::all_of(outcome) } else { Vec::new() };
-        let mut names = SettingNames::Nouns;
-        if let Some(loads) = beside::names(outcome) {
-            names = SettingNames::Loads;
+        let loads = beside::names(outcome);
+        if let Some(loads) = &loads {
             for setting in &mut settings {
                 setting.name = loads.get(&setting.name).cloned().unwrap_or_default();
             }
         }
-        let set = RaceSet { settings, races: Vec::new(), noun: "combination", names };
+        let set = RaceSet {
+            settings,
+            races: Vec::new(),
+            noun: "combination",
+            are_loads: loads.is_some(),
+        };
         set.is_worth_a_summary().then_some(set)
     }
 
@@ -177,7 +173,7 @@ impl<'a> RaceSet<'a> {
     /// Returns the answer in words, and the settings that it is about.
     pub(crate) fn headlines(&self) -> Vec<Line> {
         let leaders = self.leaders();
-        if self.names == SettingNames::Loads {
+        if self.are_loads {
             let first = self.beside_loads(&leaders);
             return std::iter::once(first).chain(self.without_leader()).collect();
         }
@@ -203,11 +199,10 @@ impl<'a> RaceSet<'a> {
         ];
         let says = |(answer, says): &(SettingAnswer, &str)| {
             let those = self.with(answer);
-            let text = match self.names {
-                SettingNames::Nouns => {
-                    format!("{says} in {}: {}.", self.count(those.len()), named(&those))
-                }
-                SettingNames::Loads => format!("{}: {says}.", named(&those)),
+            let text = if self.are_loads {
+                format!("{}: {says}.", named(&those))
+            } else {
+                format!("{says} in {}: {}.", self.count(those.len()), named(&those))
             };
             (!those.is_empty()).then(|| words::capital(&text))
         };
@@ -305,7 +300,7 @@ impl<'a> RaceSet<'a> {
         let lead = |setting: &RaceSetting<'a>| -> Option<(f64, OpeningFigure)> {
             let verdict = setting.lead?;
             let shown = figure::of_verdict(setting.outcome, setting.metric, verdict)?;
-            let place = if self.names == SettingNames::Nouns { "in " } else { "" };
+            let place = if self.are_loads { "" } else { "in " };
             let about = format!("{}; the widest lead, {place}{}", shown.about, setting.name);
             Some((verdict.ratio?.point.ln().abs(), OpeningFigure { about, ..shown }))
         };

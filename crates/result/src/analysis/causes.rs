@@ -31,24 +31,6 @@ pub enum GateCause {
     Work,
 }
 
-/// Limit of the number of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockLimit {
-    /// Requested number of blocks.
-    Blocks,
-    /// Time limit of the race.
-    Budget,
-}
-
-/// Fate of the messages that a censored figure falls among.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CensoredFate {
-    /// Some of them arrived after the timeout.
-    Late,
-    /// None of them arrived.
-    Lost,
-}
-
 /// Returns the words at the far end, and none at the near one.
 pub(super) fn of_far(end: Side, words: &str) -> &str {
     if end == Side::Far { words } else { "" }
@@ -128,19 +110,6 @@ impl GateCause {
             GateCause::Ledger => "do not rely on the figures of these trials; the ledger says why",
             GateCause::Work => {
                 "close other programs, or ask for less: a longer interval, a lower rate"
-            }
-        }
-    }
-}
-
-impl CensoredFate {
-    pub(super) fn advice(self) -> &'static str {
-        match self {
-            CensoredFate::Late => {
-                "read the loss in the ledger first; a longer timeout shows the tail"
-            }
-            CensoredFate::Lost => {
-                "read the loss in the ledger first; a longer timeout would show no more, as nothing came late"
             }
         }
     }

@@ -11,15 +11,6 @@ use super::kind::family;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Weight of a differing condition when figures are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// The figures answer different questions.
-    Question,
-    /// The condition alone may explain a change of a figure.
-    Place,
-}
-
 /// Codes of differences that make figures answer different questions.
 const QUESTIONS: [&str; 6] = [
     "workload_differs",
@@ -124,13 +115,13 @@ fn differs(code: &str, name: &str, before: &[&str], after: &[&str]) -> Warning {
         let values = values.iter().map(|value| if value.is_empty() { "unknown" } else { value });
         list(&values.collect::<Vec<_>>())
     };
-    let weight = if QUESTIONS.contains(&code) { Weight::Question } else { Weight::Place };
     Warning {
         code: code.to_owned(),
         message: format!("The {name} differs: {} before, {} now.", listed(before), listed(after)),
-        advice: match weight {
-            Weight::Question => "The figures answer different questions; race again with the same.",
-            Weight::Place => "A change may be this alone; race again where nothing else differs.",
+        advice: if QUESTIONS.contains(&code) {
+            "The figures answer different questions; race again with the same."
+        } else {
+            "A change may be this alone; race again where nothing else differs."
         }
         .to_owned(),
     }

@@ -155,9 +155,12 @@ fn harms(outcome: &Outcome, beside: &Entrant, table: &Table<'_>) -> Vec<Harm> {
 fn is_alone(outcome: &Outcome, other: &Entrant, beside: &Entrant) -> bool {
     let (Some(own), Some(cell)) = (&other.cell, &beside.cell) else { return false };
     let mut factors = outcome.factors.iter().zip(own.levels.iter().zip(&cell.levels));
-    let fits = factors.all(|(factor, (level, with))| match load::is_key(&factor.name) {
-        true => factor.levels.get(*level).is_some_and(|typed| load::beside(typed).is_none()),
-        false => level == with,
+    let fits = factors.all(|(factor, (level, with))| {
+        if load::is_key(&factor.name) {
+            factor.levels.get(*level).is_some_and(|typed| load::beside(typed).is_none())
+        } else {
+            level == with
+        }
     });
     own.contender == cell.contender && other.id != beside.id && fits
 }

@@ -88,9 +88,12 @@ fn has_commands(contender: &RecordedContender) -> bool {
 const PROMISES: &[Promise] = &[
     Promise {
         what: "terms",
-        value: |contender| match contender.is_deployed {
-            false => "equal, where not typed".into(),
-            true => "the implementation's own, where not typed".into(),
+        value: |contender| {
+            if contender.is_deployed {
+                "the implementation's own, where not typed".into()
+            } else {
+                "equal, where not typed".into()
+            }
         },
         matters: "one side has the settings that every contender has, and the other those that its \
                   implementation comes with",
@@ -170,9 +173,12 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         what: "work",
-        value: |contender| match contender.is_commands {
-            false => "done by ends that run before it begins".into(),
-            true => "done by commands, from their start to their end".into(),
+        value: |contender| {
+            if contender.is_commands {
+                "done by commands, from their start to their end".into()
+            } else {
+                "done by ends that run before it begins".into()
+            }
         },
         matters: "a command's time has in it what its program takes to start, to connect and to end, which the transfer of one \
                   byte shows; the time of the others begins as they connect",

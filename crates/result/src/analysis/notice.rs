@@ -1,7 +1,7 @@
 //! Warnings in words: the observation and the advice, under a stable code.
 
 use super::black_hole::FarPathNotice;
-use super::causes::{self, BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::causes::{self, EndPlacement, GateCause, ValueOrigin};
 use super::exclusions::UnequalLosses;
 use super::far_end::FarEndNotice;
 use super::host_notice::HostNotice;
@@ -108,8 +108,8 @@ pub enum Notice {
         blocks: u64,
         /// Minimum number of blocks needed.
         fewest: u64,
-        /// Reason for the number of blocks.
-        limit: BlockLimit,
+        /// True if the number of blocks was requested; false if the time limit gave it.
+        is_by_blocks: bool,
     },
     /// Single contender, without another to compare it with.
     SingleContender {
@@ -129,8 +129,8 @@ pub enum Notice {
         label: String,
         /// The metric's label.
         metric: String,
-        /// Fate of the messages.
-        fate: CensoredFate,
+        /// True if answers came late, false if none did.
+        came_late: bool,
     },
     /// Option in force that is not the requested one.
     NotAsAsked {
@@ -434,17 +434,22 @@ impl Notice {
                 "lower the rate to that of the first link: a sender without congestion control only fills its own queue"
             }
             Notice::LoopbackLoss { .. } => LOOPBACK_ADVICE,
-            Notice::BudgetTooSmall { limit: BlockLimit::Blocks, .. } => {
+            Notice::BudgetTooSmall { is_by_blocks: true, .. } => {
                 "raise --blocks, or race fewer contenders"
             }
-            Notice::BudgetTooSmall { limit: BlockLimit::Budget, .. } => {
+            Notice::BudgetTooSmall { is_by_blocks: false, .. } => {
                 "raise --budget, shorten the workload, or race fewer contenders"
             }
             Notice::SingleContender { .. } => "name a second contender to have a verdict",
             Notice::MarginWidened { .. } => {
                 "race again: the margin is 5 % or what --margin says, and no longer grows"
             }
-            Notice::Censored { fate, .. } => fate.advice(),
+            Notice::Censored { came_late: true, .. } => {
+                "read the loss in the ledger first; a longer timeout shows the tail"
+            }
+            Notice::Censored { .. } => {
+                "read the loss in the ledger first; a longer timeout would show no more, as nothing came late"
+            }
             Notice::NotAsAsked { effective, end, .. } => causes::on_option(*end, effective),
             Notice::SettingChanged { .. } => {
                 "find what changes it on that host (sysctl, a route, a tuning daemon), and race again"

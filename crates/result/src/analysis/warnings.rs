@@ -1,6 +1,6 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
-use super::causes::{BlockLimit, CensoredFate, EndPlacement, GateCause, ValueOrigin};
+use super::causes::{EndPlacement, GateCause, ValueOrigin};
 use super::far_end::{self, FarEndNotice};
 use super::host_notice::HostNotice;
 use super::losses::Losses;
@@ -98,9 +98,8 @@ fn of_plan(outcome: &Outcome) -> Vec<Notice> {
     let fewest = fewest_for(claims, outcome.asked.confidence);
     // A race of one block is run for its figures.
     if claims > 0 && plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
-        let asked = outcome.asked.blocks.is_some();
-        let limit = if asked { BlockLimit::Blocks } else { BlockLimit::Budget };
-        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest, limit });
+        let is_by_blocks = outcome.asked.blocks.is_some();
+        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest, is_by_blocks });
     }
     if outcome.margin_widened() {
         all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
@@ -314,8 +313,8 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
         }
         let (label, metric) = (entrant.label.clone(), metric.label.clone());
         if summary.censored {
-            let fate = fate(outcome, entrant);
-            all.push(Notice::Censored { label: label.clone(), metric: metric.clone(), fate });
+            let came_late = came_late(outcome, entrant);
+            all.push(Notice::Censored { label: label.clone(), metric: metric.clone(), came_late });
         }
         if let Some([lower, upper]) = summary.regimes {
             all.push(Notice::TwoRegimes {
@@ -330,15 +329,11 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
     all
 }
 
-/// Returns the fate of a contender's messages that were not answered in time.
-fn fate(outcome: &Outcome, entrant: &Entrant) -> CensoredFate {
+/// Returns true if answers to a contender's messages came late.
+fn came_late(outcome: &Outcome, entrant: &Entrant) -> bool {
     let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
     let mut accounts = own.flat_map(|trial| trial.record.ledger.accounts());
-    if accounts.any(|(_, account)| account.late.is_some_and(|late| late > 0)) {
-        CensoredFate::Late
-    } else {
-        CensoredFate::Lost
-    }
+    accounts.any(|(_, account)| account.late.is_some_and(|late| late > 0))
 }
 
 /// Returns the place of the ends of a contender.

@@ -7,7 +7,7 @@ use super::{ClientSession, SessionEnd};
 use crate::admit::Demand;
 use crate::ended_trial::numbered;
 use crate::grants::{FarEndSize, Grant};
-use crate::relay::{FarPort, TrialEnd};
+use crate::relay::{FrameRelay, TrialEnd};
 use crate::running::AgentSetting;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic};
@@ -81,7 +81,7 @@ impl ClientSession<'_> {
         };
         self.log(&format!("{title} started"));
         let end = match running.line.take() {
-            Some(keeper) => self.relay(keeper, &grant, FarPort::Own).run(),
+            Some(keeper) => FrameRelay { has_own_port: true, ..self.relay(keeper, &grant) }.run(),
             None => TrialEnd::Astray("it has no control line".into()),
         };
         let ran = RanTrial { title, began, grant, dropped: 0, is_counted: false };

@@ -17,15 +17,6 @@ pub(super) struct TripTimes {
     pub(super) answered: Nanos,
 }
 
-/// Use of a round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TripUse {
-    /// It is measured.
-    Measured,
-    /// It warms up, or comes after the measured ones: it compares the clocks only.
-    Beside,
-}
-
 /// Sums of the far end's statements.
 #[derive(Default)]
 pub(super) struct FarSide {
@@ -40,7 +31,7 @@ pub(super) struct FarSide {
 
 impl FarSide {
     /// Adds the far end's times of a round trip.
-    pub(super) fn note(&mut self, times: TripTimes, usage: TripUse, stamps: FarStamps) {
+    pub(super) fn note(&mut self, times: TripTimes, measures: bool, stamps: FarStamps) {
         let clock = stamps.reflected.map(|Reflected { clock, .. }| clock);
         self.is_remade |= clock.is_some();
         if clock == Some(ReflectorClock::Unsaid) {
@@ -63,7 +54,7 @@ impl FarSide {
         [&mut self.up, &mut self.down, &mut self.on_path]
             .into_iter()
             .for_each(DelaySummary::prepare);
-        if usage == TripUse::Beside {
+        if !measures {
             return;
         }
         let between = |from: u64, to: u64| to.wrapping_sub(from) as i64;
@@ -143,8 +134,8 @@ mod tests {
                 reflected,
             };
             let times = TripTimes { due, sent, answered: Nanos(there + 3 * MS) };
-            let usage = if number < 20 { TripUse::Beside } else { TripUse::Measured };
-            far.note(times, usage, stamps);
+            let measures = number >= 20;
+            far.note(times, measures, stamps);
         }
         far
     }

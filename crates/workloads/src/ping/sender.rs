@@ -7,7 +7,7 @@ use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::series::{Missing, RoundTrips};
 use deadheat_contract::measurements::{Recorder, RoundTripSummary, Sample, Tally, WarmUp};
 
-use super::far_side::{FarSide, TripTimes, TripUse};
+use super::far_side::{FarSide, TripTimes};
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
 use crate::silence::Silence;
 use deadheat_contract::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
@@ -277,8 +277,7 @@ impl PingSender {
         self.slowest = self.slowest.max(Nanos(rtt_ns));
         let times = TripTimes { due: question.intended, sent: question.sent, answered: now };
         if let Some(stamps) = stamps {
-            let usage = if measures { TripUse::Measured } else { TripUse::Beside };
-            self.far.note(times, usage, stamps);
+            self.far.note(times, measures, stamps);
         }
     }
 }

@@ -157,9 +157,10 @@ impl<'a> RunningServer<'a> {
                     Some(Port::Udp) => "UDP",
                     None => "TCP or UDP",
                 };
-                let remedy = match self.plan.carries {
-                    true => "{listen}",
-                    false => "{port}, or `ready` and `ready-line` say otherwise",
+                let remedy = if self.plan.carries {
+                    "{listen}"
+                } else {
+                    "{port}, or `ready` and `ready-line` say otherwise"
                 };
                 format!(
                     "it did not listen at {} over {over} within {patience}{words}; it has to listen at {remedy}",
