@@ -376,13 +376,12 @@ fn warnings(left_out: &[LeftOut]) -> Vec<Warning> {
         0 => String::new(),
         rest => format!(" and {rest} more"),
     };
-    vec![Warning {
-        code: "files_left_out".to_owned(),
-        message: format!(
+    vec![Warning::new(
+        "files_left_out",
+        format!(
             "Left out, as they are no measurements that can be read: {}{rest}.",
             named.join("; ")
         ),
-        advice: "If one is a measurement, give it by its name, which says what does not fit."
-            .to_owned(),
-    }]
+        "If one is a measurement, give it by its name, which says what does not fit.",
+    )]
 }

@@ -580,6 +580,13 @@ pub struct Warning {
     pub advice: String,
 }
 
+impl Warning {
+    /// Creates a warning.
+    pub fn new(code: &str, message: impl Into<String>, advice: impl Into<String>) -> Warning {
+        Warning { code: code.to_owned(), message: message.into(), advice: advice.into() }
+    }
+}
+
 /// Status of a race: running, or the reason for its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

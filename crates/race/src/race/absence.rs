@@ -7,10 +7,9 @@ use crate::race::context::{RaceContext, RaceEvent};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::span_text;
-use deadheat_result::analysis::far_end::FarEndNotice;
-use deadheat_result::analysis::notice::Notice;
+use deadheat_result::analysis::far_end;
 use deadheat_result::date;
-use deadheat_result::outcome::{Absence, Entrant};
+use deadheat_result::outcome::{Absence, Entrant, Warning};
 use deadheat_trial::{FarLink, Reconnection};
 
 /// Least time for which a race waits for a far end, unless a person asks for another.
@@ -117,18 +116,11 @@ impl RaceContext<'_> {
     }
 }
 
-/// Returns the notice of all absences so far; `None` if there were none.
-pub(super) fn notice(host: &str, absences: &[Absence]) -> Option<Notice> {
-    let first = absences.first()?;
-    let away = FarEndNotice::Away {
-        host: host.to_owned(),
-        times: absences.len(),
-        lasted: Nanos(absences.iter().map(|absence| absence.length().0).sum()),
-        since: date::rfc3339(UNIX_EPOCH + Duration::from_millis(first.from_ms)),
-        why: first.why.clone(),
-        blocks: absences.iter().filter_map(|absence| absence.block).collect(),
-    };
-    Some(Notice::FarEnd(away))
+/// Returns the warning of all absences so far; `None` if there were none.
+pub(super) fn warning(host: &str, absences: &[Absence]) -> Option<Warning> {
+    let from_ms = absences.first()?.from_ms;
+    let since = date::rfc3339(UNIX_EPOCH + Duration::from_millis(from_ms));
+    far_end::away(host, absences, &since)
 }
 
 fn unsteady(host: &str, loss: &Loss) -> Error {

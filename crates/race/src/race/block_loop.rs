@@ -5,7 +5,7 @@
 //! result is saved whole, and whenever the number of blocks has grown by a share; so the total time is in
 //! proportion to the blocks, and not to their square.
 
-use deadheat_result::analysis::{claims, contests, derived, shares, sweep, warnings};
+use deadheat_result::analysis::{claims, contests, derived, far_end, notice, shares, sweep};
 use std::{fs, io};
 
 use super::absence::{self, active, none_left};
@@ -20,9 +20,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::recorded::RecordedContender;
 use deadheat_datapath::transport::Contender;
 use deadheat_path::network::Network;
-use deadheat_result::analysis::far_end::FarEndNotice;
 use deadheat_result::analysis::judgement::DecisionStage;
-use deadheat_result::analysis::notice::Notice;
 use deadheat_result::analysis::pauses::Pauses;
 use deadheat_result::analysis::verdicts;
 use deadheat_result::journal::Journal;
@@ -191,21 +189,21 @@ impl<'a> BlockLoop<'a> {
             Ok(_) => self.save(),
             Err(Halt::Save(error)) => Err(error),
             Err(Halt::Hopeless) => {
-                self.add(&hope::end(&self.outcome));
+                self.outcome.warnings.push(hope::end(&self.outcome));
                 self.save()
             }
             Err(Halt::Trial(error @ Error::Stopped { .. })) => {
-                self.add(&Notice::FarEnd(FarEndNotice::Lost { error: error.to_string() }));
+                self.outcome.warnings.push(far_end::lost(&error));
                 self.save()
             }
             Err(Halt::Trial(error)) => {
-                self.add(&Notice::TrialFailed { error: error.to_string() });
+                self.outcome.warnings.push(notice::trial_failed(&error));
                 self.save()
             }
         };
         if let Err(error) = saved {
             self.outcome.status = Status::Failed;
-            self.add(&Notice::SaveFailed { error: error.to_string() });
+            self.outcome.warnings.push(notice::save_failed(&error));
         }
         self.context.observer.on(RaceEvent::Ended { outcome: &self.outcome });
         Ok(self.outcome)
@@ -237,7 +235,7 @@ impl<'a> BlockLoop<'a> {
                 return Err(Halt::Hopeless);
             }
             if let Some(label) = self.left_alone() {
-                self.add(&Notice::FarEnd(FarEndNotice::Alone { label }));
+                self.outcome.warnings.push(far_end::alone(&label));
                 return Ok(Status::Budget);
             }
             let may_end = !self.pace.is_given() && self.done >= self.least_blocks.unwrap_or(0);
@@ -281,11 +279,10 @@ impl<'a> BlockLoop<'a> {
         let began = self.context.clock.now();
         let Some(paused) = self.context.hold() else { return };
         self.began += self.context.clock.now() - began;
-        let message = |pauses: &Pauses| Notice::Paused(pauses.clone()).warning().message;
-        let earlier = message(&self.pauses);
-        self.outcome.warnings.retain(|one| one.message != earlier);
+        let earlier = notice::paused(&self.pauses);
+        self.outcome.warnings.retain(|one| *one != earlier);
         self.pauses.add(self.done, paused);
-        self.add(&Notice::Paused(self.pauses.clone()));
+        self.outcome.warnings.push(notice::paused(&self.pauses));
     }
 
     /// Runs the instrumented pass, if one was asked for and the race ran to its end.
@@ -368,14 +365,14 @@ impl<'a> BlockLoop<'a> {
         let host = self.context.runner.path().spec;
         let changes = self.context.runner.far_link().map(FarLink::changes).unwrap_or_default();
         for what in changes {
-            self.add(&Notice::FarEnd(FarEndNotice::Changed { host: host.clone(), what }));
+            self.outcome.warnings.push(far_end::changed(&host, &what));
         }
         self.outcome.absences.append(&mut self.context.absences);
-        let Some(notice) = absence::notice(&host, &self.outcome.absences) else { return };
+        let Some(warning) = absence::warning(&host, &self.outcome.absences) else { return };
         let warnings = &mut self.outcome.warnings;
         warnings.retain(|one| self.away.as_ref() != Some(&one.message));
-        self.away = Some(notice.warning().message);
-        self.add(&notice);
+        self.away = Some(warning.message.clone());
+        warnings.push(warning);
     }
 
     /// Estimates the number of blocks again if that is due; verdicts play no part in it.
@@ -424,11 +421,6 @@ impl<'a> BlockLoop<'a> {
             };
             self.refresh(DecisionStage::Between { next });
         }
-    }
-
-    /// Adds a warning.
-    pub(super) fn add(&mut self, notice: &Notice) {
-        warnings::add(&mut self.outcome, notice);
     }
 
     /// Saves the completed block: in the journal, or with the whole result if that is due. A decision at a look is

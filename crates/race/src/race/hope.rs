@@ -3,11 +3,10 @@
 //! Gates refuse trials blindly, so a race of which they refuse nearly all goes on like any other, and its end is the same
 //! after ten minutes as after two blocks.
 
-use deadheat_result::analysis::causes::GateCause;
 use deadheat_result::analysis::exclusions::by_reason;
-use deadheat_result::analysis::notice::Notice;
-use deadheat_result::analysis::warnings::gate_cause;
-use deadheat_result::outcome::{Entrant, Outcome, Trial, blocks_done};
+use deadheat_result::analysis::notice;
+use deadheat_result::analysis::warnings::{OF_WORK, gate_advice};
+use deadheat_result::outcome::{Entrant, Outcome, Trial, Warning, blocks_done};
 
 /// Number of blocks that show it: with repeats, up to six trials of each contender.
 pub(super) const FIRST_BLOCKS: u64 = 2;
@@ -42,8 +41,8 @@ fn own<'a>(outcome: &'a Outcome, entrant: &Entrant) -> impl Iterator<Item = &'a 
     outcome.trials.iter().filter(is_own)
 }
 
-/// Returns the end of a race without hope: the contenders, the most frequent reason, and its cause.
-pub(super) fn end(outcome: &Outcome) -> Notice {
+/// Returns the warning of a race without hope: the contenders, the most frequent reason, and the advice about it.
+pub(super) fn end(outcome: &Outcome) -> Warning {
     let unable: Vec<&Entrant> =
         competitors(outcome).filter(|entrant| !is_able(outcome, entrant)).collect();
     let (failed, all) = unable.iter().fold((0, 0), |(failed, all), entrant| {
@@ -53,15 +52,15 @@ pub(super) fn end(outcome: &Outcome) -> Notice {
     let labels: Vec<&str> = unable.iter().map(|entrant| entrant.label.as_str()).collect();
     let reasons = by_reason(unable.iter().flat_map(|entrant| own(outcome, entrant)));
     let first = reasons.first().and_then(|trials| trials.first());
-    let (cause, why) = first.map_or((GateCause::Work, ""), |(trial, why)| {
-        (gate_cause(&trial.record, &outcome.plan.placement), *why)
+    let (advice, why) = first.map_or((OF_WORK, ""), |(trial, why)| {
+        (gate_advice(&trial.record, &outcome.plan.placement), *why)
     });
-    Notice::RaceFailed {
-        why: format!(
+    notice::race_failed(
+        format!(
             "{failed} of {all} trials of {} do not count after {} blocks, and more of them would show no more: {why}",
             labels.join(" and "),
             blocks_done(outcome)
         ),
-        cause,
-    }
+        advice,
+    )
 }

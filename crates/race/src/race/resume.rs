@@ -13,8 +13,7 @@ use deadheat_contract::workload::{self, SharedTask};
 use deadheat_datapath::transport::Contender;
 use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
-use deadheat_result::analysis::claims;
-use deadheat_result::analysis::notice::Notice;
+use deadheat_result::analysis::{claims, notice};
 use deadheat_result::outcome::{Outcome, Status, blocks_done};
 use deadheat_result::schedule;
 use deadheat_stats::Look;
@@ -91,18 +90,15 @@ pub fn resume(
     }
     quiet::settle_again(&mut context, &mut before);
     let began = context.clock.now();
-    let mut notices = Vec::new();
     if (&host.hostname, &host.cpu_model) != (&before.host.hostname, &before.host.cpu_model) {
-        notices.push(Notice::ResumedElsewhere {
-            from: before.host.hostname.clone(),
-            to: host.hostname,
-        });
+        let warning = notice::resumed_elsewhere(&before.host.hostname, &host.hostname);
+        before.warnings.push(warning);
     }
     if before.status == Status::Budget && before.plan.any_time > 0.0 {
         spend_looks(&mut before, done);
     } else if before.status == Status::Budget {
-        notices
-            .push(Notice::ResumedAfterLastLook { blocks: done, error: error_after(&before, done) });
+        let error = error_after(&before, done);
+        before.warnings.push(notice::resumed_after_last_look(done, error));
     }
     // The environment is cold again; the figures of this trial are not used.
     if let Some(first) = before.contenders.iter().find(|e| e.is_racing()) {
@@ -115,9 +111,6 @@ pub fn resume(
         .at_least(request.least_blocks);
     if request.leaves_blocks_open() {
         course = course.replanning();
-    }
-    for notice in &notices {
-        course.add(notice);
     }
     course.drive()
 }

@@ -3,12 +3,11 @@
 use crate::race::{Request, testing};
 use deadheat_contract::measurements::Metrics;
 use deadheat_datapath::transport::Effective;
-use deadheat_result::analysis::notice::Notice;
 use deadheat_result::analysis::settings::*;
-use deadheat_result::outcome::Trial;
+use deadheat_result::outcome::{Trial, Warning};
 
-/// Returns the notices of a race of TCP with these values of `option` read back by trials and their flows.
-fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
+/// Returns the warnings of a race of TCP with these values of `option` read back by trials and their flows.
+fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Warning> {
     let mut outcome = testing::outcome(2);
     outcome.contenders = Request::new([spec]).check().unwrap().entrants;
     for (block, flows) in trials.iter().enumerate() {
@@ -26,15 +25,12 @@ fn found(spec: &str, option: &str, trials: &[&[&str]]) -> Vec<Notice> {
 fn a_setting_that_changes_is_told_with_what_it_was_and_is() {
     let between_trials = found("tcp", "cc", &[&["cubic"], &["cubic"], &["bbr"]]);
     let between_flows = found("tcp", "cc", &[&["cubic", "cubic", "bbr"]]);
-    let expected = Notice::SettingChanged {
-        label: "tcp".into(),
-        option: "cc".into(),
-        end: "far",
-        from: "cubic".into(),
-        to: "bbr".into(),
-    };
-    assert_eq!(between_trials, std::slice::from_ref(&expected));
-    assert_eq!(between_flows, [expected]);
+    assert_eq!(between_trials, between_flows);
+    let [warning] = &between_trials[..] else { panic!("{between_trials:?}") };
+    assert_eq!(warning.code, "setting_changed");
+    let expected =
+        "cc of tcp changed during the race: at the far end it was cubic at first and bbr later";
+    assert_eq!(warning.message, expected);
     assert_eq!(found("tcp", "cc", &[&["cubic"], &["cubic"]]), []);
 }
 

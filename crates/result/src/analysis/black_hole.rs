@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::outcome::{Outcome, Trial};
+use crate::outcome::{Outcome, Trial, Warning};
 use deadheat_base::foreign::visible;
 use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_records::probed::{ProbedPath, UnknownMtu};
@@ -13,63 +13,19 @@ const ADVICE: &str = "have the firewalls on the way let ICMP pass (\"fragmentati
 const NOT_PROBED: &str =
     "a black hole (large packets vanish) would show there as trials without an answer";
 
-/// Notice about the path to a far host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FarPathNotice {
-    /// Packets beyond a size vanish on it, without a message.
-    Hole(BlackHole),
-    /// It was not probed.
-    NotProbed {
-        /// Host as typed.
-        host: String,
-        /// Reason.
-        why: UnknownMtu,
-    },
-}
-
-impl FarPathNotice {
-    /// Returns the stable code of the notice.
-    pub fn code(&self) -> &'static str {
-        match self {
-            FarPathNotice::Hole(_) => "black_hole",
-            FarPathNotice::NotProbed { .. } => "path_not_probed",
-        }
-    }
-
-    /// Returns the advice for the user.
-    pub fn advice(&self) -> &'static str {
-        match self {
-            FarPathNotice::Hole(_) => ADVICE,
-            FarPathNotice::NotProbed { .. } => NOT_PROBED,
-        }
-    }
-}
-
-impl fmt::Display for FarPathNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FarPathNotice::Hole(hole) => hole.fmt(f),
-            FarPathNotice::NotProbed { host, why } => {
-                write!(f, "the path to {} was not probed: {}", visible(host), why.words())
-            }
-        }
-    }
-}
-
 /// Black hole on the path to a far host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlackHole {
+struct BlackHole<'a> {
     /// Host as typed.
-    pub host: String,
+    host: &'a str,
     /// Path MTU that probes found.
-    pub mtu: PathMtu,
+    mtu: PathMtu,
     /// Block in which larger packets still passed, and their size, if the hole began amid the race.
-    pub before: Option<(u64, u32)>,
+    before: Option<(u64, u32)>,
 }
 
-impl fmt::Display for BlackHole {
+impl fmt::Display for BlackHole<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hole = self.mtu.black_hole(&visible(&self.host)).unwrap_or_default();
+        let hole = self.mtu.black_hole(&visible(self.host)).unwrap_or_default();
         write!(f, "{hole}")?;
         if let Some((block, bytes)) = self.before {
             write!(
@@ -85,8 +41,8 @@ impl fmt::Display for BlackHole {
     }
 }
 
-/// Returns a notice for each far host with a black hole on the path to it, and for each whose path was not probed.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<FarPathNotice> {
+/// Returns a warning for each far host with a black hole on the path to it, and for each whose path was not probed.
+pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
     let mut hosts: Vec<&str> = Vec::new();
     for host in outcome.trials.iter().flat_map(|trial| &trial.record.path_mtu) {
         if !hosts.contains(&host.host.as_str()) {
@@ -96,7 +52,7 @@ pub(crate) fn notices(outcome: &Outcome) -> Vec<FarPathNotice> {
     hosts.into_iter().filter_map(|host| of_host(outcome, host)).collect()
 }
 
-fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
+fn of_host(outcome: &Outcome, host: &str) -> Option<Warning> {
     let found = |trial: &'_ Trial| -> Option<ProbedPath> {
         trial.record.path_mtu.iter().find(|path| path.host == host).cloned()
     };
@@ -108,13 +64,15 @@ fn of_host(outcome: &Outcome, host: &str) -> Option<FarPathNotice> {
         let mut whole = known().take_while(|(_, mtu)| !mtu.is_black_hole());
         let before = whole.find(|(_, before)| before.bytes() > mtu.bytes());
         let before = before.map(|(_, before)| (first, before.bytes()));
-        return Some(FarPathNotice::Hole(BlackHole { host: host.to_owned(), mtu, before }));
+        let hole = BlackHole { host, mtu, before };
+        return Some(Warning::new("black_hole", hole.to_string(), ADVICE));
     }
     // A race with any probe of the path knows enough.
     let why = all.iter().rev().find_map(|(_, path)| path.unknown)?;
     let is_elsewhere = matches!(why, UnknownMtu::Relay | UnknownMtu::Turn);
     let is_known = known().next().is_some() && !is_elsewhere;
-    (!is_known).then(|| FarPathNotice::NotProbed { host: host.to_owned(), why })
+    let message = format!("the path to {} was not probed: {}", visible(host), why.words());
+    (!is_known).then(|| Warning::new("path_not_probed", message, NOT_PROBED))
 }
 
 #[cfg(test)]
@@ -135,13 +93,13 @@ mod tests {
     }
 
     /// Returns the warnings of a race with a trial for each of these findings, a block each.
-    fn warned(trials: &[Vec<ProbedPath>]) -> Vec<FarPathNotice> {
+    fn warned(trials: &[Vec<ProbedPath>]) -> Vec<Warning> {
         let mut outcome = testing::outcome(2);
         for (block, path_mtu) in (0..).zip(trials) {
             let record = Record { path_mtu: path_mtu.clone(), ..Record::default() };
             outcome.trials.push(Trial { block, order: 0, contender: 0, control: false, record });
         }
-        notices(&outcome)
+        warnings(&outcome)
     }
 
     #[test]
@@ -150,16 +108,16 @@ mod tests {
         let calm = path("a.example", 1_280, LargerPackets::Announced);
         let warned = warned(&[vec![calm.clone(), hole.clone()], vec![calm, hole]]);
         assert_eq!(warned.len(), 1, "{warned:?}");
-        assert_eq!(warned[0].code(), "black_hole");
+        assert_eq!(warned[0].code, "black_hole");
         let want = "packets of more than 1280 bytes vanish on the way to b.example (no ICMP): a black hole; contenders";
-        assert!(warned[0].to_string().starts_with(want), "{}", warned[0]);
+        assert!(warned[0].message.starts_with(want), "{}", warned[0].message);
     }
 
     #[test]
     fn a_black_hole_that_began_amid_the_race_is_named_with_its_block() {
         let whole = vec![path("h", 1_500, LargerPackets::Unsent)];
         let hole = vec![path("h", 1_400, LargerPackets::Vanish)];
-        let said = warned(&[whole.clone(), whole, hole])[0].to_string();
+        let said = warned(&[whole.clone(), whole, hole])[0].message.clone();
         let want = "a black hole that began amid the race, as packets of 1500 bytes passed before block 2;";
         assert!(said.contains(want), "{said}");
     }
@@ -171,7 +129,7 @@ mod tests {
             unknown("b", UnknownMtu::OldServer),
         ]]);
         assert_eq!(warned.len(), 1, "{warned:?}");
-        assert_eq!(warned[0].code(), "path_not_probed");
-        assert!(warned[0].to_string().starts_with("the path to b was not probed: its server"));
+        assert_eq!(warned[0].code, "path_not_probed");
+        assert!(warned[0].message.starts_with("the path to b was not probed: its server"));
     }
 }

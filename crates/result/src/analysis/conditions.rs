@@ -76,16 +76,16 @@ fn short_baseline(old: &[&Outcome], new: &[&Outcome]) -> Option<Warning> {
     let span = last.duration_since(first).ok()?;
     let later = after.first()?.duration_since(last).ok()?;
     let is_short = later > DAY && later > 2 * span;
-    is_short.then(|| Warning {
-        code: "baseline_short".to_owned(),
-        message: format!(
+    is_short.then(|| Warning::new(
+        "baseline_short",
+        format!(
             "The {} old runs were made within {}, and the new one {} later: what differs from day to day is not known.",
             old.len(),
             roughly(span),
             roughly(later)
         ),
-        advice: "A change may be this alone; spread the old runs over days.".to_owned(),
-    })
+        "A change may be this alone; spread the old runs over days.",
+    ))
 }
 
 /// Formats a duration in its largest unit.
@@ -115,16 +115,15 @@ fn differs(code: &str, name: &str, before: &[&str], after: &[&str]) -> Warning {
         let values = values.iter().map(|value| if value.is_empty() { "unknown" } else { value });
         list(&values.collect::<Vec<_>>())
     };
-    Warning {
-        code: code.to_owned(),
-        message: format!("The {name} differs: {} before, {} now.", listed(before), listed(after)),
-        advice: if QUESTIONS.contains(&code) {
+    Warning::new(
+        code,
+        format!("The {name} differs: {} before, {} now.", listed(before), listed(after)),
+        if QUESTIONS.contains(&code) {
             "The figures answer different questions; race again with the same."
         } else {
             "A change may be this alone; race again where nothing else differs."
-        }
-        .to_owned(),
-    }
+        },
+    )
 }
 
 /// Returns the conditions of a race that may affect its figures.
@@ -213,22 +212,18 @@ fn unfit(which: &str, races: &[&Outcome]) -> Vec<Warning> {
     };
     let mut warnings = Vec::new();
     if untrusted > 0 {
-        warnings.push(Warning {
-            code: "race_not_trusted".into(),
-            message: format!(
-                "{} {} not trusted.",
-                subject(untrusted),
-                verb(untrusted, "is", "are")
-            ),
-            advice: "Its report says why; race again before believing a change.".into(),
-        });
+        warnings.push(Warning::new(
+            "race_not_trusted",
+            format!("{} {} not trusted.", subject(untrusted), verb(untrusted, "is", "are")),
+            "Its report says why; race again before believing a change.",
+        ));
     }
     if unfinished > 0 {
-        warnings.push(Warning {
-            code: "race_not_finished".into(),
-            message: format!("{} did not come to an end.", subject(unfinished)),
-            advice: "Fewer blocks leave more undecided; resume it or race again.".into(),
-        });
+        warnings.push(Warning::new(
+            "race_not_finished",
+            format!("{} did not come to an end.", subject(unfinished)),
+            "Fewer blocks leave more undecided; resume it or race again.",
+        ));
     }
     warnings
 }

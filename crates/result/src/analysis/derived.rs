@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::differences::differences;
 use super::path_ways::{self, network};
-use super::{contests, host_use, shares, sweep, warnings};
+use super::{contests, host_use, notice, shares, sweep, warnings};
 use crate::analysis::claims::looks;
 use crate::analysis::judgement::DecisionStage;
 use crate::analysis::verdicts;
@@ -93,15 +93,14 @@ fn derive(outcome: &mut Outcome, recovered: &JournalRecovery) -> Result<()> {
         derive_all(outcome)?;
     }
     if let Some(what) = &recovered.skipped {
-        outcome.warnings.push(Warning {
-            code: warnings::JOURNAL_SKIPPED.to_owned(),
-            message: format!(
+        outcome.warnings.push(Warning::new(
+            notice::JOURNAL_SKIPPED,
+            format!(
                 "blocks of this race may be missing, since its journal was not read whole: {}",
                 short(what)
             ),
-            advice: "keep a copy of both files; --resume runs the blocks that are missing again"
-                .to_owned(),
-        });
+            "keep a copy of both files; --resume runs the blocks that are missing again",
+        ));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ const MOST: f64 = 0.5;
 
 /// Contender that its library limited for most of the time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LibraryLimit {
+pub(crate) struct LibraryLimit {
     /// The contender's label.
     label: String,
     /// Share of the time with data to send.

@@ -14,8 +14,7 @@
 //! | [`against`] | claims on one contender against another one |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
 //! | [`host_use`] | other programs on this host, as part of the verdicts |
-//! | [`warnings`], [`notice`], [`host_notice`], `loss_words` | warnings to read before believing a race, in words |
-//! | [`causes`] | causes of warnings, which decide the advice |
+//! | [`warnings`], `host_notice`, [`notice`], `loss_words` | warnings to read before believing a race, in words; [`notice`] has those of events |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
 //! | [`no_figures`] | contenders without a valid trial, and the reason |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |
@@ -36,7 +35,6 @@
 
 pub mod against;
 pub mod black_hole;
-pub mod causes;
 pub mod claims;
 pub mod compare;
 pub mod conditions;
@@ -52,7 +50,7 @@ pub mod gate;
 pub mod headline;
 pub mod highs;
 pub mod history;
-pub mod host_notice;
+mod host_notice;
 pub mod host_use;
 pub mod independent;
 pub mod judgement;

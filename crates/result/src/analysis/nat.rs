@@ -15,7 +15,7 @@ pub(super) const ADVICE: &str = "ask this work over TCP, which a NAT remembers f
 
 /// Losses of a contender that a NAT explains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForgottenFlow {
+pub(crate) struct ForgottenFlow {
     /// Label of the contender.
     pub label: String,
     /// Number of messages lost.

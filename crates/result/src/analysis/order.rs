@@ -22,7 +22,7 @@ pub(super) const ADVICE: &str = "race fewer contenders at once, or longer trials
 
 /// Position in the block with unusual figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OrderEffect {
+pub(crate) struct OrderEffect {
     /// The label of the metric.
     pub metric: String,
     /// Position that differs most, from 1, and the number of positions.

@@ -30,7 +30,7 @@ pub(super) const ADVICE: &str = "look for what lasts longer than a block and bel
 
 /// A contender that stays in a state of its own.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OwnState {
+pub(crate) struct OwnState {
     /// Id of the contender.
     pub contender: usize,
     /// Label of the contender.

@@ -1,35 +1,50 @@
 //! Comparison of the ledger with the account of an emulated path: messages lost on the way, and packets lost by the
 //! path.
 
-use super::notice::Notice;
-use crate::outcome::{Entrant, Outcome, Trial};
+use crate::outcome::{Entrant, Outcome, Trial, Warning};
 use deadheat_contract::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use deadheat_contract::measurements::{Account, Ledger};
 use deadheat_path::network::Network;
 
-/// Returns notices about disagreements between the two accounts, and about losses by the path outside its model.
-pub(crate) fn notices(outcome: &Outcome) -> Vec<Notice> {
-    let mut all: Vec<Notice> =
+/// Returns warnings about disagreements between the two accounts, and about losses by the path outside its model.
+pub(crate) fn warnings(outcome: &Outcome) -> Vec<Warning> {
+    let mut all: Vec<Warning> =
         outcome.contenders.iter().filter_map(|entrant| outside(outcome, entrant)).collect();
     let drops = |trial: &Trial| trial.record.path.as_ref().map_or(0, device_drops);
     let overrun = || outcome.trials.iter().map(drops).filter(|packets| *packets > 0);
     if overrun().count() > 0 {
         let packets = overrun().fold(0u64, u64::saturating_add);
-        all.push(Notice::PathOverrun { packets, trials: overrun().count() });
+        all.push(Warning::new(
+            "path_overrun",
+            format!(
+                "{packets} packets were lost in the emulated path's devices and rings in {} trials, \
+                 which do not count: this host could not move the offered load",
+                overrun().count()
+            ),
+            "offer less (a paced workload, a lower rate), or race on a host with more CPUs",
+        ));
     }
     all
 }
 
-/// Returns a notice if a path of this model repeats its random impairments in several blocks: these are no
+/// Returns a warning if a path of this model repeats its random impairments in several blocks: these are no
 /// replicates of each other.
-pub(crate) fn repeated_draws(outcome: &Outcome, network: Option<&Network>) -> Option<Notice> {
+pub(crate) fn repeated_draws(outcome: &Outcome, network: Option<&Network>) -> Option<Warning> {
     let network = network.filter(|network| network.draws() && outcome.asked.to.is_none())?;
     let several = outcome.trials.iter().any(|trial| trial.block > 0);
-    network.seed.filter(|_| several).map(|seed| Notice::DrawsRepeat { seed })
+    let seed = network.seed.filter(|_| several)?;
+    Some(Warning::new(
+        "draws_repeat",
+        format!(
+            "seed={seed} in the path repeats the same losses and delays in every block: verdicts and intervals \
+             hold for these alone"
+        ),
+        "leave seed= out of the path, so that each block has its own; --seed repeats the whole race",
+    ))
 }
 
-/// Returns a notice if messages were lost although the path lost no packet.
-fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
+/// Returns a warning if messages were lost although the path lost no packet.
+fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Warning> {
     let own = |trial: &&Trial| trial.contender == entrant.id && trial.record.valid;
     let (mut lost, mut accounted) = (0u64, 0u64);
     for trial in outcome.trials.iter().filter(own) {
@@ -47,7 +62,19 @@ fn outside(outcome: &Outcome, entrant: &Entrant) -> Option<Notice> {
             }
         }
     }
-    (lost > 0).then(|| Notice::LostOutsidePath { label: entrant.label.clone(), lost, accounted })
+    (lost > 0).then(|| {
+        Warning::new(
+            "lost_outside_path",
+            format!(
+                "{lost} messages of {} were lost on the way, and the path knows of {accounted} \
+                 packets that did not arrive as they were sent",
+                entrant.label
+            ),
+            "the loss is not the path's: a transport that gives up on messages in time (a lifetime, \
+             a full queue of its own) does not send them; where it gives up on none, look at the \
+             hosts' queues and buffers",
+        )
+    })
 }
 
 /// Returns each account with the number of packets that the path did not deliver intact, in its direction.
@@ -85,7 +112,7 @@ mod tests {
     use crate::testing;
     use deadheat_contract::measurements::path::LinkFigures;
 
-    fn race(lost_up: u64, change: impl FnOnce(&mut LinkFigures)) -> Vec<&'static str> {
+    fn race(lost_up: u64, change: impl FnOnce(&mut LinkFigures)) -> Vec<String> {
         let mut outcome = testing::outcome(2);
         let mut record = testing::record(Default::default());
         let unit = "messages".to_owned();
@@ -95,7 +122,7 @@ mod tests {
         change(&mut link);
         record.path = Some(PathFigures { links: vec![link] });
         outcome.trials.push(Trial { block: 0, order: 0, contender: 1, control: false, record });
-        notices(&outcome).iter().map(Notice::code).collect()
+        warnings(&outcome).into_iter().map(|warning| warning.code).collect()
     }
 
     #[test]
@@ -129,12 +156,12 @@ mod tests {
                 });
             }
             let network = path_ways::network(&outcome);
-            repeated_draws(&outcome, network.as_ref()).map(|notice| notice.code())
+            repeated_draws(&outcome, network.as_ref()).map(|warning| warning.code)
         };
         for path in
             ["loss=2%,seed=7", "sim:delay=9ms,jitter=3ms,seed=7", "delay=9ms,seed=7+reorder=1%"]
         {
-            assert_eq!(codes(path, 2), Some("draws_repeat"), "{path}");
+            assert_eq!(codes(path, 2).as_deref(), Some("draws_repeat"), "{path}");
             assert_eq!(codes(path, 1), None, "{path}");
         }
         for path in ["loss=2%", "delay=9ms,seed=7", "delay=9ms,rate=5mbit,drop=3-5,seed=7"] {

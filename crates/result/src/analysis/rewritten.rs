@@ -11,7 +11,7 @@ pub(super) const ADVICE: &str = "queues behind it treat these packets by what ar
 
 /// DSCP that arrived other than it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RewrittenDscp {
+pub(crate) struct RewrittenDscp {
     /// Label of the contender.
     pub label: String,
     /// DSCP that was set.

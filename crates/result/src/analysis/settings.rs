@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::notice::Notice;
-use crate::outcome::{Entrant, Outcome};
+use crate::outcome::{Entrant, Outcome, Warning};
 use deadheat_contract::measurements::Effective;
 use deadheat_contract::recorded::{Meaning, in_force};
 use deadheat_records::trial::Record;
 
-/// Returns a notice for each option of each contender that changed at an end.
-pub fn changed(outcome: &Outcome) -> Vec<Notice> {
+/// Returns a warning for each option of each contender that changed at an end.
+pub fn changed(outcome: &Outcome) -> Vec<Warning> {
     let racing = outcome.contenders.iter().filter(|entrant| entrant.is_racing());
     racing.flat_map(|entrant| of_entrant(outcome, entrant)).collect()
 }
@@ -22,7 +21,7 @@ const ENDS: [(&str, OptionReader); 2] = [
     ("far", |record| (&record.far_effective, &record.far_effective_by_flow)),
 ];
 
-fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
+fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Warning> {
     let trials = || {
         let own = outcome.trials.iter().filter(|trial| trial.contender == entrant.id);
         own.map(|trial| &trial.record).filter(|record| record.valid)
@@ -44,13 +43,14 @@ fn of_entrant(outcome: &Outcome, entrant: &Entrant) -> Vec<Notice> {
             });
             let Some(from) = values.next() else { continue };
             if let Some(to) = values.find(|value| word(value) != word(from)) {
-                all.push(Notice::SettingChanged {
-                    label: entrant.label.clone(),
-                    option: option.clone(),
-                    end,
-                    from: from.clone(),
-                    to: to.clone(),
-                });
+                all.push(Warning::new(
+                    "setting_changed",
+                    format!(
+                        "{option} of {} changed during the race: at the {end} end it was {from} at first and {to} later",
+                        entrant.label
+                    ),
+                    "find what changes it on that host (sysctl, a route, a tuning daemon), and race again",
+                ));
             }
         }
     }

@@ -81,7 +81,7 @@ fn warning(outcome: &Outcome, one: &PredictedFigure) -> Option<Warning> {
     );
     let advice = "look at the assumptions of the form: losses that are independent and found by three later messages, no \
                   queue; any difference comes from the contender or from the host";
-    Some(Warning { code: "theory_parts".to_owned(), message, advice: advice.to_owned() })
+    Some(Warning::new("theory_parts", message, advice))
 }
 
 /// Predictions of one contender by the level of a factor.

@@ -1,141 +1,161 @@
 //! Warnings to read before believing a race, found in its trials and plan.
 
-use super::causes::{EndPlacement, GateCause, ValueOrigin};
-use super::far_end::{self, FarEndNotice};
-use super::host_notice::HostNotice;
 use super::losses::Losses;
-use super::notice::Notice;
+use super::notice::EVENTS;
 use super::table::{Table, TrialFilter};
-use super::translated::translated;
+use super::translated::{TranslatedAddress, translated};
 use super::{
-    black_hole, exclusions, fallbacks, library_limits, nat, order, own_state, path_account,
-    rewritten, settings, theory,
+    black_hole, exclusions, fallbacks, far_end, host_notice, library_limits, loss_words, nat,
+    order, own_state, path_account, rewritten, settings, theory,
 };
 use crate::analysis::claims::fewest_for;
-use crate::outcome::{Entrant, Outcome, Trial};
+use crate::outcome::{
+    Entrant, GATE_FAILED, Outcome, Trial, UNTRUSTED_EXCLUSIONS, UNTRUSTED_GATE, UNTRUSTED_STATE,
+    Warning,
+};
+use deadheat_base::figures::{percent, times};
 use deadheat_base::spec::Spec;
-use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Side;
-use deadheat_contract::measurements::Throttled;
+use deadheat_contract::measurements::Role;
 use deadheat_contract::recorded::{RecordedContender, in_force};
 use deadheat_path::PathKind;
 use deadheat_path::network::Network;
 use deadheat_records::placement::Placement;
-use deadheat_records::quiet::{Disturbance, Disturber, NOISY};
 use deadheat_records::trial::Record;
 
-/// Minimum share of stolen CPU time in a trial for a warning.
-const NOTABLE_STEAL: f64 = 0.01;
+/// Share of trials that may fail their gate before the race is not trusted.
+const MOST_GATE_FAILURES: f64 = 0.2;
 
 /// Updates the warnings that follow from trials and plan; warnings of events stay.
 pub fn refresh(outcome: &mut Outcome, network: Option<&Network>) {
     let mut derived = derive(outcome);
     derived.extend(path_account::repeated_draws(outcome, network));
-    let events = std::mem::take(&mut outcome.warnings);
-    outcome.warnings = derived
-        .iter()
-        .map(Notice::warning)
-        .chain(theory::warnings(outcome))
-        .chain(events.into_iter().filter(|w| EVENTS.contains(&w.code.as_str())))
-        .collect();
+    derived.extend(theory::warnings(outcome));
+    let events = std::mem::take(&mut outcome.warnings).into_iter();
+    derived.extend(events.filter(|warning| EVENTS.contains(&warning.code.as_str())));
+    outcome.warnings = derived;
     outcome.settle_trust();
 }
 
-/// Adds the warning of an event.
-pub fn add(outcome: &mut Outcome, notice: &Notice) {
-    outcome.warnings.push(notice.warning());
-}
-
-/// Code of the warning that part of a journal could not be read.
-pub(super) const JOURNAL_SKIPPED: &str = "journal_skipped";
-
-/// Codes of warnings of events, which do not follow from trials and plan.
-const EVENTS: &[&str] = &[
-    "trial_failed",
-    "race_failed",
-    "save_failed",
-    "resumed_after_last_look",
-    "resumed_elsewhere",
-    "paused",
-    JOURNAL_SKIPPED,
-    FarEndNotice::CODES[0],
-    FarEndNotice::CODES[1],
-    FarEndNotice::CODES[2],
-];
-
-/// Derives all notices from trials and plan.
-fn derive(outcome: &Outcome) -> Vec<Notice> {
+/// Derives all warnings from trials and plan.
+fn derive(outcome: &Outcome) -> Vec<Warning> {
     let mut all = Vec::new();
     all.extend(of_plan(outcome));
-    all.extend(far_end::notices(outcome).into_iter().map(Notice::FarEnd));
+    all.extend(far_end::warnings(outcome));
     all.extend(of_contenders(outcome));
     all.extend(settings::changed(outcome));
-    all.extend(of_host(outcome));
+    all.extend(host_notice::warnings(outcome));
     all.extend(of_gates(outcome));
-    all.extend(exclusions::unequal_losses(outcome).map(|who| {
-        let decides = exclusions::change_verdicts(outcome);
-        Notice::ExclusionsDiffer { who, decides }
-    }));
-    all.extend(order::effect(outcome).map(Notice::OrderEffect));
+    all.extend(of_exclusions(outcome));
+    let of_order = |effect: order::OrderEffect| {
+        Warning::new("order_effect", effect.to_string(), order::ADVICE)
+    };
+    all.extend(order::effect(outcome).map(of_order));
     let table = Table::of(&outcome.trials, TrialFilter::Valid);
-    all.extend(own_state::own_states(outcome, &table).into_iter().map(Notice::OwnState));
-    all.extend(path_account::notices(outcome));
-    all.extend(fallbacks::notices(outcome));
-    all.extend(nat::notices(outcome).into_iter().map(Notice::NatForgot));
-    all.extend(rewritten::notices(outcome).into_iter().map(Notice::DscpRewritten));
-    all.extend(library_limits::notices(outcome).into_iter().map(Notice::LibraryLimit));
-    all.extend(black_hole::notices(outcome).into_iter().map(Notice::FarPath));
+    let states = own_state::own_states(outcome, &table).into_iter();
+    all.extend(states.map(|state| Warning::new(UNTRUSTED_STATE, state.words(), own_state::ADVICE)));
+    all.extend(path_account::warnings(outcome));
+    all.extend(fallbacks::warnings(outcome));
+    let forgotten = nat::notices(outcome).into_iter();
+    all.extend(forgotten.map(|flow| Warning::new("nat_forgot", flow.to_string(), nat::ADVICE)));
+    let changed = rewritten::notices(outcome).into_iter();
+    all.extend(
+        changed.map(|dscp| Warning::new("dscp_rewritten", dscp.to_string(), rewritten::ADVICE)),
+    );
+    let limits = library_limits::notices(outcome).into_iter();
+    all.extend(limits.map(|limit| {
+        Warning::new("library_limit", limit.to_string(), library_limits::LIBRARY_ADVICE)
+    }));
+    all.extend(black_hole::warnings(outcome));
     all.extend(of_ledgers(outcome));
     all.extend(of_losses(outcome));
     all.extend(of_figures(outcome));
     all
 }
 
-fn of_plan(outcome: &Outcome) -> Vec<Notice> {
+fn of_plan(outcome: &Outcome) -> Vec<Warning> {
     let plan = &outcome.plan;
     let mut all = Vec::new();
     let claims = usize::try_from(plan.claims).unwrap_or(usize::MAX);
     let fewest = fewest_for(claims, outcome.asked.confidence);
     // A race of one block is run for its figures.
     if claims > 0 && plan.blocks_max < fewest && outcome.asked.blocks != Some(1) {
-        let is_by_blocks = outcome.asked.blocks.is_some();
-        all.push(Notice::BudgetTooSmall { blocks: plan.blocks_max, fewest, is_by_blocks });
+        all.push(Warning::new(
+            "budget_too_small",
+            format!(
+                "blocks planned: {}; {fewest} are the fewest that can decide all \
+                 claims, so some must stay undecided",
+                plan.blocks_max
+            ),
+            match outcome.asked.blocks {
+                Some(_) => "raise --blocks, or race fewer contenders",
+                None => "raise --budget, shorten the workload, or race fewer contenders",
+            },
+        ));
     }
     if outcome.margin_widened() {
-        all.push(Notice::MarginWidened { margin: plan.margin, reason: plan.margin_reason.clone() });
+        all.push(Warning::new(
+            "margin_widened",
+            format!(
+                "margin widened: {} ({}), by the rule of its time",
+                percent(plan.margin),
+                plan.margin_reason
+            ),
+            "race again: the margin is 5 % or what --margin says, and no longer grows",
+        ));
     }
     let varied =
         outcome.contenders.iter().any(|e| e.cell.as_ref().is_some_and(|c| c.placement.is_some()));
     if plan.placement == "host" && !varied && outcome.asked.to.is_none() {
-        all.push(Notice::Host(HostNotice::Placement));
+        all.push(Warning::new(
+            "host_placement",
+            "the host's scheduler placed the two ends, perhaps differently in each trial",
+            "use --placement same-core, cross-core or busy to hold it equal",
+        ));
     }
     all
 }
 
-fn of_contenders(outcome: &Outcome) -> Vec<Notice> {
+fn of_contenders(outcome: &Outcome) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut racing = outcome.contenders.iter().filter(|e| e.is_racing() && !e.floor);
     if let (Some(only), None) = (racing.next(), racing.next()) {
-        all.push(Notice::SingleContender { label: only.label.clone() });
+        all.push(Warning::new(
+            "single_contender",
+            format!(
+                "{} raced alone, so there is no verdict; its hidden copy ran beside it",
+                only.label
+            ),
+            "name a second contender to have a verdict",
+        ));
     }
     let translated = translated(outcome);
     for entrant in &outcome.contenders {
         let ours = entrant.recorded().ok();
         let is_kernel = |ours: &RecordedContender| ours.peer.is_floor();
-        if let Some(translated) = translated.filter(|_| ours.as_ref().is_some_and(is_kernel)) {
-            let label = entrant.label.clone();
-            all.push(Notice::Host(HostNotice::FloorElsewhere { label, translated }));
+        let elsewhere = translated.filter(|_| ours.as_ref().is_some_and(is_kernel));
+        if let Some(TranslatedAddress { dialled, reached }) = elsewhere {
+            all.push(Warning::new(
+                "floor_elsewhere",
+                format!(
+                    "{} is no floor here: the race dials {dialled}, and the server is reached at {reached}, so a \
+                     port-forward or another translation of addresses lies between, and a router may answer echo requests \
+                     instead of the server",
+                    entrant.label
+                ),
+                "leave it out, or race to the server's own address from a host that can reach it",
+            ));
         }
         if let Some(why) = entrant.dropped() {
-            all.push(Notice::Dropped { label: entrant.label.clone(), why });
+            all.push(Warning::new(why.word(), why.sentence(&entrant.label), why.advice()));
         }
         all.extend(not_as_asked(entrant, ours.as_ref()));
     }
     all
 }
 
-/// Returns a notice for each option that an end has other than asked for, the near one first.
-fn not_as_asked(entrant: &Entrant, ours: Option<&RecordedContender>) -> Vec<Notice> {
+/// Returns a warning for each option that an end has other than asked for, the near one first.
+fn not_as_asked(entrant: &Entrant, ours: Option<&RecordedContender>) -> Vec<Warning> {
     // The kernel rounds sizes in its own ways (tcp(7), socket(7)), but not words.
     let is_word =
         |value: &str| value.parse::<f64>().is_err() && value.starts_with(char::is_alphabetic);
@@ -150,14 +170,26 @@ fn not_as_asked(entrant: &Entrant, ours: Option<&RecordedContender>) -> Vec<Noti
             effective.get(option).filter(differs).map(|value| (end, value))
         };
         let (end, effective) = at(Side::Near).or_else(|| at(Side::Far))?;
-        Some(Notice::NotAsAsked {
-            label: entrant.label.clone(),
-            option: option.clone(),
-            asked: asked.clone(),
-            effective: effective.clone(),
-            end,
-            origin: if typed(entrant, option) { ValueOrigin::Typed } else { ValueOrigin::Default },
-        })
+        let (label, place) =
+            (&entrant.label, if end == Side::Far { "at the far end " } else { "" });
+        let message = if typed(entrant, option) {
+            format!("{place}{label} asked for {option}={asked} and has {effective}")
+        } else {
+            format!("{place}{label} has {option}={effective}, and not its default, {asked}")
+        };
+        let advice = match end {
+            _ if effective.contains(" (") => {
+                "correct the setting in brackets, or type the value in force"
+            }
+            Side::Near => {
+                "load the kernel module or allow the setting, or ask for what the host has"
+            }
+            Side::Far => {
+                "that end sends with this value: have its operator allow the setting (sysctl \
+                 net.ipv4.tcp_allowed_congestion_control for cc), or ask for what that host has"
+            }
+        };
+        Some(Warning::new("not_as_asked", message, advice))
     };
     let asked = entrant.asked.iter();
     asked.filter(|(_, asked)| is_word(asked) && !is_left_open(asked)).filter_map(of).collect()
@@ -176,77 +208,75 @@ fn typed(entrant: &Entrant, option: &str) -> bool {
     spec.is_some_and(|spec| spec.options.iter().any(|(name, _)| name == option))
 }
 
-fn of_host(outcome: &Outcome) -> Vec<Notice> {
-    let mut all = Vec::new();
-    let touched = || {
-        let shares = outcome.trials.iter().filter_map(|trial| trial.record.steal_share);
-        shares.filter(|share| *share > NOTABLE_STEAL)
-    };
-    if touched().count() > 0 {
-        all.push(Notice::Host(HostNotice::Steal {
-            trials: touched().count(),
-            most: touched().fold(0.0, f64::max),
-        }));
-    }
-    let quota = outcome.host.cpu_quota_milli.map(|milli| milli as f64 / 1_000.0);
-    let few = |cpus: &f64| *cpus < outcome.host.cpus.len() as f64;
-    all.extend(quota.filter(few).map(|cpus| Notice::Host(HostNotice::Quota { cpus })));
-    all.extend(throttled(outcome, "this program", |record| record.throttled));
-    if outcome.asked.to.is_some() {
-        all.extend(throttled(outcome, "the far end", |record| record.far_throttled));
-    }
-    let Some(quiet) = &outcome.probe else { return all };
-    if let Some(Disturbance { by: Disturber::Programs, share }) = quiet.disturbed {
-        let waited = Nanos(quiet.waited_ns);
-        all.push(Notice::Host(HostNotice::Busy { share, waited }));
-    }
-    if let Some(scatter) = quiet.scatter.filter(|scatter| *scatter > NOISY) {
-        all.push(Notice::Host(HostNotice::Noisy { scatter }));
-    }
-    all
-}
-
-/// Returns a notice of the throttling of one end by a quota, over all trials.
-fn throttled(
-    outcome: &Outcome,
-    whom: &'static str,
-    of: impl Fn(&Record) -> Option<Throttled>,
-) -> Option<Notice> {
-    let each = || outcome.trials.iter().filter_map(|trial| of(&trial.record));
-    let throttled = each().reduce(Throttled::plus)?;
-    Some(Notice::Host(HostNotice::Throttled { whom, trials: each().count(), throttled }))
-}
-
-fn of_gates(outcome: &Outcome) -> Option<Notice> {
+fn of_gates(outcome: &Outcome) -> Option<Warning> {
     let racing = || {
         let trials = outcome.trials.iter();
         let counted = trials.filter(|trial| trial.record.lost_ms.is_none());
         counted.filter(|trial| !has_dropped_out(outcome, trial))
     };
-    let failed = || racing().filter(|trial| !trial.record.valid);
-    let first = failed().next()?;
-    Some(Notice::GateFailures {
-        failed: failed().count(),
-        trials: racing().count(),
-        why: first.record.why_invalid.clone().unwrap_or_default(),
-        of_path: failed().filter(|trial| trial.record.path_invalid.is_some()).count(),
-        cause: gate_cause(&first.record, &outcome.plan.placement),
-    })
+    let invalid = || racing().filter(|trial| !trial.record.valid);
+    let first = &invalid().next()?.record;
+    let (failed, trials) = (invalid().count(), racing().count());
+    let path = match invalid().filter(|trial| trial.record.path_invalid.is_some()).count() {
+        0 => String::new(),
+        all if all == failed => ", all for the path".to_owned(),
+        some => format!(", {some} of them for the path"),
+    };
+    let is_trusted = failed as f64 <= MOST_GATE_FAILURES * trials as f64;
+    Some(Warning::new(
+        if is_trusted { GATE_FAILED } else { UNTRUSTED_GATE },
+        format!(
+            "{failed} of {trials} trials failed their gate{path}; the first: {}",
+            first.why_invalid.as_deref().unwrap_or_default()
+        ),
+        gate_advice(first, &outcome.plan.placement),
+    ))
 }
 
-/// Returns the cause of the failure of a trial under a placement.
-pub fn gate_cause(record: &Record, placement: &str) -> GateCause {
+/// Advice about a failure of the work itself: usually a late generator.
+pub const OF_WORK: &str = "close other programs, or ask for less: a longer interval, a lower rate";
+
+/// Returns the advice about the failure of a trial under a placement.
+pub fn gate_advice(record: &Record, placement: &str) -> &'static str {
     match record {
-        Record { path_invalid: Some(_), .. } => {
-            GateCause::Path { has_cpu: placement == Placement::SameCore.to_string() }
+        // Both ends are on one CPU already.
+        Record { path_invalid: Some(_), .. } if placement == Placement::SameCore.to_string() => {
+            "the path's threads have a CPU of their own: stop other programs on it, emulate a longer delay or a lower \
+             rate, or race on a host with more CPUs"
         }
-        _ if !record.ran() => GateCause::NoFigures,
-        _ if record.ledger.accounts().any(|(_, account)| !account.closes()) => GateCause::Ledger,
-        _ => GateCause::Work,
+        Record { path_invalid: Some(_), .. } => {
+            "leave the path's threads a CPU of their own (--placement same-core, fewer programs), \
+             emulate a longer delay or a lower rate, or use wait=spin where CPUs are to spare"
+        }
+        _ if !record.ran() => {
+            "look at what path and far end did at that time: the result has when each trial began and how long it took"
+        }
+        _ if record.ledger.accounts().any(|(_, account)| !account.closes()) => {
+            "do not rely on the figures of these trials; the ledger says why"
+        }
+        _ => OF_WORK,
     }
 }
 
-fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
+fn of_exclusions(outcome: &Outcome) -> Option<Warning> {
+    let exclusions::UnequalLosses { more, less } = exclusions::unequal_losses(outcome)?;
+    let (code, then) = if exclusions::change_verdicts(outcome) {
+        (UNTRUSTED_EXCLUSIONS, "counted with them, a verdict changes")
+    } else {
+        ("exclusions_differ", "counted with them, the verdicts are the same")
+    };
+    Some(Warning::new(
+        code,
+        format!(
+            "gates excluded {} of {} trials of {} and {} of {} of {}; {then}",
+            more.failed, more.trials, more.label, less.failed, less.trials, less.label
+        ),
+        "race again when host and path are quieter; with --details the verdicts on \
+         all trials stand beside the others",
+    ))
+}
+
+fn of_ledgers(outcome: &Outcome) -> Vec<Warning> {
     let mut all = Vec::new();
     let accounts = |trial: &Trial| {
         let accounts = trial.record.ledger.accounts();
@@ -256,10 +286,15 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
     let open = || valid().filter(|trial| accounts(trial).iter().any(|a| !a.closes()));
     if let Some(first) = open().next() {
         let why = accounts(first).into_iter().find_map(|a| a.open_because);
-        all.push(Notice::LedgerOpen {
-            trials: open().count(),
-            why: why.unwrap_or_else(|| "more or less arrived than was sent".to_owned()),
-        });
+        all.push(Warning::new(
+            "ledger_open",
+            format!(
+                "the ledger does not close in {} trials; the first: {}",
+                open().count(),
+                why.as_deref().unwrap_or("more or less arrived than was sent")
+            ),
+            "do not rely on the loss figures of these trials; the ledger says why",
+        ));
     }
     if outcome.path.kind == PathKind::Loopback {
         let lost = |trial: &Trial| {
@@ -273,34 +308,55 @@ fn of_ledgers(outcome: &Outcome) -> Vec<Notice> {
         if !labels.is_empty() {
             let lost =
                 outcome.trials.iter().fold(0u64, |sum, trial| sum.saturating_add(lost(trial)));
-            all.push(Notice::LoopbackLoss { labels, lost });
+            all.push(Warning::new(
+                "loss_on_loopback",
+                format!(
+                    "{lost} messages of {} were lost on loopback, where only full buffers lose any",
+                    labels.join(", ")
+                ),
+                "raise the receive buffer (rcvbuf, net.core.rmem_max) or lower the rate",
+            ));
         }
     }
     all
 }
 
-/// Returns notices about fragments, full queues and full receive buffers with a part in the losses. If messages are
-/// fragmented, one notice covers all.
-fn of_losses(outcome: &Outcome) -> Vec<Notice> {
+/// Returns warnings about fragments, full queues and full receive buffers with a part in the losses. If messages are
+/// fragmented, one warning covers all.
+fn of_losses(outcome: &Outcome) -> Vec<Warning> {
     let mut all = Vec::new();
     for losses in outcome.contenders.iter().filter_map(|entrant| Losses::of(outcome, entrant)) {
         if losses.in_fragments().is_some() {
-            all.push(Notice::Fragmented(losses));
+            all.push(Warning::new(
+                "fragmented",
+                loss_words::fragmented(&losses),
+                "send messages that fit the path MTU; where the receive buffer lost some, raise it, \
+                 too (rcvbuf, net.core.rmem_max on the receiving host)",
+            ));
             continue;
         }
         // Ignore causes of less than a hundredth of the losses.
         let matters = |part: u64| part > 0 && part >= losses.lost / 100;
         if matters(losses.refused) {
-            all.push(Notice::SendQueue(losses.clone()));
+            all.push(Warning::new(
+                "send_queue",
+                loss_words::send_queue(&losses),
+                "lower the rate to that of the first link: a sender without congestion control only fills its own queue",
+            ));
         }
         if matters(losses.dropped) {
-            all.push(Notice::ReceiveBuffer(losses));
+            all.push(Warning::new(
+                "receive_buffer",
+                loss_words::receive_buffer(&losses),
+                "raise the receive buffer (rcvbuf, and net.core.rmem_max on the receiving host where \
+                 that holds it down), or lower the rate",
+            ));
         }
     }
     all
 }
 
-fn of_figures(outcome: &Outcome) -> Vec<Notice> {
+fn of_figures(outcome: &Outcome) -> Vec<Warning> {
     let mut all = Vec::new();
     for summary in &outcome.summary {
         let entrant = outcome.contenders.get(summary.contender);
@@ -308,22 +364,33 @@ fn of_figures(outcome: &Outcome) -> Vec<Notice> {
         let (Some(entrant), Some(metric)) = (entrant, metric) else {
             continue;
         };
-        if metric.role != deadheat_contract::measurements::Role::Claim {
+        if metric.role != Role::Claim {
             continue;
         }
-        let (label, metric) = (entrant.label.clone(), metric.label.clone());
+        let (label, metric) = (&entrant.label, &metric.label);
         if summary.censored {
-            let came_late = came_late(outcome, entrant);
-            all.push(Notice::Censored { label: label.clone(), metric: metric.clone(), came_late });
+            all.push(Warning::new(
+                "censored_percentile",
+                format!(
+                    "{metric} of {label} falls among messages without an answer in time: it is at least the timeout"
+                ),
+                if came_late(outcome, entrant) {
+                    "read the loss in the ledger first; a longer timeout shows the tail"
+                } else {
+                    "read the loss in the ledger first; a longer timeout would show no more, as nothing came late"
+                },
+            ));
         }
         if let Some([lower, upper]) = summary.regimes {
-            all.push(Notice::TwoRegimes {
-                label,
-                metric,
-                ratio: upper.centre / lower.centre,
-                share: upper.share,
-                ends: ends(outcome, entrant),
-            });
+            all.push(Warning::new(
+                "two_regimes",
+                format!(
+                    "{label} has two regimes: in {} of its trials {metric} is {} times as high as in the others",
+                    percent(upper.share),
+                    times(upper.centre / lower.centre)
+                ),
+                on_regimes(outcome, entrant),
+            ));
         }
     }
     all
@@ -336,13 +403,22 @@ fn came_late(outcome: &Outcome, entrant: &Entrant) -> bool {
     accounts.any(|(_, account)| account.late.is_some_and(|late| late > 0))
 }
 
-/// Returns the place of the ends of a contender.
-fn ends(outcome: &Outcome, entrant: &Entrant) -> EndPlacement {
+/// Returns the advice about two regimes, by the place of a contender's ends.
+fn on_regimes(outcome: &Outcome, entrant: &Entrant) -> &'static str {
     match (outcome.path.kind, outcome.plan.placement.as_str()) {
-        _ if entrant.commands.is_some() => EndPlacement::Commands,
-        (PathKind::Simulated, _) => EndPlacement::Virtual,
-        (_, "host") => EndPlacement::Free,
-        _ => EndPlacement::Pinned,
+        _ if entrant.commands.is_some() => {
+            "look at the trials one by one: nothing holds commands on CPUs, unless their file does (taskset -c 0 …)"
+        }
+        (PathKind::Simulated, _) => {
+            "look at the trials one by one: in virtual time only the path and the contender make a difference"
+        }
+        (_, "host") => {
+            "pin both ends with --placement same-core or cross-core, and look at the trials \
+             one by one"
+        }
+        _ => {
+            "look at the trials one by one for a difference between the two groups other than the CPUs"
+        }
     }
 }
 
@@ -354,13 +430,15 @@ fn has_dropped_out(outcome: &Outcome, trial: &Trial) -> bool {
 mod tests {
     use super::*;
     use crate::analysis::judgement::DecisionStage;
-    use crate::analysis::verdicts;
-    use crate::outcome::{UNTRUSTED_GATE, Warning};
+    use crate::analysis::{notice, verdicts};
     use crate::testing;
+    use deadheat_base::error::Error;
     use deadheat_contract::measurements::series::{Point, Series};
-    use deadheat_contract::measurements::{Account, HostCounters, Metrics, Packets, TcpView};
+    use deadheat_contract::measurements::{
+        Account, HostCounters, Metrics, Packets, TcpView, Throttled,
+    };
     use deadheat_records::host::HostFacts;
-    use deadheat_records::quiet::HostQuiet;
+    use deadheat_records::quiet::{Disturbance, Disturber, HostQuiet};
 
     /// Returns a race of two with ten trials each, without warnings.
     fn calm() -> Outcome {
@@ -686,8 +764,8 @@ mod tests {
     #[test]
     fn warnings_of_events_outlive_a_refresh_and_others_do_not() {
         let mut outcome = calm();
-        add(&mut outcome, &Notice::TrialFailed { error: "x".into() });
-        outcome.warnings.push(Notice::Host(HostNotice::Placement).warning());
+        outcome.warnings.push(notice::trial_failed(&Error::usage("x")));
+        outcome.warnings.push(Warning::new("host_placement", "", ""));
         assert_eq!(codes(outcome, |_| ()), ["trial_failed"]);
     }
 
