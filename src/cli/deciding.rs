@@ -2,8 +2,8 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::units::parse_share;
+use deadheat_race::race::Request;
 use deadheat_race::race::request::CheckedRequest;
-use deadheat_race::race::{Claims, Request};
 use deadheat_records::idle::Idle;
 use deadheat_result::outcome::Outcome;
 use deadheat_stats::Outcome as VerdictOutcome;
@@ -50,20 +50,14 @@ enum ClaimScope {
 
 impl DecisionOptions {
     /// Returns the request with these options.
-    pub(super) fn ask(&self, mut request: Request) -> Result<Request> {
-        if let Some(resolve) = &self.resolve {
-            request = request.resolve(share("resolution", resolve, "2%")?);
-        }
-        if self.all_blocks {
-            request = request.all_blocks();
-        }
-        if self.first {
-            request = request.first();
-        }
-        if let Some(idle) = &self.idle {
-            request = request.idle(Idle::parse(idle)?);
-        }
-        Ok(if self.claims.is_some() { request.claims(Claims::All) } else { request })
+    pub(super) fn ask(&self, request: Request) -> Result<Request> {
+        let resolve = self.resolve.as_deref().map(|typed| share("resolution", typed, "2%"));
+        Ok(request
+            .with(resolve.transpose()?, Request::resolve)
+            .with(self.idle.as_deref().map(Idle::parse).transpose()?, Request::idle)
+            .when(self.all_blocks, Request::all_blocks)
+            .when(self.first, Request::first)
+            .when(self.claims.is_some(), Request::claims_all))
     }
 
     /// Checks that a race that must decide its claims asks for enough blocks to decide.

@@ -413,22 +413,15 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         }
         None => request.usual_work()?,
     };
-    if let Some(blocks) = args.blocks {
-        request = request.blocks(blocks);
-    }
-    if args.quick {
-        request = request.screening();
-    }
-    if let Some(budget) = &args.budget {
-        request = request.budget(units::parse_span(budget)?);
-    }
-    if let Some(every) = &args.every {
-        request = request.every(units::parse_span(every)?);
-    }
+    request = request
+        .with(args.blocks, Request::blocks)
+        .when(args.quick, Request::screening)
+        .with(args.budget.as_deref().map(units::parse_span).transpose()?, Request::budget)
+        .with(args.every.as_deref().map(units::parse_span).transpose()?, Request::every)
+        .confidence(confidence(args)?);
     if let Some(margin) = &args.margin {
         request = with_margin(request, margin)?;
     }
-    request = request.confidence(confidence(args)?);
     request = args.deciding.ask(request)?;
     for vary in &args.vary {
         let (name, levels) = vary.split_once('=').ok_or_else(|| {
@@ -436,26 +429,15 @@ pub(super) fn request(args: &RaceArgs) -> Result<Request> {
         })?;
         request = request.vary(name, levels.split('|'));
     }
-    if let Some(seed) = args.seed {
-        request = request.seed(seed);
-    }
-    if let Some(Some(time)) = &args.interval {
-        request = request.interval(parse_interval(time)?);
-    }
-    request = args.observe.ask(request)?;
-    if let Some(placement) = &args.placement {
-        request = request.placement(placement);
-    }
-    if args.as_deployed {
-        request = request.as_deployed();
-    }
-    request = blasting(args, request)?;
-    if args.explain {
-        request = request.explain();
-    }
-    if let Some(title) = &args.title {
-        request = request.title(title);
-    }
+    let interval = args.interval.as_ref().and_then(Option::as_deref);
+    request = request
+        .with(args.seed, Request::seed)
+        .with(interval.map(parse_interval).transpose()?, Request::interval)
+        .with(args.placement.as_ref(), Request::placement)
+        .with(args.title.as_ref(), Request::title)
+        .when(args.as_deployed, Request::as_deployed)
+        .when(args.explain, Request::explain);
+    request = blasting(args, args.observe.ask(request)?)?;
     for label in &args.label {
         let (key, value) = super::label(label)?;
         request = request.label(key, value);
@@ -490,25 +472,15 @@ fn blasting(args: &RaceArgs, request: Request) -> Result<Request> {
 }
 
 /// Adds the path, or the way to another host.
-fn way(args: &RaceArgs, mut request: Request) -> Request {
-    if let Some(path) = &args.path {
-        request = request.path(path);
-    }
-    for host in &args.to {
-        request = request.to(host);
-    }
-    for (given, family) in [(args.v4, 4), (args.v6, 6)] {
-        if given {
-            request = request.family(family);
-        }
-    }
-    if let Some(source) = &args.source {
-        request = request.source(source);
-    }
-    if let Some(device) = &args.device {
-        request = request.device(device);
-    }
-    request
+fn way(args: &RaceArgs, request: Request) -> Request {
+    let request = request.with(args.path.as_ref(), Request::path);
+    args.to
+        .iter()
+        .fold(request, Request::to)
+        .when(args.v4, |request| request.family(4))
+        .when(args.v6, |request| request.family(6))
+        .with(args.source.as_ref(), Request::source)
+        .with(args.device.as_ref(), Request::device)
 }
 
 /// Returns the reason that ended a race as an error for the exit code; the blocks done are saved and shown. A race that
@@ -523,7 +495,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use deadheat_race::race::{Claims, Request};
+    use deadheat_race::race::Request;
     use deadheat_result::command;
 
     #[derive(Parser)]
@@ -570,7 +542,7 @@ mod tests {
                 .budget(deadheat_base::time::Nanos(90_000_000_001))
                 .margin(0.07)
                 .resolve(0.02)
-                .claims(Claims::All)
+                .claims_all()
                 .confidence(0.999)
                 .placement("0,1")
                 .interval(deadheat_base::time::Nanos::from_millis(250))

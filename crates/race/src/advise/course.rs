@@ -215,19 +215,14 @@ impl<'a> AdviceCourse<'a> {
 
     fn request(&self, wanted: &PlannedRace<'_>, path: &str) -> Request {
         let title: String = self.task.app.title.chars().take(200).collect();
-        let mut request = Request::new(wanted.contenders.iter().cloned())
+        Request::new(wanted.contenders.iter().cloned())
             .workload(&wanted.raced.workload)
             .path(path)
             .blocks(wanted.blocks)
             .title(format!("{title}: {}", wanted.name))
-            .label("advise", self.task.name);
-        if let Some(seed) = self.task.seed {
-            request = request.seed(seed);
-        }
-        match wanted.budget {
-            Some(budget) => request.budget(budget.max(Nanos(1))),
-            None => request,
-        }
+            .label("advise", self.task.name)
+            .with(self.task.seed, Request::seed)
+            .with(wanted.budget.map(|budget| budget.max(Nanos(1))), Request::budget)
     }
 
     /// Returns a path as text; the given path is returned as it was typed.

@@ -12,8 +12,8 @@ use deadheat_result::map::request::{GridPart, MOST_POINTS, MapRequest};
 use deadheat_result::map::shard::Shard;
 use deadheat_result::outcome::Entrant;
 
+use crate::race::Request;
 use crate::race::request::CheckedRequest;
-use crate::race::{Claims, Request};
 
 /// Maximum number of contenders: each has a letter.
 pub const MOST_CONTENDERS: usize = 26;
@@ -34,20 +34,15 @@ pub fn map(asked: MapRequest, seed: u64, shard: Option<Shard>) -> Result<Map> {
 pub fn request(asked: &MapRequest, seed: u64, at: &[String], racing: &[usize]) -> Request {
     let contenders = racing.iter().filter_map(|id| asked.contenders.get(*id).cloned());
     // A map defines its own comparison, which may include contenders that a kernel answers.
-    let mut request = Request::new(contenders)
+    Request::new(contenders)
         .workload(asked.workload(at))
         .path(asked.path(at))
         .margin(asked.margin)
         .confidence(asked.confidence)
-        .claims(Claims::All)
-        .seed(asked.seed(seed, at));
-    if let Some(blocks) = asked.blocks {
-        request = request.blocks(blocks);
-    }
-    if let Some(budget) = asked.budget_ns {
-        request = request.budget(Nanos(budget));
-    }
-    request
+        .claims_all()
+        .seed(asked.seed(seed, at))
+        .with(asked.blocks, Request::blocks)
+        .with(asked.budget_ns.map(Nanos), Request::budget)
 }
 
 /// Checks every point, and returns the contenders and the metric of the map. Runs no race.

@@ -12,7 +12,7 @@ use deadheat_trial::{Pairing, floods};
 /// Returns the reason why a contender may not do this work, if it would flood the line to another host: no congestion
 /// control slows it down, and no person allowed that.
 pub(super) fn refusal(request: &Request, contender: &Contender, task: &dyn Task) -> Option<String> {
-    let to = request.to.as_ref().filter(|_| request.blast.is_none())?;
+    let to = request.asked.to.as_ref().filter(|_| request.blast.is_none())?;
     if to.names().iter().all(|host| is_this_host(host)) {
         return None;
     }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::matrix::MatrixLoads;
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
-use super::request::{CheckedRequest, Claims, Request};
+use super::request::{CheckedRequest, Request};
 use super::{blast, commands, files, roles};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::{Key, Spec};
@@ -19,6 +19,7 @@ use deadheat_contract::contract::Reach;
 use deadheat_contract::label::LabelledText;
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_contract::workload::{self, SharedTask, Task};
+use deadheat_datapath::transport::equal::Terms;
 use deadheat_datapath::transport::{Contender, equal, external, header, prefers, unserved};
 use deadheat_host::placement::Load;
 use deadheat_path::{gate, grammar};
@@ -70,8 +71,12 @@ struct RunnableCell {
 /// contender cannot run at all.
 pub(super) fn check(request: &Request, race_path: &RacePath) -> Result<CheckedRequest> {
     let (mut workload, factors) = factors(request)?;
-    let given: Vec<LabelledText> =
-        request.contenders.iter().map(|typed| LabelledText::parse(typed)).collect::<Result<_>>()?;
+    let given: Vec<LabelledText> = request
+        .asked
+        .contenders
+        .iter()
+        .map(|typed| LabelledText::parse(typed))
+        .collect::<Result<_>>()?;
     let contenders: Vec<Contender> =
         given.iter().map(|own| Contender::parse(&own.typed)).collect::<Result<_>>()?;
     let names = names(&contenders, given.into_iter().map(|own| own.label).collect())?;
@@ -89,8 +94,8 @@ pub(super) fn check(request: &Request, race_path: &RacePath) -> Result<CheckedRe
 /// Returns the factors: the requested ones, and every offered rate of the workload that is a range. Also returns
 /// the workload without these ranges.
 pub(super) fn factors(request: &Request) -> Result<(Spec, Vec<Factor>)> {
-    let mut workload = Spec::parse(&request.workload)?;
-    let mut factors = request.vary.clone();
+    let mut workload = Spec::parse(&request.asked.workload)?;
+    let mut factors = request.asked.vary.clone();
     let keys = workload::keys(&workload.name)?;
     for (name, value) in std::mem::take(&mut workload.options) {
         if is_load(&keys, &name) && range::is_range(&value) {
@@ -172,14 +177,14 @@ fn check_sizes(request: &Request, factors: &[Factor]) -> Result<()> {
             return refuse(format!("`{name}` has a level twice: {}", factor.levels.join("|")));
         }
     }
-    if request.placement.is_some() && factors.iter().any(|factor| factor.name == PLACEMENT) {
+    if request.asked.placement.is_some() && factors.iter().any(|factor| factor.name == PLACEMENT) {
         return refuse("the placement is both given and varied; give one of them".into());
     }
     let cells = factors.iter().map(|f| f.levels.len()).product::<usize>();
-    match cells * request.contenders.len() {
+    match cells * request.asked.contenders.len() {
         n if n > MOST_CELLS && !factors.is_empty() => refuse(format!(
             "{} contenders under {cells} combinations are {n} cells; at most {MOST_CELLS}",
-            request.contenders.len()
+            request.asked.contenders.len()
         )),
         _ => Ok(()),
     }
@@ -261,7 +266,8 @@ impl FactorGrid<'_> {
             )));
         }
         let matrix = MatrixLoads::of(&self.factors, &self.contenders, &*first.task);
-        let placement = self.request.placement.as_deref().map(Placement::parse).transpose()?;
+        let placement =
+            self.request.asked.placement.as_deref().map(Placement::parse).transpose()?;
         let mut entrants = Vec::with_capacity(cells.len());
         let mut parsed = Vec::with_capacity(cells.len());
         let mut pairings = Vec::with_capacity(cells.len());
@@ -314,7 +320,7 @@ impl FactorGrid<'_> {
             }
         }
         let workload = workload.to_string();
-        let to = self.request.to.as_ref().map(ToString::to_string);
+        let to = self.request.asked.to.as_ref().map(ToString::to_string);
         let whole = SharedTask::parse_on(&workload, &self.race_path.setting)?;
         let task = files::check(&whole, to.as_deref(), self.request.overwrite)?;
         if let Some(least) = self.least_rtt.filter(|least| *least >= task.info().timeout)
@@ -326,7 +332,9 @@ impl FactorGrid<'_> {
                 task.info().timeout
             )));
         }
-        let typed = equal::on(&spec.to_string(), self.request.terms, self.product())?;
+        let is_deployed = self.request.asked.as_deployed;
+        let terms = if is_deployed { Terms::Deployed } else { Terms::Equal };
+        let typed = equal::on(&spec.to_string(), terms, self.product())?;
         let contender = suited(Contender::parse(&typed)?, &*task)?;
         self.request.check_hosts(&*task, &contender, &self.contenders)?;
         let (contender, refused) = self.request.at_far_end(contender, &*task)?;
@@ -377,13 +385,13 @@ impl FactorGrid<'_> {
         }
         let info = contender.transport.info();
         commands::check(self.request, contender)?;
-        if self.request.to.is_some() && contender.external.is_some() {
+        if self.request.asked.to.is_some() && contender.external.is_some() {
             return Err(Error::usage(external::unserved(&contender.spec.to_string())));
         }
-        let far = self.request.to.as_ref().map(|far| far.names());
+        let far = self.request.asked.to.as_ref().map(|far| far.names());
         contender.via.check_to(&contender.spec, far)?;
         let is_command = contender.commands.is_some();
-        if self.request.to.is_some() && info.reach == Reach::Path && !is_command {
+        if self.request.asked.to.is_some() && info.reach == Reach::Path && !is_command {
             return Err(Error::usage(unserved(info.id)));
         }
         reaches(contender, self.request.elsewhere().as_deref())
@@ -464,8 +472,8 @@ fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<C
 }
 
 /// Marks the reference rows: contenders that the far kernel answers, if a program answers others.
-fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims: Claims) {
-    if claims == Claims::All || answered.iter().all(|by_kernel| *by_kernel) {
+fn mark_floors(entrants: &mut [Entrant], answered: &[bool], claims_all: bool) {
+    if claims_all || answered.iter().all(|by_kernel| *by_kernel) {
         return;
     }
     for (entrant, by_kernel) in entrants.iter_mut().zip(answered) {

@@ -30,22 +30,22 @@ impl Request {
 
     fn check_numbers(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::usage(message));
-        match self.contenders.len() {
+        match self.asked.contenders.len() {
             0 => return refuse("a race needs a contender, such as tcp or udp".into()),
             1..=MOST_CONTENDERS => {}
             n => return refuse(format!("{n} contenders; at most {MOST_CONTENDERS}")),
         }
-        if let Some(blocks) = self.blocks
+        if let Some(blocks) = self.asked.blocks
             && !(1..=MOST_BLOCKS).contains(&blocks)
         {
             return refuse(format!("{blocks} blocks; 1 to {MOST_BLOCKS} make sense"));
         }
-        if self.budget == Some(Nanos::ZERO) {
+        if self.asked.budget_ns == Some(0) {
             return refuse("a budget of no time; write --budget 60s, say".into());
         }
         every::check(self)?;
         self.check_all_blocks()?;
-        if let Some(interval) = self.interval
+        if let Some(interval) = self.asked.interval_ns.map(Nanos)
             && !(intervals::SHORTEST_DENSE..=intervals::LONGEST).contains(&interval)
         {
             return refuse(format!(
@@ -54,12 +54,12 @@ impl Request {
                 intervals::LONGEST
             ));
         }
-        check_share("margin", self.margin, "5%")?;
-        check_share("resolution", self.resolve, "2%")?;
-        if !CONFIDENCES.contains(&self.confidence) {
+        check_share("margin", self.asked.margin, "5%")?;
+        check_share("resolution", self.asked.resolve, "2%")?;
+        if !CONFIDENCES.contains(&self.asked.confidence) {
             return refuse(format!(
                 "a confidence of {} %; 50 % to 99.999 % make sense, such as 95%",
-                100.0 * self.confidence
+                100.0 * self.asked.confidence
             ));
         }
         Ok(())
@@ -67,22 +67,25 @@ impl Request {
 
     /// Parses the path to the far end, and checks the options that depend on it.
     fn check_target(&self) -> Result<RacePath> {
-        if let Some(family) = self.family
+        if let Some(family) = self.asked.family
             && ![4, 6].contains(&family)
         {
             return Err(Error::usage(format!("IPv{family}; 4 or 6")));
         }
         self.check_origin()?;
-        match &self.to {
+        match &self.asked.to {
             Some(hosts) if hosts.names().iter().any(|host| host.trim().is_empty()) => {
                 Err(Error::usage("the far end has no name; write --to HOST or --to HOST:PORT"))
             }
             Some(hosts) if has_twice(hosts.names()) => Err(Error::usage(format!(
                 "--to names a host twice: {hosts}; each further --to is another host"
             ))),
-            Some(_) if PathKind::of_typed(&self.path) != PathKind::Loopback => Err(Error::usage(
-                format!("both a remote host and the path `{}`; give one of them", self.path),
-            )),
+            Some(_) if PathKind::of_typed(&self.asked.path) != PathKind::Loopback => {
+                Err(Error::usage(format!(
+                    "both a remote host and the path `{}`; give one of them",
+                    self.asked.path
+                )))
+            }
             _ => {
                 let race_path = self.race_path()?;
                 if race_path.simulation.is_some() {
@@ -96,21 +99,21 @@ impl Request {
 
     /// Refuses options that have no meaning in virtual time.
     fn check_simulated(&self) -> Result<()> {
-        if self.every.is_some() {
+        if self.asked.every_ns.is_some() {
             return Err(Error::usage(format!(
                 "path `{}`: nothing changes between two blocks in virtual time, so there is nothing to \
                  wait for; leave --every out (--all-blocks runs all blocks, whatever they decide)",
-                self.path
+                self.asked.path
             )));
         }
-        if self.explains {
+        if self.asked.explain {
             return Err(Error::usage(format!(
                 "path `{}`: --explain asks the kernel for its timestamps, and no kernel carries \
                  anything on a simulated path; leave it out",
-                self.path
+                self.asked.path
             )));
         }
-        match self.placement.as_deref().map(Placement::parse).transpose()? {
+        match self.asked.placement.as_deref().map(Placement::parse).transpose()? {
             None | Some(Placement::Virtual) => Ok(()),
             Some(asked) => Err(Error::usage(format!(
                 "placement {asked}: on a simulated path the ends run in virtual time and on no CPU; \

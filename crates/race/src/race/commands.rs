@@ -104,7 +104,7 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
     if contender.commands.is_none() {
         return Ok(());
     }
-    let binds = [("--source", &request.source), ("--device", &request.device)];
+    let binds = [("--source", &request.asked.source), ("--device", &request.asked.device)];
     if let Some((option, _)) = binds.iter().find(|(_, value)| value.is_some()) {
         return Err(Error::usage(format!(
             "`{}`: a command opens its own connections, which {option} does not bind; leave it out, or write it into the client \
@@ -112,7 +112,7 @@ pub(super) fn check(request: &Request, contender: &Contender) -> Result<()> {
             contender.spec
         )));
     }
-    if request.explains {
+    if request.asked.explain {
         return Err(Error::usage(format!(
             "`{}`: --explain looks into ends of ours, and a command shows nothing of its inside; leave it out",
             contender.spec

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::request::{Claims, Request};
+use super::request::Request;
 use deadheat_base::error::{Error, Result};
 use deadheat_contract::workload::{self, AnswerSource, Task};
 use deadheat_datapath::datapath::origin::Origin;
@@ -30,27 +30,27 @@ impl Request {
     }
 
     pub(super) fn simulated(&self, network: Network) -> Result<Simulation> {
-        Simulation::new(&self.path, network, self.ip())
+        Simulation::new(&self.asked.path, network, self.ip())
     }
 
     /// Binds control and all data sockets of the near end to an address of this host: `192.0.2.7`, `fe80::1%eth0`.
     pub fn source(mut self, address: impl Into<String>) -> Request {
-        self.source = Some(address.into());
+        self.asked.source = Some(address.into());
         self
     }
 
     /// Binds control and all data sockets of the near end to an interface of this host: `eth0`.
     pub fn device(mut self, interface: impl Into<String>) -> Request {
-        self.device = Some(interface.into());
+        self.asked.device = Some(interface.into());
         self
     }
 
     /// Checks the source address and the interface, which only a race to another host has.
     pub(super) fn check_origin(&self) -> Result<()> {
-        let given = [("--source", &self.source), ("--device", &self.device)];
+        let given = [("--source", &self.asked.source), ("--device", &self.asked.device)];
         let given = given.into_iter().find_map(|(name, value)| Some((name, value.as_ref()?)));
         match given {
-            Some((name, value)) if self.to.is_none() => Err(Error::usage(format!(
+            Some((name, value)) if self.asked.to.is_none() => Err(Error::usage(format!(
                 "{name} {value}: both ends are on this machine, which chooses their addresses; race another host with --to, \
                  or leave {name} out"
             ))),
@@ -63,20 +63,20 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] where the source address or the interface cannot be read.
     pub(super) fn route(&self) -> Result<Route> {
-        let origin = Origin::parse(self.source.as_deref(), self.device.as_deref())?;
+        let origin = Origin::parse(self.asked.source.as_deref(), self.asked.device.as_deref())?;
         let source = origin.source.map(|source| SocketAddr::new(source.ip(), 0));
         match source.filter(|source| !self.ip().has(source)) {
             Some(source) => Err(Error::usage(format!(
                 "--source {} and -{} exclude each other; leave one of them out",
                 source.ip(),
-                self.family.unwrap_or_default()
+                self.asked.family.unwrap_or_default()
             ))),
             None => Ok(Route { family: self.ip(), origin }),
         }
     }
 
     fn ip(&self) -> Family {
-        match self.family {
+        match self.asked.family {
             Some(4) => Family::V4,
             Some(6) => Family::V6,
             _ => Family::Any,
@@ -132,7 +132,7 @@ impl Request {
     /// # Errors
     /// [`Error::Usage`] if there is no far end of that name, or another host beside it.
     pub(super) fn far_end(&self) -> Result<Option<FarEndAt<'_>>> {
-        let Some(hosts) = &self.to else { return Ok(None) };
+        let Some(hosts) = &self.asked.to else { return Ok(None) };
         let found = hosts.names().iter().map(|typed| far_end::parse(typed));
         let found = found.collect::<Result<Vec<_>>>()?;
         let Some(at) = found.iter().flatten().next() else { return Ok(None) };
@@ -144,7 +144,7 @@ impl Request {
             )));
         }
         reach::check(host)?;
-        if self.explains {
+        if self.asked.explain {
             return Err(Error::usage(format!(
                 "--explain sees where the time goes at both ends, and {} is not ours; leave it out",
                 end.info.label
@@ -171,17 +171,14 @@ impl Request {
         Ok((contender, why))
     }
 
-    /// Returns the contenders that claims are made about; `answered` says which of them the far kernel answers. Against a
+    /// Returns true if claims are made about all contenders; `answered` says which of them the far kernel answers. Against a
     /// far end of others, which carries few, a single competitor is compared with what the kernel answers.
     ///
     /// # Errors
     /// As of [`Request::far_end`].
-    pub(super) fn claims_at_far_end(&self, answered: &[bool]) -> Result<Claims> {
+    pub(super) fn claims_at_far_end(&self, answered: &[bool]) -> Result<bool> {
         let competitors = answered.iter().filter(|by_kernel| !**by_kernel).count();
-        match self.far_end()? {
-            Some(_) if competitors < 2 => Ok(Claims::All),
-            _ => Ok(self.claims),
-        }
+        Ok(self.asked.claims_all || self.far_end()?.is_some() && competitors < 2)
     }
 
     /// Returns the source of the answers of work that asks: documents, if the far end is an origin.
@@ -199,7 +196,7 @@ impl Request {
     /// As of `Request::far_end`.
     pub fn usual_contenders(mut self) -> Result<Request> {
         let Some(end) = self.far_end()?.map(|at| at.end) else { return Ok(self) };
-        let own = self.contenders.iter().map(|typed| Contender::parse(typed));
+        let own = self.asked.contenders.iter().map(|typed| Contender::parse(typed));
         let own = own.collect::<Result<Vec<_>>>()?;
         if far_end::answers(end) == AnswerSource::Origin
             || !own.iter().any(|contender| far_end::carries(end, &*contender.transport))
@@ -210,7 +207,7 @@ impl Request {
                 transport::ALL.iter().find(is_over).map(|one| one.info().id.to_owned())
             };
             let firsts = end.info.over.iter().filter_map(|over| first_over(*over));
-            self.contenders = firsts.collect();
+            self.asked.contenders = firsts.collect();
         }
         Ok(self)
     }
@@ -223,7 +220,7 @@ impl Request {
     pub fn usual_work(mut self) -> Result<Request> {
         let Some(peer) = self.far_end()?.map(|at| at.end.info.peer) else { return Ok(self) };
         if let Some(work) = workload::ALL.iter().find(|work| work.is_usual_for(peer)) {
-            self.workload = work.info().id.to_owned();
+            self.asked.workload = work.info().id.to_owned();
         }
         Ok(self)
     }
@@ -237,7 +234,7 @@ impl Request {
         all: &[Contender],
     ) -> Result<()> {
         let names: Vec<&str> =
-            self.to.iter().flat_map(|hosts| hosts.names()).map(String::as_str).collect();
+            self.asked.to.iter().flat_map(|hosts| hosts.names()).map(String::as_str).collect();
         let named = |contender: &Contender, name: &str| {
             several::hosts(contender.transport.parts()).contains(&Some(name))
         };
@@ -249,7 +246,7 @@ impl Request {
         let hosts = names.len().max(1);
         let ends = task.info().receivers;
         let most = usize::from(ends).div_ceil(hosts) + usize::from(task.info().load.is_some());
-        if self.to.is_some() && most > usize::from(MOST_FAR_ENDS) {
+        if self.asked.to.is_some() && most > usize::from(MOST_FAR_ENDS) {
             return Err(Error::usage(format!(
                 "`{}` has {ends} far ends, and a server runs {MOST_FAR_ENDS} in a trial, a load among them; ask for fewer, or \
                  spread them over more hosts, --to A --to B",
@@ -328,7 +325,7 @@ mod tests {
             ("ndt7://far.example", &["wss"]),
         ] {
             let request = usual(to);
-            assert_eq!(request.contenders, contenders, "{to}");
+            assert_eq!(request.asked.contenders, contenders, "{to}");
             assert!(request.check().is_ok(), "{to}");
         }
     }

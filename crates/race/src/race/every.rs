@@ -16,7 +16,7 @@ const LONGEST: Nanos = Nanos::from_secs(7 * 86_400);
 /// # Errors
 /// [`Error::Usage`] with a value that would be.
 pub(super) fn check(request: &Request) -> Result<()> {
-    let Some(every) = request.every else { return Ok(()) };
+    let Some(every) = request.asked.every_ns.map(Nanos) else { return Ok(()) };
     if every == Nanos::ZERO || every > LONGEST {
         return Err(Error::usage(format!(
             "a block every {}; more than nothing and at most 7d make sense, such as --every 10m",
@@ -24,7 +24,7 @@ pub(super) fn check(request: &Request) -> Result<()> {
         )));
     }
     let text = span_text(every);
-    match (request.blocks, request.budget) {
+    match (request.asked.blocks, request.asked.budget_ns.map(Nanos)) {
         (None, None) => Err(Error::usage(format!(
             "a block every {text}, and no end to it; give --blocks N, or --budget 7d"
         ))),

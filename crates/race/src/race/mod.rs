@@ -85,5 +85,5 @@ mod tests;
 pub use crate::race::context::{
     Observer, RaceContext, RaceEvent, SampleStore, SilentObserver, TrialPlace,
 };
-pub use request::{Claims, DEFAULT_BLAST, Request, Request as Race};
+pub use request::{DEFAULT_BLAST, Request, Request as Race};
 pub use resume::{replay, resume};

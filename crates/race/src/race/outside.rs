@@ -56,29 +56,32 @@ impl Request {
     pub(super) fn parsed_path(&self) -> Result<path::PathSpec> {
         let refuse: ReadFile<'_> = &mut |_| {
             self.check_outside()?;
-            Err(Error::usage(format!("`{}` names a file, and none is opened here", self.path)))
+            Err(Error::usage(format!(
+                "`{}` names a file, and none is opened here",
+                self.asked.path
+            )))
         };
         match &self.origin {
             RequestOrigin::Written(written) if !written.allowed.contains(&Outside::Files) => {
-                path::PathSpec::parse_with(&self.path, refuse)
+                path::PathSpec::parse_with(&self.asked.path, refuse)
             }
-            _ => path::PathSpec::parse_with(&self.path, &mut files::read),
+            _ => path::PathSpec::parse_with(&self.asked.path, &mut files::read),
         }
     }
 
     fn outside(&self, written: &RequestFile) -> Result<Vec<Named>> {
-        let mut all = match self.to {
+        let mut all = match self.asked.to {
             Some(_) => Vec::new(),
-            None => path::grammar::outside(&self.path)?,
+            None => path::grammar::outside(&self.asked.path)?,
         };
-        for typed in self.contenders.iter().chain(&written.contenders) {
+        for typed in self.asked.contenders.iter().chain(&written.contenders) {
             all.extend(Contender::outside(typed)?);
         }
-        for typed in written.workloads.iter().chain([&self.workload]) {
+        for typed in written.workloads.iter().chain([&self.asked.workload]) {
             let spec = Spec::parse(typed)?;
             all.extend(spec.outside(workload::keys(&spec.name)?, &Contender::outside)?);
         }
-        for factor in &self.vary {
+        for factor in &self.asked.vary {
             for level in &factor.levels {
                 all.extend(level_outside(&factor.name, level)?);
             }

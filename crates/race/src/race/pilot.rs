@@ -87,7 +87,7 @@ impl PilotLength {
     /// Returns the search for the length of trials; `None` if the user or an earlier race has set the length, if
     /// conditions vary, or if trials are so long that the shortest suffices.
     fn open(request: &Request, common: &TrialSettings) -> Option<PilotLength> {
-        if request.plan.is_some() || !request.vary.is_empty() {
+        if request.plan.is_some() || !request.asked.vary.is_empty() {
             return None;
         }
         let task = &common.pairings.iter().flatten().next()?.task;

@@ -10,15 +10,14 @@ use super::cost::{BlockCost, most};
 use super::enough::TimeLimit;
 use super::pilot::Pilot;
 use super::request::{
-    CheckedRequest, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, RaceLength,
-    Request,
+    CheckedRequest, DEFAULT_BLOCKS, DEFAULT_BUDGET, LONGEST_UNASKED, MOST_BLOCKS, Request,
 };
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::{percent, wait};
 use deadheat_base::time::Nanos;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::claims::{alpha, claimed, claims, looks};
-use deadheat_result::outcome::{DEFAULT_MARGIN, Entrant, RecordedPlan, Replan};
+use deadheat_result::outcome::{DEFAULT_MARGIN, Entrant, RecordedPlan, RecordedRequest, Replan};
 use deadheat_stats::{self as stats, Plan, quantile};
 
 /// Planned resolution, as a share of the margin. Even if the scatter is larger than in the pilot, the resolution
@@ -65,7 +64,7 @@ pub(super) fn fix(
         elapsed,
     };
     let (blocks_max, limit) = if pilot.is_refused {
-        (request.blocks.unwrap_or(DEFAULT_BLOCKS).max(1), request.limit())
+        (request.asked.blocks.unwrap_or(DEFAULT_BLOCKS).max(1), request.limit())
     } else {
         task.blocks()?
     };
@@ -73,15 +72,12 @@ pub(super) fn fix(
     let (workload, workload_reason) =
         pilot.work.as_ref().map(|(work, why)| (work.to_string(), why.clone())).unzip();
     // A single contender makes no claim, but its control is tested like one.
-    let plan = match request.length {
-        // No look may end it, so the error is for the last.
-        RaceLength::AllBlocks => Plan::at_the_end,
-        RaceLength::Whole | RaceLength::Screening => Plan::new,
-    };
-    let looks = plan(whole, task.claims.max(1), alpha(request.confidence));
+    // No look may end a race of all blocks, so the error is for the last.
+    let plan = if request.asked.all_blocks { Plan::at_the_end } else { Plan::new };
+    let looks = plan(whole, task.claims.max(1), alpha(request.asked.confidence));
     let fixed = RecordedPlan {
-        margin: request.margin.unwrap_or(DEFAULT_MARGIN),
-        margin_reason: match request.margin {
+        margin: request.asked.margin.unwrap_or(DEFAULT_MARGIN),
+        margin_reason: match request.asked.margin {
             Some(_) => "asked for".to_owned(),
             None => "the default".to_owned(),
         },
@@ -158,10 +154,12 @@ impl PlanInput<'_> {
     /// Returns the maximum number of blocks, and the time limit for them.
     fn blocks(&self) -> Result<(u64, TimeLimit)> {
         let request = self.request;
-        let most_asked = if request.every.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
-        let asked = request.blocks.unwrap_or(most_asked).max(1);
+        let most_asked =
+            if request.asked.every_ns.is_some() { MOST_BLOCKS } else { DEFAULT_BLOCKS };
+        let asked = request.asked.blocks.unwrap_or(most_asked).max(1);
         let needed = self.needed();
-        if let (Some(aim), None, None) = (request.resolve, request.budget, request.blocks) {
+        let RecordedRequest { resolve, budget_ns, blocks, .. } = request.asked;
+        if let (Some(aim), None, None) = (resolve, budget_ns, blocks) {
             let blocks = needed.unwrap_or(most_asked);
             let takes = self.takes(blocks);
             if takes > LONGEST_UNASKED {
@@ -211,7 +209,11 @@ impl PlanInput<'_> {
     }
 
     fn takes(&self, blocks: u64) -> Nanos {
-        self.elapsed.saturating_add(self.cost.of_blocks(0, blocks, self.request.every))
+        self.elapsed.saturating_add(self.cost.of_blocks(
+            0,
+            blocks,
+            self.request.asked.every_ns.map(Nanos),
+        ))
     }
 
     /// Returns the minimum time for `blocks` blocks: their own, and one block more.
@@ -230,7 +232,7 @@ impl PlanInput<'_> {
 
     fn too_short(&self, fewest: u64) -> Error {
         let takes = self.takes_surely(fewest);
-        let limit = match self.request.budget {
+        let limit = match self.request.asked.budget_ns.map(Nanos) {
             Some(limit) => format!("{limit} is too short"),
             None => {
                 let longest = wait(LONGEST_UNASKED);
@@ -257,7 +259,7 @@ impl PlanInput<'_> {
 
     fn too_fine(&self, aim: f64, takes: Nanos) -> Error {
         let room = DEFAULT_BUDGET.0 / self.cost.block.0.max(1);
-        let level = level(self.request.confidence, self.claims);
+        let level = level(self.request.asked.confidence, self.claims);
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let now = self.scatter.and_then(|scatter| stats::resolution(scatter, room, level));
         let now = now.map_or_else(String::new, |now| {
@@ -274,8 +276,8 @@ impl PlanInput<'_> {
 
 /// Returns the number of blocks with which a race of this scatter reaches its planned resolution.
 fn needed(scatter: f64, request: &Request, claims: usize) -> u64 {
-    let margin = request.margin.unwrap_or(DEFAULT_MARGIN);
-    aimed(scatter, request.resolve, margin, request.confidence, claims)
+    let margin = request.asked.margin.unwrap_or(DEFAULT_MARGIN);
+    aimed(scatter, request.asked.resolve, margin, request.asked.confidence, claims)
 }
 
 fn aimed(scatter: f64, resolve: Option<f64>, margin: f64, confidence: f64, claims: usize) -> u64 {
@@ -293,7 +295,7 @@ fn level(confidence: f64, claims: usize) -> f64 {
 /// Returns true if `after` blocks of this scatter reach the race's target resolution.
 pub(super) fn is_resolved(
     fixed: &RecordedPlan,
-    asked: &deadheat_result::outcome::RecordedRequest,
+    asked: &RecordedRequest,
     scatter: f64,
     after: u64,
 ) -> bool {
@@ -306,7 +308,7 @@ pub(super) fn is_resolved(
 /// most `room`. Changes `fixed`, and returns true if it did.
 pub(super) fn again(
     fixed: &mut RecordedPlan,
-    asked: &deadheat_result::outcome::RecordedRequest,
+    asked: &RecordedRequest,
     scatter: f64,
     after: u64,
     room: u64,
@@ -326,7 +328,6 @@ pub(super) fn again(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::request::Claims;
     use deadheat_contract::measurements::{Metric, Metrics};
 
     /// Returns a pilot on a request's first claim, with these figures, 10 ms each.
@@ -477,7 +478,7 @@ mod tests {
         };
         assert_eq!(floors(Request::new(["tcp", "udp", "icmp"])), [false, false, true]);
         assert_eq!(floors(Request::new(["icmp", "icmp"])), [false, false]);
-        assert_eq!(floors(Request::new(["udp", "icmp"]).claims(Claims::All)), [false, false]);
+        assert_eq!(floors(Request::new(["udp", "icmp"]).claims_all()), [false, false]);
         let fixed = fixed(&Request::new(["tcp", "icmp", "udp"]), &CALM);
         assert_eq!(fixed.claims, 1);
     }

@@ -21,9 +21,9 @@ pub(super) struct RacePath {
 impl Request {
     /// Returns the kind of the path to the far end.
     pub(super) fn path_kind(&self) -> PathKind {
-        match self.to {
+        match self.asked.to {
             Some(_) => PathKind::Remote,
-            None => PathKind::of_typed(&self.path),
+            None => PathKind::of_typed(&self.asked.path),
         }
     }
 
@@ -32,7 +32,7 @@ impl Request {
     /// # Errors
     /// [`deadheat_base::error::Error::Usage`] if it cannot be parsed, or simulated.
     pub(super) fn race_path(&self) -> Result<RacePath> {
-        if self.to.is_some() {
+        if self.asked.to.is_some() {
             let (answers, ends) = (self.answers()?, self.ends());
             let setting = Setting { answers, ends, rtt: self.round_trip, ..Setting::REMOTE };
             return Ok(RacePath { setting, simulation: None, network: None });
@@ -52,7 +52,7 @@ impl Request {
 
     /// Returns the kind of ends that the contenders have.
     fn ends(&self) -> Ends {
-        let is_program = self.contenders.iter().any(|typed| commands::is_one(typed));
+        let is_program = self.asked.contenders.iter().any(|typed| commands::is_one(typed));
         if is_program { Ends::Programs } else { Ends::Connected }
     }
 
@@ -67,7 +67,7 @@ impl Request {
 
     /// Returns the far end's place in words, or `None` if it is this host.
     pub(super) fn elsewhere(&self) -> Option<String> {
-        match &self.to {
+        match &self.asked.to {
             Some(hosts) => Some(hosts.to_string()),
             None if self.path_kind() == PathKind::Loopback => None,
             None => Some("the far host of an emulated path".into()),

@@ -7,13 +7,12 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::measurements::Metric;
 use deadheat_contract::workload;
 use deadheat_datapath::transport::Contender;
-use deadheat_datapath::transport::equal::Terms;
 use deadheat_host::placement::Load;
 use deadheat_path::{Network, PathKind};
 use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_result::far_hosts::FarHosts;
-use deadheat_result::outcome::{Entrant, Factor, RecordedPlan};
+use deadheat_result::outcome::{Entrant, Factor, RecordedPlan, RecordedRequest};
 use deadheat_trial::Pairing;
 use deadheat_trial::lead::files::Overwrite;
 
@@ -50,40 +49,19 @@ pub const DEFAULT_CONFIDENCE: f64 = 0.95;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    pub(super) contenders: Vec<String>,
-    pub(super) workload: String,
-    pub(super) path: String,
-    pub(super) to: Option<FarHosts>,
-    pub(super) family: Option<u8>,
-    /// Local address and interface of the near end, as typed.
-    pub(super) source: Option<String>,
-    pub(super) device: Option<String>,
+    /// Request as results record it, before defaults are filled in: see [`Request::asked`].
+    pub(super) asked: RecordedRequest,
+    /// Requested state of idle CPUs.
+    pub(super) idle: Option<Idle>,
     /// Round trip to the far end, once that was reached; `None` on a path whose delays are typed.
     pub(super) round_trip: Option<Nanos>,
-    pub(super) blocks: Option<u64>,
-    pub(super) length: RaceLength,
-    /// True if the first verdicts end it; else only firm verdicts with the requested resolution do.
-    pub(super) ends_at_first: bool,
+    /// True for a screening.
+    pub(super) is_screening: bool,
     /// Minimum number of blocks, even if all claims are decided, for questions beside its claims.
     pub(super) least_blocks: Option<u64>,
-    pub(super) budget: Option<Nanos>,
-    pub(super) every: Option<Nanos>,
-    pub(super) margin: Option<f64>,
-    pub(super) margin_time: Option<Nanos>,
-    pub(super) resolve: Option<f64>,
-    pub(super) claims: Claims,
-    pub(super) terms: Terms,
-    pub(super) confidence: f64,
-    pub(super) gate_races: Option<u64>,
     pub(super) seed: Option<u64>,
-    pub(super) placement: Option<String>,
-    pub(super) idle: Option<Idle>,
-    pub(super) interval: Option<Nanos>,
     pub(super) title: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
-    pub(super) vary: Vec<Factor>,
-    /// True if an instrumented pass follows the last block.
-    pub(super) explains: bool,
     pub(super) overwrite: Overwrite,
     /// Most bytes of a blast towards another host, per direction and trial; `None` if none is allowed.
     pub(super) blast: Option<u64>,
@@ -97,38 +75,23 @@ impl Request {
     /// Creates a request for a race of `contenders`, each as typed (`tcp:cc=bbr`), with the default workload on
     /// loopback. A single contender is described and tested against its own copy, without verdicts.
     pub fn new<S: Into<String>>(contenders: impl IntoIterator<Item = S>) -> Request {
-        Request {
+        let usual = workload::ALL.first();
+        let asked = RecordedRequest {
             contenders: contenders.into_iter().map(Into::into).collect(),
-            workload: workload::ALL
-                .first()
-                .map_or_else(String::new, |first| first.info().id.to_owned()),
+            workload: usual.map_or_else(String::new, |first| first.info().id.to_owned()),
             path: "loopback".to_owned(),
-            to: None,
-            family: None,
-            source: None,
-            device: None,
-            round_trip: None,
-            blocks: None,
-            length: RaceLength::Whole,
-            ends_at_first: false,
-            least_blocks: None,
-            budget: None,
-            every: None,
-            margin: None,
-            margin_time: None,
-            resolve: None,
-            claims: Claims::Competitors,
-            terms: Terms::Equal,
             confidence: DEFAULT_CONFIDENCE,
-            gate_races: None,
-            seed: None,
-            placement: None,
+            ..RecordedRequest::default()
+        };
+        Request {
+            asked,
             idle: None,
-            interval: None,
+            round_trip: None,
+            is_screening: false,
+            least_blocks: None,
+            seed: None,
             title: None,
             labels: BTreeMap::new(),
-            vary: Vec::new(),
-            explains: false,
             overwrite: Overwrite::Refused,
             blast: None,
             plan: None,
@@ -136,37 +99,50 @@ impl Request {
         }
     }
 
+    /// Applies `set` to the value, if there is one.
+    pub fn with<T>(self, value: Option<T>, set: impl FnOnce(Request, T) -> Request) -> Request {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+
+    /// Applies `set` where that is asked for.
+    pub fn when(self, is_asked: bool, set: impl FnOnce(Request) -> Request) -> Request {
+        if is_asked { set(self) } else { self }
+    }
+
     /// Sets the workload of each trial, as typed: `ping:size=64,interval=1ms`.
     pub fn workload(mut self, typed: impl Into<String>) -> Request {
-        self.workload = typed.into();
+        self.asked.workload = typed.into();
         self
     }
 
     /// Sets the path between the ends, as typed: `loopback`.
     pub fn path(mut self, typed: impl Into<String>) -> Request {
-        self.path = typed.into();
+        self.asked.path = typed.into();
         self
     }
 
     /// Sets the far end to a `deadheat serve` at `HOST[:PORT]`, instead of a path on this machine. Called again, it
     /// adds another host: the far ends of work with several are dealt over the hosts in order.
     pub fn to(mut self, host: impl Into<String>) -> Request {
-        match &mut self.to {
+        match &mut self.asked.to {
             Some(hosts) => hosts.push(host),
-            None => self.to = Some(FarHosts::from(host.into())),
+            None => self.asked.to = Some(FarHosts::from(host.into())),
         }
         self
     }
 
     /// Restricts addresses to IPv4 (`4`) or IPv6 (`6`).
     pub fn family(mut self, family: u8) -> Request {
-        self.family = Some(family);
+        self.asked.family = Some(family);
         self
     }
 
     /// Sets the maximum number of blocks, 1 to 10,000. Without a budget, time is then no limit.
     pub fn blocks(mut self, blocks: u64) -> Request {
-        self.blocks = Some(blocks);
+        self.asked.blocks = Some(blocks);
         self
     }
 
@@ -174,20 +150,20 @@ impl Request {
     /// number is then fixed before the first block, and the only look is after the last. A budget still ends the race,
     /// because time does not depend on results.
     pub fn all_blocks(mut self) -> Request {
-        self.length = RaceLength::AllBlocks;
+        self.asked.all_blocks = true;
         self
     }
 
     /// Ends the race as soon as every claim is decided, and not only once it is also known with the resolution.
     pub fn first(mut self) -> Request {
-        self.ends_at_first = true;
+        self.asked.first = true;
         self
     }
 
     /// Makes the race a screening: at most [`SCREENING_BLOCKS`], and
     /// [`SCREENING_TIME`](super::enough::SCREENING_TIME) unless the fewest blocks for a verdict take longer.
     pub fn screening(mut self) -> Request {
-        (self.blocks, self.length) = (Some(SCREENING_BLOCKS), RaceLength::Screening);
+        (self.asked.blocks, self.is_screening) = (Some(SCREENING_BLOCKS), true);
         self
     }
 
@@ -200,45 +176,46 @@ impl Request {
 
     /// Sets the maximum duration, including the trials before the first block.
     pub fn budget(mut self, budget: Nanos) -> Request {
-        self.budget = Some(budget);
+        self.asked.budget_ns = Some(budget.0);
         self
     }
 
     /// Sets the minimum time from the start of one block to the start of the next. No verdict then ends the race
     /// early, because its purpose is to show changes. Blocks or a budget must be given with it.
     pub fn every(mut self, every: Nanos) -> Request {
-        self.every = Some(every);
+        self.asked.every_ns = Some(every.0);
         self
     }
 
     /// Sets the target resolution, as a fraction: a larger difference is found with 80 % power. It extends the
     /// time, and never the margin.
     pub fn resolve(mut self, fraction: f64) -> Request {
-        self.resolve = Some(fraction);
+        self.asked.resolve = Some(fraction);
         self
     }
 
-    /// Selects the contenders that claims are made about.
-    pub fn claims(mut self, claims: Claims) -> Request {
-        self.claims = claims;
+    /// Makes claims about all contenders, including those that the far kernel answers, which are floors for comparison
+    /// otherwise.
+    pub fn claims_all(mut self) -> Request {
+        self.asked.claims_all = true;
         self
     }
 
     /// Leaves options that are not typed at the implementation's own defaults, instead of equal for all contenders.
     pub fn as_deployed(mut self) -> Request {
-        self.terms = Terms::Deployed;
+        self.asked.as_deployed = true;
         self
     }
 
     /// Sets the confidence of the whole race, as a fraction: 0.95.
     pub fn confidence(mut self, fraction: f64) -> Request {
-        self.confidence = fraction;
+        self.asked.confidence = fraction;
         self
     }
 
     /// Notes that it is one of so many races of a gate ([`super::gate::first`]), so that a judgement of fewer says so.
     pub fn gate_races(mut self, races: u64) -> Request {
-        self.gate_races = Some(races);
+        self.asked.gate_races = Some(races);
         self
     }
 
@@ -250,7 +227,7 @@ impl Request {
 
     /// Sets the placement of the two ends, as typed: `cross-core`.
     pub fn placement(mut self, typed: impl Into<String>) -> Request {
-        self.placement = Some(typed.into());
+        self.asked.placement = Some(typed.into());
         self
     }
 
@@ -263,20 +240,21 @@ impl Request {
 
     /// Returns the requested state of idle CPUs, before the runner decides, and the reason.
     pub(super) fn asked_idle(&self) -> Option<(Idle, &'static str)> {
-        let waits = self.every.map(|_| (Idle::Host, "CPUs may sleep from one block to the next"));
+        let waits =
+            self.asked.every_ns.map(|_| (Idle::Host, "CPUs may sleep from one block to the next"));
         self.idle.map(|idle| (idle, "asked for")).or(waits)
     }
 
     /// Sets the time between two points of each trial's series, 1 ms to 1 h; 100 ms if not given. Below 10 ms the series is
     /// dense, and costs the ends time.
     pub fn interval(mut self, interval: Nanos) -> Request {
-        self.interval = Some(interval);
+        self.asked.interval_ns = Some(interval.0);
         self
     }
 
     /// Adds a second, instrumented pass after the last block, which shows where the time goes.
     pub fn explain(mut self) -> Request {
-        self.explains = true;
+        self.asked.explain = true;
         self
     }
 
@@ -301,9 +279,9 @@ impl Request {
     ) -> Request {
         let name = name.into();
         let levels = levels.into_iter().map(Into::into);
-        match self.vary.iter_mut().find(|factor| factor.name == name) {
+        match self.asked.vary.iter_mut().find(|factor| factor.name == name) {
             Some(factor) => factor.levels.extend(levels),
-            None => self.vary.push(Factor { name, levels: levels.collect() }),
+            None => self.asked.vary.push(Factor { name, levels: levels.collect() }),
         }
         self
     }
@@ -338,29 +316,9 @@ impl Request {
 
     /// Returns true if the plan decides the number of blocks.
     pub(super) fn leaves_blocks_open(&self) -> bool {
-        self.blocks.is_none() && self.every.is_none() && self.length != RaceLength::AllBlocks
+        let asked = &self.asked;
+        asked.blocks.is_none() && asked.every_ns.is_none() && !asked.all_blocks
     }
-}
-
-/// Contenders that claims are made about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Claims {
-    /// Competitors only. A contender that the far kernel answers is a floor for comparison.
-    #[default]
-    Competitors,
-    /// All contenders, including the floor.
-    All,
-}
-
-/// Basis of a race's length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RaceLength {
-    /// As long as verdicts need.
-    Whole,
-    /// All blocks, whatever they decide.
-    AllBlocks,
-    /// A screening.
-    Screening,
 }
 
 /// Request that passed its checks.

@@ -2,7 +2,7 @@
 
 use super::block::TrialSettings;
 use super::enough::TimeLimit;
-use super::request::{Claims, Request};
+use super::request::Request;
 use super::run::claimed;
 use super::{cells, commands, pilot, quiet};
 use crate::race::block_loop::BlockLoop;
@@ -14,7 +14,7 @@ use deadheat_datapath::transport::Contender;
 use deadheat_records::idle::Idle;
 use deadheat_records::placement::Placement;
 use deadheat_result::analysis::{claims, notice};
-use deadheat_result::outcome::{Outcome, Status, blocks_done};
+use deadheat_result::outcome::{Outcome, RecordedRequest, Status, blocks_done};
 use deadheat_result::schedule;
 use deadheat_stats::Look;
 use deadheat_trial::{Pairing, TrialOutcome, suited};
@@ -155,12 +155,10 @@ fn spend_looks(before: &mut Outcome, done: u64) {
 /// # Errors
 /// [`Error::Usage`] for text in the result that this program cannot parse.
 pub fn replay(earlier: &Outcome) -> Result<Request> {
-    Ok(Request {
-        plan: Some(earlier.plan.clone()),
-        // A placement that varies is part of the request, so none is fixed for all.
-        placement: (!varies_placement(earlier)).then(|| earlier.plan.placement.clone()),
-        ..request(earlier)?
-    })
+    let mut request = Request { plan: Some(earlier.plan.clone()), ..request(earlier)? };
+    // A placement that varies is part of the request, so none is fixed for all.
+    request.asked.placement = (!varies_placement(earlier)).then(|| earlier.plan.placement.clone());
+    Ok(request)
 }
 
 fn varies_placement(outcome: &Outcome) -> bool {
@@ -174,47 +172,22 @@ fn request(outcome: &Outcome) -> Result<Request> {
     // Results of earlier versions contain defaults of the keys that vary.
     let saved = workload::saved(&asked.workload);
     let workload = cells::without_varied(&saved, &asked.vary);
-    let mut request = Request::new(asked.contenders.clone()).workload(workload);
-    request.to.clone_from(&asked.to);
-    if !asked.path.is_empty() {
-        request.path.clone_from(&asked.path);
+    let mut request = Request {
+        asked: RecordedRequest { workload, budget_ns: None, ..asked.clone() },
+        idle: asked.idle.as_deref().map(Idle::parse).transpose()?,
+        seed: Some(outcome.seed),
+        title: outcome.title.clone(),
+        labels: outcome.labels.clone(),
+        ..Request::new(asked.contenders.clone())
+    };
+    if asked.path.is_empty() {
+        request = request.path("loopback");
     }
-    request.family = asked.family;
-    request.source.clone_from(&asked.source);
-    request.device.clone_from(&asked.device);
-    request.blocks = asked.blocks;
-    request.every = asked.every_ns.map(Nanos);
-    if asked.all_blocks {
-        request = request.all_blocks();
-    }
-    if asked.first {
-        request = request.first();
-    }
-    request.margin = asked.margin;
-    request.margin_time = asked.margin_ns.map(Nanos);
-    request.resolve = asked.resolve;
-    if asked.claims_all {
-        request = request.claims(Claims::All);
-    }
-    if asked.as_deployed {
-        request = request.as_deployed();
-    }
-    request.confidence = asked.confidence;
-    request.seed = Some(outcome.seed);
-    request.placement.clone_from(&asked.placement);
-    request.idle = asked.idle.as_deref().map(Idle::parse).transpose()?;
-    request.interval = asked.interval_ns.map(Nanos);
-    request.gate_races = asked.gate_races;
-    if asked.explain {
-        request = request.explain();
-    }
-    request.title.clone_from(&outcome.title);
-    request.labels.clone_from(&outcome.labels);
-    request.vary.clone_from(&asked.vary);
     // Results also record the default limit.
     let unasked = request.limit();
-    let asked = asked.budget_ns.map(Nanos);
-    request.budget = asked.filter(|budget| unasked != TimeLimit::Unasked(*budget));
+    let limit = asked.budget_ns.map(Nanos);
+    request.asked.budget_ns =
+        limit.filter(|limit| unasked != TimeLimit::Unasked(*limit)).map(|limit| limit.0);
     Ok(request.written_by(outcome))
 }
 

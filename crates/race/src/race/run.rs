@@ -64,7 +64,10 @@ impl Request {
         let (asked, claimed) = (self.asked_idle(), claimed(&checked.metrics));
         let idle = context.runner.own_host().map(|own| own.idle(asked, claimed)).transpose()?;
         // A race of too few blocks for any verdict has nothing to protect by a wait.
-        let decides = self.blocks.is_none_or(|most| most >= claims::fewest_for(1, self.confidence));
+        let decides = self
+            .asked
+            .blocks
+            .is_none_or(|most| most >= claims::fewest_for(1, self.asked.confidence));
         let probe = if decides { quiet::settle(&mut context) } else { quiet::begin(&mut context) };
         // The time in which the host settles does not count.
         let began = context.clock.now();
@@ -149,7 +152,7 @@ impl Request {
         pairings: Vec<Option<Pairing>>,
         placement: Placement,
     ) -> TrialSettings {
-        let interval = self.interval.unwrap_or(intervals::DEFAULT);
+        let interval = self.asked.interval_ns.map_or(intervals::DEFAULT, Nanos);
         TrialSettings { pairings, copies: Arc::default(), placement, interval, patience: PATIENCE }
     }
 }

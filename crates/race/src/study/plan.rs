@@ -1,6 +1,6 @@
 //! Conversion of a study's race to a request for a race.
 
-use crate::race::{Claims, Request};
+use crate::race::Request;
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
 use deadheat_base::units;
@@ -33,37 +33,20 @@ fn is_simulated(plan: &RacePlan) -> bool {
 /// [`deadheat_base::error::Error::Usage`] if a duration or a share cannot be parsed.
 pub fn request(plan: &RacePlan) -> Result<Request> {
     // A study defines its own comparisons, which may include a floor.
-    let mut request =
-        Request::new(plan.contenders.clone()).workload(&plan.workload).claims(Claims::All);
-    if let Some(path) = &plan.path {
-        request = request.path(path);
-    }
-    if let Some(placement) = &plan.placement {
-        request = request.placement(placement);
-    }
+    let mut request = Request::new(plan.contenders.clone())
+        .workload(&plan.workload)
+        .claims_all()
+        .with(plan.path.as_ref(), Request::path)
+        .with(plan.placement.as_ref(), Request::placement)
+        .with(plan.blocks, Request::blocks)
+        .with(plan.budget.as_deref().map(units::parse_span).transpose()?, Request::budget)
+        .with(plan.every.as_deref().map(units::parse_span).transpose()?, Request::every)
+        .with(plan.margin.as_deref().map(units::parse_share).transpose()?, Request::margin)
+        .when(plan.all_blocks, Request::all_blocks)
+        .when(plan.as_deployed, Request::as_deployed)
+        .when(plan.explain, Request::explain);
     for (name, levels) in &plan.vary {
         request = request.vary(name, levels.clone());
-    }
-    if let Some(blocks) = plan.blocks {
-        request = request.blocks(blocks);
-    }
-    if let Some(budget) = &plan.budget {
-        request = request.budget(units::parse_span(budget)?);
-    }
-    if let Some(every) = &plan.every {
-        request = request.every(units::parse_span(every)?);
-    }
-    if plan.all_blocks {
-        request = request.all_blocks();
-    }
-    if let Some(margin) = &plan.margin {
-        request = request.margin(units::parse_share(margin)?);
-    }
-    if plan.as_deployed {
-        request = request.as_deployed();
-    }
-    if plan.explain {
-        request = request.explain();
     }
     Ok(request.written_in("the study", &[]))
 }

@@ -132,7 +132,9 @@ fn the_pass_follows_the_race_and_touches_nothing_of_it() {
     assert!(pass[0].starts_with("explain 1/8: "));
     // Two blocks of two contenders and the control.
     assert_eq!(outcome.trials.len(), 6);
-    let plain = run(&Request { explains: false, ..request() }, |_| Ok(0));
+    let mut plain = request();
+    plain.asked.explain = false;
+    let plain = run(&plain, |_| Ok(0));
     assert_eq!((&plain.0.summary, &plain.0.verdicts), (&outcome.summary, &outcome.verdicts));
     assert_eq!((plain.0.explain, plain.2.len()), (None, 0));
     // The contenders of a round share their seed, and no two rounds do.
