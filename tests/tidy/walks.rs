@@ -27,34 +27,34 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 /// Finds names of files that are not there, and of items in parentheses behind a file that are not in it.
 fn missing(root: &Path, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        let number = at + 1;
-        let parts: Vec<&str> = line.split('`').collect();
-        let mut file: Option<(&str, String)> = None;
-        let mut is_in_parentheses = false;
-        // Odd parts are between backticks.
-        for at in (1..parts.len()).step_by(2) {
-            let (before, name) = (parts[at - 1], parts[at]);
-            is_in_parentheses = match before {
-                " (" => file.is_some(),
-                ", " => is_in_parentheses,
-                _ => false,
-            };
-            let is_file = name.contains('/') && name.ends_with(".rs") && !name.contains("NAME");
-            if is_file {
-                let found = fs::read_to_string(resolved(root, name));
-                if found.is_err() {
-                    findings.push(format!("{number}: there is no {name}"));
-                }
-                file = found.ok().map(|content| (name, content));
-            } else if !is_in_parentheses {
-                file = None;
-            } else if let Some((path, content)) = &file
-                && !defines(content, name)
-            {
-                findings.push(format!("{number}: no {name} in {path}"));
+    let parts: Vec<&str> = text.split('`').collect();
+    let mut file: Option<(&str, String)> = None;
+    let mut is_in_parentheses = false;
+    let mut number = 1;
+    // Odd parts are between backticks, those of fences of code too.
+    for pair in parts.chunks_exact(2) {
+        let [before, name] = [pair[0], pair[1]];
+        number += before.matches('\n').count();
+        is_in_parentheses = match before.trim() {
+            "(" => file.is_some(),
+            "," => is_in_parentheses,
+            _ => false,
+        };
+        let is_file = name.contains('/') && name.ends_with(".rs") && !name.contains("NAME");
+        if is_file {
+            let found = fs::read_to_string(resolved(root, name));
+            if found.is_err() {
+                findings.push(format!("{number}: there is no {name}"));
             }
+            file = found.ok().map(|content| (name, content));
+        } else if !is_in_parentheses {
+            file = None;
+        } else if let Some((path, content)) = &file
+            && !defines(content, name)
+        {
+            findings.push(format!("{number}: no {name} in {path}"));
         }
+        number += name.matches('\n').count();
     }
     findings
 }
@@ -80,9 +80,14 @@ fn defines(content: &str, name: &str) -> bool {
 
 #[test]
 fn a_file_or_function_that_is_not_there_is_found() {
-    let text = "| stop | `stats/verdict.rs` (`rule`, `rul`), `stats/no.rs` (`x`) |\n`src/main.rs` (`main`), `TCP`, `stats/NAME.rs`\n";
+    let text = "| stop | `stats/verdict.rs` (`rule`, `rul`), `stats/no.rs` (`x`) |\n`src/main.rs` (`main`), `TCP`, `stats/NAME.rs`\n\
+                `stats/verdict.rs`\n   (`ru`)\n";
     assert_eq!(
         missing(crate::root(), text),
-        ["1: no rul in stats/verdict.rs", "1: there is no stats/no.rs"]
+        [
+            "1: no rul in stats/verdict.rs",
+            "1: there is no stats/no.rs",
+            "4: no ru in stats/verdict.rs"
+        ]
     );
 }
