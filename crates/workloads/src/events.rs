@@ -68,7 +68,8 @@ const ORDER: Preset<Option<Service>> = Optional::choice(
 .or("events");
 
 const HZ: Preset<u64> =
-    Optional::count("hz", (1, 1_000), "updates of the state per second").or("60");
+    Optional::count("hz", (0, 1_000), "updates of the state per second; 0 for events alone")
+        .or("60");
 
 const STATE_SIZE: Preset<usize> =
     Optional::length("state-size", (DUE_LEN as u64, 65_507), "one update of the state").or("200");
@@ -242,7 +243,12 @@ impl Iterator for MessageTimes {
 impl EventsWork {
     /// Returns the number of updates of the state until the last event may be due.
     fn states(&self) -> u64 {
-        self.state.within(self.events.times(self.count))
+        if self.is_alone() { 0 } else { self.state.within(self.events.times(self.count)) }
+    }
+
+    /// Returns true if there is no state.
+    fn is_alone(&self) -> bool {
+        self.state.over == 0
     }
 
     fn messages(&self, seed: u64) -> MessageTimes {
@@ -267,9 +273,11 @@ impl Work for EventsWork {
         let ways = ways(&[pace.direction]);
         WorkFacts {
             id: INFO.id,
-            headline: format!(
-                "{events} events beside a state at {hz} Hz on one connection, {ways}"
-            ),
+            headline: if self.is_alone() {
+                format!("{events} events {ways}")
+            } else {
+                format!("{events} events beside a state at {hz} Hz on one connection, {ways}")
+            },
             figures: FIGURES,
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
@@ -303,7 +311,7 @@ impl Work for EventsWork {
         Some(Plan {
             slots: Box::new(slots),
             count: self.count + self.states(),
-            step: self.state.times(1),
+            step: if self.is_alone() { &self.events } else { &self.state }.times(1),
             span: self.events.times(self.count),
             is_even: false,
         })

@@ -54,7 +54,7 @@ fn what_cannot_be_meant_is_refused() {
     let say = |typed: &str| workload::parse(typed).err().unwrap().to_string();
     assert!(say("events:events=max").contains("give a rate"));
     assert!(say("events:size=19").contains("outside"));
-    assert!(say("events:hz=0").contains("outside"));
+    assert!(say("events:hz=1001").contains("outside"));
     let on = |setting: Setting| workload::parse_on("events", &setting).err().unwrap().to_string();
     let elsewhere = Setting { kind: PathKind::Remote, ..Setting::LOOPBACK };
     assert!(workload::parse_on("events", &elsewhere).is_ok(), "clocks of two hosts are compared");
@@ -110,6 +110,15 @@ fn messages(task: &dyn Task, flow: u16) -> Vec<(u64, u16, Nanos)> {
     }
     assert_eq!(half.report(now).pacing.unwrap().slots, all.len() as u64);
     all
+}
+
+#[test]
+fn events_may_be_alone() {
+    let alone = task("events:hz=0,count=20");
+    assert!(!alone.info().headline.contains("state"), "{}", alone.info().headline);
+    let all = messages(&*alone, 0);
+    assert_eq!(all.len(), 20);
+    assert!(all.iter().zip(0..).all(|((seq, lane, _), at)| (*seq, *lane) == (at, 1)));
 }
 
 #[test]
