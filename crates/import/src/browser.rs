@@ -122,8 +122,9 @@ pub struct PlannedTrial {
     pub control: bool,
 }
 
-/// Facts about the page that ran the race.
-#[derive(Debug, Clone, PartialEq)]
+/// Facts about the page that ran the race, as it describes itself.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PageFacts {
     /// Browser, as it names itself.
     pub browser: String,
@@ -133,6 +134,20 @@ pub struct PageFacts {
     pub loopback_ms: f64,
     /// True if the page is isolated from others, so that its clock is finer.
     pub isolated: bool,
+}
+
+impl PageFacts {
+    /// Returns them with a short name of the browser, and without times that cannot be.
+    #[must_use]
+    pub fn bounded(self) -> PageFacts {
+        let time = |ms: f64| if (0.0..=60_000.0).contains(&ms) { ms } else { 0.0 };
+        PageFacts {
+            browser: deadheat_base::foreign::short(&self.browser),
+            step_ms: time(self.step_ms),
+            loopback_ms: time(self.loopback_ms),
+            isolated: self.isolated,
+        }
+    }
 }
 
 impl BrowserPlan {
@@ -351,7 +366,7 @@ impl BrowserWork {
                 format!("state:hz={hz},size={size},count={count}")
             }
             BrowserWork::Events { hz, size, count } => {
-                format!("events:events={hz}pps,size={size},count={count}")
+                format!("events:events={hz}pps,hz=0,size={size},count={count},direction=down")
             }
             BrowserWork::Down { bytes } => format!("bulk:direction=down,bytes={bytes}B"),
             BrowserWork::Up { bytes } => format!("bulk:direction=up,bytes={bytes}B"),
@@ -408,21 +423,19 @@ impl BrowserWork {
             value if (least..=most).contains(&value) => Ok(()),
             value => Err(format!("{name} is {value}, and may be {least} to {most}")),
         };
-        // A median has ten samples on each side.
-        let count =
-            |count: u32, least: u64| within("count", u64::from(count), least, MOST_MESSAGES);
+        let count = |count: u32| within("count", count.into(), FEWEST_MESSAGES, MOST_MESSAGES);
         match *self {
             BrowserWork::Connect { count } => within("count", u64::from(count), 1, 20)?,
             BrowserWork::Ping { size, count: n, interval_ms } => {
-                within("size", size as u64, 5, 16_384)?;
-                count(n, FEWEST_PINGS)?;
+                within("size", size as u64, 12, 16_384)?;
+                count(n)?;
                 within("interval", u64::from(interval_ms), 1, 1_000)?;
             }
             BrowserWork::State { hz, size, count: n }
             | BrowserWork::Events { hz, size, count: n } => {
-                count(n, FEWEST_MESSAGES)?;
+                count(n)?;
                 within("hz", u64::from(hz), 1, 1_000)?;
-                within("size", size as u64, 13, 1_100)?;
+                within("size", size as u64, 20, 1_100)?;
             }
             BrowserWork::Down { bytes } | BrowserWork::Up { bytes } => {
                 within("bytes", bytes, 1_000, 1_000_000_000)?;
@@ -435,9 +448,8 @@ impl BrowserWork {
 /// Largest number of messages in a trial: a page posts a number or two for each.
 const MOST_MESSAGES: u64 = 5_000;
 
-/// Fewest pings in a trial, for a median with ten on each side, and fewest messages of the server.
-const FEWEST_PINGS: u64 = 20;
-const FEWEST_MESSAGES: u64 = 10;
+/// Fewest messages in a trial, for a median with ten on each side.
+const FEWEST_MESSAGES: u64 = 20;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::work::Tickets;
@@ -60,7 +61,7 @@ pub(crate) struct CarrierKind {
 }
 
 /// Contender of the page.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct PageContender {
     /// Name in the script and in addresses: `datachannel-unordered`.
     pub id: &'static str,
@@ -72,12 +73,14 @@ pub(crate) struct PageContender {
 }
 
 /// Promise of a contender about its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum MessagePromise {
     /// All arrive, in their order.
     Ordered,
     /// All arrive, in any order.
     Unordered,
     /// Some may be lost; bulk data and events do not run over it.
+    #[serde(rename = "best effort")]
     BestEffort,
 }

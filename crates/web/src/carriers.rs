@@ -83,18 +83,9 @@ pub(crate) fn contenders() -> impl Iterator<Item = (&'static PageContender, Opti
 /// Returns the contenders for the page's script.
 pub(crate) fn listed() -> Value {
     let of = |(contender, carrier): (&PageContender, Option<&str>)| {
-        let promise = match contender.promise {
-            MessagePromise::Ordered => "ordered",
-            MessagePromise::Unordered => "unordered",
-            MessagePromise::BestEffort => "best effort",
-        };
-        json!({
-            "id": contender.id,
-            "label": contender.label,
-            "of": carrier,
-            "over": contender.over,
-            "promise": promise,
-        })
+        let mut listed = json!(contender);
+        listed["of"] = carrier.into();
+        listed
     };
     Value::Array(contenders().map(of).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,16 +78,7 @@ impl Security {
     /// As [`Security::of`].
     pub(crate) fn within(pair: Arc<PemPair>, protocol: &[u8]) -> Result<Security> {
         let (chain, key) = pair.parsed()?;
-        let (_, provider) = deadheat_datapath::transport::identity::provider(None);
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|e| wrong("TLS 1.3", &e))?
-            .with_no_client_auth()
-            .with_single_cert(chain, key);
-        let mut config = config.map_err(|e| wrong("chain and key", &e))?;
-        config.alpn_protocols = vec![protocol.to_vec()];
-        // A connection of a trial is a new one, and pays for its handshake.
-        config.send_tls13_tickets = 0;
+        let config = tls(chain, key, protocol).map_err(|e| wrong("chain and key", &e))?;
         Ok(Security::Tls { config: Arc::new(config), pair })
     }
 
@@ -106,6 +97,26 @@ impl Security {
             Security::Tls { .. } => "https",
         }
     }
+}
+
+/// Returns TLS 1.3 with a certificate, and with this protocol alone (RFC 7301).
+///
+/// # Errors
+/// If the key is another's.
+pub(crate) fn tls(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    protocol: &[u8],
+) -> std::result::Result<ServerConfig, rustls::Error> {
+    let (_, provider) = deadheat_datapath::transport::identity::provider(None);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    // A connection of a trial is a new one, and pays for its handshake.
+    config.send_tls13_tickets = 0;
+    Ok(config)
 }
 
 /// Connection of a browser.
@@ -189,25 +200,10 @@ impl<'a> Channel<'a> {
         };
         // poll(2) passes over a negative descriptor.
         let own = if events == 0 { -1 } else { self.socket().as_raw_fd() };
-        let of = |fd, events| libc::pollfd { fd, events, revents: 0 };
-        let mut fds = [of(self.stop.as_raw_fd(), libc::POLLIN), of(own, events)];
-        let left = until.map(|until| timespec(until - Monotonic.now()));
-        // Updates leave at their times, so the wait is not rounded to milliseconds, as that of poll(2) is.
-        // SAFETY: `fds` has two valid entries and `left` lives through the call; the mask of signals stays as it is.
-        let found = unsafe {
-            libc::ppoll(
-                fds.as_mut_ptr(),
-                fds.len() as libc::nfds_t,
-                left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-                std::ptr::null(),
-            )
-        };
-        if found < 0 {
-            let error = io::Error::last_os_error();
-            let is_signal = error.kind() == io::ErrorKind::Interrupted;
-            return if is_signal { Ok(()) } else { Err(error) };
-        }
-        match fds[0].revents {
+        let mut entries =
+            [poll_entry(self.stop.as_raw_fd(), libc::POLLIN), poll_entry(own, events)];
+        poll_until(&mut entries, until)?;
+        match entries[0].revents {
             0 => Ok(()),
             _ => Err(io::Error::from(io::ErrorKind::Interrupted)),
         }
@@ -283,9 +279,31 @@ impl<'a> Channel<'a> {
     }
 }
 
-fn timespec(span: Nanos) -> libc::timespec {
-    let (seconds, nanos) = (span.0 / 1_000_000_000, span.0 % 1_000_000_000);
-    libc::timespec { tv_sec: seconds as libc::time_t, tv_nsec: nanos as libc::c_long }
+/// Returns an entry for [`poll_until`].
+pub(crate) fn poll_entry(fd: RawFd, events: libc::c_short) -> libc::pollfd {
+    libc::pollfd { fd, events, revents: 0 }
+}
+
+/// Waits until a descriptor is ready, a signal arrives or a time has come: updates leave at their times, so the wait is not
+/// rounded to milliseconds, as that of poll(2) is.
+///
+/// # Errors
+/// The error of ppoll(2), save for a signal.
+pub(crate) fn poll_until(entries: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<()> {
+    let left = until.map(|until| {
+        let Nanos(ns) = until - Monotonic.now();
+        libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
+    });
+    let (first, count) = (entries.as_mut_ptr(), entries.len() as libc::nfds_t);
+    let span = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `entries` are so many valid pollfds, `span` is null or a valid timespec, and a null signal mask leaves the mask as
+    // it is; all outlive the call.
+    if unsafe { libc::ppoll(first, count, span, std::ptr::null()) } < 0 {
+        let error = io::Error::last_os_error();
+        entries.iter_mut().for_each(|entry| entry.revents = 0);
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+    }
+    Ok(())
 }
 
 impl Read for Channel<'_> {

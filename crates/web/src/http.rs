@@ -298,10 +298,6 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Field with the number of the request on its connection, and the time that the connection waited before in microseconds:
-/// the page knows from it whether a connection is new.
-pub(crate) const CONNECTION: &str = "deadheat-connection";
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,36 +3,31 @@
 //!
 //! ```text
 //! session  a connection, without a socket: frames, streams, windows
-//! request  requests of works, and their answers
-//! pings    pings of a connection, which one work answers
+//! request  headers of requests, and of their answers
 //! ```
-//! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are as in `exchange.rs`;
+//! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are those of HTTP/1.1;
 //! they are of another origin than the page (the port differs), which each answer allows (CORS).
 
-use std::io::{self, PipeReader, PipeWriter, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, PipeWriter, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use deadheat_base::descriptor::ready;
-use deadheat_base::panics::contained;
 use serde_json::{Value, json};
 
 use crate::carrier::{
     Carrier, CarrierGround, CarrierKind, MessagePromise, PageContender, PageSignal,
 };
 use crate::channel::{Channel, Security, WaitFor};
+use crate::connections::{Port, Service};
 use crate::http::PATIENCE;
-use crate::places::Places;
 use crate::work::Tickets;
 use deadheat_base::error::Error;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::answering;
-use deadheat_datapath::datapath::destination::canonical;
 use request::Terms;
 use session::Http2Session;
 
-mod pings;
 mod request;
 mod session;
 #[cfg(test)]
@@ -88,7 +83,10 @@ fn open(ground: &CarrierGround) -> Result<Box<dyn Carrier>, String> {
     let own = Http2Ground { security, tickets, page };
     std::thread::Builder::new()
         .name("http2".to_owned())
-        .spawn(move || serve(&listener, &stop, &own))
+        .spawn(move || {
+            let (security, stop) = (&own.security, stop.as_fd());
+            Port { listener: &listener, security, most: MOST, looks: None, stop }.serve(&own)
+        })
         .map_err(|e| format!("there is no thread for it: {e}"))?;
     Ok(Box::new(Http2Carrier { port: local.port(), _stop: stopper }))
 }
@@ -103,44 +101,22 @@ impl Carrier for Http2Carrier {
     }
 }
 
-/// Serves browsers until the carrier is dropped.
-fn serve(listener: &TcpListener, stop: &PipeReader, ground: &Http2Ground) {
-    let places = Places::new(MOST.0, MOST.1);
-    std::thread::scope(|scope| {
-        loop {
-            let fds = [(stop.as_fd(), libc::POLLIN), (listener.as_fd(), libc::POLLIN)];
-            let Ok(found) = ready(fds, None) else { return };
-            if found[0] {
-                return;
-            }
-            let Ok((socket, peer)) = listener.accept() else { continue };
-            let peer = canonical(peer);
-            let Ok(place) = places.take(peer.ip(), Some(&socket)) else { continue };
-            let run = move || {
-                // A fault in it, and an end in any state, cost this connection.
-                let _ = contained("HTTP/2", || {
-                    let _ = carry(socket, peer, ground, stop.as_fd());
-                    Ok(())
-                });
-                drop(place);
-            };
-            // Without a thread the connection ends here.
-            let _ = std::thread::Builder::new().name("http2".to_owned()).spawn_scoped(scope, run);
-        }
-    });
+impl Service for Http2Ground {
+    fn carry(&self, channel: Channel<'_>) {
+        // Its end in any state costs this connection alone.
+        let _ = carry(channel, self);
+    }
+
+    fn note(&self, _peer: SocketAddr, _what: &str) {}
+
+    fn look(&self) {}
 }
 
 /// Carries a connection until it is over.
 ///
 /// # Errors
 /// The error of a read or a write.
-fn carry(
-    socket: TcpStream,
-    peer: SocketAddr,
-    ground: &Http2Ground,
-    stop: BorrowedFd<'_>,
-) -> io::Result<()> {
-    let mut channel = Channel::new(socket, peer, &ground.security, stop)?;
+fn carry(mut channel: Channel<'_>, ground: &Http2Ground) -> io::Result<()> {
     let terms = Terms { tickets: Arc::clone(&ground.tickets), page: ground.page };
     let mut session = Http2Session::new(terms, channel.since);
     let mut piece = vec![0; PIECE];

@@ -18,6 +18,7 @@
 //! | `server.rs` | what all connections share: trials that run, races, results |
 //! | `websocket.rs` `exchange.rs` | carriers of the page's own port |
 //! | `http2.rs` | fetch over HTTP/2, at a TCP port of its own |
+//! | `requests.rs` `pings.rs` | requests of fetch over either HTTP, and their answers |
 //! | `webtransport.rs` `datachannel.rs` | carriers with UDP ports of their own |
 //! | `udp.rs` | such a port, and the wait for it |
 //! | `names.rs` | names by which the page is asked for |
@@ -58,8 +59,10 @@ mod http;
 mod http2;
 mod names;
 mod page;
+mod pings;
 mod places;
 mod races;
+mod requests;
 mod results;
 mod routes;
 mod server;

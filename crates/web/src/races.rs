@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::carrier::MessagePromise;
 use crate::carriers;
 use crate::tickets::fresh_name;
+use crate::work::SeededWork;
 use deadheat_base::rng;
 use deadheat_base::time::{Clock, Monotonic, Nanos, epoch_ms};
 
@@ -40,17 +41,7 @@ pub(crate) struct AskedRace {
     blocks: Option<u64>,
     #[serde(default)]
     seed: Option<u32>,
-    page: AskedPage,
-}
-
-/// Page that asks, as it describes itself.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AskedPage {
-    browser: String,
-    step_ms: f64,
-    loopback_ms: f64,
-    isolated: bool,
+    page: PageFacts,
 }
 
 /// Race of a page.
@@ -76,8 +67,7 @@ struct OpenTurn {
 /// Next trial of a race.
 pub(crate) struct NextTrial {
     pub title: String,
-    /// Work as the setup of a connection has it.
-    pub work: Value,
+    pub work: SeededWork,
     pub span: Nanos,
     /// Ticket of an earlier turn for the same trial, whose answer the page did not receive.
     pub stale: Option<String>,
@@ -141,12 +131,11 @@ impl RaceTable {
         let stale = race.running.take().map(|turn| turn.ticket);
         let slot = race.slots[number];
         let label = &race.plan.contenders[slot.contender].label;
-        let work = race.plan.work.headline();
-        let title = format!("{label}, {work}, block {}", slot.block + 1);
+        let title = format!("{label}, {}, block {}", race.plan.work.headline(), slot.block + 1);
         let span = Nanos::from_millis(race.plan.work.span_ms()) + GRACE;
         // All contenders of a block have the same random times.
-        let seed = (race.plan.seed as u32).wrapping_add(slot.block as u32);
-        Ok(NextTrial { title, work: setup(race.plan.work, seed), span, stale })
+        let work = (race.plan.work, race.plan.seed.wrapping_add(slot.block));
+        Ok(NextTrial { title, work, span, stale })
     }
 
     /// Notes that the next trial of a race has its ticket.
@@ -225,22 +214,6 @@ impl PageRace {
     }
 }
 
-/// Returns a work as the setup of a connection has it.
-fn setup(work: BrowserWork, seed: u32) -> Value {
-    match work {
-        BrowserWork::Connect { .. } => json!("connect"),
-        BrowserWork::Ping { .. } => json!("ping"),
-        BrowserWork::State { hz, size, count } => {
-            json!({ "state": { "hz": hz, "size": size, "count": count } })
-        }
-        BrowserWork::Events { hz, size, count } => {
-            json!({ "events": { "hz": hz, "size": size, "count": count, "seed": seed } })
-        }
-        BrowserWork::Down { bytes } => json!({ "down": { "bytes": bytes } }),
-        BrowserWork::Up { bytes } => json!({ "up": { "bytes": bytes } }),
-    }
-}
-
 const NOT_NEXT: &str = "this trial is not the next one of its race";
 const NO_RACE: &str = "there is no such race, or the server has forgotten it; start a new one";
 
@@ -286,21 +259,9 @@ impl AskedRace {
         };
         let plan = BrowserPlan::new(contenders, work, self.blocks, seed)?;
         let slots = plan.trials();
-        let page = self.page.facts();
+        let page = self.page.clone().bounded();
         let touched = Monotonic.now();
         Ok(PageRace { of, plan, slots, done: Vec::new(), page, running: None, touched })
-    }
-}
-
-impl AskedPage {
-    fn facts(&self) -> PageFacts {
-        let time = |ms: f64| if (0.0..=60_000.0).contains(&ms) { ms } else { 0.0 };
-        PageFacts {
-            browser: deadheat_base::foreign::short(&self.browser),
-            step_ms: time(self.step_ms),
-            loopback_ms: time(self.loopback_ms),
-            isolated: self.isolated,
-        }
     }
 }
 

@@ -121,10 +121,10 @@ fn begin(server: &WebServer<'_>, requests: &Requests<'_>, head: &RequestHead) ->
     if let Some(stale) = &next.stale {
         server.end(stale, Some("its page asked for the turn again"));
     }
-    match server.begin(requests.channel.peer, next.title, next.span) {
+    match server.begin(requests.channel.peer, next) {
         Ok(ticket) => {
             server.races.begun(race, &ticket);
-            Answer::json(&json!({ "ticket": ticket, "work": next.work }))
+            Answer::json(&json!({ "ticket": ticket }))
         }
         Err(NoGrant::Busy | NoGrant::Soon) => {
             Answer::refusal(503, "another trial runs at this server")

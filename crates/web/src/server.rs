@@ -8,7 +8,7 @@ use crate::carrier::CarrierGround;
 use crate::carriers::OpenCarriers;
 use crate::channel::{Channel, Security, WaitFor};
 use crate::names::HostNames;
-use crate::races::RaceTable;
+use crate::races::{NextTrial, RaceTable};
 use crate::results::ResultStore;
 use crate::tickets::{TicketAccount, TicketBook};
 use crate::work::TrialAccount as _;
@@ -111,15 +111,14 @@ impl<'h> WebServer<'h> {
     pub(crate) fn begin(
         &self,
         peer: SocketAddr,
-        title: String,
-        span: Nanos,
+        next: NextTrial,
     ) -> std::result::Result<String, NoGrant> {
         let grant = self.host.begin(peer)?;
         let mut limits = grant.limits();
-        limits.duration = limits.duration.min(span);
-        let no_random = |e: getrandom::Error| NoGrant::Refused(format!("no random bytes: {e}"));
-        let (ticket, account) = self.tickets.issue(limits).map_err(no_random)?;
-        let (own, since) = (ticket.clone(), Monotonic.now());
+        limits.duration = limits.duration.min(next.span);
+        let issued = self.tickets.issue(next.work, limits);
+        let (ticket, account) = issued.map_err(|e| NoGrant::Refused(format!("no ticket: {e}")))?;
+        let (own, title, since) = (ticket.clone(), next.title, Monotonic.now());
         let trial = RunningTrial { ticket: own, title, account, grant, since, has_begun: false };
         lock(&self.running).push(trial);
         Ok(ticket)

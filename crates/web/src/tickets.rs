@@ -1,13 +1,15 @@
 //! Trials that run: each has a ticket that cannot be guessed, an account of its bytes, and an end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadheat_base::units::hex::hex;
+use deadheat_datapath::datapath::account::Account;
 use deadheat_datapath::datapath::policer::time_at;
 
-use crate::work::{Tickets, TrialAccount};
+use crate::work::{SeededWork, Tickets, TrialAccount};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::transport::responder::{Charged, TestLimits};
 
@@ -23,29 +25,23 @@ const BURST: Nanos = Nanos::from_millis(50);
 
 /// Account of a trial that runs.
 pub(crate) struct TicketAccount {
+    work: SeededWork,
     limits: TestLimits,
     ends: Nanos,
     connections: AtomicU32,
-    /// Bytes of IP packets so far, sent and received.
-    bytes: [AtomicU64; 2],
-    /// Times at which all so far would have passed at the rate.
-    passed: Mutex<[Nanos; 2]>,
+    /// Bytes of IP packets.
+    account: Account,
 }
 
 impl TicketAccount {
-    fn new(limits: TestLimits, now: Nanos) -> TicketAccount {
-        TicketAccount {
-            limits,
-            ends: now + limits.duration,
-            connections: AtomicU32::new(0),
-            bytes: [AtomicU64::new(0), AtomicU64::new(0)],
-            passed: Mutex::new([now; 2]),
-        }
+    fn new(work: SeededWork, limits: TestLimits, now: Nanos) -> io::Result<TicketAccount> {
+        let (ends, connections) = (now + limits.duration, AtomicU32::new(0));
+        Ok(TicketAccount { work, limits, ends, connections, account: Account::new()? })
     }
 
     /// Returns its bytes so far, sent and received.
     pub(crate) fn bytes(&self) -> [u64; 2] {
-        [0, 1].map(|way| self.bytes[way].load(Ordering::Relaxed))
+        self.account.read()
     }
 
     /// Returns true once a connection has shown the ticket.
@@ -55,19 +51,21 @@ impl TicketAccount {
 }
 
 impl TrialAccount for TicketAccount {
+    fn work(&self) -> SeededWork {
+        self.work
+    }
+
     fn charge(&self, now: Nanos, bytes: [u64; 2]) -> Charged {
         let packets = bytes.map(|len| match len {
             0 => 0,
             len => len + HEADERS * (len / CONTENT + 1),
         });
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut is_within_sum = true;
-        for way in 0..2 {
-            let sum = self.bytes[way].fetch_add(packets[way], Ordering::Relaxed) + packets[way];
-            is_within_sum &= sum <= self.limits.bytes;
-            passed[way] = passed[way].max(now) + time_at(self.limits.rate, packets[way]);
+        let sums = self.account.add(packets);
+        let takes = packets.map(|bytes| time_at(self.limits.rate, bytes));
+        Charged {
+            is_within_sum: sums.into_iter().all(|sum| sum <= self.limits.bytes),
+            due: self.account.charge(now, takes).map(|passed| passed - BURST),
         }
-        Charged { is_within_sum, due: passed.map(|passed| passed - BURST) }
     }
 
     fn ends(&self) -> Nanos {
@@ -82,16 +80,17 @@ pub(crate) struct TicketBook {
 }
 
 impl TicketBook {
-    /// Gives out a ticket for a trial within these limits.
+    /// Gives out a ticket for a trial of this work, within these limits.
     ///
     /// # Errors
-    /// If the kernel provides no random numbers.
+    /// If the kernel provides no random numbers, or no memory.
     pub(crate) fn issue(
         &self,
+        work: SeededWork,
         limits: TestLimits,
-    ) -> Result<(String, Arc<TicketAccount>), getrandom::Error> {
-        let ticket = fresh_name()?;
-        let account = Arc::new(TicketAccount::new(limits, Monotonic.now()));
+    ) -> io::Result<(String, Arc<TicketAccount>)> {
+        let ticket = fresh_name().map_err(|e| io::Error::other(e.to_string()))?;
+        let account = Arc::new(TicketAccount::new(work, limits, Monotonic.now())?);
         self.lock().insert(ticket.clone(), Arc::clone(&account));
         Ok((ticket, account))
     }
@@ -139,6 +138,9 @@ pub(crate) fn fresh_name() -> Result<String, getrandom::Error> {
 mod tests {
     use super::*;
     use deadheat_base::units::BitRate;
+    use deadheat_import::browser::BrowserWork;
+
+    const WORK: SeededWork = (BrowserWork::Connect { count: 1 }, 1);
 
     const LIMITS: TestLimits = TestLimits {
         duration: Nanos::from_secs(10),
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn a_ticket_admits_until_its_trial_ends() {
         let book = TicketBook::default();
-        let (ticket, account) = book.issue(LIMITS).unwrap();
+        let (ticket, account) = book.issue(WORK, LIMITS).unwrap();
         let now = Monotonic.now();
         assert!(!account.has_begun());
         assert!(book.admit(&ticket, now).is_ok() && account.has_begun());
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn bytes_and_rate_are_bounded() {
-        let account = TicketAccount::new(LIMITS, Nanos::from_secs(1));
+        let account = TicketAccount::new(WORK, LIMITS, Nanos::from_secs(1)).unwrap();
         let now = Nanos::from_secs(1);
         assert_eq!(account.charge(now, [1_000, 0]).due[0], now + Nanos::from_micros(1_060) - BURST);
         assert!(account.charge(now, [8_000, 9_000]).is_within_sum);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
 
+use crate::channel::{poll_entry, poll_until};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::answering::{AnswerSocket, Arrived};
 
@@ -77,18 +78,11 @@ impl CarrierPort {
 
     /// Waits for a datagram, for a wake or for a time; returns false once the carrier was dropped.
     pub(crate) fn wait(&mut self, until: Option<Nanos>) -> bool {
-        let left = until.map_or(LONGEST_WAIT, |until| until - Monotonic.now()).min(LONGEST_WAIT);
-        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut entries =
-            [entry(self.socket.as_fd().as_raw_fd()), entry(self.wakes.as_fd().as_raw_fd())];
-        let timeout = libc::timespec {
-            tv_sec: (left.0 / 1_000_000_000) as _,
-            tv_nsec: (left.0 % 1_000_000_000) as _,
-        };
-        // SAFETY: `entries` are two valid pollfds, `timeout` a valid timespec, and a null signal mask leaves the mask as it
-        // is; all outlive the call.
-        let found = unsafe { libc::ppoll(entries.as_mut_ptr(), 2, &timeout, std::ptr::null()) };
-        if found > 0 && entries[1].revents != 0 {
+        let latest = Monotonic.now() + LONGEST_WAIT;
+        let own = [self.socket.as_fd().as_raw_fd(), self.wakes.as_fd().as_raw_fd()];
+        let mut entries = own.map(|fd| poll_entry(fd, libc::POLLIN));
+        let found = poll_until(&mut entries, Some(until.map_or(latest, |until| until.min(latest))));
+        if found.is_ok() && entries[1].revents != 0 {
             let ended = self.wakes.read(&mut [0; 64]);
             return !matches!(ended, Ok(0));
         }
@@ -136,8 +130,10 @@ pub(crate) mod testing {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::work::{Tickets, TrialAccount};
+    use crate::work::{SeededWork, Tickets, TrialAccount};
+    use deadheat_contract::workload::header::{Header, LEN, STAMPED_LEN};
     use deadheat_datapath::transport::responder::Charged;
+    use deadheat_import::browser::BrowserWork;
 
     /// Address of the browser in tests without a socket.
     pub(crate) fn browser(port: u16) -> SocketAddr {
@@ -149,31 +145,40 @@ pub(crate) mod testing {
         Arrived { len, peer: from, to: None, ttl: None, field: None, at_ns: None }
     }
 
-    /// Tickets that are all good but `bad`, and the account of their trials: bytes sent and received.
+    /// Tickets that name their works (`ping`, `down:BYTES`), and the account of all their trials: bytes sent and received.
     #[derive(Default)]
-    pub(crate) struct AnyTickets(Arc<AnyAccount>);
+    pub(crate) struct AnyTickets(Arc<Mutex<[u64; 2]>>);
 
-    #[derive(Default)]
-    struct AnyAccount(Mutex<[u64; 2]>);
+    struct AnyAccount(BrowserWork, Arc<Mutex<[u64; 2]>>);
 
     impl AnyTickets {
         pub(crate) fn charged(&self) -> [u64; 2] {
-            *self.0.0.lock().unwrap()
+            *self.0.lock().unwrap()
         }
     }
 
     impl Tickets for AnyTickets {
         fn admit(&self, ticket: &str, _now: Nanos) -> Result<Arc<dyn TrialAccount>, String> {
-            match ticket {
-                "bad" => Err("nobody has this ticket".to_owned()),
-                _ => Ok(Arc::<AnyAccount>::clone(&self.0)),
-            }
+            let (work, bytes) = ticket.split_once(':').unwrap_or((ticket, "1"));
+            let bytes = bytes.parse().unwrap();
+            let work = match work {
+                "ping" => BrowserWork::Ping { size: 65_000, count: 20, interval_ms: 1 },
+                "connect" => BrowserWork::Connect { count: 1 },
+                "down" => BrowserWork::Down { bytes },
+                "up" => BrowserWork::Up { bytes },
+                _ => return Err("nobody has this ticket".to_owned()),
+            };
+            Ok(Arc::new(AnyAccount(work, Arc::clone(&self.0))))
         }
     }
 
     impl TrialAccount for AnyAccount {
+        fn work(&self) -> SeededWork {
+            (self.0, 1)
+        }
+
         fn charge(&self, _now: Nanos, bytes: [u64; 2]) -> Charged {
-            let mut charged = self.0.lock().unwrap();
+            let mut charged = self.1.lock().unwrap();
             for way in 0..2 {
                 charged[way] += bytes[way];
             }
@@ -186,8 +191,8 @@ pub(crate) mod testing {
     }
 
     /// Returns a setup as the page sends it.
-    pub(crate) fn setup(ticket: &str, work: &str) -> Vec<u8> {
-        format!("{{\"ticket\":\"{ticket}\",\"work\":{work}}}").into_bytes()
+    pub(crate) fn setup(ticket: &str) -> Vec<u8> {
+        format!("{{\"ticket\":\"{ticket}\"}}").into_bytes()
     }
 
     /// Returns true for the answer to a good setup.
@@ -196,11 +201,18 @@ pub(crate) mod testing {
     }
 
     /// Returns a ping.
-    pub(crate) fn ping(number: u32, len: usize) -> Vec<u8> {
-        let mut ping = vec![crate::work::PING];
-        ping.extend_from_slice(&number.to_be_bytes());
-        ping.resize(len, number as u8);
+    pub(crate) fn ping(seq: u32, len: usize) -> Vec<u8> {
+        let mut ping = vec![seq as u8; len];
+        Header { tag: 0, seq: seq.into() }.write(&mut ping);
         ping
+    }
+
+    /// Returns true for the answer to a ping: the same message, with the times of this end.
+    pub(crate) fn is_answer(back: &[u8], ping: &[u8]) -> bool {
+        let same = |at: std::ops::Range<usize>| back.get(at.clone()) == ping.get(at);
+        back.len() == ping.len()
+            && same(0..LEN)
+            && back.get(STAMPED_LEN..) == ping.get(STAMPED_LEN..)
     }
 }
 

@@ -1,21 +1,14 @@
-//! The far end of one trial of a browser, without socket and clock: every carrier hands it the messages that it receives, and
-//! sends the messages that it gives.
+//! The far end of one trial of a browser, without socket and clock: the far endpoint of the workload, as in every race, behind
+//! the ticket of the trial. Every carrier hands it the messages that it receives, and sends the messages that it gives.
 //!
-//! The first message of the browser is its setup, a line of JSON that begins with `{`, such as
-//! `{"ticket":"5e0f…","work":{"state":{"hz":60,"size":200,"count":120}}}` or `{"ticket":"5e0f…","work":"ping"}`. The plan gave
-//! the ticket to this trial, and it allows the traffic. The answer is a line of JSON, too: `{"ready":true,"began_ns":NS}`, or
-//! `{"refused":"why"}`. A setup that comes again (it may be lost on the way, and so may its answer) has the same answer again.
-//! All later messages are binary:
+//! The first message of the browser is its setup, a line of JSON: `{"ticket":"5e0f…"}`. The plan gave the ticket to this trial;
+//! it allows the traffic, and the server knows the work of it. The answer is a line of JSON, too: `{"ready":true,"began_ns":NS}`
+//! with the time on this host's clock at which the first message is due, or `{"refused":"why"}`. A setup that comes again (it may
+//! be lost on the way, and so may its answer) has the same answer again. All later messages of the browser are those of the
+//! workload, with the tag 0 ([`deadheat_contract::workload::header`]); bulk data are bytes without a header.
 //!
-//! ```text
-//! browser to server   ping       0x01, number (u32), anything; comes back as it is
-//!                     bulk up    0x03, bytes
-//! server to browser   update     0x02, number (u32), time at which it was due after the start of the work in ns (u64), zeros
-//!                     bulk down  0x03, bytes
-//! ```
-//!
-//! Numbers are big-endian. The end of a work is a line of JSON again, from the server: `{"sent":UPDATES}` after the last
-//! update, `{"sent":BYTES}` after the last byte, `{"received":BYTES,"span_ns":NS}` as the last byte of bulk data arrived.
+//! The end of a work is a line of JSON again, from the server: `{"sent":UPDATES}` after the last update, `{"sent":BYTES}` after
+//! the last byte, `{"received":BYTES}` as the last byte of bulk data arrived.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,40 +16,33 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::Nanos;
+use deadheat_contract::contract::{Action, Guarantees, Lane, LaneSet, PeerFacts, Side};
+use deadheat_contract::workload::{self, BulkPart, Endpoint, FlowEvent, Part};
 use deadheat_datapath::transport::responder::Charged;
+use deadheat_import::browser::BrowserWork;
+use deadheat_records::samples::Samples;
 
-/// First byte of a ping, of an update, and of bulk data.
-pub(crate) const PING: u8 = 1;
-pub(crate) const UPDATE: u8 = 2;
-pub(crate) const BULK: u8 = 3;
-
-/// Bytes of one message of bulk data, with its first byte: every data channel carries that (RFC 8831, section 6.6).
+/// Bytes of one message of bulk data: every data channel carries that (RFC 8831, section 6.6).
 pub(crate) const CHUNK: usize = 16_384;
 
 /// Bytes of the longest message that is taken from a browser.
 pub(crate) const LONGEST: usize = 65_536;
 
-/// Bytes of the longest setup; it fits into one datagram of every path.
-const LONGEST_SETUP: usize = 1_000;
+/// Bytes of the longest setup.
+pub(crate) const LONGEST_SETUP: usize = 1_000;
 
-/// Bytes of an update before its zeros.
-const UPDATE_HEAD: usize = 13;
+/// Answers to repeated setups that wait to be sent; setups beyond that are not answered.
+const MOST_WAITING: usize = 64;
 
-/// Bounds of an update in bytes (a datagram of every path), of updates per second, and of updates.
-const UPDATE_LEN: (usize, usize) = (UPDATE_HEAD, 1_100);
-const UPDATES_PER_SECOND: (u32, u32) = (1, 1_000);
-const MOST_UPDATES: u32 = 100_000;
+/// Work of a trial, and the seed of its random times.
+pub(crate) type SeededWork = (BrowserWork, u64);
 
-/// Largest number of bytes of bulk data; the account of the trial may allow less.
-const MOST_BYTES: u64 = 1 << 40;
-
-/// Answers that wait to be sent; pings beyond that are not answered.
-const MOST_WAITING: usize = 4_096;
-
-/// Account of a trial: what it may move, and what it has moved, over all of its connections.
+/// Account of a trial: what it does, what it may move, and what it has moved, over all of its connections.
 pub(crate) trait TrialAccount: Send + Sync {
+    /// Returns the work, whose numbers the plan has checked.
+    fn work(&self) -> SeededWork;
+
     /// Charges bytes of messages, sent and received.
     fn charge(&self, now: Nanos, bytes: [u64; 2]) -> Charged;
 
@@ -78,25 +64,6 @@ pub(crate) trait Tickets: Send + Sync {
 #[serde(deny_unknown_fields)]
 struct Setup {
     ticket: String,
-    work: AskedWork,
-}
-
-/// Work that a browser asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum AskedWork {
-    /// Nothing but the answer to the setup.
-    Connect,
-    /// Messages come back.
-    Ping,
-    /// Updates from the server, equally far apart.
-    State { hz: u32, size: usize, count: u32 },
-    /// Messages from the server at random times (a Poisson process), from a seed.
-    Events { hz: u32, size: usize, count: u32, seed: u32 },
-    /// Bulk data to the browser.
-    Down { bytes: u64 },
-    /// Bulk data from the browser.
-    Up { bytes: u64 },
 }
 
 /// Far end of one connection of a trial.
@@ -123,38 +90,7 @@ struct Admitted {
     setup: String,
     account: Arc<dyn TrialAccount>,
     began: Nanos,
-    task: BrowserTask,
-}
-
-/// Progress of the work.
-enum BrowserTask {
-    Connect,
-    Ping,
-    Updates(Updates),
-    Down {
-        left: u64,
-        all: u64,
-    },
-    Up {
-        received: u64,
-        all: u64,
-        first: Option<Nanos>,
-    },
-    /// All was sent; late messages and repeated setups are still answered.
-    Done,
-}
-
-/// Updates that are sent at their times.
-struct Updates {
-    next: u32,
-    count: u32,
-    size: usize,
-    /// Time of the next one after the start.
-    due: Nanos,
-    /// Mean gap in nanoseconds.
-    gap: f64,
-    /// Draws for random times; `None` for equal gaps.
-    draws: Option<SplitMix64>,
+    far: FarEndpoint,
 }
 
 impl Work {
@@ -169,7 +105,10 @@ impl Work {
         let outcome = match &mut self.stage {
             Stage::Over => Ok(()),
             Stage::New => self.admit(now, message),
-            Stage::Admitted(own) => own.take(now, message, &mut self.answers),
+            Stage::Admitted(own) => {
+                own.take(now, message, &mut self.answers);
+                Ok(())
+            }
         };
         let outcome = outcome.and_then(|()| self.charge(now, [0, message.len()]));
         if let Err(why) = outcome {
@@ -188,7 +127,7 @@ impl Work {
         }
         let message = match (self.answers.pop_front(), &mut self.stage) {
             (Some(answer), _) => answer,
-            (None, Stage::Admitted(own)) => own.next(now)?,
+            (None, Stage::Admitted(own)) => own.far.next(now)?,
             (None, _) => return None,
         };
         if let Err(why) = self.charge(now, [message.len(), 0]) {
@@ -203,7 +142,7 @@ impl Work {
     pub(crate) fn due(&self) -> Option<Nanos> {
         let own = match &self.stage {
             _ if !self.answers.is_empty() => Some(Nanos::ZERO),
-            Stage::Admitted(own) => own.due(),
+            Stage::Admitted(own) => own.far.due,
             Stage::New | Stage::Over => None,
         };
         own.map(|due| due.max(self.due[0]))
@@ -233,11 +172,11 @@ impl Work {
         let setup = as_setup(message).ok_or("the first message is no setup")?;
         let asked: Setup = deadheat_base::json::read(setup.as_bytes())
             .map_err(|e| format!("the setup cannot be read: {e}"))?;
-        let task = asked.work.task()?;
         let account = self.tickets.admit(&asked.ticket, now)?;
-        self.answers.push_back(ready(now));
-        let setup = setup.to_owned();
-        self.stage = Stage::Admitted(Admitted { setup, account, began: now, task });
+        let mut far = FarEndpoint::new(account.work())?;
+        let began = far.begin(now);
+        self.answers.push_back(ready(began));
+        self.stage = Stage::Admitted(Admitted { setup: setup.to_owned(), account, began, far });
         Ok(())
     }
 
@@ -264,124 +203,114 @@ impl Work {
 }
 
 impl Admitted {
-    fn take(
-        &mut self,
-        now: Nanos,
-        message: &[u8],
-        answers: &mut VecDeque<Vec<u8>>,
-    ) -> Result<(), String> {
-        if as_setup(message).is_some_and(|again| again == self.setup) {
-            if answers.len() < MOST_WAITING {
-                answers.push_back(ready(self.began));
-            }
-            return Ok(());
+    fn take(&mut self, now: Nanos, message: &[u8], answers: &mut VecDeque<Vec<u8>>) {
+        if as_setup(message).is_none_or(|again| again != self.setup) {
+            self.far.take(now, message);
+        } else if answers.len() < MOST_WAITING {
+            answers.push_back(ready(self.began));
         }
-        match (&mut self.task, message.first()) {
-            (BrowserTask::Ping, Some(&PING)) if message.len() <= LONGEST => {
-                if answers.len() < MOST_WAITING {
-                    answers.push_back(message.to_vec());
-                }
-                Ok(())
-            }
-            (BrowserTask::Up { received, all, first }, Some(&BULK)) => {
-                let first = *first.get_or_insert(now);
-                *received += message.len() as u64;
-                if *received >= *all {
-                    let end = json!({ "received": *received, "span_ns": (now - first).0 });
-                    answers.push_back(end.to_string().into_bytes());
-                    self.task = BrowserTask::Done;
-                }
-                Ok(())
-            }
-            (BrowserTask::Done, _) => Ok(()),
-            _ => Err("a message does not belong to the work of this trial".to_owned()),
+    }
+}
+
+/// Far endpoint of a workload, whose messages a browser sends and receives.
+struct FarEndpoint {
+    endpoint: Box<dyn Endpoint>,
+    /// Room for its longest message.
+    room: Vec<u8>,
+    /// Bytes of bulk data from the browser, if that sends any.
+    all: u64,
+    /// Time at which it is asked again; `None` for as soon as a message arrives.
+    due: Option<Nanos>,
+    has_ended: bool,
+}
+
+impl FarEndpoint {
+    fn new((work, seed): SeededWork) -> Result<FarEndpoint, String> {
+        let task = workload::parse(&spec(work)).map_err(|e| e.to_string())?;
+        let recorder = Box::new(Samples::new(None, 0).map_err(|e| e.to_string())?);
+        let endpoint = task.half(Part {
+            side: Side::Far,
+            flow: 0,
+            tag: 0,
+            seed,
+            transit: Nanos::ZERO,
+            guarantees: Guarantees::BYTE_STREAM,
+            peer: PeerFacts::OURS,
+            recorder,
+            carried: LaneSet::ALL,
+            store: None,
+            exchange: None,
+        });
+        let info = task.info();
+        let (room, all) = (vec![0; info.largest_message], info.most_bytes.unwrap_or(u64::MAX));
+        Ok(FarEndpoint { endpoint, room, all, due: Some(Nanos::ZERO), has_ended: false })
+    }
+
+    /// Begins its schedule, and returns the time at which its first message is due; `now` without one.
+    fn begin(&mut self, now: Nanos) -> Nanos {
+        match self.endpoint.poll(now, &mut self.room) {
+            Action::Wait(Some(due)) => due,
+            _ => now,
         }
     }
 
+    fn take(&mut self, now: Nanos, message: &[u8]) {
+        if let BulkPart::Receives(sink) = self.endpoint.bulk() {
+            sink.take(message);
+            self.endpoint.on_event(now, FlowEvent::Drained);
+        } else {
+            self.endpoint.on_message(now, Lane(0), message);
+        }
+        self.due = (!self.has_ended).then_some(Nanos::ZERO);
+    }
+
     fn next(&mut self, now: Nanos) -> Option<Vec<u8>> {
-        let end = match &mut self.task {
-            BrowserTask::Updates(updates) if updates.next == updates.count => {
-                json!({ "sent": updates.count })
+        if self.has_ended {
+            return None;
+        }
+        let end = match self.endpoint.poll(now, &mut self.room) {
+            Action::Send { len, .. } => {
+                self.endpoint.on_sent(now);
+                return Some(self.room[..len].to_vec());
             }
-            BrowserTask::Updates(updates) => return updates.next(now - self.began),
-            BrowserTask::Down { left: 0, all } => json!({ "sent": *all }),
-            BrowserTask::Down { left, .. } => {
-                let len = (*left).min(CHUNK as u64);
-                *left -= len;
-                let mut chunk = vec![0; len as usize];
-                chunk[0] = BULK;
-                return Some(chunk);
+            Action::Pump => return self.chunk(),
+            Action::Wait(due) => {
+                self.due = due;
+                return None;
             }
-            BrowserTask::Connect
-            | BrowserTask::Ping
-            | BrowserTask::Up { .. }
-            | BrowserTask::Done => return None,
+            Action::Drain => {
+                self.due = None;
+                let received = self.endpoint.standing(now).received.bytes;
+                (received >= self.all).then(|| json!({ "received": received }))?
+            }
+            Action::Done | Action::Open | Action::Fail => {
+                let sent = self.endpoint.standing(now).sent;
+                let is_bulk = matches!(self.endpoint.bulk(), BulkPart::Sends(_));
+                json!({ "sent": if is_bulk { sent.bytes } else { sent.messages } })
+            }
         };
-        self.task = BrowserTask::Done;
+        (self.due, self.has_ended) = (None, true);
         Some(end.to_string().into_bytes())
     }
 
-    fn due(&self) -> Option<Nanos> {
-        match &self.task {
-            BrowserTask::Updates(updates) if updates.next == updates.count => Some(Nanos::ZERO),
-            BrowserTask::Updates(updates) => Some(self.began + updates.due),
-            BrowserTask::Down { .. } => Some(Nanos::ZERO),
-            _ => None,
-        }
+    /// Returns the next message of bulk data.
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let BulkPart::Sends(source) = self.endpoint.bulk() else { return None };
+        let len = source.budget().min(CHUNK as u64);
+        source.accepted(len);
+        Some(vec![0; len as usize])
     }
 }
 
-impl Updates {
-    fn new(hz: u32, size: usize, count: u32, seed: Option<u64>) -> Result<Updates, String> {
-        within("hz", hz, UPDATES_PER_SECOND)?;
-        within("size", size, UPDATE_LEN)?;
-        within("count", count, (1, MOST_UPDATES))?;
-        let draws = seed.map(SplitMix64::new);
-        Ok(Updates { next: 0, count, size, due: Nanos::ZERO, gap: 1e9 / f64::from(hz), draws })
-    }
-
-    /// Returns the next update, if it is due at a time after the start.
-    fn next(&mut self, now: Nanos) -> Option<Vec<u8>> {
-        if now < self.due {
-            return None;
+/// Returns the settings of the workload: the answers on a connection do not depend on how many there are, and a message of bulk
+/// data has [`CHUNK`] bytes at most.
+fn spec(work: BrowserWork) -> String {
+    match work {
+        BrowserWork::Connect { .. } => "connect".to_owned(),
+        BrowserWork::Down { bytes } | BrowserWork::Up { bytes } => {
+            format!("{},call={}B", work.text(), bytes.clamp(64, CHUNK as u64))
         }
-        let mut update = vec![0; self.size];
-        update[0] = UPDATE;
-        update[1..5].copy_from_slice(&self.next.to_be_bytes());
-        update[5..UPDATE_HEAD].copy_from_slice(&self.due.0.to_be_bytes());
-        self.next += 1;
-        self.due = match &mut self.draws {
-            None => Nanos((f64::from(self.next) * self.gap) as u64),
-            // Gaps of a Poisson process, of at most ten times the mean.
-            Some(draws) => {
-                let drawn = -(1.0 - draws.unit()).ln();
-                self.due + Nanos((drawn.min(10.0) * self.gap) as u64)
-            }
-        };
-        Some(update)
-    }
-}
-
-impl AskedWork {
-    fn task(&self) -> Result<BrowserTask, String> {
-        Ok(match *self {
-            AskedWork::Connect => BrowserTask::Connect,
-            AskedWork::Ping => BrowserTask::Ping,
-            AskedWork::State { hz, size, count } => {
-                BrowserTask::Updates(Updates::new(hz, size, count, None)?)
-            }
-            AskedWork::Events { hz, size, count, seed } => {
-                BrowserTask::Updates(Updates::new(hz, size, count, Some(u64::from(seed)))?)
-            }
-            AskedWork::Down { bytes } => {
-                within("bytes", bytes, (1, MOST_BYTES))?;
-                BrowserTask::Down { left: bytes, all: bytes }
-            }
-            AskedWork::Up { bytes } => {
-                within("bytes", bytes, (1, MOST_BYTES))?;
-                BrowserTask::Up { received: 0, all: bytes, first: None }
-            }
-        })
+        _ => work.text(),
     }
 }
 
@@ -394,18 +323,6 @@ fn as_setup(message: &[u8]) -> Option<&str> {
 /// Returns the answer to a good setup, with the time of the work's start on the clock of this host.
 fn ready(began: Nanos) -> Vec<u8> {
     json!({ "ready": true, "began_ns": began.0 }).to_string().into_bytes()
-}
-
-/// Refuses a number outside its bounds.
-fn within<T: PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: T,
-    (least, most): (T, T),
-) -> Result<(), String> {
-    if value < least || value > most {
-        return Err(format!("{name} is {value}, and may be {least} to {most}"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

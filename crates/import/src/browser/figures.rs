@@ -29,6 +29,8 @@ pub struct PostedFigures {
     /// Messages that arrived from the server: time at which each was due, and time of its arrival, in milliseconds after the
     /// start of the work by the server's clock; its number in front.
     pub arrivals: Vec<(u32, f64, f64)>,
+    /// Messages that the server says it sent: it skips an update that cannot leave on time. Absent for all of the work.
+    pub sent: Option<u32>,
     /// Bytes that arrived at the receiver, and their time in milliseconds.
     pub bulk: Option<(u64, f64)>,
     /// Bound on the error of the server's clock as the page knows it, and the least round trip of its echoes, in
@@ -217,7 +219,8 @@ impl PostedFigures {
         numbers.sort_unstable();
         numbers.dedup();
         let received = numbers.len() as u64;
-        if numbers.len() != self.arrivals.len() || numbers.last().is_some_and(|last| *last >= count)
+        let sent = self.sent.unwrap_or(count).min(count);
+        if numbers.len() != self.arrivals.len() || numbers.last().is_some_and(|last| *last >= sent)
         {
             return Err("messages have numbers that the server did not send".to_owned());
         }
@@ -227,7 +230,7 @@ impl PostedFigures {
         if received == 0 {
             return Err("nothing arrived".to_owned());
         }
-        let sent = u64::from(count);
+        let sent = u64::from(sent);
         let account = MessageCounts::of(sent, received).account();
         let mut record = Record {
             clock: Some(ClockEstimate {

@@ -119,6 +119,8 @@ fn figures_that_cannot_be_are_refused_or_make_the_trial_invalid() {
     assert_eq!(invalid(PINGS, "{\"why_invalid\":\"in the background\"}"), "in the background");
     let state = BrowserWork::State { hz: 10, size: 100, count: 3 };
     assert!(invalid(state, "{\"arrivals\":[[7,0,1]],\"clock_ms\":[1,2]}").contains("numbers"));
+    let more = "{\"arrivals\":[[2,0,1]],\"clock_ms\":[1,2],\"sent\":2}";
+    assert!(invalid(state, more).contains("numbers that the server did not send"));
     assert!(invalid(state, "{\"arrivals\":[[0,0,1]]}").contains("compare its clock"));
     let down = BrowserWork::Down { bytes: 5_000 };
     assert!(invalid(down, "{\"bulk\":[4000,1]}").contains("4000 of 5000 bytes"));
@@ -136,6 +138,11 @@ fn an_age_grows_until_a_newer_update_arrives() {
     assert_eq!(metric("age_max_ns"), 220e6);
     assert!((metric("loss_share") - 1.0 / 3.0).abs() < 1e-9);
     assert_eq!(trial.record.clock.as_ref().unwrap().error_bound_ns, 5_000_000);
+    // The server skipped the second one.
+    let text = "{\"arrivals\":[[0,0,20],[1,200,220]],\"clock_ms\":[5,10],\"sent\":2}";
+    let skipped = BrowserTrial::read(state, text.as_bytes(), SPAN).unwrap();
+    assert_eq!(skipped.record.metrics["age_mean_ns"], metric("age_mean_ns"));
+    assert_eq!(skipped.record.metrics["loss_share"], 0.0);
 }
 
 #[test]

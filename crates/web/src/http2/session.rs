@@ -7,8 +7,9 @@ use deadheat_far_ends::http2::{
     put_frame, put_settings,
 };
 
-use super::pings::StreamPings;
-use super::request::{Reply, StreamRequest, Terms, WholeRequest};
+use super::request::{Terms, header, read};
+use crate::pings::StreamPings;
+use crate::requests::{Reply, WholeRequest, WorkRequest};
 use crate::work::CHUNK;
 use deadheat_base::time::Nanos;
 
@@ -56,7 +57,9 @@ pub(super) struct Http2Session {
 /// Stream with its request and its answer.
 struct Http2Stream {
     id: u32,
-    request: StreamRequest,
+    /// Origin of the page.
+    origin: String,
+    request: WorkRequest,
     window: i64,
     reply: Option<Reply>,
     /// True once the request is whole, once the header of the answer has left, and once all of it has.
@@ -190,7 +193,7 @@ impl Http2Session {
             return Ok(());
         };
         let own = &mut self.streams[at];
-        own.request.take(now, bytes)?;
+        own.request.take(now, bytes);
         if self.streams.iter().map(|own| own.request.held()).sum::<usize>() > MOST_HELD {
             return Err("it has too many requests that are not whole".to_owned());
         }
@@ -219,9 +222,10 @@ impl Http2Session {
             self.newest = stream;
             self.requests += 1;
             self.idle_since = now;
-            let request = StreamRequest::read(now, &fields, &self.terms);
+            let (origin, request) = read(now, &fields, &self.terms);
             self.streams.push(Http2Stream {
                 id: stream,
+                origin,
                 request,
                 window: self.first_window,
                 reply: None,
@@ -244,7 +248,8 @@ impl Http2Session {
             return;
         }
         own.is_whole = true;
-        match own.request.whole(now, &self.terms) {
+        let request = std::mem::replace(&mut own.request, WorkRequest::End);
+        match request.whole(now, &self.terms.tickets) {
             WholeRequest::Ping(ticket, body) => {
                 self.pings.received(now, &self.terms.tickets, (own.id, &ticket), &body);
             }
@@ -313,13 +318,8 @@ impl Http2Stream {
         let Some(reply) = &mut self.reply else { return };
         if !self.has_header {
             self.has_header = true;
-            put_frame(
-                out,
-                HEADERS,
-                END_HEADERS,
-                self.id,
-                &reply.header(&self.request.origin, connection),
-            );
+            let header = header(reply, &self.origin, connection);
+            put_frame(out, HEADERS, END_HEADERS, self.id, &header);
         }
         while out.len() < MOST_WAITING {
             let room = usize::try_from(self.window.min(*window)).unwrap_or(0).min(CHUNK);

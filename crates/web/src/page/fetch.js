@@ -17,22 +17,12 @@ const overFetch = (() => {
   // Reads messages behind their lengths as they come.
   const readMessages = async (answer, on) => {
     const reader = answer.body.getReader();
-    let rest = new Uint8Array(0);
+    const cut = cutter(on);
     for (;;) {
       const { done, value } = await reader.read();
       const at = now();
       if (done) return;
-      const bytes = new Uint8Array(rest.length + value.length);
-      bytes.set(rest);
-      bytes.set(value, rest.length);
-      let from = 0;
-      while (bytes.length - from >= 4) {
-        const length = new DataView(bytes.buffer).getUint32(from);
-        if (bytes.length - from - 4 < length) break;
-        on.message(bytes.subarray(from + 4, from + 4 + length), at);
-        from += 4 + length;
-      }
-      rest = bytes.slice(from);
+      cut(value, at);
     }
   };
 

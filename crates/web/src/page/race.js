@@ -10,14 +10,14 @@
   };
 
   const WORKS = {
-    ping: { label: "Round trips", about: "a message comes back", settings: { size: [64, 5, 16384, "bytes of a message"],
+    ping: { label: "Round trips", about: "a message comes back", settings: { size: [64, 12, 16384, "bytes of a message"],
       count: [40, 20, 2000, "messages in a trial"], interval_ms: [20, 1, 1000, "ms between two messages"] } },
     connect: { label: "New connections", about: "from the call that opens one to the first answer",
       settings: { count: [3, 1, 20, "connections in a trial"] } },
     state: { label: "State from the server", about: "how old the newest update is, as in a game",
-      settings: { hz: [60, 1, 1000, "updates a second"], size: [200, 13, 1100, "bytes of an update"], count: [300, 10, 5000, "updates in a trial"] } },
+      settings: { hz: [60, 1, 1000, "updates a second"], size: [200, 20, 1100, "bytes of an update"], count: [300, 20, 5000, "updates in a trial"] } },
     events: { label: "Events from the server", about: "at random times; all must arrive",
-      settings: { hz: [50, 1, 1000, "events a second"], size: [64, 13, 1100, "bytes of an event"], count: [200, 10, 5000, "events in a trial"] } },
+      settings: { hz: [50, 1, 1000, "events a second"], size: [64, 20, 1100, "bytes of an event"], count: [200, 20, 5000, "events in a trial"] } },
     down: { label: "Bulk data, server to page", about: "from the call that connects to the last byte", settings: { bytes: [2000000, 1000, 1000000000, "bytes"] } },
     up: { label: "Bulk data, page to server", about: "from the call that connects to the server's word that all arrived",
       settings: { bytes: [2000000, 1000, 1000000000, "bytes"] } },

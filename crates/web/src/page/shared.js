@@ -5,9 +5,9 @@
 // Carriers by the name of their contender; each script adds its own.
 const carriers = {};
 
-const PING = 1;
-const UPDATE = 2;
-const BULK = 3;
+// Bytes of the header of a message: the tag of the trial (0) and a number of eight bytes. The time at which a message of the
+// server was due follows, by its clock.
+const HEADER = 12;
 
 // Bytes of one message of bulk data.
 const CHUNK = 16384;
@@ -24,6 +24,28 @@ const encode = (value) => encoder.encode(JSON.stringify(value));
 const asJson = (bytes) => {
   if (bytes[0] !== 123) return null;
   try { return JSON.parse(decoder.decode(bytes)); } catch { return null; }
+};
+
+// Cuts bytes of the server into messages, each behind its length in four bytes.
+const cutter = (on) => {
+  let held = new Uint8Array(0);
+  return (value, at) => {
+    let bytes = value;
+    if (held.length > 0) {
+      bytes = new Uint8Array(held.length + value.length);
+      bytes.set(held);
+      bytes.set(value, held.length);
+    }
+    const view = new DataView(bytes.buffer, bytes.byteOffset);
+    let from = 0;
+    while (bytes.length - from >= 4) {
+      const length = view.getUint32(from);
+      if (bytes.length - from - 4 < length) break;
+      on.message(bytes.subarray(from + 4, from + 4 + length), at);
+      from += 4 + length;
+    }
+    held = bytes.slice(from);
+  };
 };
 
 // Settles as the promise does, and rejects after a time with the reason.

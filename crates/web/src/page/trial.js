@@ -75,6 +75,9 @@ const trials = (() => {
 
   const closed = (conn) => conn && conn.close();
 
+  // The number of a message: its last four bytes in a header of twelve, whose tag is 0.
+  const numberOf = (bytes) => new DataView(bytes.buffer, bytes.byteOffset).getUint32(HEADER - 4);
+
   const runPings = async (trial, work) => {
     const all = work.count + WARM;
     const sent = new Array(all).fill(0);
@@ -82,8 +85,8 @@ const trials = (() => {
     let open = all;
     let late = 0;
     const take = (bytes, at) => {
-      if (bytes[0] !== PING || bytes.length < 5) return;
-      const number = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+      if (bytes.length < HEADER) return;
+      const number = numberOf(bytes);
       if (number < all && trips[number] === null) { trips[number] = at - sent[number]; open -= 1; }
     };
     const exchanges = trial.exchanges;
@@ -103,8 +106,7 @@ const trials = (() => {
         while (now() < due) await sleep(due - now());
         if (session.lost) throw new Error(session.lost);
         const message = new Uint8Array(work.size);
-        message[0] = PING;
-        new DataView(message.buffer).setUint32(1, n);
+        new DataView(message.buffer).setUint32(HEADER - 4, n);
         sent[n] = now();
         if (n >= WARM) late = Math.max(late, sent[n] - due);
         session.conn.send(message);
@@ -175,17 +177,18 @@ const trials = (() => {
   const runUpdates = async (trial, work) => {
     const arrived = [];
     const seen = new Set();
-    const take = (bytes, at) => {
-      if (bytes[0] !== UPDATE || bytes.length < 13) return;
+    const take = (bytes, at, state) => {
+      if (bytes.length < HEADER + 8) return;
       const view = new DataView(bytes.buffer, bytes.byteOffset);
-      const number = view.getUint32(1);
+      const number = numberOf(bytes);
       if (seen.has(number)) return;
       seen.add(number);
-      arrived.push([number, (view.getUint32(5) * 4294967296 + view.getUint32(9)) / 1e6, at]);
+      const due = (view.getUint32(HEADER) * 4294967296 + view.getUint32(HEADER + 4)) / 1e6;
+      arrived.push([number, Math.max(due - state.began, 0), at]);
     };
     let lastChance = Infinity;
     const isDone = (state) => {
-      if (seen.size >= work.count) return true;
+      if (seen.size >= (state.end?.said.sent ?? work.count)) return true;
       if (state.end && trial.contender.promise !== "best effort") return true;
       if (state.end) lastChance = Math.min(lastChance, state.end.at + 1000);
       return now() > lastChance;
@@ -195,6 +198,7 @@ const trials = (() => {
     const onServer = (at) => at + serverClock.offsetMs - state.began;
     return {
       arrivals: arrived.map(([number, due, at]) => [number, due, Math.max(onServer(at), due)]),
+      sent: state.end?.said.sent,
       clock_ms: serverClock.bound,
     };
   };
@@ -204,7 +208,6 @@ const trials = (() => {
     let last = 0;
     const began = now();
     const take = (message, at) => {
-      if (message[0] !== BULK) return;
       bytes += message.length;
       last = at;
     };
@@ -214,7 +217,7 @@ const trials = (() => {
 
   const runUp = async (trial, work) => {
     const exchanges = trial.exchanges;
-    const bytes = exchanges && new Uint8Array(work.bytes).fill(BULK);
+    const bytes = exchanges && new Uint8Array(work.bytes);
     const began = now();
     if (exchanges) {
       const said = await exchanges.up(trial.setup.ticket, bytes, AbortSignal.timeout(LONGEST_BULK_MS));
@@ -227,7 +230,6 @@ const trials = (() => {
     try {
       for (let left = work.bytes; left > 0;) {
         const chunk = new Uint8Array(Math.min(left, CHUNK));
-        chunk[0] = BULK;
         session.conn.send(chunk);
         left -= chunk.length;
         await Promise.race([session.conn.room(), session.gone]);

@@ -83,28 +83,13 @@
   // Cuts a stream into messages.
   const messages = async (readable, on, lost) => {
     const reader = readable.getReader();
-    let held = new Uint8Array(0);
+    const cut = cutter(on);
     try {
       for (;;) {
         const { value, done } = await reader.read();
-        const at = performance.now();
+        const at = now();
         if (done) break;
-        if (held.length > 0) {
-          const both = new Uint8Array(held.length + value.length);
-          both.set(held);
-          both.set(value, held.length);
-          held = both;
-        } else {
-          held = value;
-        }
-        let from = 0;
-        while (held.length - from >= LENGTH) {
-          const length = new DataView(held.buffer, held.byteOffset + from, LENGTH).getUint32(0);
-          if (held.length - from - LENGTH < length) break;
-          on.message(held.subarray(from + LENGTH, from + LENGTH + length), at);
-          from += LENGTH + length;
-        }
-        held = held.slice(from);
+        cut(value, at);
       }
       lost("the server ended the stream");
     } catch (error) {

@@ -13,8 +13,9 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use crate::carrier::PemPair;
+use crate::channel::tls;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_datapath::transport::identity::{self, Failure, NAME};
+use deadheat_datapath::transport::identity::{Failure, NAME};
 
 /// Days that a certificate is valid before it was made, for clocks that go slow, and after. The sum is below 14, which
 /// browsers allow.
@@ -113,14 +114,7 @@ fn quic(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<Arc<ServerConfig>, Failure> {
-    let (_, provider) = identity::provider(None);
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
-    tls.send_tls13_tickets = 0;
-    let crypto = QuicServerConfig::try_from(Arc::new(tls))?;
+    let crypto = QuicServerConfig::try_from(Arc::new(tls(chain, key, PROTOCOL)?))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(Arc::new(transport()?)).migration(false);
     Ok(Arc::new(config))

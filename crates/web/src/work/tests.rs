@@ -1,12 +1,20 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::*;
+use deadheat_base::rng::SplitMix64;
+use deadheat_contract::workload::header::{Header, read_due};
 
-/// Tickets of tests: one is good, for a number of bytes.
-struct OneTicket(u64);
+use super::*;
+use crate::udp::testing::{is_answer, ping};
+
+/// Tickets of tests: one is good, for a work and a number of bytes.
+struct OneTicket(BrowserWork);
+
+/// Bytes of the good ticket.
+const MOST: u64 = 1 << 20;
 
 struct OneAccount {
+    work: BrowserWork,
     left: AtomicU64,
     /// Time from which more may be sent, in nanoseconds.
     due: AtomicU64,
@@ -15,13 +23,17 @@ struct OneAccount {
 impl Tickets for OneTicket {
     fn admit(&self, ticket: &str, _now: Nanos) -> Result<Arc<dyn TrialAccount>, String> {
         match ticket {
-            "good" => Ok(Arc::new(OneAccount { left: self.0.into(), due: 0.into() })),
+            "good" => Ok(Arc::new(OneAccount { work: self.0, left: MOST.into(), due: 0.into() })),
             _ => Err("no such ticket".to_owned()),
         }
     }
 }
 
 impl TrialAccount for OneAccount {
+    fn work(&self) -> SeededWork {
+        (self.work, 7)
+    }
+
     fn charge(&self, now: Nanos, bytes: [u64; 2]) -> Charged {
         let all = bytes[0] + bytes[1];
         let left = self.left.load(Relaxed);
@@ -40,117 +52,108 @@ impl TrialAccount for OneAccount {
 
 const NOW: Nanos = Nanos::from_secs(1);
 
-fn work(setup: &str) -> Work {
-    let mut work = Work::new(Arc::new(OneTicket(1 << 20)));
-    work.received(NOW, setup.as_bytes());
-    work
+const SETUP: &[u8] = b"{\"ticket\":\"good\"}";
+
+const PING: BrowserWork = BrowserWork::Ping { size: 64, count: 20, interval_ms: 1 };
+
+/// Returns a time of the trial.
+fn at(ms: u64) -> Nanos {
+    NOW + Nanos::from_millis(ms)
 }
 
-/// Returns what a work answers to its setup.
-fn answer(setup: &str) -> String {
-    let mut work = work(setup);
-    let said = String::from_utf8(work.next(NOW).unwrap()).unwrap();
-    assert_eq!(work.is_over(), said.contains("refused"), "{said}");
-    said
+/// Returns the far end of a work whose setup was answered, and the time of its start.
+fn begun(of: BrowserWork) -> (Work, Nanos) {
+    let mut work = Work::new(Arc::new(OneTicket(of)));
+    work.received(NOW, SETUP);
+    let ready: serde_json::Value = serde_json::from_slice(&work.next(NOW).unwrap()).unwrap();
+    assert_eq!(ready["ready"], true);
+    (work, Nanos(ready["began_ns"].as_u64().unwrap()))
 }
 
 #[test]
-fn a_setup_is_answered_and_a_bad_one_refused_by_name() {
-    let ready = "{\"began_ns\":1000000000,\"ready\":true}";
-    assert_eq!(answer("{\"ticket\":\"good\",\"work\":\"ping\"}"), ready);
-    assert_eq!(
-        answer("{\"ticket\":\"good\",\"work\":{\"state\":{\"hz\":60,\"size\":200,\"count\":2}}}"),
-        ready
-    );
+fn a_bad_setup_is_refused_by_name() {
     for (setup, why) in [
-        ("{\"ticket\":\"bad\",\"work\":\"ping\"}", "no such ticket"),
+        ("{\"ticket\":\"bad\"}", "no such ticket"),
         ("hello", "no setup"),
         ("{", "cannot be read"),
-        ("{\"ticket\":\"good\",\"work\":\"ping\",\"more\":1}", "unknown field"),
-        (
-            "{\"ticket\":\"good\",\"work\":{\"state\":{\"hz\":0,\"size\":200,\"count\":2}}}",
-            "hz is 0",
-        ),
-        (
-            "{\"ticket\":\"good\",\"work\":{\"state\":{\"hz\":1,\"size\":5,\"count\":2}}}",
-            "size is 5",
-        ),
-        ("{\"ticket\":\"good\",\"work\":{\"down\":{\"bytes\":0}}}", "bytes is 0"),
+        ("{\"ticket\":\"good\",\"more\":1}", "unknown field"),
     ] {
-        let said = answer(setup);
+        let mut work = Work::new(Arc::new(OneTicket(PING)));
+        work.received(NOW, setup.as_bytes());
+        let said = String::from_utf8(work.next(NOW).unwrap()).unwrap();
         assert!(said.contains("refused") && said.contains(why), "{setup}: {said}");
+        assert!(work.is_over());
     }
 }
 
 #[test]
-fn pings_come_back_as_they_are_and_at_the_rate() {
-    let setup = "{\"ticket\":\"good\",\"work\":\"ping\"}";
-    let mut work = work(setup);
-    assert!(work.next(NOW).is_some());
-    work.received(NOW, &[PING, 0, 0, 0, 1, 77]);
+fn pings_come_back_at_the_rate_and_strangers_do_not() {
+    let (mut work, began) = begun(PING);
+    assert_eq!(began, NOW);
+    work.received(NOW, &ping(1, 60));
     assert_eq!(work.next(NOW), None, "the account allows the next one in a millisecond");
     let due = work.due().unwrap();
-    assert_eq!(due, NOW + Nanos::from_millis(1));
-    assert_eq!(work.next(due), Some(vec![PING, 0, 0, 0, 1, 77]));
+    assert_eq!(due, at(1));
+    assert!(is_answer(&work.next(due).unwrap(), &ping(1, 60)));
     assert_eq!((work.next(due + due), work.due()), (None, None));
     // A setup that comes again has the same answer.
-    work.received(due, setup.as_bytes());
+    work.received(due, SETUP);
     assert!(work.next(due + due).unwrap().starts_with(b"{\"began_ns\":1000000000"));
-    work.received(due, &[UPDATE, 1]);
-    assert!(work.next(due).unwrap().starts_with(b"{\"refused\"") && work.is_over());
+    work.received(due, b"\x02\x01");
+    assert_eq!(work.next(due + due), None);
 }
 
 #[test]
 fn updates_leave_at_their_times_and_have_an_end() {
-    let setup = "{\"ticket\":\"good\",\"work\":{\"state\":{\"hz\":100,\"size\":20,\"count\":2}}}";
-    let mut work = work(setup);
-    assert!(work.next(NOW).is_some());
-    let at = |ms: u64| NOW + Nanos::from_millis(ms);
-    let first = work.next(at(1)).unwrap();
-    assert_eq!((first.len(), &first[..5]), (20, &[UPDATE, 0, 0, 0, 0][..]));
-    assert_eq!((work.next(at(5)), work.due()), (None, Some(at(10))));
-    let second = work.next(at(10)).unwrap();
-    assert_eq!(&second[5..13], &10_000_000_u64.to_be_bytes());
-    assert_eq!(work.next(at(20)).unwrap(), b"{\"sent\":2}");
-    assert_eq!(work.next(at(30)), None);
+    let (mut work, began) = begun(BrowserWork::State { hz: 100, size: 20, count: 20 });
+    assert!(began >= NOW && began < at(10), "the phase is random");
+    for seq in 0..20 {
+        let due = began + Nanos::from_millis(10 * seq);
+        assert_eq!((work.next(due - Nanos(1)), work.due()), (None, Some(due)));
+        let update = work.next(due).unwrap();
+        assert_eq!(Header::read(&update), Some(Header { tag: 0, seq }));
+        assert_eq!((read_due(&update), update.len()), (Some(due), 20));
+    }
+    assert_eq!(work.next(at(400)).unwrap(), b"{\"sent\":20}");
+    assert_eq!((work.next(at(401)), work.due()), (None, None));
+}
+
+#[test]
+fn an_update_that_cannot_leave_on_time_is_skipped_and_an_event_is_not() {
+    let sent = |work| {
+        let (mut work, began) = begun(work);
+        let late = began + Nanos::from_millis(300);
+        (0..).filter_map(|ms| work.next(late + Nanos::from_millis(ms))).find(|own| own[0] == b'{')
+    };
+    let state = sent(BrowserWork::State { hz: 100, size: 20, count: 50 }).unwrap();
+    assert_ne!(state, b"{\"sent\":50}", "{}", String::from_utf8_lossy(&state));
+    let events = sent(BrowserWork::Events { hz: 1_000, size: 20, count: 50 }).unwrap();
+    assert_eq!(events, b"{\"sent\":50}");
 }
 
 #[test]
 fn bulk_data_is_counted_both_ways_and_ends_with_the_ticket() {
-    let mut down = work("{\"ticket\":\"good\",\"work\":{\"down\":{\"bytes\":20000}}}");
-    let at = |ms: u64| NOW + Nanos::from_millis(ms);
-    let lens: Vec<usize> = (0..3).map(|ms| down.next(at(ms)).unwrap().len()).collect();
-    assert_eq!(lens[1..], [CHUNK, 20_000 - CHUNK]);
+    let (mut down, _) = begun(BrowserWork::Down { bytes: 20_000 });
+    let lens = [1, 2].map(|ms| down.next(at(ms)).unwrap().len());
+    assert_eq!(lens, [CHUNK, 20_000 - CHUNK]);
     assert_eq!(down.next(at(4)).unwrap(), b"{\"sent\":20000}");
-    let mut up = work("{\"ticket\":\"good\",\"work\":{\"up\":{\"bytes\":6}}}");
-    assert!(up.next(at(0)).is_some());
-    up.received(at(1), &[BULK; 3]);
+    let (mut up, _) = begun(BrowserWork::Up { bytes: 1_006 });
+    up.received(at(1), &[7; 1_003]);
     assert_eq!(up.next(at(2)), None);
-    up.received(at(5), &[BULK; 3]);
-    assert_eq!(up.next(at(6)).unwrap(), b"{\"received\":6,\"span_ns\":4000000}");
-    let mut long = work("{\"ticket\":\"good\",\"work\":{\"down\":{\"bytes\":2000000}}}");
-    let mut last = Vec::new();
-    for ms in 0..200 {
-        match long.next(at(ms)) {
-            Some(message) => last = message,
-            None => break,
-        }
-    }
+    up.received(at(5), &[7; 3]);
+    assert_eq!(up.next(at(6)).unwrap(), b"{\"received\":1006}");
+    let (mut long, _) = begun(BrowserWork::Down { bytes: 2_000_000 });
+    let last = (1..200).map_while(|ms| long.next(at(ms))).last().unwrap();
     assert!(String::from_utf8(last).unwrap().contains("most bytes") && long.is_over());
 }
 
 #[test]
 fn hostile_messages_never_panic() {
     let mut draws = SplitMix64::new(1);
-    for setup in [
-        "{\"ticket\":\"good\",\"work\":\"ping\"}",
-        "{\"ticket\":\"good\",\"work\":\"connect\"}",
-        "{\"ticket\":\"good\",\"work\":{\"up\":{\"bytes\":9}}}",
-        "{\"ticket\":\"good\",\"work\":{\"events\":{\"hz\":1000,\"size\":13,\"count\":100000,\"seed\":4294967295}}}",
-        "\u{0}",
-    ] {
+    let events = BrowserWork::Events { hz: 1_000, size: 20, count: 5_000 };
+    for of in [PING, BrowserWork::Connect { count: 1 }, BrowserWork::Up { bytes: 900 }, events] {
         for _ in 0..200 {
-            let mut work = work(setup);
+            let (mut work, _) = begun(of);
             for step in 0..20_u64 {
                 let len = draws.below(40) as usize;
                 let message: Vec<u8> = (0..len).map(|_| draws.below(256) as u8).collect();

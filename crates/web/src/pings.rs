@@ -13,7 +13,7 @@ type PingAnswer = Result<Vec<u8>, Vec<u8>>;
 
 /// Pings of a connection.
 #[derive(Default)]
-pub(super) struct StreamPings {
+pub(crate) struct StreamPings {
     /// Work of the trial, and its ticket.
     own: Option<(String, Work)>,
     /// Streams whose pings have no answer yet.
@@ -22,8 +22,13 @@ pub(super) struct StreamPings {
 }
 
 impl StreamPings {
+    /// Returns the ticket of the trial, if there was a ping.
+    pub(crate) fn ticket(&self) -> Option<&str> {
+        self.own.as_ref().map(|(ticket, _)| ticket.as_str())
+    }
+
     /// Takes a ping on a stream.
-    pub(super) fn received(
+    pub(crate) fn received(
         &mut self,
         now: Nanos,
         tickets: &Arc<dyn Tickets>,
@@ -33,7 +38,7 @@ impl StreamPings {
         self.asked.push_back(stream);
         if self.own.as_ref().is_none_or(|(own, _)| own != ticket) {
             let mut work = Work::new(Arc::clone(tickets));
-            work.received(now, json!({ "ticket": ticket, "work": "ping" }).to_string().as_bytes());
+            work.received(now, json!({ "ticket": ticket }).to_string().as_bytes());
             self.own = Some((ticket.to_owned(), work));
             self.refusal = None;
         }
@@ -43,7 +48,7 @@ impl StreamPings {
     }
 
     /// Returns the next stream with its answer, or with its refusal.
-    pub(super) fn next(&mut self, now: Nanos) -> Option<(u32, PingAnswer)> {
+    pub(crate) fn next(&mut self, now: Nanos) -> Option<(u32, PingAnswer)> {
         while self.refusal.is_none() && !self.asked.is_empty() {
             let message = self.own.as_mut()?.1.next(now)?;
             if message.starts_with(b"{\"refused") {
@@ -57,18 +62,18 @@ impl StreamPings {
     }
 
     /// Returns the time at which there is an answer.
-    pub(super) fn due(&self) -> Option<Nanos> {
+    pub(crate) fn due(&self) -> Option<Nanos> {
         let (_, work) = self.own.as_ref().filter(|_| !self.asked.is_empty())?;
         work.due()
     }
 
     /// Returns the time from which more may be read.
-    pub(super) fn reads_from(&self) -> Nanos {
+    pub(crate) fn reads_from(&self) -> Nanos {
         self.own.as_ref().map_or(Nanos::ZERO, |(_, work)| work.reads_from())
     }
 
     /// Returns the time at which its trial must be over; `None` without one.
-    pub(super) fn ends(&self) -> Option<Nanos> {
+    pub(crate) fn ends(&self) -> Option<Nanos> {
         self.own.as_ref().and_then(|(_, work)| work.ends())
     }
 }
