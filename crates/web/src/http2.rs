@@ -5,7 +5,7 @@
 //! session  a connection, without a socket: frames, streams, windows
 //! request  headers of requests, and of their answers
 //! ```
-//! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are those of HTTP/1.1;
+//! Browsers take HTTP/2 within TLS alone, so it takes the certificate of the operator. The requests are as in `exchange.rs`;
 //! they are of another origin than the page (the port differs), which each answer allows (CORS).
 
 use std::io::{self, PipeWriter, Read};

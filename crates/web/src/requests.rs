@@ -112,7 +112,7 @@ impl WorkRequest {
     /// Returns true if the rest of it makes no difference.
     pub(crate) fn is_settled(&self) -> bool {
         match self {
-            WorkRequest::Up(work, _) => work.due().is_some(),
+            WorkRequest::Up(work, _) => work.is_refused(),
             WorkRequest::Refused(..) => true,
             _ => false,
         }
@@ -143,7 +143,7 @@ impl WorkRequest {
                 work.received(now, &setup);
                 Reply::of(work, now, Framing::Lengths)
             }
-            WorkRequest::Up(work, 1..) if work.due().is_none() => {
+            WorkRequest::Up(work, 1..) if !work.is_refused() => {
                 return WorkRequest::refused(400, "the body is shorter than it says")
                     .whole(now, tickets);
             }
@@ -220,5 +220,31 @@ fn up(now: Nanos, ticket: &str, length: u64, tickets: &Arc<dyn Tickets>) -> Work
     match work.next(now) {
         Some(refused) if work.is_over() => WorkRequest::Refused(403, refused),
         _ => WorkRequest::Up(work, length),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::testing::AnyTickets;
+
+    const NOW: Nanos = Nanos::from_secs(1);
+
+    #[test]
+    fn a_body_of_bulk_data_is_taken_to_its_end_and_a_shorter_one_is_refused() {
+        let tickets: Arc<dyn Tickets> = Arc::new(AnyTickets::default());
+        let answer = |pieces: usize| {
+            let target = ("/fetch/up", "ticket=up:3000");
+            let mut own = WorkRequest::new(NOW, target, Some(3_000), &tickets);
+            for _ in 0..pieces {
+                assert!(!own.is_settled());
+                own.take(NOW, &[7; 1_000]);
+            }
+            let WholeRequest::Answered(mut reply) = own.whole(NOW, &tickets) else { panic!() };
+            (reply.status, reply.next(NOW, 1_000))
+        };
+        assert_eq!(answer(3), (200, (b"{\"received\":3000}".to_vec(), true)));
+        let (status, (why, _)) = answer(2);
+        assert!(status == 400 && String::from_utf8(why).unwrap().contains("shorter"));
     }
 }

@@ -4,7 +4,7 @@
 //! The first message of the browser is its setup, a line of JSON: `{"ticket":"5e0f…"}`. The plan gave the ticket to this trial;
 //! it allows the traffic, and the server knows the work of it. The answer is a line of JSON, too: `{"ready":true,"began_ns":NS}`
 //! with the time on this host's clock at which the first message is due, or `{"refused":"why"}`. A setup that comes again (it may
-//! be lost on the way, and so may its answer) has the same answer again. All later messages of the browser are those of the
+//! be lost on the way, and so may its answer) has the same answer again. All later messages of the browser are messages of the
 //! workload, with the tag 0 ([`deadheat_contract::workload::header`]); bulk data are bytes without a header.
 //!
 //! The end of a work is a line of JSON again, from the server: `{"sent":UPDATES}` after the last update, `{"sent":BYTES}` after
@@ -162,10 +162,15 @@ impl Work {
         }
     }
 
+    /// Returns true once the connection was refused, or broke off.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
     /// Returns true once the connection was refused, or broke off, and its last message was taken: the carrier closes it. One
     /// that went well is closed by the browser.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over) && self.answers.is_empty()
+        self.is_refused() && self.answers.is_empty()
     }
 
     fn admit(&mut self, now: Nanos, message: &[u8]) -> Result<(), String> {
