@@ -13,7 +13,6 @@ use crate::Family;
 use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
-use deadheat_base::waiting::WaitMode;
 
 /// Name of the near host where a path names no hosts.
 pub const NEAR: &str = "near";
@@ -53,7 +52,7 @@ pub struct Network {
     /// Requested backend; the best of this host if none was given.
     pub backend: Option<Backend>,
     /// Wait mode of the threads until the time of a release.
-    pub wait: WaitMode,
+    pub wait: ReleaseWait,
     /// Grouping of close departures; chosen by rate if none was given.
     pub grouping: Option<Grouping>,
     /// Routes as written: indices of the hosts from the first to the last, which packets to the last take.
@@ -132,7 +131,7 @@ impl Network {
             links,
             seed: None,
             backend: None,
-            wait: WaitMode::Hybrid,
+            wait: ReleaseWait::Hybrid,
             grouping: None,
             routes: Vec::new(),
             reroute: None,
@@ -265,6 +264,29 @@ impl Backend {
             Backend::Tun => "TUN devices",
             Backend::Packet => "veth pairs and packet sockets",
             Backend::Netem => "netem",
+        }
+    }
+}
+
+/// Way in which the threads of a path wait for a packet, and for the time of its release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseWait {
+    /// Sleeps, and polls around each packet and each release, on a CPU of its own.
+    Hybrid,
+    /// Polls all the time.
+    Spin,
+    /// Sleeps all the time, on any CPU: a release is late by a wake-up, and many paths share few CPUs.
+    Sleep,
+}
+
+impl ReleaseWait {
+    /// Returns the word for it in a path and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReleaseWait::Hybrid => "hybrid",
+            ReleaseWait::Spin => "spin",
+            ReleaseWait::Sleep => "sleep",
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;
 use crate::measurements::{Captured, DirectionFigures, LinkFigures, PathFigures};
 use crate::nat::Translator;
-use crate::network::{Grouping, Impairments, Network};
+use crate::network::{Grouping, Impairments, Network, ReleaseWait};
 use crate::observe::log::PacketLog;
 use crate::observe::pcapng::{self, Section};
 use crate::observe::{Capture, Observation, Observer};
@@ -29,7 +29,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::BitRate;
 use deadheat_base::waiting::WaitMode;
-use deadheat_base::waiting::{Plan, plan};
+use deadheat_base::waiting::{GUARD, Plan, plan};
 
 /// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be
 /// written alone.
@@ -145,10 +145,14 @@ impl Forwarder {
             let rest = ways.split_off(each.min(ways.len()));
             let cpu = cpus.get(crew.len()).copied();
             let lag = match (network.wait, cpu) {
-                (WaitMode::Hybrid, Some(cpu)) => least_wake_up(cpu, senders),
+                (ReleaseWait::Hybrid | ReleaseWait::Sleep, Some(cpu)) => {
+                    least_wake_up(cpu, senders)
+                }
                 _ => Nanos::ZERO,
             };
             let own = std::mem::replace(&mut ways, rest);
+            // One that sleeps shares its CPU with those of other paths, so the scheduler places it.
+            let cpu = cpu.filter(|_| network.wait != ReleaseWait::Sleep);
             crew.push(ThreadHandle::start(own, network.wait, 2 * network.links.len(), cpu, lag)?);
         }
         let (links, observation) = (network.links.len(), Observation::default());
@@ -261,7 +265,7 @@ fn expected(model: &Impairments) -> usize {
 impl ThreadHandle {
     fn start(
         ways: Vec<LinkDirection>,
-        wait: WaitMode,
+        wait: ReleaseWait,
         all: usize,
         cpu: Option<usize>,
         lag: Nanos,
@@ -406,7 +410,7 @@ struct Worker {
     all: usize,
     orders: Receiver<ThreadOrder>,
     bell: Arc<Bell>,
-    wait: WaitMode,
+    wait: ReleaseWait,
     /// Least wake-up time of the thread.
     lag: Nanos,
     origin: Nanos,
@@ -419,6 +423,10 @@ impl Worker {
         let ports: Vec<Arc<dyn Port>> = self.ways.iter().map(|way| Arc::clone(&way.from)).collect();
         let fds: Vec<BorrowedFd<'_>> = ports.iter().map(|port| port.fd()).collect();
         let mut sleeper = Sleeper::new(&self.bell, &fds)?;
+        let mode = match self.wait {
+            ReleaseWait::Hybrid | ReleaseWait::Sleep => WaitMode::Hybrid,
+            ReleaseWait::Spin => WaitMode::Spin,
+        };
         let mut last = Nanos::ZERO;
         loop {
             match self.orders.try_recv() {
@@ -442,11 +450,15 @@ impl Worker {
                 continue;
             }
             let due = self.ways.iter().filter_map(|way| way.lane.next()).min();
-            match plan(now, due, self.wait) {
+            match plan(now, due, mode) {
                 Plan::Due => {}
+                _ if self.wait == ReleaseWait::Sleep => {
+                    let guard = now + GUARD;
+                    self.sleep(&mut sleeper, now, due.map_or(guard, |due| due.min(guard)))?;
+                }
                 Plan::ClockOnly => while due.is_some_and(|due| clock.now() < due) {},
                 Plan::Sleep(to) if now - last >= LINGER => self.sleep(&mut sleeper, now, to)?,
-                Plan::Sleep(_) | Plan::Poll if self.wait == WaitMode::Hybrid => {
+                Plan::Sleep(_) | Plan::Poll if self.wait == ReleaseWait::Hybrid => {
                     std::thread::yield_now()
                 }
                 Plan::Sleep(_) | Plan::Poll => {}
@@ -593,12 +605,12 @@ mod tests {
         failure: Arc<AtomicI32>,
     }
 
-    fn network(model: Impairments, wait: WaitMode) -> Network {
+    fn network(model: Impairments, wait: ReleaseWait) -> Network {
         let links = vec![Link { up: model.clone(), down: model, ..Link::default() }];
         Network { wait, ..Network::between_two(links) }
     }
 
-    fn hosts(delay: Nanos, wait: WaitMode) -> Hosts {
+    fn hosts(delay: Nanos, wait: ReleaseWait) -> Hosts {
         let failure = Arc::new(AtomicI32::new(0));
         let ([near, a], [far, b]) = (Socket::pair(), Socket::pair());
         let wire =
@@ -612,7 +624,7 @@ mod tests {
     #[test]
     fn frames_cross_both_ways_no_earlier_than_the_delay() {
         let mut room = vec![0; 70_000];
-        for wait in [WaitMode::Hybrid, WaitMode::Spin] {
+        for wait in [ReleaseWait::Hybrid, ReleaseWait::Spin, ReleaseWait::Sleep] {
             let delay = Nanos::from_millis(2);
             let mut hosts = hosts(delay, wait);
             hosts.forwarder.begin(1).unwrap();
@@ -642,7 +654,7 @@ mod tests {
 
     #[test]
     fn a_beginning_throws_away_what_is_under_way() {
-        let mut hosts = hosts(Nanos::from_secs(3_600), WaitMode::Hybrid);
+        let mut hosts = hosts(Nanos::from_secs(3_600), ReleaseWait::Hybrid);
         hosts.forwarder.begin(1).unwrap();
         hosts.near.send(&datagrams(3, 100, 100)).unwrap();
         while hosts.forwarder.end().unwrap().links[0].up.fates.waiting != 3 {}
@@ -653,14 +665,14 @@ mod tests {
 
     #[test]
     fn a_device_that_fails_is_reported_and_so_is_one_that_ends() {
-        let mut first = hosts(Nanos::ZERO, WaitMode::Hybrid);
+        let mut first = hosts(Nanos::ZERO, ReleaseWait::Hybrid);
         first.failure.store(libc::EBADFD, Ordering::Relaxed);
         first.near.send(b"x").unwrap();
         let said = first.forwarder.begin(1).unwrap_err().to_string();
         assert!(said.contains("move packets") && said.contains("deleted"), "{said}");
         assert!(first.forwarder.end().is_err());
 
-        let Hosts { mut forwarder, near, far, .. } = hosts(Nanos::ZERO, WaitMode::Hybrid);
+        let Hosts { mut forwarder, near, far, .. } = hosts(Nanos::ZERO, ReleaseWait::Hybrid);
         drop((near, far));
         // The thread sleeps until it notices, and answers until then.
         while forwarder.end().is_ok() {}
@@ -668,7 +680,7 @@ mod tests {
 
     #[test]
     fn as_many_pairs_of_ports_as_links() {
-        let network = network(Impairments::default(), WaitMode::Hybrid);
+        let network = network(Impairments::default(), ReleaseWait::Hybrid);
         let refused = Forwarder::start(&network, Vec::new(), SenderCpus::Any).err().unwrap();
         assert!(refused.to_string().contains("1 links need as many pairs of ports: 0"));
     }
@@ -689,7 +701,7 @@ mod tests {
             (trace(3_000_000_000), Grouping::Aggregate),
         ] {
             let model = Impairments { rate, ..Impairments::default() };
-            let mut network = network(model, WaitMode::Hybrid);
+            let mut network = network(model, ReleaseWait::Hybrid);
             assert_eq!(grouping_for(&network), wanted);
             network.grouping = Some(Grouping::Strict);
             assert_eq!(grouping_for(&network), Grouping::Strict);

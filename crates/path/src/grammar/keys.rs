@@ -6,13 +6,12 @@ use super::product;
 use crate::Family;
 use crate::down::DownTimes;
 use crate::nat::Dependence;
-use crate::network::{Backend, Grouping, LossPer, Order};
+use crate::network::{Backend, Grouping, LossPer, Order, ReleaseWait};
 use crate::trace::Mode;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::spec::{Key, Kind, plain};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, Bytes};
-use deadheat_base::waiting::WaitMode;
 
 /// Keys of a link, each of which may begin with `up.` or `down.`, but for [`OF_BOTH`].
 pub const LINK: &[Key] = &[
@@ -396,11 +395,12 @@ pub(super) const BACKEND: Optional<Backend> = Optional::choice(
     "TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here",
 );
 
-pub(super) const WAIT: Preset<WaitMode> = Optional::choice(
+pub(super) const WAIT: Preset<ReleaseWait> = Optional::choice(
     "wait",
-    &["hybrid", "spin"],
-    &[WaitMode::Hybrid, WaitMode::Spin],
-    "waiting for the time of a release: spin takes a core for each direction",
+    &["hybrid", "spin", "sleep"],
+    &[ReleaseWait::Hybrid, ReleaseWait::Spin, ReleaseWait::Sleep],
+    "waiting for a packet, and for the time of its release: hybrid sleeps, and polls around each; spin takes a core for \
+     each direction; sleep never polls, and is late by a wake-up: many networks side by side take few CPUs so",
 )
 .or("hybrid");
 

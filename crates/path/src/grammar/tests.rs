@@ -4,14 +4,13 @@ use super::*;
 use crate::nat::{Dependence, Middlebox};
 use crate::network::{
     Backend, Discipline, Ecn, GilbertElliott, Grouping, Impairments, Jitter, Limit, Loss, LossPer,
-    Nic, Order, Outages, Queue, Rate, Reorder, Shape,
+    Nic, Order, Outages, Queue, Rate, ReleaseWait, Reorder, Shape,
 };
 use crate::trace::Content;
 use crate::{PathSpec, profile, routes};
 use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
-use deadheat_base::waiting::WaitMode;
 
 const MS: u64 = 1_000_000;
 
@@ -82,11 +81,11 @@ fn links_are_joined_by_a_plus_and_share_what_holds_for_the_path() {
     }
     let network = read("delay=1ms,backend=packet,wait=spin,mode=aggregate").unwrap();
     assert_eq!(network.backend, Some(Backend::Packet));
-    assert_eq!(network.wait, WaitMode::Spin);
+    assert_eq!(network.wait, ReleaseWait::Spin);
     assert_eq!(network.grouping, Some(Grouping::Aggregate));
     let plain = read("delay=1ms").unwrap();
     assert_eq!((plain.backend, plain.grouping, plain.seed, plain.mtu()), (None, None, None, 1500));
-    assert_eq!(plain.wait, WaitMode::Hybrid);
+    assert_eq!(plain.wait, ReleaseWait::Hybrid);
 }
 
 #[test]
@@ -515,7 +514,7 @@ fn value(key: &str, rng: &mut SplitMix64) -> String {
         "reorder-depth" | "seed" => format!("{n}"),
         "mtu" => format!("{}", 576 + n % 9_000),
         "backend" => ["tun", "packet", "netem"][n as usize % 3].into(),
-        "wait" => ["hybrid", "spin"][n as usize % 2].into(),
+        "wait" => ["hybrid", "spin", "sleep"][n as usize % 3].into(),
         "mode" => ["strict", "aggregate"][n as usize % 2].into(),
         "loss" | "duplicate" | "corrupt" | "reorder" => percent(n),
         _ => format!("{n}ns"),

@@ -11,12 +11,11 @@ use crate::block;
 use crate::nat::Middlebox;
 use crate::network::{
     self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
-    Order, Outages, Queue, Rate, Shape, USUAL_MTU,
+    Order, Outages, Queue, Rate, ReleaseWait, Shape, USUAL_MTU,
 };
 use crate::trace::Content;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bytes, bytes_text, percent, rate_text, span_text};
-use deadheat_base::waiting::WaitMode;
 
 impl fmt::Display for Network {
     /// Writes it as [`Network::parse`] reads it, to the same network. A list or table from a file is written in
@@ -99,7 +98,7 @@ fn whole_words(of: &Network, is_named: bool) -> Vec<String> {
     let mtu = of.mtu();
     words.extend((!is_named && mtu != USUAL_MTU).then(|| format!("mtu={mtu}")));
     words.extend(backend);
-    words.extend((of.wait == WaitMode::Spin).then(|| "wait=spin".to_owned()));
+    words.extend((of.wait != ReleaseWait::Hybrid).then(|| format!("wait={}", of.wait.name())));
     words.extend(mode);
     let names = |hosts: &Vec<usize>| {
         let names: Vec<&str> = hosts.iter().map(|host| of.hosts[*host].as_str()).collect();

@@ -7,12 +7,12 @@
 //! the queue here and after it in [`super::super::impair`].
 
 use crate::network::{
-    Discipline, Ecn, Impairments, Jitter, Limit, Loss, LossPer, Network, Order, Queue, Rate, Shape,
+    Discipline, Ecn, Impairments, Jitter, Limit, Loss, LossPer, Network, Order, Queue, Rate,
+    ReleaseWait, Shape,
 };
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
-use deadheat_base::waiting::WaitMode;
 
 /// Bytes by which a frame is longer than its IP packet, and which a qdisc therefore counts in excess.
 const ETHERNET: i64 = 14;
@@ -51,8 +51,8 @@ pub fn check(network: &Network) -> Result<()> {
             "the kernel hands over each packet by itself, so there is nothing to group",
         ));
     }
-    if network.wait == WaitMode::Spin {
-        return Err(refused("spin", "the kernel's own timers release its packets"));
+    if network.wait != ReleaseWait::Hybrid {
+        return Err(refused(network.wait.name(), "the kernel's own timers release its packets"));
     }
     for link in &network.links {
         if link.middlebox.is_some() {
@@ -496,7 +496,7 @@ mod tests {
         assert!(check(&network(Impairments::default())).is_ok());
         let list = Impairments { loss: Loss::List(Arc::from([1])), ..Impairments::default() };
         assert!(check(&network(list)).is_err());
-        let spins = Network { wait: WaitMode::Spin, ..network(Impairments::default()) };
+        let spins = Network { wait: ReleaseWait::Spin, ..network(Impairments::default()) };
         assert!(check(&spins).unwrap_err().to_string().contains("cannot spin"));
         let groups = Network {
             grouping: Some(crate::network::Grouping::Strict),

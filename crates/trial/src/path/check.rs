@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::BitRate;
-use deadheat_contract::contract::{Direction, Side, WaitMode};
+use deadheat_contract::contract::{Direction, Side};
 use deadheat_contract::measurements::path::{DirectionFigures, PacketOutcomes, PathFigures};
 use deadheat_path::Family;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::impair::expected;
 use deadheat_path::netem::offload;
-use deadheat_path::network::{Backend, Impairments, Network, Rate};
+use deadheat_path::network::{Backend, Impairments, Network, Rate, ReleaseWait};
 use deadheat_stats::quantile::quantile_sorted;
 
 mod capacity;
@@ -295,7 +295,7 @@ struct CheckDirection<'a> {
     direction: Direction,
     model: &'a Impairments,
     mtu: u16,
-    wait: WaitMode,
+    wait: ReleaseWait,
 }
 
 impl CheckDirection<'_> {
@@ -337,11 +337,13 @@ impl CheckDirection<'_> {
         let course = SendPlan { packets, size: TIMED, every, delay, is_stamped: true };
         let (came, _) = self.send(course, bed)?;
         let limits = match self.wait {
-            WaitMode::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
-            WaitMode::Spin => (Nanos::from_micros(5), Nanos::from_micros(20)),
+            ReleaseWait::Hybrid => (Nanos::from_micros(10), Nanos::from_micros(50)),
+            // As late as a wake-up may be (`LatenessLimits`).
+            ReleaseWait::Sleep => (Nanos::from_micros(20), Nanos::from_micros(100)),
+            ReleaseWait::Spin => (Nanos::from_micros(5), Nanos::from_micros(20)),
         };
         // A delay shorter than a wake-up cannot hide one: the excess is the machine's.
-        let short = self.wait == WaitMode::Hybrid && delay + alone < WAKE_UP;
+        let short = self.wait != ReleaseWait::Spin && delay + alone < WAKE_UP;
         let open = short
             || self.model.jitter.is_some()
             || self.model.reorder.is_some()

@@ -27,7 +27,7 @@ impl Bed for Loopback {
 }
 
 fn way(model: &Impairments) -> CheckDirection<'_> {
-    CheckDirection { direction: Direction::Up, model, mtu: 1_500, wait: WaitMode::Hybrid }
+    CheckDirection { direction: Direction::Up, model, mtu: 1_500, wait: ReleaseWait::Hybrid }
 }
 
 #[test]
