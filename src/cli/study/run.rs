@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use deadheat_base::cpu::allowed_cpus;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign::visible;
 use deadheat_race::study::bundled;
-use deadheat_race::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
+use deadheat_race::study::run::{
+    FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study, run_beside,
+};
 use deadheat_report::html;
 use deadheat_report::study::{Form, render, ruling_word, tally};
 use deadheat_result::outcome::Outcome;
@@ -63,6 +67,18 @@ pub(super) struct StudyRunArgs {
     html: Option<PathBuf>,
     #[command(flatten)]
     form: StudyForm,
+    /// Races of a study that run at once, each on a network of its own
+    ///
+    /// Only where that changes nothing: the limit of each race is the rate of its emulated path, the path has
+    /// wait=sleep, and its ends are placed by the host.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        hide_default_value = true,
+        hide_short_help = true
+    )]
+    side_by_side: NonZeroUsize,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -104,7 +120,13 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
             started: SystemTime::now(),
             host: deadheat_host::facts::gather().hostname,
         };
-        let ran = run_study(&task, &mut |job| race(args, &within, job))?;
+        let ran = match args.side_by_side.get() {
+            1 => run_study(&task, &mut |job| race(args, &within, job))?,
+            most => {
+                let room = (most, allowed_cpus().len());
+                run_beside(&task, room, &|job| race(args, &within, job))?
+            }
+        };
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
         let unsaved = ran.results.values().filter(|race| !next_step::is_saved(race)).count();
         next_step::tell_folder(&dir, unsaved);
@@ -179,7 +201,8 @@ fn went_to<'a>(args: &'a StudyRunArgs, dir: &'a Path) -> &'a Path {
 
 fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
-    if !args.quiet && !std::io::stderr().is_terminal() {
+    let is_alone = args.side_by_side.get() == 1;
+    if !args.quiet && !(is_alone && std::io::stderr().is_terminal()) {
         // Progress is not rewritten here; a line for each race shows how far the study is.
         tell!("{}", visible(&within));
     }
@@ -187,7 +210,7 @@ fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outc
     let keeps = args.samples || args.html.is_some() || samples_of(&job.file).is_some();
     let staging = Staging {
         within,
-        progress: !args.quiet,
+        progress: !args.quiet && is_alone,
         live: LiveForm::Progress,
         intervals: Intervals::Nowhere,
         samples: keeps,

@@ -10,6 +10,7 @@
 //! | `cost` | duration of blocks, expected and measured |
 //! | `pilot` | the trials before the first block |
 //! | [`enough`] | the blocks and the time that a race needs, and the check for them |
+//! | [`alongside`] | races side by side: which may, and how many |
 //! | `race_path` | the path to the far end, parsed once, with its consequences |
 //! | `ends` | runners of trials: agents, or a simulation |
 //! | `every` | blocks that begin at given times |
@@ -41,6 +42,7 @@
 //! ```
 
 mod absence;
+pub mod alongside;
 mod asked;
 mod blast;
 mod block;

@@ -7,6 +7,7 @@ use deadheat_result::analysis::derived;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::check::CheckedStudy;
@@ -14,8 +15,9 @@ use super::judge::{self, Extent, judge};
 use super::lock::lock;
 use super::{plan, save};
 use crate::race::resume::is_unfinished;
-use crate::race::{RaceContext, Request, resume};
+use crate::race::{RaceContext, Request, alongside, resume};
 use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::panics::contained;
 use deadheat_host::folder_lock::FolderLock;
 use deadheat_result::date;
 use deadheat_result::outcome::{Outcome, Program, Status};
@@ -66,6 +68,36 @@ impl StudyTask<'_> {
             {
                 return Err(Error::usage(format!("race `{}` of `{}`: {why}", race.id, self.name)));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that the races may run side by side.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the race that may not, and why; or with the most that this host has room for.
+    fn check_beside(&self, most: usize, cpus: usize) -> Result<()> {
+        let mut rates = Vec::new();
+        for race in &self.study.study.races {
+            let request = self.request(race)?;
+            // One that this build cannot run does not run beside others either.
+            let Ok(checked) = request.check() else { continue };
+            let rate = request.rate_beside_others(&checked).map_err(|why| {
+                Error::usage(format!(
+                    "--side-by-side, race `{}` of `{}`: {why}",
+                    race.id, self.name
+                ))
+            })?;
+            rates.push(rate);
+        }
+        let room = alongside::most_beside(&rates, cpus);
+        if most > room && rates.len() > room {
+            return Err(Error::usage(format!(
+                "--side-by-side {most}: on {cpus} CPUs {room} of the networks of `{}` run side by side, as together they \
+                 may carry {} for each CPU",
+                self.name,
+                alongside::MOST_PER_CPU
+            )));
         }
         Ok(())
     }
@@ -135,7 +167,54 @@ pub enum StudyEnd {
     Failed,
 }
 
-/// Runs a study. `race` creates the context of each race and runs it there ([`StudyJob::on`]).
+/// Runs a study with up to `most` races side by side, each by a thread that calls `race`. A failure of one costs only
+/// that one; after an interruption none begins.
+///
+/// # Errors
+/// As [`run`]; [`Error::Usage`] if a race would disturb others, or if they need more CPU time together than this host
+/// has, with `cpus` CPUs.
+pub fn run_beside(
+    task: &StudyTask<'_>,
+    (most, cpus): (usize, usize),
+    race: &(dyn Fn(StudyJob<'_>) -> Result<Outcome> + Sync),
+) -> Result<FinishedStudy> {
+    task.check()?;
+    task.check_beside(most, cpus)?;
+    let course = StudyCourse::begin(task)?;
+    course.save()?;
+    let plans: Vec<RacePlan> = task.study.study.races.iter().map(|race| task.plan(race)).collect();
+    let shared = Mutex::new((course, plans.iter().enumerate(), Ok(())));
+    let open = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    // Takes the next race; `None` where no more are to begin.
+    let next = || -> Option<(usize, &RacePlan, StudyJob<'_>)> {
+        let (course, rest, failed) = &mut *open();
+        while failed.is_ok() && course.end != StudyEnd::Interrupted {
+            let (at, plan) = rest.next()?;
+            match course.job(at, plan, plans.len()) {
+                Ok(Some(job)) => return Some((at, plan, job)),
+                Ok(None) => {}
+                Err(error) => *failed = Err(error),
+            }
+        }
+        None
+    };
+    let work = || {
+        while let Some((at, plan, job)) = next() {
+            let result = contained(&format!("race {}", plan.id), || race(job));
+            let (course, _, failed) = &mut *open();
+            course.note(at, plan, result);
+            if let Err(error) = course.save() {
+                *failed = Err(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..most).for_each(|_| drop(scope.spawn(work))));
+    let (course, _, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed?;
+    Ok(FinishedStudy { run: course.run, results: course.results, end: course.end })
+}
+
+/// Runs a study, one race after another. `race` creates the context of each race and runs it there ([`StudyJob::on`]).
 ///
 /// # Errors
 /// [`Error::Usage`] if the directory has other contents; [`Error::Setup`] if it is not writable. An error of a race

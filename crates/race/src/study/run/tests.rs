@@ -268,3 +268,101 @@ fn results_without_their_study_and_places_that_are_no_directory_are_refused() {
     fs::write(place.out(), "x").unwrap();
     assert!(place.refusal(|_| {}).contains("is not a directory"));
 }
+
+/// Returns a study of `races` races on emulated paths.
+fn networks(races: &[(&str, &str)]) -> Place {
+    let race = |(id, path): &(&str, &str)| {
+        format!(
+            "[[race]]\nid = \"{id}\"\nvariant = \"beyond\"\nabout = \"A network.\"\ncontenders = [\"tcp\", \"udp\"]\n\
+             workload = \"ping:count=100\"\npath = \"{path}\"\nplacement = \"host\"\nblocks = 8\n"
+        )
+    };
+    let races: String = races.iter().map(race).collect();
+    let text = format!("title = \"Networks\"\nquestion = \"Which?\"\n{races}");
+    Place { study: read::study(&text, "x.toml").unwrap(), dir: tempfile::tempdir().unwrap() }
+}
+
+/// Runs races side by side. `begins` is called before each.
+fn beside(
+    place: &Place,
+    most: usize,
+    begins: &(dyn Fn(&str) -> Result<()> + Sync),
+) -> Result<FinishedStudy> {
+    let out = place.out();
+    let task = StudyTask {
+        name: "networks",
+        study: &place.study,
+        setting: Setting::Full,
+        full: Vec::new(),
+        seed: Some(7),
+        labels: BTreeMap::new(),
+        dir: &out,
+        started: testing::day(),
+        host: "fake".into(),
+    };
+    run_beside(&task, (most, 2), &|job| {
+        begins(&job.plan.id)?;
+        let file = job.file.clone();
+        let trial = testing::noisy(5, 0.01, |_| 1e5);
+        testing::staged(trial, |context| job.on(context.save(file)))
+    })
+}
+
+const SLOW: &str = "rate=10mbit,wait=sleep";
+
+#[test]
+fn races_side_by_side_run_at_once_and_leave_the_same_results() {
+    let place = networks(&[("a", SLOW), ("b", SLOW), ("c", SLOW)]);
+    // Each waits until all have begun, so one after another would never end.
+    let barrier = std::sync::Barrier::new(3);
+    let at_once = |_: &str| {
+        barrier.wait();
+        Ok(())
+    };
+    let ran = beside(&place, 3, &at_once).unwrap();
+    assert_eq!(ran.end, StudyEnd::Whole);
+    assert_eq!(save::load(&place.out()).unwrap(), ran.run);
+    fs::remove_dir_all(place.out()).unwrap();
+    let alone = beside(&place, 1, &|_| Ok(())).unwrap();
+    let figures = |ran: &FinishedStudy| -> Vec<_> {
+        let of_race = |race: &Outcome| (race.asked.clone(), race.trials.clone());
+        ran.results.values().map(of_race).collect()
+    };
+    assert_eq!(figures(&ran), figures(&alone));
+    assert_eq!(ran.run.races, alone.run.races);
+}
+
+#[test]
+fn a_failure_or_a_panic_of_one_race_costs_only_that_one() {
+    let place = networks(&[("a", SLOW), ("b", SLOW), ("c", SLOW)]);
+    let ran = beside(&place, 2, &|id| match id {
+        "a" => Err(Error::peer("far agent", "went away")),
+        "b" => panic!("a fault of ours"),
+        _ => Ok(()),
+    });
+    let ran = ran.unwrap();
+    let why = |at: usize| ran.run.races[at].why_not.clone().unwrap_or_default();
+    assert!(why(0).contains("went away") && why(1).contains("a fault of ours"), "{:?}", ran.run.races);
+    assert!(ran.results.contains_key("c"));
+    assert_eq!(ran.end, StudyEnd::Failed);
+}
+
+#[test]
+fn after_an_interruption_no_race_begins() {
+    let place = networks(&[("a", SLOW), ("b", SLOW)]);
+    let ran = beside(&place, 1, &|_| Err(Error::Interrupted)).unwrap();
+    assert_eq!(ran.end, StudyEnd::Interrupted);
+    assert_eq!(ran.run.races[1].why_not.as_deref(), Some("not run yet"));
+}
+
+#[test]
+fn what_would_disturb_others_is_refused_by_name_before_anything_runs() {
+    let never = |_: &str| -> Result<()> { panic!("nothing runs") };
+    let polls = networks(&[("a", SLOW), ("polls", "rate=10mbit")]);
+    let said = beside(&polls, 2, &never).unwrap_err().to_string();
+    assert!(said.contains("race `polls` of `networks`") && said.contains("wait=sleep"), "{said}");
+    assert!(!polls.out().exists());
+    let fast = networks(&[("a", "rate=150mbit,wait=sleep"), ("b", "rate=150mbit,wait=sleep")]);
+    let said = beside(&fast, 2, &never).unwrap_err().to_string();
+    assert!(said.contains("--side-by-side 2: on 2 CPUs 1 of the networks"), "{said}");
+}
