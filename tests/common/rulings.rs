@@ -82,6 +82,7 @@ fn study() -> Study {
         by: None,
         depends_on: (id == "calls").then(|| "the call size".into()),
         open_because: None,
+        agree: None,
         tests: vec![test()],
     };
     let published = |contender: &str, value: &str| PublishedFigure {
@@ -90,6 +91,9 @@ fn study() -> Study {
         cell: cell(contender),
         value: value.into(),
         stddev: None,
+        range: None,
+        at: None,
+        line: String::new(),
         note: "The mean of one run.".into(),
     };
     Study {
@@ -97,6 +101,7 @@ fn study() -> Study {
         question: "Is an echo over UDP quicker than one over TCP?".into(),
         about: "Two hundred\nechoes.\n\nThen a second paragraph.".into(),
         history: None,
+        over: None,
         source: Some(Source {
             author: "<Ada>".into(),
             title: "Echoes".into(),

@@ -12,6 +12,7 @@ use super::varied;
 const STUDY: &str = r#"
 title = "Echoes"
 question = "Which one is quicker?"
+over = "size, bytes"
 about = "What was done, and what was wrong with it."
 
 [source]
@@ -67,6 +68,9 @@ metric = "rtt_p50_ns"
 cell = { contender = "tcp", where = { size = "64", placement = "same-core" } }
 value = "310us"
 stddev = "12us"
+range = "300us..320us"
+at = 64
+line = "tcp"
 note = "the mean"
 
 [[published]]
@@ -124,6 +128,16 @@ expect = "10ms..12ms"
 id = "why"
 says = "It is the checksum."
 open_because = "no checksum is switched off here."
+
+[[claim]]
+id = "as-published"
+says = "The figures are those of the author."
+agree = { within = "10%", at_least = 1, races = ["echoes"] }
+
+[[claim]]
+id = "in-order"
+says = "They are in the same order."
+agree = { within = "1%", in_order = "95%" }
 "#;
 
 /// Returns a study that was run: the result of one race, judged, and another that could not run.

@@ -222,6 +222,12 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
             2,
             "run that study alone",
         ),
+        (
+            &["study", "run", "tiny.toml", "--side-by-side", "2"],
+            2,
+            "race `udp-tcp` of `tiny`: its limit is a CPU",
+        ),
+        (&["study", "run", "tiny.toml", "--side-by-side", "0"], 2, "--side-by-side"),
         (&["study", "run", "missing.toml"], 1, "read missing.toml"),
         (&["study", "run", "wrong.toml"], 1, "did you mean `workload`?"),
         (&["study", "run", "tiny.toml", "-o", "tiny.toml"], 2, "is not a directory"),
@@ -243,6 +249,7 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
 const SIMULATED: &str = r#"
 title = "A simulated link"
 question = "What does a message in order wait for?"
+over = "delay, ms"
 
 [[race]]
 id = "clean"
@@ -267,6 +274,13 @@ race = "clean"
 metric = "rtt_p50_ns"
 cell = { contender = "sim-datagram" }
 value = "20ms"
+at = 10
+line = "datagrams"
+
+[[claim]]
+id = "as-published"
+says = "The time is that of the author."
+agree = { within = "5%", at_least = 1 }
 
 [[claim]]
 id = "same"
@@ -312,8 +326,14 @@ fn a_simulated_study_rules_the_same_each_time_and_goes_on_after_a_race_is_lost()
         value
     };
     let once = run("once");
-    assert_eq!(once["rulings"][0]["ruling"], "holds", "{}", once["rulings"][0]["note"]);
-    assert_eq!(once["rulings"][1]["ruling"], "depends", "{}", once["rulings"][1]["note"]);
+    let counted = "1 of 1 published figures agree within 5% or the range of their trials, 0 do not, and 0 are not decided; \
+                   asked for: 1.";
+    assert_eq!(once["rulings"][0]["note"], counted);
+    assert_eq!(once["rulings"][1]["ruling"], "holds", "{}", once["rulings"][1]["note"]);
+    assert_eq!(once["rulings"][2]["ruling"], "depends", "{}", once["rulings"][2]["note"]);
+    let drawn = deadheat(&["study", "report", "once", "--figure", "curves"], dir.path());
+    let drawn = words(&drawn.stdout);
+    assert!(drawn.contains("datagrams, 10: published 20.0 ms"), "{drawn}");
     assert_eq!(once["beside"][0]["value"], 20_000_000.0);
     assert_eq!(run("twice"), once);
     fs::remove_file(dir.path().join("once/lossy.json")).unwrap();

@@ -17,6 +17,8 @@ use deadheat::study::{bundled, judge, save};
 pub(crate) mod figures;
 
 const PAGE: &str = "docs/answer.md";
+/// Pages whose pictures are made from runs.
+const PAGES: [&str; 2] = [PAGE, "docs/congestion-control.md"];
 const RUNS: &str = "studies/runs";
 
 /// Studies of the four articles, in the order of the page.
@@ -141,6 +143,13 @@ impl KeptRuns {
 
     /// Returns the ruling of all runs together: the rules of one run, on the answers that count.
     fn together(&self, study: &str, claim: &Claim) -> Ruling {
+        if claim.agree.is_some() {
+            let of_run = |(_, run): &(String, StudyRun)| {
+                let found = run.rulings.iter().find(|ruling| ruling.id == claim.id);
+                found.map(|ruling| ruling.ruling)
+            };
+            return self.studies[study].iter().rev().find_map(of_run).unwrap_or(Ruling::Open);
+        }
         let of_test = |number| {
             let asked = self.answers(study, &claim.id, number);
             let counted = counted(&asked).into_iter().map(|one| one.answer.clone());
@@ -270,9 +279,13 @@ fn differ(kept: &KeptRuns) -> String {
     out
 }
 
-/// Compares the pictures of the page with the runs that the commands on it name; `UPDATE_GOLDEN=1` writes them.
+/// Compares the pictures of the pages with the runs that the commands on them name; `UPDATE_GOLDEN=1` writes them.
 pub(crate) fn pictures(root: &Path) -> Vec<String> {
-    let page = fs::read_to_string(root.join(PAGE)).unwrap();
+    PAGES.iter().flat_map(|page| pictures_of(root, page)).collect()
+}
+
+fn pictures_of(root: &Path, name: &str) -> Vec<String> {
+    let page = fs::read_to_string(root.join(name)).unwrap();
     let mut findings = Vec::new();
     let mut drawn = BTreeSet::new();
     for command in page.lines().filter(|line| line.contains(" --figure ")) {
@@ -281,7 +294,7 @@ pub(crate) fn pictures(root: &Path) -> Vec<String> {
             ["deadheat", "report", from, "--figure", id, "-o", into] => (from, id, into),
             ["deadheat", "study", "report", from, "--figure", id, "-o", into] => (from, id, into),
             _ => {
-                findings.push(format!("{PAGE}: no picture comes from `{command}`"));
+                findings.push(format!("{name}: no picture comes from `{command}`"));
                 continue;
             }
         };
@@ -301,7 +314,7 @@ pub(crate) fn pictures(root: &Path) -> Vec<String> {
     let shown = page.split("](").skip(1).filter_map(|rest| rest.split_once(".svg)"));
     let shown: BTreeSet<String> = shown.map(|(target, _)| format!("{target}.svg")).collect();
     if drawn != shown {
-        findings.push(format!("{PAGE} shows {shown:?}, and has commands for {drawn:?}"));
+        findings.push(format!("{name} shows {shown:?}, and has commands for {drawn:?}"));
     }
     findings
 }
@@ -312,7 +325,7 @@ fn picture(from: &Path, id: &str) -> Option<String> {
     if from.is_dir() {
         let run = save::load(from).unwrap();
         let figures = [plot::study_figures(&run), plot::claim_figures(&run)].concat();
-        return Some(style::standalone(&find(figures)?, &[]));
+        return Some(style::standalone(&find(figures)?, &palette::lines()));
     }
     let outcome = derived::load(from).unwrap();
     let found = find(plot::figures(&(&outcome).into()))?;
@@ -348,6 +361,13 @@ fn open(kept: &KeptRuns) -> String {
 fn why_open(kept: &KeptRuns, study: &str, claim: &Claim) -> String {
     if let Some(why) = &claim.open_because {
         return why.trim_end_matches('.').to_owned();
+    }
+    if claim.agree.is_some() {
+        let of_run = |(_, run): &(String, StudyRun)| {
+            Some(run.rulings.iter().find(|ruling| ruling.id == claim.id)?.note.clone())
+        };
+        let newest = kept.studies[study].iter().rev().find_map(of_run);
+        return newest.unwrap_or_else(|| "no run of it".into()).trim_end_matches('.').to_owned();
     }
     let mut reasons: Vec<(String, Option<String>)> = Vec::new();
     for (number, test) in (1..).zip(&claim.tests) {

@@ -84,15 +84,25 @@ impl StudyText {
     }
 
     fn published(&mut self, published: &PublishedFigure) {
-        let PublishedFigure { race, metric, cell, value, stddev, note } = published;
+        let PublishedFigure { race, metric, cell, value, stddev, range, note, .. } = published;
         let stddev = stddev.as_ref().map_or_else(String::new, |sd| format!(" ± {sd}"));
+        let range = range.as_ref().map_or_else(String::new, |range| format!(", trials {range}"));
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-        self.line(2, &format!("{race}, {metric}, {}: {value}{stddev}{note}", cell.text()));
+        self.line(2, &format!("{race}, {metric}, {}: {value}{stddev}{range}{note}", cell.text()));
     }
 
     fn claim(&mut self, claim: &Claim) {
         let by = claim.by.as_ref().map_or_else(String::new, |by| format!(" ({by})"));
         self.line(2, &format!("{}: {}{by}", claim.id, claim.says));
+        if let Some(agree) = &claim.agree {
+            let asked = match (&agree.in_order, agree.at_least) {
+                (Some(share), _) => {
+                    format!("{share} of the pairs of published figures are in order")
+                }
+                (None, least) => format!("{} published figures agree", least.unwrap_or(1)),
+            };
+            self.line(4, &format!("- {asked}, within {}", agree.within));
+        }
         for test in &claim.tests {
             let given =
                 if test.given.is_empty() { String::new() } else { format!("{}: ", test.given) };

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use super::plan;
+use super::{agree, plan};
 use crate::race::request::CheckedRequest as Race;
 use deadheat_base::error::{Error, unknown};
 use deadheat_base::spec::outside::Outside;
+use deadheat_base::units;
 use deadheat_contract::measurements::{Metric, Unit};
 use deadheat_datapath::transport::Contender;
 use deadheat_result::outcome::{Entrant, Factor, Outcome};
 use deadheat_result::study::expect::{ExpectedRange, figure};
 use deadheat_result::study::model::{
-    Claim, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject,
+    Claim, ClaimedAgreement, PublishedFigure, RaceCell, RacePlan, Study, Test, TestSubject,
 };
 use deadheat_result::study::outcome::Setting;
 
@@ -77,7 +78,7 @@ fn check_with(
         measures.published(published).map_err(within(&place))?;
     }
     for claim in &study.claims {
-        check_claim(claim, &measures).map_err(within(&format!("claim `{}`", claim.id)))?;
+        check_claim(claim, &study, &measures).map_err(within(&format!("claim `{}`", claim.id)))?;
     }
     let metrics = measures.0.into_iter().map(|(id, race)| (id.to_owned(), race.full.metrics));
     let metrics = metrics.collect();
@@ -142,12 +143,18 @@ fn check_ids<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> Result<(), S
     Ok(())
 }
 
-fn check_claim(claim: &Claim, measures: &StudyMetrics<'_>) -> Result<(), String> {
+fn check_claim(claim: &Claim, study: &Study, measures: &StudyMetrics<'_>) -> Result<(), String> {
+    if let Some(agree) = &claim.agree {
+        if !claim.tests.is_empty() || claim.open_because.is_some() {
+            return Err("`agree` is for a claim without tests and without `open_because`".into());
+        }
+        return check_agreement(agree, study);
+    }
     match (claim.tests.len(), &claim.open_because) {
         (0, None) => {
             return Err(
-                "it needs a [[claim.test]], or `open_because` with the reason why nothing here \
-                        can settle it"
+                "it needs a [[claim.test]], `agree` with published figures, or `open_because` with the reason why \
+                 nothing here can settle it"
                     .into(),
             );
         }
@@ -159,6 +166,27 @@ fn check_claim(claim: &Claim, measures: &StudyMetrics<'_>) -> Result<(), String>
         measures.test(test).map_err(within(&format!("test {}", at + 1)))?;
     }
     Ok(())
+}
+
+fn check_agreement(agree: &ClaimedAgreement, study: &Study) -> Result<(), String> {
+    let share = |typed: &str| units::parse_share(typed).map_err(|error| error.to_string());
+    share(&agree.within)?;
+    let ids: Vec<&str> = study.races.iter().map(|race| race.id.as_str()).collect();
+    if let Some(id) = agree.races.iter().find(|id| !ids.contains(&id.as_str())) {
+        return Err(unknown("race", id, &ids).to_string());
+    }
+    let figures = agree::figures(agree, study).count() as u64;
+    match (agree.at_least, &agree.in_order) {
+        (Some(least), None) if (1..=figures).contains(&least) => Ok(()),
+        (Some(_), None) => Err(format!(
+            "agree: at_least is from 1 to {figures}, the published figures of its races"
+        )),
+        (None, Some(_)) if figures < 2 => Err("agree: an order takes two published figures".into()),
+        (None, Some(typed)) => share(typed).map(drop),
+        (Some(_), Some(_)) | (None, None) => {
+            Err("agree: give one of at_least = N and in_order = \"95%\"".into())
+        }
+    }
 }
 
 /// Metrics of a race, at both settings.
@@ -262,6 +290,9 @@ impl StudyMetrics<'_> {
         self.race(&published.race)?.cell(&published.cell)?;
         for value in std::iter::once(&published.value).chain(&published.stddev) {
             figure(value, unit).map_err(|error| error.to_string())?;
+        }
+        if let Some(range) = &published.range {
+            agree::range(range, unit)?;
         }
         Ok(())
     }

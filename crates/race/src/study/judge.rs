@@ -125,6 +125,9 @@ impl Family {
 
 impl StudyJudge<'_> {
     fn ruling(&self, claim: &Claim) -> ClaimRuling {
+        if let Some(agree) = &claim.agree {
+            return self.agreement(&claim.id, agree);
+        }
         let (answers, lacks): (Vec<TestAnswer>, Vec<Option<String>>) =
             claim.tests.iter().map(|test| self.answer(test)).unzip();
         let ruling = rule(&answers);
@@ -444,5 +447,6 @@ fn no_trial(outcome: &Outcome, id: usize) -> String {
     }
 }
 
+mod agreement;
 #[cfg(test)]
 mod tests;

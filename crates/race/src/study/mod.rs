@@ -9,11 +9,12 @@
 //! | [`plan`] | a race of a study as a request for a race |
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
 //! | `lock` | lock on a directory, for one study at a time |
-//! | [`judge`], `fault` | published figures beside measured ones, and claims; pure |
+//! | [`judge`], `agree`, `fault` | published figures beside measured ones, and claims; pure |
 //! | [`again`] | earlier runs, judged by the current rules and claims; pure |
 //! | [`save`] | writing and reading these results |
 
 pub mod again;
+mod agree;
 pub mod bundled;
 pub mod check;
 mod fault;

@@ -19,7 +19,7 @@ use super::document::{Block, Document, Line};
 use super::figure::Figure;
 use super::names;
 use super::opening::{Opening, RaceSet};
-use super::plot::palette::Tint;
+use super::plot::palette::{self, Tint};
 use super::{Report, ReportInput, Samples, Style, content};
 use deadheat_base::error::Result;
 use deadheat_result::study::outcome::StudyRun;
@@ -149,6 +149,9 @@ pub fn page(page: &Page<'_>) -> String {
     if let Some(run) = page.study {
         let results = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));
         links.extend(study::top(&mut html, run, &results.collect()));
+        if run.study.over.is_some() {
+            colours.push_str(&figure::of_tints(study::PART, &palette::lines()));
+        }
     } else if !is_alone {
         html.leaf("h1", &[], &page.title);
         let races = page.parts.iter().map(|part| (part.name.as_str(), part.shown.outcome));

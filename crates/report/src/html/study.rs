@@ -18,7 +18,7 @@ use deadheat_result::study::outcome::{
 const MOST_CLAIMS: usize = 3;
 
 /// The name of the study's own part.
-const PART: &str = "study";
+pub(super) const PART: &str = "study";
 
 /// Returns the line that says how, where, when and by which version a study was run.
 pub(super) fn origin(run: &StudyRun) -> String {

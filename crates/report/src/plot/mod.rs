@@ -39,6 +39,7 @@ mod bars;
 mod canvas;
 mod claim;
 mod course;
+mod curves;
 mod distribution;
 mod drift;
 mod facets;
@@ -106,6 +107,7 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
 /// Returns the figures of a study.
 pub fn study_figures(run: &StudyRun) -> Vec<Figure> {
     let mut figures: Vec<Figure> = study::published(run).into_iter().collect();
+    figures.extend(curves::figure(run));
     figures.extend(study::claims(run));
     distinct(&mut figures);
     figures

@@ -54,6 +54,11 @@ pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR, OF_MARKS)
 }
 
+/// Returns the colours of the lines of a study, which are of no contender.
+pub fn lines() -> Vec<Tint> {
+    apart([None; 10].into_iter(), NEAR, OF_MARKS)
+}
+
 /// Returns a colour of areas for each contender, from the colour of its transport: paler than marks, and so
 /// further apart.
 pub fn areas<'a>(colours: impl Iterator<Item = &'a str>) -> Vec<Tint> {

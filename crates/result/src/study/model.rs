@@ -23,6 +23,8 @@ pub struct Study {
     pub source: Option<Source>,
     /// Number of redesigns and runs; absent if they were not counted.
     pub history: Option<AttemptHistory>,
+    /// Quantity on the horizontal axis of a drawing of its published figures; absent without one.
+    pub over: Option<String>,
     /// Races to run, in this order.
     #[serde(rename = "race")]
     pub races: Vec<RacePlan>,
@@ -176,6 +178,13 @@ pub struct PublishedFigure {
     pub value: String,
     /// Standard deviation of the figure; absent if none was published.
     pub stddev: Option<String>,
+    /// Least and greatest figure of its trials: `1.7mbit..2.06mbit`; absent if they were not published.
+    pub range: Option<String>,
+    /// Place of the figure on the horizontal axis of the study's drawing; absent if it is not drawn.
+    pub at: Option<f64>,
+    /// Name of its line there.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub line: String,
     /// Remarks on the figure: `the mean`, `one run`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
@@ -196,9 +205,29 @@ pub struct Claim {
     pub depends_on: Option<String>,
     /// Reason why no measurement of this study can settle the claim; it then has no tests.
     pub open_because: Option<String>,
-    /// Tests that answer yes if the claim holds. At least one, unless the claim is open for a reason.
+    /// Published figures that the measured ones must agree with; the claim then has no tests of its own.
+    pub agree: Option<ClaimedAgreement>,
+    /// Tests that answer yes if the claim holds. At least one, unless it is open for a reason or is about agreement.
     #[serde(default, rename = "test", skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<Test>,
+}
+
+/// Agreement of measured figures with published ones, as a claim.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimedAgreement {
+    /// Part of a published figure that a measured one may differ by: `10%`. Where its trials range further, all of
+    /// their range agrees.
+    pub within: String,
+    /// Least number of figures that agree.
+    pub at_least: Option<u64>,
+    /// Least share of the pairs of figures that are in the published order: `95%`. Pairs that agree with each other
+    /// as published do not count.
+    pub in_order: Option<String>,
+    /// Races whose published figures count; all if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub races: Vec<String>,
 }
 
 /// Property of a metric under test.

@@ -157,7 +157,7 @@ pub struct TestAnswer {
     /// Number of blocks behind the figure or ratio.
     pub blocks: u64,
     /// Confidence level of the interval: with all comparisons of the study on that race it holds jointly
-    /// at 95 %.
+    /// at 95 %. Absent where too few trials have an interval; for agreement their range stands in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
