@@ -342,7 +342,11 @@ fn a_failure_or_a_panic_of_one_race_costs_only_that_one() {
     });
     let ran = ran.unwrap();
     let why = |at: usize| ran.run.races[at].why_not.clone().unwrap_or_default();
-    assert!(why(0).contains("went away") && why(1).contains("a fault of ours"), "{:?}", ran.run.races);
+    assert!(
+        why(0).contains("went away") && why(1).contains("a fault of ours"),
+        "{:?}",
+        ran.run.races
+    );
     assert!(ran.results.contains_key("c"));
     assert_eq!(ran.end, StudyEnd::Failed);
 }
