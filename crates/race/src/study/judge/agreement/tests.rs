@@ -29,7 +29,7 @@ fn ruled(blocks: u64, published: [&str; 3], claimed: &str) -> ClaimRuling {
     let request = plan::request(&checked.study.races[0]).unwrap().seed(1);
     let mut rng = deadheat_base::rng::SplitMix64::new(3);
     let outcome = testing::run(&request, |order| {
-        let level = match order.contender() {
+        let level = match order.contender().as_str() {
             "udp" => 80_000.0,
             "icmp" => 60_000.0,
             _ => 100_000.0,
@@ -47,7 +47,7 @@ fn figures_agree_within_the_part_that_the_claim_grants_and_are_counted() {
     let ruling = ruled(8, SAME, "at_least = 2");
     let answers: Vec<AnswerKind> = ruling.answers.iter().map(|one| one.answer).collect();
     assert_eq!(answers, [AnswerKind::Yes, AnswerKind::Yes, AnswerKind::No], "{}", ruling.note);
-    assert_eq!(ruling.answers[0].test.expect, "91.8us..112.2us");
+    assert_eq!(ruling.answers[0].test.expect, "91800ns..112200ns");
     assert!(ruling.answers[0].confidence.is_some());
     assert_eq!(ruling.ruling, Ruling::Holds);
     let wanted = "2 of 3 published figures agree within 10% or the range of their trials, 1 do not, and 0 are not decided; \
