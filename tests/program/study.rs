@@ -333,7 +333,7 @@ fn a_simulated_study_rules_the_same_each_time_and_goes_on_after_a_race_is_lost()
     assert_eq!(once["rulings"][2]["ruling"], "depends", "{}", once["rulings"][2]["note"]);
     let drawn = deadheat(&["study", "report", "once", "--figure", "curves"], dir.path());
     let drawn = words(&drawn.stdout);
-    assert!(drawn.contains("datagrams, 10: published 20.0 ms"), "{drawn}");
+    assert!(drawn.contains("datagrams, 10.0: published 20.0 ms"), "{drawn}");
     assert_eq!(once["beside"][0]["value"], 20_000_000.0);
     assert_eq!(run("twice"), once);
     fs::remove_file(dir.path().join("once/lossy.json")).unwrap();
