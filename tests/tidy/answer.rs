@@ -325,7 +325,8 @@ fn picture(from: &Path, id: &str) -> Option<String> {
     if from.is_dir() {
         let run = save::load(from).unwrap();
         let figures = [plot::study_figures(&run), plot::claim_figures(&run)].concat();
-        return Some(style::standalone(&find(figures)?, &palette::lines()));
+        let tints = if run.study.over.is_some() { palette::lines() } else { Vec::new() };
+        return Some(style::standalone(&find(figures)?, &tints));
     }
     let outcome = derived::load(from).unwrap();
     let found = find(plot::figures(&(&outcome).into()))?;

@@ -135,7 +135,8 @@ fn figure(dir: &Path, id: &str) -> Result<String> {
     let (run, _) = save::judged(dir)?;
     let mut figures = plot::study_figures(&run);
     figures.extend(plot::claim_figures(&run));
-    one_of(&figures, id, &plot::palette::lines())
+    let tints = if run.study.over.is_some() { plot::palette::lines() } else { Vec::new() };
+    one_of(&figures, id, &tints)
 }
 
 /// Returns the study of the program with this name, or the only one with this in its name.

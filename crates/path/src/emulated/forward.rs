@@ -12,7 +12,7 @@ use super::hosts::public_address;
 use super::lag::least_wake_up;
 use super::port::Port;
 use super::slab::Slab;
-use super::wait::{Sleeper, WakeReason, go_first};
+use super::wait::{Sleeper, WakeReason, go_first, plan};
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;
@@ -28,8 +28,7 @@ use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::BitRate;
-use deadheat_base::waiting::WaitMode;
-use deadheat_base::waiting::{GUARD, Plan, plan};
+use deadheat_base::waiting::Plan;
 
 /// Highest rate of strict grouping: up to it packets of 1500 bytes leave so far apart (6 µs) that each can be
 /// written alone.
@@ -423,10 +422,7 @@ impl Worker {
         let ports: Vec<Arc<dyn Port>> = self.ways.iter().map(|way| Arc::clone(&way.from)).collect();
         let fds: Vec<BorrowedFd<'_>> = ports.iter().map(|port| port.fd()).collect();
         let mut sleeper = Sleeper::new(&self.bell, &fds)?;
-        let mode = match self.wait {
-            ReleaseWait::Hybrid | ReleaseWait::Sleep => WaitMode::Hybrid,
-            ReleaseWait::Spin => WaitMode::Spin,
-        };
+        let linger = if self.wait == ReleaseWait::Sleep { Nanos::ZERO } else { LINGER };
         let mut last = Nanos::ZERO;
         loop {
             match self.orders.try_recv() {
@@ -450,14 +446,10 @@ impl Worker {
                 continue;
             }
             let due = self.ways.iter().filter_map(|way| way.lane.next()).min();
-            match plan(now, due, mode) {
+            match plan(now, due, self.wait) {
                 Plan::Due => {}
-                _ if self.wait == ReleaseWait::Sleep => {
-                    let guard = now + GUARD;
-                    self.sleep(&mut sleeper, now, due.map_or(guard, |due| due.min(guard)))?;
-                }
                 Plan::ClockOnly => while due.is_some_and(|due| clock.now() < due) {},
-                Plan::Sleep(to) if now - last >= LINGER => self.sleep(&mut sleeper, now, to)?,
+                Plan::Sleep(to) if now - last >= linger => self.sleep(&mut sleeper, now, to)?,
                 Plan::Sleep(_) | Plan::Poll if self.wait == ReleaseWait::Hybrid => {
                     std::thread::yield_now()
                 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::network::ReleaseWait;
 use deadheat_base::bell::Bell;
 use deadheat_base::time::Nanos;
-use deadheat_base::waiting::set_timer_slack;
+use deadheat_base::waiting::{self, GUARD, Plan, WaitMode, set_timer_slack};
 
 /// Largest number of ports that a thread reads in turns. From there on a read that finds nothing, of each of them, takes
 /// longer than a look at which have frames.
@@ -156,6 +157,17 @@ impl Watch {
     }
 }
 
+/// Decides how a forwarder's thread waits at `now` for the release at `due`, if there is one.
+pub(super) fn plan(now: Nanos, due: Option<Nanos>, wait: ReleaseWait) -> Plan {
+    let guard = now + GUARD;
+    match wait {
+        ReleaseWait::Hybrid => waiting::plan(now, due, WaitMode::Hybrid),
+        ReleaseWait::Spin => waiting::plan(now, due, WaitMode::Spin),
+        ReleaseWait::Sleep if due.is_some_and(|due| due <= now) => Plan::Due,
+        ReleaseWait::Sleep => Plan::Sleep(due.map_or(guard, |due| due.min(guard))),
+    }
+}
+
 /// Sets the scheduling of a forwarder's thread: the least timer slack, high priority, and short turns, so that it
 /// also runs before the ends of a trial, which may be at the same nice level (since Linux 6.12; before, a turn has
 /// the same length for all). A refusal shows in the lateness of its releases.
@@ -177,3 +189,20 @@ pub(super) fn go_first() {
 
 /// Shortest turn that the kernel grants (sched(7): 0.1 ms).
 const TURN: Nanos = Nanos::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_never_polls_and_wakes_when_it_is_due() {
+        let due = Nanos::from_millis(5);
+        for now in [Nanos::ZERO, Nanos::from_micros(4_950), due - Nanos(1)] {
+            assert_eq!(plan(now, Some(due), ReleaseWait::Sleep), Plan::Sleep(due));
+        }
+        assert_eq!(plan(due, Some(due), ReleaseWait::Sleep), Plan::Due);
+        assert_eq!(plan(due, None, ReleaseWait::Sleep), Plan::Sleep(due + GUARD));
+        let near = due - Nanos::from_micros(10);
+        assert_eq!(plan(near, Some(due), ReleaseWait::Hybrid), Plan::Poll);
+    }
+}

@@ -49,7 +49,7 @@ impl Request {
     }
 }
 
-/// Returns the least rate of a network's links that have one: that of the bottleneck, which all of its load passes.
+/// Returns the least rate of a network's links: the bottleneck, which all of its load passes.
 fn bottleneck(network: &Network) -> Option<BitRate> {
     let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
     ways.filter_map(|way| way.rate.highest()).min_by_key(|rate| rate.0)
