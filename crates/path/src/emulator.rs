@@ -117,6 +117,8 @@ pub struct BuiltNetwork {
 /// Hosts of a link that was built, and their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkAddresses {
+    /// Names of both directions, as of [`crate::Network::way_name`].
+    pub ways: [String; 2],
     /// Name, as of [`crate::Network::link_name`].
     pub name: String,
     /// Indices of its hosts, the first first.

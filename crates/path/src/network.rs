@@ -222,17 +222,31 @@ impl Network {
         self.links.iter().map(|link| link.mtu).min().unwrap_or(USUAL_MTU)
     }
 
-    /// Returns the name of a direction of a link: `up on hamburg--vancouver`, and `up` for the only link.
+    /// Returns the name of a direction of a link, as [`way_name`] does.
     pub fn way_name(&self, link: usize, direction: Direction) -> String {
-        match self.link_name(link) {
-            name if name.is_empty() => direction.to_string(),
-            name => format!("{direction} on {name}"),
-        }
+        let own = self.links.get(link).filter(|_| self.names_hosts());
+        let hosts = own.map(|link| link.ends.map(|host| self.hosts[host].as_str()));
+        way_name(hosts, (link, self.links.len()), direction)
     }
 
     /// Returns true if the fate or the delay of a packet depends on the seed.
     pub fn draws(&self) -> bool {
         self.links.iter().any(|link| link.up.draws() || link.down.draws())
+    }
+}
+
+/// Returns the name of a direction of a link: `home to isp` by the names of its first and second host, else by its number,
+/// from 0, of so many links `up on link 2`, and `up` for the only one.
+pub fn way_name(
+    hosts: Option<[&str; 2]>,
+    (link, links): (usize, usize),
+    direction: Direction,
+) -> String {
+    match (hosts, direction) {
+        (Some([first, second]), Direction::Up) => format!("{first} to {second}"),
+        (Some([first, second]), Direction::Down) => format!("{second} to {first}"),
+        (None, direction) if links > 1 => format!("{direction} on link {}", link + 1),
+        (None, direction) => direction.to_string(),
     }
 }
 

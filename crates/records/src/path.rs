@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::connect::ConnectAttempt;
+use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_path::gate::{self, LatenessLimits};
-use deadheat_path::network::{FAR, Impairments, Link, NEAR, Network, Rate};
+use deadheat_path::network::{self, FAR, Impairments, Link, NEAR, Network, Rate};
 
 /// Way to a far end behind a server, as control took it.
 #[skip_serializing_none]
@@ -140,6 +141,12 @@ impl BuiltPath {
             _ if self.links.len() > 1 => format!("link {}", link + 1),
             _ => String::new(),
         }
+    }
+
+    /// Returns the name of a direction of a link, as [`Network::way_name`] does.
+    pub fn way_name(&self, link: usize, direction: Direction) -> String {
+        let own = self.links.get(link).filter(|link| link.names_hosts());
+        network::way_name(own.map(BuiltLink::hosts), (link, self.links.len()), direction)
     }
 
     /// Returns the facts of `network`, built with these parameters.

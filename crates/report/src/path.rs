@@ -6,6 +6,7 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::Unit;
+use deadheat_path::network;
 use deadheat_records::path::{BuiltLink, BuiltPath, BuiltWay};
 use deadheat_result::outcome::Outcome;
 use deadheat_result::path_way::PathWay;
@@ -49,11 +50,11 @@ fn facts(built: &BuiltPath) -> Vec<(String, String)> {
         if let Some(cards) = cards(link) {
             facts.push((format!("{name}, network cards"), cards));
         }
-        for (way, built) in [(Direction::Up, &link.up), (Direction::Down, &link.down)] {
-            if let Some(trace) = &built.trace {
+        for (way, own) in [(Direction::Up, &link.up), (Direction::Down, &link.down)] {
+            if let Some(trace) = &own.trace {
                 let length = Nanos(trace.length_ns);
                 let text = format!("{}, {length}, SHA-256 {}", trace.file, trace.sha256);
-                facts.push((format!("{name}, {way}, follows"), text));
+                facts.push((format!("{} follows", built.way_name(at, way)), text));
             }
         }
     }
@@ -152,23 +153,14 @@ fn table(outcome: &Outcome, built: &BuiltPath) -> Table {
     Table { columns, legend }
 }
 
-/// Names a direction of a link: `home to isp`, `up, link 2`, `down`.
+/// Names a direction of a link, as [`network::way_name`] does.
 pub(super) fn way_name(outcome: &Outcome, (link, direction): (usize, Direction)) -> String {
     let built = outcome.path.built.as_ref();
     let own = built.and_then(|built| built.links.get(link));
-    match (own.filter(|link| link.names_hosts()).map(BuiltLink::hosts), direction) {
-        (Some([first, second]), Direction::Up) => format!("{first} to {second}"),
-        (Some([first, second]), Direction::Down) => format!("{second} to {first}"),
-        (None, direction) if link > 0 || has_several_links(outcome) => {
-            format!("{direction}, link {}", link + 1)
-        }
-        (None, direction) => direction.to_string(),
-    }
-}
-
-fn has_several_links(outcome: &Outcome) -> bool {
-    let mut paths = outcome.trials.iter().filter_map(|trial| trial.record.path.as_ref());
-    paths.any(|path| path.links.len() > 1)
+    let hosts = own.filter(|link| link.names_hosts()).map(BuiltLink::hosts);
+    let paths = outcome.trials.iter().filter_map(|trial| trial.record.path.as_ref());
+    let links = paths.map(|path| path.links.len()).max().unwrap_or_default();
+    network::way_name(hosts, (link, links.max(link + 1)), direction)
 }
 
 fn is_limited(asked: &Option<&BuiltWay>) -> bool {

@@ -16,6 +16,7 @@ use crate::measurements::PathFigures;
 use crate::network::Network;
 use crate::observe::Observation;
 use crate::{PathSpec, netem, routes};
+use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
 
 /// Runs an emulator on its control channel until that ends; returns the process's exit code.
@@ -156,6 +157,7 @@ fn build(path: &str, senders: SenderCpus, mut control: &UnixStream) -> Result<(E
             .enumerate()
             .map(|(at, (link, addresses))| LinkAddresses {
                 name: network.link_name(at),
+                ways: [Direction::Up, Direction::Down].map(|way| network.way_name(at, way)),
                 ends: link.ends,
                 addresses,
             })

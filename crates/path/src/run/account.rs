@@ -60,14 +60,10 @@ fn cards(rates: [Option<BitRate>; 2]) -> String {
 }
 
 /// Describes the account of each direction of each link.
-pub(super) fn account(names: &[String], figures: &PathFigures) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, link) in names.iter().zip(&figures.links) {
-        let prefix = if name.is_empty() { String::new() } else { format!("{name} ") };
-        lines.push(format!("{prefix}up:   {}", way(&link.up)));
-        lines.push(format!("{prefix}down: {}", way(&link.down)));
-    }
-    lines
+pub(super) fn account(names: &[[String; 2]], figures: &PathFigures) -> Vec<String> {
+    let links = names.iter().zip(&figures.links);
+    let ways = links.flat_map(|([up, down], had)| [(up, &had.up), (down, &had.down)]);
+    ways.map(|(name, had)| format!("{:<5} {}", format!("{name}:"), way(had))).collect()
 }
 
 fn way(way: &DirectionFigures) -> String {
@@ -146,7 +142,9 @@ mod tests {
             DirectionFigures { fates, lateness_ns: Some(lateness), ..DirectionFigures::default() };
         let down = DirectionFigures { device_drops: 3, ..DirectionFigures::default() };
         let link = LinkFigures { up, down };
-        let one = account(&[String::new()], &PathFigures { links: vec![link.clone()] });
+        let names = |names: [&str; 2]| names.map(str::to_owned);
+        let one = [names(["up", "down"])];
+        let one = account(&one, &PathFigures { links: vec![link.clone()] });
         assert_eq!(
             one,
             [
@@ -156,12 +154,10 @@ mod tests {
                  too slow",
             ]
         );
-        let two = account(
-            &["link 1".into(), "link 2".into()],
-            &PathFigures { links: vec![link.clone(), link] },
-        );
+        let two = [names(["a to r", "r to a"]), names(["r to b", "b to r"])];
+        let two = account(&two, &PathFigures { links: vec![link.clone(), link] });
         assert_eq!(two.len(), 4);
-        assert!(two[2].starts_with("link 2 up: "));
+        assert!(two[2].starts_with("r to b: 1000 packets"), "{two:?}");
     }
 
     #[test]

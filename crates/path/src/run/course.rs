@@ -10,8 +10,8 @@ use deadheat_base::units::BitRate;
 pub(super) struct Course {
     /// Time between two lines; `None` without lines.
     every: Option<Duration>,
-    /// Names of the links; empty for the only one.
-    names: Vec<String>,
+    /// Names of both directions of each link.
+    names: Vec<[String; 2]>,
     began: Instant,
     /// Time of the last line, and the figures then.
     last: (Instant, PathFigures),
@@ -19,7 +19,7 @@ pub(super) struct Course {
 
 impl Course {
     /// Begins now, with a line at each interval if one is given.
-    pub(super) fn new(every: Option<Duration>, names: Vec<String>) -> Course {
+    pub(super) fn new(every: Option<Duration>, names: Vec<[String; 2]>) -> Course {
         let now = Instant::now();
         Course { every, names, began: now, last: (now, PathFigures::default()) }
     }
@@ -51,16 +51,20 @@ impl Course {
 }
 
 /// Formats an interval of a path: the directions of each link, with rates over its seconds.
-fn interval(names: &[String], before: &PathFigures, now: &PathFigures, seconds: f64) -> String {
+fn interval(
+    names: &[[String; 2]],
+    before: &PathFigures,
+    now: &PathFigures,
+    seconds: f64,
+) -> String {
     let none = DirectionFigures::default();
     let mut ways = Vec::new();
-    for (at, (name, link)) in names.iter().zip(&now.links).enumerate() {
-        let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+    for (at, ([up_name, down_name], link)) in names.iter().zip(&now.links).enumerate() {
         let earlier = before.links.get(at);
         let up = earlier.map_or(&none, |link| &link.up);
         let down = earlier.map_or(&none, |link| &link.down);
-        ways.push(format!("{name}up {}", way(up, &link.up, seconds)));
-        ways.push(format!("{name}down {}", way(down, &link.down, seconds)));
+        ways.push(format!("{up_name} {}", way(up, &link.up, seconds)));
+        ways.push(format!("{down_name} {}", way(down, &link.down, seconds)));
     }
     ways.join(" | ")
 }
@@ -94,6 +98,10 @@ mod tests {
     use super::*;
     use crate::measurements::{LinkFigures, PacketOutcomes};
 
+    fn names() -> Vec<[String; 2]> {
+        vec![["up".to_owned(), "down".to_owned()]]
+    }
+
     fn figures(arrived: u64, delivered: u64, full: u64, waiting: u64) -> PathFigures {
         let fates = PacketOutcomes {
             arrived_bytes: arrived,
@@ -111,17 +119,17 @@ mod tests {
         let (before, now) =
             (figures(1_000_000, 500_000, 5, 7), figures(3_500_000, 1_750_000, 17, 64));
         assert_eq!(
-            interval(&[String::new()], &before, &now, 1.0),
+            interval(&names(), &before, &now, 1.0),
             "up 20.0 Mbit/s in, 10.0 Mbit/s out, 64 under way, 12 dropped by a full queue | \
              down 0 bit/s in, 0 bit/s out"
         );
-        let first = interval(&[String::new()], &PathFigures::default(), &before, 2.0);
+        let first = interval(&names(), &PathFigures::default(), &before, 2.0);
         assert!(first.starts_with("up 4.00 Mbit/s in, 2.00 Mbit/s out, 7 under way"), "{first}");
     }
 
     #[test]
     fn without_an_interval_no_line_is_due() {
-        let mut course = Course::new(None, vec![String::new()]);
+        let mut course = Course::new(None, names());
         assert!(course.left().is_none() && !course.is_due());
         let mut each = Course::new(Some(Duration::ZERO), Vec::new());
         assert!(each.is_due());

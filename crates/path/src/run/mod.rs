@@ -110,10 +110,10 @@ pub fn run(request: Request) -> Result<u8> {
     };
     let terminal = Terminal::take_note();
     let keeper = keeper::start(task, emulator.namespaces(), &command, &variables)?;
-    let links: Vec<String> = built.links.iter().map(|link| link.name.clone()).collect();
-    let code = wait(keeper, &emulator, Course::new(request.every, links.clone()))?;
+    let ways: Vec<[String; 2]> = built.links.iter().map(|link| link.ways.clone()).collect();
+    let code = wait(keeper, &emulator, Course::new(request.every, ways.clone()))?;
     terminal.take_back();
-    say(talk, account::account(&links, &emulator.end()?));
+    say(talk, account::account(&ways, &emulator.end()?));
     let Some(Captured { packets, left_out, failure }) = emulator.capture()? else {
         return Ok(code);
     };

@@ -193,7 +193,7 @@ mod tests {
         let drawn = figure(&outcome(vec![0, 5_000_000, 2_000_000])).unwrap();
         assert_eq!(drawn.numbers.rows.len(), 3);
         let [way, contender, at, longest] = &drawn.numbers.rows[1][..] else { panic!() };
-        assert_eq!([way, contender, at, longest], ["up, link 2", "tcp", "15.0 ms", "5.00 ms"]);
+        assert_eq!([way, contender, at, longest], ["up on link 2", "tcp", "15.0 ms", "5.00 ms"]);
         assert!(drawn.wide.contains("at most 5.00 ms"));
         assert!(figure(&outcome(Vec::new())).is_none());
     }

@@ -7,9 +7,11 @@ use std::sync::mpsc::Sender;
 use crate::cli::progress::Progress;
 use crate::cli::screen::{LinesView, Screen};
 use crate::cli::standing::Standing;
+use deadheat_base::ends::Direction;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
 use deadheat_path::measurements::{DirectionFigures, PathFigures};
+use deadheat_path::network::way_name;
 use deadheat_race::race::context::{Observer, RaceEvent, TrialPlace};
 use deadheat_records::trial::Record;
 use deadheat_report::words;
@@ -54,13 +56,13 @@ pub(super) struct LiveObserver {
     words: Progress,
     /// Claimed metric of the race, once known: its name and unit.
     claim: Option<(String, deadheat_contract::measurements::Unit)>,
-    /// Names of the links of an emulated path, once known.
-    links: Vec<String>,
+    /// Names of both directions of each link of an emulated path, once known.
+    ways: Vec<[String; 2]>,
 }
 
 impl LiveObserver {
     pub(super) fn new(to: Sender<LiveEvent>, words: Progress) -> LiveObserver {
-        LiveObserver { to, words, claim: None, links: Vec::new() }
+        LiveObserver { to, words, claim: None, ways: Vec::new() }
     }
 
     fn send(&self, event: LiveEvent) {
@@ -92,7 +94,7 @@ impl LiveObserver {
             label: visible(&format!("{}{copy}", place.label)),
             why_invalid: why_invalid.map(visible),
             figure: figure.unwrap_or_else(|| words::NOTHING.to_owned()),
-            path: record.path.as_ref().map_or_else(Vec::new, |had| path(had, &self.links)),
+            path: record.path.as_ref().map_or_else(Vec::new, |had| path(had, &self.ways)),
         }
     }
 }
@@ -102,8 +104,11 @@ impl Observer for LiveObserver {
         match &event {
             RaceEvent::Planned { outcome, takes } => {
                 self.claim = outcome.metrics.first().map(|one| (one.name.clone(), one.unit));
-                self.links = outcome.path.built.as_deref().map_or_else(Vec::new, |built| {
-                    (0..built.links.len()).map(|link| built.link_name(link)).collect()
+                self.ways = outcome.path.built.as_deref().map_or_else(Vec::new, |built| {
+                    let both = |link| {
+                        [Direction::Up, Direction::Down].map(|way| built.way_name(link, way))
+                    };
+                    (0..built.links.len()).map(both).collect()
                 });
                 self.standing(outcome, *takes);
             }
@@ -124,18 +129,15 @@ impl Observer for LiveObserver {
     }
 }
 
-/// Formats a path's account of a trial, a line for each direction with a packet, with the `names` of its links.
-pub(super) fn path(figures: &PathFigures, names: &[String]) -> Vec<String> {
-    let many = figures.links.len() > 1;
+/// Formats a path's account of a trial, a line for each direction with a packet, with the `names` of both directions of its links.
+pub(super) fn path(figures: &PathFigures, names: &[[String; 2]]) -> Vec<String> {
+    let count = figures.links.len();
     let links = figures.links.iter().enumerate();
     let ways = links.flat_map(|(at, link)| {
-        let link_name = match names.get(at) {
-            _ if !many => String::new(),
-            Some(name) => format!("{name} "),
-            None => format!("link {} ", at + 1),
-        };
-        [("up", &link.up), ("down", &link.down)]
-            .map(|(name, way)| (format!("{link_name}{name}"), way))
+        let numbered =
+            || [Direction::Up, Direction::Down].map(|way| way_name(None, (at, count), way));
+        let [up, down] = names.get(at).cloned().unwrap_or_else(numbered);
+        [(up, &link.up), (down, &link.down)]
     });
     let carried = ways.filter(|(_, way)| way.fates.arrived > 0);
     carried.map(|(name, way)| format!("{name:<5} {}", direction(way))).collect()
