@@ -1,6 +1,11 @@
 //! Random early detection (Floyd & Jacobson, IEEE/ACM Transactions on Networking 1(4), 1993): packets that arrive are
 //! dropped or marked by a probability that grows with the average queue. Thresholds and probability are the defaults of
 //! tc-red(8), as shares of the queue's limit.
+//!
+//! Section VII of the paper derives hits that are uniform over the next 1/p_b packets: with p_b / (1 - n p_b), where n packets
+//! have passed since the last hit, so that the first one is hit with p_b. Linux does the same (`red.h`). The paper's
+//! pseudo-code and ns-3, which follows it, count the packet at hand after a hit as well: there the first one is hit with
+//! p_b / (1 - p_b), and hits are uniform over 1/p_b - 1 packets.
 
 use super::draw::{Model, Stream, unit};
 use super::packet::Place;
@@ -44,7 +49,7 @@ impl Red {
             return false;
         }
         let base = MOST * (self.average - FROM) / (TO - FROM);
-        // Hits come evenly spaced: the n-th packet since the last one with p / (1 - n p).
+        // The packet at hand is not among those that have passed.
         let left = 1.0 - (self.count - 1) as f64 * base;
         let hit = self.average >= TO || unit(self.draws.draw(index)) * left < base;
         if hit {
