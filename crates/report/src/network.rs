@@ -11,7 +11,7 @@ use deadheat_base::ends::Direction;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_path::network::Network;
-use deadheat_path::routes::{self, Hop};
+use deadheat_path::routes::{self, Hop, Routes};
 use deadheat_result::analysis::path_ways;
 use deadheat_result::outcome::Outcome;
 
@@ -189,14 +189,55 @@ fn changes(network: &Network) -> Option<Section> {
             let [before, then] = [&routes[0], &routes[1]].map(|all| all.way(network, from, to));
             if let Some(way) = then.filter(|then| before.as_ref() != Some(then)) {
                 let text = format!("{} {}", between(network, (from, to)), way_text(network, &way));
-                facts.push((format!("from {} on", routes[1].from), text));
+                facts.push((routes[1].from, format!("from {} on", routes[1].from), text));
             }
         }
     }
+    facts.extend(ends(network, &all));
+    facts.sort_by_key(|(from, ..)| *from);
+    let facts = facts.into_iter().map(|(_, when, what)| (when, what));
+    let mut facts: Vec<(String, String)> = facts.collect();
     let more = facts.len().saturating_sub(MOST_CHANGES);
     facts.truncate(MOST_CHANGES);
     facts.extend((more > 0).then(|| (format!("and {more} more"), String::new())));
     Section::new("Ways that change", vec![Block::Facts(facts)])
+}
+
+/// Returns the times at which a way has a link that is down and no change of routes leads around it, with their beginning.
+fn ends(network: &Network, all: &[Routes]) -> Vec<(Nanos, String, String)> {
+    let Some(after) = network.reroute else { return Vec::new() };
+    let ways = network.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let mut times: Vec<Nanos> =
+        ways.flat_map(|way| way.down.iter()).flat_map(|down| [down.from, down.to]).collect();
+    times.extend(all.iter().map(|routes| routes.from));
+    times.sort_unstable();
+    times.dedup();
+    let mut found = Vec::new();
+    for (from, to) in pairs(network) {
+        let by = |at: Nanos| {
+            let routes = all.iter().rfind(|routes| routes.from <= at)?;
+            let way = routes.way(network, from, to)?;
+            let is_up = |hop: &Hop| !hop.impairments(network).down.includes(at);
+            way.iter().all(is_up).then_some(())
+        };
+        let mut since = None;
+        for at in &times {
+            match (by(*at), since) {
+                (None, None) => since = Some(*at),
+                (Some(()), Some(began)) => {
+                    since = None;
+                    // Until the routes change, packets are lost on any way.
+                    let is_change = all.iter().any(|routes| routes.from == *at);
+                    if !is_change || *at > began + after {
+                        let text = format!("{} has no way", between(network, (from, to)));
+                        found.push((began, format!("from {began} to {at}"), text));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 fn between(network: &Network, (from, to): (usize, usize)) -> String {
@@ -372,6 +413,12 @@ mod tests {
                 "from 2.20 s on  b to a by s, t, r; 12.0 ms, no limit of the rate",
                 "from 5.20 s on  a to b by r, s; 3.00 ms, no limit of the rate",
             ]
+        );
+        let both = typed.replace("t--s:delay=5ms", "t--s:delay=5ms,down=3s-4s");
+        let ended = section_of(&format!("{both},reroute=200ms"), "Ways that change");
+        assert!(
+            ended.iter().any(|line| line.contains("from 3.00 s to 4.00 s  a to b has no way")),
+            "{ended:?}"
         );
         let picture = picture(&Network::parse(&format!("{typed},reroute=200ms")).unwrap());
         assert!(picture.contains("taken after a link went down") && picture.contains('×'));

@@ -59,11 +59,18 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
     lines.into_iter().map(|text| Line::new(text, Tone::Open)).collect()
 }
 
-/// Returns all outages.
+/// Returns all outages; where none was seen, the trials that ended without figures.
 pub(super) fn section(outcome: &Outcome) -> Option<Section> {
     let all = episodes(outcome);
     let lines = all.iter().map(|outage| Line::new(outage.sentence(outcome), Tone::Open)).collect();
-    Section::new("Outages", vec![Block::Table(table(outcome)), Block::Sentences(lines)])
+    let is_outage = |stretch: &Stretch<'_>| stretch.kind != StretchKind::Failure;
+    if all.iter().any(|outage| outage.0.iter().any(is_outage)) {
+        return Section::new(
+            "Outages",
+            vec![Block::Table(table(outcome)), Block::Sentences(lines)],
+        );
+    }
+    Section::new("Trials that ended early", vec![Block::Sentences(lines)])
 }
 
 /// Returns what each contender did about its outages, in the order of the table of results.
@@ -457,6 +464,7 @@ mod tests {
               end broke down."
             ]
         );
+        assert_eq!(section(&outcome).unwrap().heading, "Trials that ended early");
         let mut blocked = outcome;
         blocked.contenders[1].blocked = Some("silence".into());
         assert_eq!(said(&blocked), [""; 0]);
