@@ -48,13 +48,23 @@ fn paths(emulated: &str) -> Vec<&str> {
 
 /// The saved result of a race of one block over `path`, as it is or behind `before`.
 fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> Value {
+    race_of((before, "1"), contenders, path, workload)
+}
+
+/// Runs a race of this number of blocks, with words in front of its command.
+fn race_of(
+    (before, blocks): (&[&str], &str),
+    contenders: &[&str],
+    path: &str,
+    workload: &str,
+) -> Value {
     let dir = tempfile::tempdir().unwrap();
     // Whoever runs it writes there.
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let words = [before, &[DEADHEAT, "race"], contenders].concat();
     let output = Command::new(words[0])
         .args(&words[1..])
-        .args(["--path", path, "-w", workload, "--blocks", "1", "--margin", "5%"])
+        .args(["--path", path, "-w", workload, "--blocks", blocks, "--margin", "5%"])
         .args(["-o", "r.json", "--idle", "host"])
         .current_dir(dir.path())
         .output()
@@ -77,6 +87,10 @@ fn race_as(before: &[&str], contenders: &[&str], path: &str, workload: &str) -> 
 
 pub(crate) fn race(contenders: &[&str], path: &str, workload: &str) -> Value {
     race_as(&[], contenders, path, workload)
+}
+
+pub(crate) fn race_blocks(blocks: &str, contenders: &[&str], path: &str, workload: &str) -> Value {
+    race_of((&[], blocks), contenders, path, workload)
 }
 
 #[test]

@@ -27,12 +27,21 @@ fn race_at(serve: &str, path: &str, args: &[&str], dir: &Path) -> serde_json::Va
 /// Runs `deadheat race` of one block with these arguments on the near host of a path, which `deadheat path run` makes by
 /// its words; returns the saved race.
 pub(crate) fn race_across(path_run: &[&str], args: &[&str], dir: &Path) -> serde_json::Value {
+    race_blocks_across("1", path_run, args, dir)
+}
+
+pub(crate) fn race_blocks_across(
+    blocks: &str,
+    path_run: &[&str],
+    args: &[&str],
+    dir: &Path,
+) -> serde_json::Value {
     let output = Command::new(DEADHEAT)
         .args(["path", "run", "-q"])
         .args(path_run)
         .args(["--", DEADHEAT, "race", "--idle", "host"])
         .args(args)
-        .args(["--blocks", "1", "-q", "-o", "race.json"])
+        .args(["--blocks", blocks, "-q", "-o", "race.json"])
         .current_dir(dir)
         .output()
         .unwrap();
