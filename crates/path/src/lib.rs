@@ -5,7 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`grammar`], [`profile`], [`mod@files`], [`trace`] | parsers, from words and files to a network |
-//! | [`network`], [`routes`], [`mod@kind`] | network of hosts, as plain data; the ways in it; its kind |
+//! | [`network`], [`routes`], [`addresses`], [`mod@kind`] | network of hosts, as plain data; the ways in it; its kind |
 //! | [`impair`] | fate of each packet: pure, time is an argument |
 //! | [`nat`] | NAT and stateful firewall of a link, pure as well |
 //! | [`observe`] | observers of packets: captures, trains and gaps |
@@ -20,6 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use self::files::ReadFile;
 use self::grammar::Carrier;
 
+pub mod addresses;
 pub mod block;
 pub mod down;
 pub mod emulated;

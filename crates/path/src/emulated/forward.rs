@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::hosts::public_address;
 use super::lag::least_wake_up;
 use super::port::Port;
 use super::slab::Slab;
 use super::wait::{Sleeper, WakeReason, go_first, plan};
+use crate::addresses::public_address;
 use crate::emulated::lag::SenderCpus;
 use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;

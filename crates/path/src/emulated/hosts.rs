@@ -9,7 +9,7 @@
 //! routing table for each of its addresses there, at the far host of two because each address is on a link of its own.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::card::{Card, Cards};
@@ -22,7 +22,7 @@ use super::routing::{RouteTables, RoutedHost};
 use super::sysctl;
 use super::tun::{TUN_FILE, Tun};
 use crate::Family;
-use crate::nat::nat64;
+use crate::addresses::addresses;
 use crate::netem::{self, NetemLink, Spaces};
 use crate::network::{Backend, Impairments, LEAST_IPV6_MTU, Link, Network};
 use deadheat_base::error::{Error, Result};
@@ -250,26 +250,6 @@ impl HostBuilder {
         }
         Ok(())
     }
-}
-
-/// Returns the address outside of a NAT at a link's first host, one of the link's subnet.
-pub(super) fn public_address(link: usize) -> IpAddr {
-    addresses(2, link)[0].0
-}
-
-/// Subnets of the addresses of all links, of IPv4, of IPv6 and of IPv6 that a NAT64 makes IPv4.
-pub(super) const ALL_ADDRESSES: [(IpAddr, u8); 3] = [
-    (IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 16),
-    (IpAddr::V6(Ipv6Addr::new(0xfd64, 0x6864, 0x6868, 0, 0, 0, 0, 0)), 48),
-    (IpAddr::V6(nat64::mapped(Ipv4Addr::UNSPECIFIED)), 96),
-];
-
-/// Returns a link's addresses at its first (0) or second (1) host, and the bits of their subnets.
-fn addresses(end: usize, link: usize) -> [(IpAddr, u8); 2] {
-    let host = end as u8 + 1;
-    let v4 = Ipv4Addr::new(198, 18, link as u8, host);
-    let v6 = Ipv6Addr::new(0xfd64, 0x6864, 0x6868, link as u16, 0, 0, 0, u16::from(host));
-    [(IpAddr::V4(v4), 24), (IpAddr::V6(v6), 64)]
 }
 
 fn set_up(netlink: &mut Netlink, index: u32, mtu: u16, flags: libc::c_int) -> io::Result<()> {

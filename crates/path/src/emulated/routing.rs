@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::hosts::{ALL_ADDRESSES, public_address};
 use super::netlink::Netlink;
 use super::sysctl;
 use crate::Family;
+use crate::addresses::{ALL_ADDRESSES, public_address};
 use crate::nat::nat64::{self, is_mapped};
 use crate::network::{Link, Network};
 use crate::routes::{self, Routes};
