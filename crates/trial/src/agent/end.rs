@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use crate::control::{AgentPlan, FromAgent, Share};
 use crate::path::model_time::{accept_timeout, dial_timeout};
 use crate::{dealt, misfit, suited_at};
+use deadheat_base::bell::Bell;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Exchange, LaneSet, Side, Store};
@@ -187,10 +188,10 @@ impl AgentEnd {
     ///
     /// # Errors
     /// [`Error::Setup`] if the kernel refuses.
-    pub(super) fn exchange(&self) -> Result<Vec<Member>> {
+    pub(super) fn exchange(&self) -> Result<Vec<Member<Bell>>> {
         let people = self.task.info().people.as_ref();
         match people.filter(|people| people.hands_on(self.plan.side, self.share().node)) {
-            Some(people) => exchange::among(self.flows().len(), &people.queues),
+            Some(people) => exchange::among_threads(self.flows().len(), &people.queues),
             None => Ok(Vec::new()),
         }
     }

@@ -1,7 +1,7 @@
 //! Exchange among the flows of one agent that hand on to each other what they receive.
 //!
-//! Each flow has a bounded queue of each class, allocated before the trial starts, and a bell that wakes its thread when a
-//! queue is no longer empty.
+//! Each flow has a bounded queue of each class, allocated before the trial starts, and a waker that wakes it when a queue is
+//! no longer empty: a bell for its thread, a flag in virtual time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,47 +66,72 @@ impl BoundedQueue {
     }
 }
 
-/// Queues of one flow, and the bell that wakes it.
-struct FlowQueues {
+/// Means to wake a flow.
+pub(crate) trait Waker: Send + Sync {
+    /// Wakes the flow, now or as soon as it would wait.
+    fn wake(&self);
+}
+
+impl Waker for Bell {
+    fn wake(&self) {
+        self.ring();
+    }
+}
+
+/// Flag for a flow in virtual time: its world wakes it, and clears the flag.
+impl Waker for AtomicBool {
+    fn wake(&self) {
+        self.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Queues of one flow, and what wakes it.
+struct FlowQueues<W> {
     queues: Vec<Mutex<BoundedQueue>>,
-    bell: Arc<Bell>,
+    waker: Arc<W>,
     has_left: AtomicBool,
 }
 
 /// Membership of one flow in an exchange.
-pub(super) struct Member {
-    all: Arc<Vec<FlowQueues>>,
+pub(crate) struct Member<W> {
+    all: Arc<Vec<FlowQueues<W>>>,
     own: usize,
 }
 
-/// Creates an exchange among this number of flows, each with queues of these bytes by class; a member for each flow.
+/// Creates an exchange among this number of flows that bells wake, each with queues of these bytes by class; a member for
+/// each flow.
 ///
 /// # Errors
 /// [`Error::Setup`] if the kernel refuses a descriptor.
-pub(super) fn among(flows: usize, queues: &[usize]) -> Result<Vec<Member>> {
-    let one = || {
-        let queues = queues.iter().map(|most| Mutex::new(BoundedQueue::new(*most))).collect();
-        let bell = Bell::new().map_err(|e| Error::setup("make a bell to wake a flow", e))?;
-        Ok(FlowQueues { queues, bell: Arc::new(bell), has_left: AtomicBool::new(false) })
-    };
-    let all: Result<Vec<FlowQueues>> = (0..flows).map(|_| one()).collect();
-    let all = Arc::new(all?);
-    Ok((0..flows).map(|own| Member { all: Arc::clone(&all), own }).collect())
+pub(super) fn among_threads(flows: usize, queues: &[usize]) -> Result<Vec<Member<Bell>>> {
+    let bell = |_| Bell::new().map_err(|e| Error::setup("make a bell to wake a flow", e));
+    Ok(among((0..flows).map(bell).collect::<Result<_>>()?, queues))
 }
 
-impl Member {
-    /// Returns the bell that rings once a queue of this flow is no longer empty.
-    pub(super) fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.all[self.own].bell)
+/// Creates an exchange among the flows of these wakers, each with queues of these bytes by class; a member for each flow.
+pub(crate) fn among<W>(wakers: Vec<W>, queues: &[usize]) -> Vec<Member<W>> {
+    let one = |waker| FlowQueues {
+        queues: queues.iter().map(|most| Mutex::new(BoundedQueue::new(*most))).collect(),
+        waker: Arc::new(waker),
+        has_left: AtomicBool::new(false),
+    };
+    let all: Arc<Vec<_>> = Arc::new(wakers.into_iter().map(one).collect());
+    (0..all.len()).map(|own| Member { all: Arc::clone(&all), own }).collect()
+}
+
+impl<W> Member<W> {
+    /// Returns what wakes this flow once a queue of it is no longer empty.
+    pub(crate) fn waker(&self) -> Arc<W> {
+        Arc::clone(&self.all[self.own].waker)
     }
 
-    fn others(&self) -> impl Iterator<Item = &FlowQueues> {
+    fn others(&self) -> impl Iterator<Item = &FlowQueues<W>> {
         let own = self.own;
         self.all.iter().enumerate().filter(move |(flow, _)| *flow != own).map(|(_, one)| one)
     }
 }
 
-impl Exchange for Member {
+impl<W: Waker> Exchange for Member<W> {
     fn hand_on(&mut self, class: usize, message: &[u8]) -> u64 {
         let mut lost = 0;
         for other in self.others() {
@@ -117,7 +142,7 @@ impl Exchange for Member {
             drop(queue);
             // A thread takes all that is there before it sleeps, so the first message alone wakes it.
             if was_empty {
-                other.bell.ring();
+                other.waker.wake();
             }
         }
         lost
@@ -130,7 +155,7 @@ impl Exchange for Member {
 
     fn leave(&mut self) {
         self.all[self.own].has_left.store(true, Ordering::Release);
-        self.others().for_each(|other| other.bell.ring());
+        self.others().for_each(|other| other.waker.wake());
     }
 
     fn is_last(&self) -> bool {
@@ -151,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_message_goes_to_all_others_and_wakes_them() {
-        let mut members = among(3, &[100, 100]).unwrap();
-        let bells: Vec<Arc<Bell>> = members.iter().map(Member::bell).collect();
+        let mut members = among_threads(3, &[100, 100]).unwrap();
+        let bells: Vec<Arc<Bell>> = members.iter().map(Member::waker).collect();
         assert_eq!(members[0].hand_on(1, b"pose"), 0);
         assert_eq!([0, 1, 2].map(|one| is_awake(&bells[one])), [false, true, true]);
         let mut out = [0; 16];
@@ -166,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_loses_its_oldest_messages_and_counts_them() {
-        let mut members = among(2, &[3 * (PREFIX + 10)]).unwrap();
+        let mut members = among_threads(2, &[3 * (PREFIX + 10)]).unwrap();
         let lost: Vec<u64> = (0..5).map(|n| members[0].hand_on(0, &[n; 10])).collect();
         assert_eq!(lost, [0, 0, 0, 1, 1]);
         assert_eq!(members[0].hand_on(0, &[9; 20]), 2);
@@ -178,8 +203,8 @@ mod tests {
 
     #[test]
     fn the_last_member_is_known_once_all_others_have_left() {
-        let mut members = among(3, &[]).unwrap();
-        let bell = members[2].bell();
+        let mut members = among_threads(3, &[]).unwrap();
+        let bell = members[2].waker();
         members[0].leave();
         assert!(is_awake(&bell) && !members[2].is_last());
         members[1].leave();

@@ -4,7 +4,7 @@
 pub mod confine;
 pub(super) mod effective;
 mod end;
-mod exchange;
+pub(super) mod exchange;
 mod hole;
 pub mod means;
 mod parting;

@@ -106,7 +106,7 @@ fn trial(
     let mut members = end.exchange()?.into_iter();
     for (flow, conn) in end.flows().into_iter().zip(conns) {
         let member = members.next();
-        let bell = member.as_ref().map(Member::bell);
+        let bell = member.as_ref().map(Member::waker);
         let exchange = member.map(|member| Box::new(member) as Box<dyn Exchange>);
         let half = end.half(flow, file.as_ref(), exchange)?;
         let is_up = task.info().flows.get(usize::from(flow)) == Some(&Some(Direction::Up));
