@@ -54,7 +54,7 @@ fn everything_of_each_arrives_at_each_other() {
 fn what_has_no_place_for_people_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     for (words, wanted) in [
-        (&["quic", "-w", "session", "--path", "sim:delay=5ms"][..], "leave out `sim:`"),
+        (&["quic", "-w", "session", "--path", "sim:delay=5ms"][..], "name a host for each person"),
         (&["tcp:via=relay", "-w", "session"], "several ends dial"),
         (&["icmp", "-w", "session"], "people of ours"),
         (&["udp", "-w", "session"], "no lane that is reliable"),

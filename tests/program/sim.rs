@@ -16,7 +16,9 @@ use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
 use deadheat::trial::{Order, Pairing, Runner, TrialOutcome};
 
+mod hosts;
 mod matrix;
+mod nat;
 mod observed;
 mod phases;
 mod races;

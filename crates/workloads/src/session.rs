@@ -126,9 +126,6 @@ impl Workload for Meeting {
 /// Checks that people can be where the path has hosts.
 fn check_path(people: u16, via: Via, setting: &Setting) -> Result<()> {
     let why = match (setting.kind, via) {
-        (PathKind::Simulated, _) => {
-            "virtual time has two ends, and no people; leave out `sim:`, and the path is emulated"
-        }
         (PathKind::Remote, Via::Mix | Via::Peers) if people > 2 || via == Via::Mix => {
             "over a real network a far host answers and dials nobody, so all people dial from this host: race via=server; \
              or each pair alone, people=2,via=peers, from one of its hosts --to the other; or emulate the hosts with the \

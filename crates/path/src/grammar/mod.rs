@@ -219,10 +219,9 @@ fn refuse_in_simulation<'a, 'b: 'a>(words: impl Iterator<Item = &'a Word<'b>>) -
             ("block", rules) if !blocks_udp(rules) => {
                 "on a simulated path all packets are of UDP; block=udp has an effect"
             }
-            ("nat" | "firewall", _) => {
-                "packets of a simulated path have no addresses to translate or to know; leave it out"
+            ("ip", _) => {
+                "packets of a simulated path have one version of IP, that of -4 or -6; leave it out"
             }
-            ("ip", _) => "packets of a simulated path have no addresses; leave it out",
             ("mtu", _) => "a simulated path has no devices; leave it out",
             ("loss-per", _) => "a simulated path has no super-packets; leave it out",
             ("nic", "none") => {
@@ -256,11 +255,10 @@ fn whole_path(words: &[Word<'_>], carrier: Carrier) -> Result<(Network, u16)> {
                 "path: `{word}`: `{name}` is given twice; it holds for all links, so give it once"
             )));
         }
-        let is_end = [network::NEAR, network::FAR].contains(&name);
-        if carrier == Carrier::Simulated && (OF_DEVICES.contains(&name) || is_role(name) && !is_end)
-        {
-            let why = if is_role(name) {
-                "a simulated path has two ends, and only one emulated in real time takes others"
+        let is_relay = name == network::RELAY;
+        if carrier == Carrier::Simulated && (OF_DEVICES.contains(&name) || is_relay) {
+            let why = if is_relay {
+                "no relay stands on a simulated path; leave out `sim:`, and it is emulated"
             } else {
                 "a simulated path has no devices and no waiting; leave it out"
             };

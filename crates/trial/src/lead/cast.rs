@@ -20,8 +20,8 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Side, WaitMode};
 use deadheat_contract::measurements::path_mtu::PathMtu;
 use deadheat_contract::measurements::{ClockNeed, Role};
+use deadheat_contract::workload::SharedTask;
 use deadheat_contract::workload::load::Stint;
-use deadheat_contract::workload::{NodeHost, SharedTask};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::via::{self, Via};
@@ -280,21 +280,10 @@ impl Group {
         named.or_else(|| usize::from(node).checked_rem(hosts)).filter(|host| *host < hosts)
     }
 
-    /// Returns the host of a node of one side in the network that the race emulates, by index. If people have no hosts of
-    /// their own, the first is at the near one and the others are at the far one.
+    /// Returns the host of a node of one side in the network that the race emulates, by index.
     pub(super) fn host(&self, side: Side, node: u16) -> usize {
-        let NodeHosts { near, far, people, .. } = &self.hosts;
-        let host = self.task.info().people.as_ref().and_then(|all| all.host(side, node));
-        let dealt = || self.host_of(node, far.len()).filter(|_| side == Side::Far);
-        let at_far = match host {
-            Some(NodeHost::Person(person)) if usize::from(person) < people.len() => {
-                return people[usize::from(person)];
-            }
-            Some(NodeHost::Person(0)) => None,
-            Some(NodeHost::Person(_) | NodeHost::Server) => Some(0),
-            None => dealt(),
-        };
-        at_far.and_then(|at| far.get(at)).copied().unwrap_or(*near)
+        let dealt = self.host_of(node, self.hosts.far.len());
+        self.hosts.of(self.task.info(), (side, node), dealt)
     }
 
     /// Returns the address of the server of a far node; `None` without a server.

@@ -9,7 +9,9 @@ use crate::lead::link::Link;
 use crate::process::{self, AgentProcess};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::path::{Captured, PathFigures};
+use deadheat_contract::workload::{NodeHost, TaskInfo};
 use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::network::Network;
@@ -39,6 +41,43 @@ pub(crate) struct NodeHosts {
     pub(crate) people: Vec<usize>,
 }
 
+impl NodeHosts {
+    /// Returns the hosts of the nodes of a trial's work.
+    pub(crate) fn of_work(network: &Network) -> NodeHosts {
+        let Network { near, relay, .. } = *network;
+        let (far, people) = (network.far_hosts().to_vec(), network.people.clone());
+        NodeHosts { near, far, relay, people }
+    }
+
+    /// Returns the hosts of the nodes of a load beside it.
+    pub(crate) fn of_load(network: &Network) -> NodeHosts {
+        let Network { near, far, relay, load, .. } = *network;
+        let [near, far] = load.unwrap_or([near, far]);
+        NodeHosts { near, far: vec![far], relay, people: Vec::new() }
+    }
+
+    /// Returns the host of a node of one side. If people have no hosts of their own, the first is at the near one and the
+    /// others are at the far one; a far node is at the one with position `dealt`.
+    pub(crate) fn of(
+        &self,
+        info: &TaskInfo,
+        (side, node): (Side, u16),
+        dealt: Option<usize>,
+    ) -> usize {
+        let NodeHosts { near, far, people, .. } = self;
+        let host = info.people.as_ref().and_then(|all| all.host(side, node));
+        let at_far = match host {
+            Some(NodeHost::Person(person)) if usize::from(person) < people.len() => {
+                return people[usize::from(person)];
+            }
+            Some(NodeHost::Person(0)) => None,
+            Some(NodeHost::Person(_) | NodeHost::Server) => Some(0),
+            None => dealt.filter(|_| side == Side::Far),
+        };
+        at_far.and_then(|at| far.get(at)).copied().unwrap_or(*near)
+    }
+}
+
 /// Emulated path that is up.
 #[derive(Debug)]
 pub struct EmulatedPath {
@@ -61,16 +100,12 @@ impl EmulatedPath {
 
     /// Returns the hosts at which the nodes of a trial's work run.
     pub(crate) fn hosts(&self) -> NodeHosts {
-        let Network { near, relay, .. } = self.network;
-        let (far, people) = (self.network.far_hosts().to_vec(), self.network.people.clone());
-        NodeHosts { near, far, relay, people }
+        NodeHosts::of_work(&self.network)
     }
 
     /// Returns the hosts at which the nodes of a load beside it run.
     pub(crate) fn load_hosts(&self) -> NodeHosts {
-        let Network { near, far, relay, load, .. } = self.network;
-        let [near, far] = load.unwrap_or([near, far]);
-        NodeHosts { near, far: vec![far], relay, people: Vec::new() }
+        NodeHosts::of_load(&self.network)
     }
 
     /// Returns the address of the host with this index on its first link.

@@ -1,5 +1,8 @@
 //! End of one flow: the same flow as in a real trial, but with waits that end in virtual time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::agent::driver::{Flow, Signal, Turns, Watch, failed};
 use deadheat_base::ecn::Codepoint;
 use deadheat_base::error::Result;
@@ -34,6 +37,8 @@ pub(super) struct SimulatedEnd {
     /// Time at which the flow takes its next turn by itself, and time of the protocol's next timer.
     wake: Option<Nanos>,
     deadline: Option<Nanos>,
+    /// Flag that other ends of its node set to wake it, if they hand on messages to each other.
+    called: Option<Arc<AtomicBool>>,
     /// Event that wakes it: space to send, or arrivals.
     waits_for: WaitsFor,
     /// True if the protocol may have something to transmit.
@@ -91,7 +96,11 @@ impl Watch for FlowWatch {
 
 impl SimulatedEnd {
     /// Creates a flow during the set-up of its connection.
-    pub(super) fn new(flow: Flow<SimulatedConn>, next_connection: Next) -> SimulatedEnd {
+    pub(super) fn new(
+        flow: Flow<SimulatedConn>,
+        next_connection: Next,
+        called: Option<Arc<AtomicBool>>,
+    ) -> SimulatedEnd {
         let deadline = flow.conn.next_deadline();
         SimulatedEnd {
             flow,
@@ -103,6 +112,7 @@ impl SimulatedEnd {
             reports: FlowWatch::default(),
             wake: None,
             deadline,
+            called,
             waits_for: WaitsFor::Arrivals,
             may_transmit: true,
             turn: 0,
@@ -156,8 +166,19 @@ impl SimulatedEnd {
         !self.is_over() && self.wake.is_some_and(|at| at <= now)
     }
 
-    /// Returns the time at which it next acts by itself.
+    /// Makes the flow take a turn now if another end of its node has called it.
+    pub(super) fn wake_if_called(&mut self, now: Nanos) {
+        if self.called.as_ref().is_some_and(|flag| flag.swap(false, Ordering::Relaxed)) {
+            self.wake_up(now);
+        }
+    }
+
+    /// Returns the time at which it next acts by itself: no time at all if it was called.
     pub(super) fn next(&self) -> Option<Nanos> {
+        if !self.is_over() && self.called.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+        {
+            return Some(Nanos::ZERO);
+        }
         let wake = self.wake.filter(|_| !self.is_over());
         [wake, self.deadline].into_iter().flatten().min()
     }

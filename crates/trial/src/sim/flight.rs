@@ -1,7 +1,9 @@
 //! Datagrams in flight, in reused memory.
 
+use super::header::{Endpoint, PacketHeader, UDP};
 use deadheat_base::ecn::Codepoint;
 use deadheat_contract::contract::Side;
+use deadheat_datapath::transport::userspace::UDP_HEADER;
 use deadheat_path::impair::packet::Packet;
 
 /// Packet of a datagram, as a channel refers to it.
@@ -13,6 +15,8 @@ pub(super) struct PacketRef {
     bytes: u32,
     /// Side that it goes to.
     pub(super) to: Side,
+    /// Source and destination in its headers.
+    pub(super) ends: [Endpoint; 2],
     /// True once a queue has marked it.
     pub(super) is_marked: bool,
     /// True once a bit of it was flipped.
@@ -21,13 +25,25 @@ pub(super) struct PacketRef {
 
 impl PacketRef {
     /// Creates a packet of this many bytes, the IP header included, as it is sent.
-    pub(super) fn new(slot: u32, part: u16, bytes: u32, to: Side) -> PacketRef {
-        PacketRef { slot, part, bytes, to, is_marked: false, is_flipped: false }
+    pub(super) fn new(
+        slot: u32,
+        part: u16,
+        bytes: u32,
+        to: Side,
+        ends: [Endpoint; 2],
+    ) -> PacketRef {
+        PacketRef { slot, part, bytes, to, ends, is_marked: false, is_flipped: false }
+    }
+
+    /// Returns true if its headers have these ends; of a later fragment, whose ports the first one has, these addresses.
+    pub(super) fn is_between(&self, ends: [Endpoint; 2]) -> bool {
+        let is_same = |(own, other): (&Endpoint, Endpoint)| {
+            let port = if self.part > 0 { own.port } else { other.port };
+            *own == Endpoint::new(other.link(), other.end(), port)
+        };
+        self.ends.iter().zip(ends).all(is_same)
     }
 }
-
-/// Protocol number of UDP in an IP header, which all packets here have.
-const UDP: u8 = 17;
 
 /// Largest number of packets that one datagram may be fragmented into.
 pub(super) const MOST_PARTS: u64 = 128;
@@ -41,7 +57,11 @@ struct Flight {
     codepoint: Codepoint,
     /// Hash of its flow, by which queues tell flows apart.
     flow: u64,
+    /// Identification of its fragments.
+    id: u32,
     parts: u32,
+    /// Bytes of content of each fragment but the last.
+    room: u32,
     /// Packets that arrived, a bit each.
     arrived: u128,
     /// Number of departures still to come.
@@ -53,6 +73,8 @@ struct Flight {
 pub(super) struct Flights {
     flights: Vec<Flight>,
     free: Vec<u32>,
+    /// Number of datagrams so far.
+    launched: u32,
 }
 
 impl Flights {
@@ -70,7 +92,9 @@ impl Flights {
                 strand: 0,
                 codepoint: Codepoint::NotEct,
                 flow: 0,
+                id: 0,
                 parts: 0,
+                room: 0,
                 arrived: 0,
                 left: 0,
             });
@@ -83,7 +107,8 @@ impl Flights {
             self.free.push(slot);
             return None;
         };
-        (flight.strand, flight.codepoint) = (strand, codepoint);
+        self.launched = self.launched.wrapping_add(1);
+        (flight.strand, flight.codepoint, flight.id) = (strand, codepoint, self.launched);
         Some(slot)
     }
 
@@ -93,32 +118,25 @@ impl Flights {
         Packet { bytes: part.bytes, flow, protocol: UDP, codepoint }
     }
 
-    /// Appends the first bytes of a packet as it would be on the wire, with addresses of an emulated path, ports that tell
-    /// its flow, and no checksum. Fragments have no offset: a simulated path keeps them apart by itself.
+    /// Returns the headers of a packet with these ends.
+    pub(super) fn header(&self, part: PacketRef) -> PacketHeader {
+        let Flight { bytes, codepoint, id, room, parts, .. } = &self.flights[part.slot as usize];
+        let before = usize::from(part.part) * *room as usize;
+        PacketHeader {
+            ends: part.ends,
+            bytes: part.bytes as usize,
+            datagram: bytes.len() + UDP_HEADER as usize,
+            codepoint: *codepoint,
+            fragment: (*parts > 1).then_some((*id, before)),
+        }
+    }
+
+    /// Appends the first bytes of a packet as it would be on the wire, without checksums.
     pub(super) fn beginning(&self, part: PacketRef, ip_header: usize, room: &mut Vec<u8>) {
-        let Flight { bytes, flow, codepoint, .. } = &self.flights[part.slot as usize];
-        let flow = *flow;
-        let (start, traffic_class) = (room.len(), *codepoint as u8);
-        let hosts: [u8; 2] = if part.to == Side::Far { [1, 2] } else { [2, 1] };
-        let content = (part.bytes as usize).saturating_sub(ip_header) as u16;
-        if ip_header == 20 {
-            room.extend_from_slice(&[0x45, traffic_class]);
-            room.extend_from_slice(&(part.bytes as u16).to_be_bytes());
-            room.extend_from_slice(&[0, 0, 0x40, 0, 64, UDP, 0, 0]);
-            hosts.iter().for_each(|host| room.extend_from_slice(&[198, 18, 0, *host]));
-        } else {
-            room.extend_from_slice(&[0x60, traffic_class << 4, 0, 0]);
-            room.extend_from_slice(&content.to_be_bytes());
-            room.extend_from_slice(&[UDP, 64]);
-            for host in hosts {
-                room.extend_from_slice(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
-            }
-        }
-        let port = (49_152 + flow % 16_384) as u16;
-        for word in [port, port, content, 0] {
-            room.extend_from_slice(&word.to_be_bytes());
-        }
-        room.extend_from_slice(bytes);
+        let start = room.len();
+        let before = self.header(part).write(ip_header, room);
+        let bytes = &self.flights[part.slot as usize].bytes;
+        room.extend_from_slice(bytes.get(before - UDP_HEADER as usize..).unwrap_or_default());
         room.truncate(start + part.bytes as usize);
     }
 
@@ -126,11 +144,12 @@ impl Flights {
         self.flights[slot as usize].bytes.len() as u64
     }
 
-    /// Notes the hash of the datagram's flow, and that it is fragmented into `parts` packets. It stays until
-    /// [`Flights::gone`].
-    pub(super) fn cut(&mut self, slot: u32, parts: u64, flow: u64) {
+    /// Notes the hash of the datagram's flow, and that it is fragmented into `parts` packets of `room` bytes of content but
+    /// for the last. It stays until [`Flights::gone`].
+    pub(super) fn cut(&mut self, slot: u32, (parts, room): (u64, u64), flow: u64) {
         let flight = &mut self.flights[slot as usize];
-        (flight.parts, flight.left, flight.flow) = (parts as u32, 1, flow);
+        (flight.parts, flight.room, flight.left, flight.flow) =
+            (parts as u32, room as u32, 1, flow);
     }
 
     /// Makes one of its packets enter a channel, which returns the number of its departures.
@@ -165,6 +184,11 @@ impl Flights {
         (flight.to, flight.strand, flight.codepoint, &flight.bytes)
     }
 
+    /// Returns the end and the connection that a packet's datagram goes to.
+    pub(super) fn receiver(&self, part: PacketRef) -> (usize, u16) {
+        self.flights[part.slot as usize].to
+    }
+
     /// Notes that one departure is over.
     pub(super) fn departed(&mut self, part: PacketRef) {
         self.depart(part.slot);
@@ -191,7 +215,7 @@ pub(super) struct Cutter {
 impl Cutter {
     /// Returns the number of bytes of content in each fragment but the last: a multiple of 8 (RFC 791, 3.2), behind a
     /// header that is 8 bytes longer over IPv6 (RFC 8200, 4.5).
-    fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         (self.mtu.saturating_sub(self.fragment_header()) / 8 * 8).max(8)
     }
 
@@ -218,16 +242,18 @@ impl Cutter {
 mod tests {
     use super::*;
 
+    const ENDS: [Endpoint; 2] = [Endpoint::new(0, 0, 1), Endpoint::new(0, 1, 2)];
+
     fn launch(flights: &mut Flights, parts: usize) -> Vec<PacketRef> {
         let fill = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"x");
             Some((2, Codepoint::Ect0))
         };
         let slot = flights.launch((3, 0), fill).unwrap();
-        flights.cut(slot, parts as u64, 0);
+        flights.cut(slot, (parts as u64, 8), 0);
         let mut all = Vec::new();
         for part in 0..parts as u16 {
-            flights.enter(PacketRef::new(slot, part, 100, Side::Far), |part| {
+            flights.enter(PacketRef::new(slot, part, 100, Side::Far, ENDS), |part| {
                 all.push(part);
                 2
             });

@@ -10,43 +10,42 @@ use std::sync::atomic::AtomicBool;
 
 use deadheat_base::panics::contained;
 
-use super::control::AgentReport;
 use super::{Order, Pairing, Runner};
 use crate::TrialOutcome;
-use crate::agent::driver::Flow;
-use crate::agent::intervals::Sampler;
 use crate::lead::both_reports::BothReports;
 use crate::lead::conclude::conclude;
 use crate::lead::live::{Live, LiveRow};
 use crate::lead::load::{self, TimeBeside};
 use crate::lead::nodes::SLACK;
 use crate::observers::Observers;
+use crate::path::emulated::NodeHosts;
 use crate::path::model_time;
+use cast::{SimulatedCast, places, report};
 use deadheat_base::error::{Error, Result};
-use deadheat_base::rng::SplitMix64;
 use deadheat_base::time::{Clock, Manual, Nanos};
-use deadheat_contract::contract::{Ending, Framing, Lane, LaneSet, Reach, Service, Side, WaitMode};
-use deadheat_contract::workload::{Clocks, Part, Task};
+use deadheat_contract::contract::{Ending, Framing, Lane, Reach, Service, Side};
+use deadheat_contract::workload::{Clocks, Task};
+use deadheat_datapath::transport::Contender;
 use deadheat_datapath::transport::header::HeaderTerms;
-use deadheat_datapath::transport::hello::Token;
-use deadheat_datapath::transport::several::{self, JoinedConn, Strand};
-use deadheat_datapath::transport::userspace::{Opening, OverPath, UDP_HEADER, Userspace};
+use deadheat_datapath::transport::several::{self, Strand};
+use deadheat_datapath::transport::userspace::{OverPath, UDP_HEADER, Userspace};
 use deadheat_datapath::transport::via::Via;
-use deadheat_datapath::transport::{Contender, Tickets};
 use deadheat_host::placement::Load;
 use deadheat_path::network::Network;
 use deadheat_path::{Family, PathKind};
 use deadheat_records::host::HostFacts;
 use deadheat_records::placement::Placement;
-use deadheat_records::samples::Samples;
 use deadheat_records::trial::{PathFacts, Record};
 use flight::{Cutter, MOST_PARTS};
 use wires::Wires;
-use world::{LoadSchedule, World};
+use world::{Group, LoadSchedule, World};
 
+mod cast;
 mod end;
 pub mod fake;
 mod flight;
+mod header;
+mod middlebox;
 mod wires;
 mod world;
 
@@ -117,13 +116,14 @@ impl Simulation {
         clock.advance_to(BEGIN);
         let seed = self.network.seed.unwrap_or(order.seed);
         let observation = self.observers.of(order);
-        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header)?;
+        let mut wires = Wires::new(&self.network, seed, self.cutter.ip_header);
         wires.observe(observation.as_ref())?;
         let outage = model_time::outage(&self.network);
         let mut world =
             World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
         let transit = model_time::transit(&self.network);
         let cast = SimulatedCast {
+            hosts: &NodeHosts::of_work(&self.network),
             transit,
             order,
             contender,
@@ -132,18 +132,18 @@ impl Simulation {
             clock: &clock,
             is_viewed: self.on_interval.is_some(),
         };
-        let work = cast.hosts()?;
+        let work = cast.group()?;
         let (beside, when) = match (&task.info().load, load::order(order)) {
             (Some(asked), Some(order)) => {
                 let Pairing { contender, task, .. } = &order.pairing;
                 self.fits(contender, &**task)?;
-                let hosts =
-                    SimulatedCast { order: &order, contender, task: &**task, ..cast }.hosts()?;
-                (hosts, LoadSchedule { lead: asked.lead, stint: asked.stint })
+                let hosts = &NodeHosts::of_load(&self.network);
+                let cast = SimulatedCast { hosts, order: &order, contender, task: &**task, ..cast };
+                (cast.group()?, LoadSchedule { lead: asked.lead, stint: asked.stint })
             }
-            _ => ([Vec::new(), Vec::new()], LoadSchedule::default()),
+            _ => (Group::default(), LoadSchedule::default()),
         };
-        let flows = 0..work[0].len() as u16;
+        let flows = 0..work.places.len() as u16;
         let flows = flows.flat_map(|flow| [(Side::Near, flow), (Side::Far, flow)]);
         let label = task.info().delay_label();
         let mut live = Live::new(&order.contender(), label, order.interval, flows);
@@ -185,8 +185,8 @@ impl Simulation {
     /// Checks that the contender can do the work here.
     ///
     /// # Errors
-    /// [`Error::Usage`] with an alternative if the contender is a kernel's, if the work uses files, or if its messages
-    /// are too large for the path.
+    /// [`Error::Usage`] with an alternative if the contender is a kernel's, if the work uses files, if two of its nodes
+    /// that send to each other are at one host, or if its messages are too large for the path.
     pub fn fits(&self, contender: &Contender, task: &dyn Task) -> Result<()> {
         if contender.external.is_some() || contender.commands.is_some() {
             return Err(Error::usage(format!(
@@ -201,6 +201,20 @@ impl Simulation {
             return Err(Error::usage(format!(
                 "`{}`: no relay stands on a simulated path; leave out `sim:`, and it is emulated",
                 contender.spec
+            )));
+        }
+        let hosts = NodeHosts::of_work(&self.network);
+        let is_within = |flow| {
+            let [near, far] = places(task.info(), &hosts, flow).hosts;
+            near == far
+        };
+        if (0..task.info().flows.len() as u16).any(is_within) {
+            return Err(Error::usage(format!(
+                "`{}`: on a simulated path two ends that send to each other are at two \
+                 hosts; name a host for each \
+                 person, and another for the server where there is one, as in \
+                 sim:a--r:delay=5ms+b--r+c--r+r--s,people=a/b/c,far=s",
+                task.info().spec.name
             )));
         }
         if let Some(file) = task.info().files.first() {
@@ -362,106 +376,4 @@ fn of_contender(contender: &str, error: Error) -> Error {
         Error::Disconnected { what } => Error::disconnected(format!("{contender}: {what}")),
         other => other,
     }
-}
-
-/// Derives a token from the seed, in place of the token that a real end gets from the hello.
-fn token(seed: u64, number: u16) -> Token {
-    let mut draws = SplitMix64::new(seed ^ u64::from(number));
-    let mut bytes = [0; 16];
-    for half in bytes.chunks_exact_mut(8) {
-        half.copy_from_slice(&draws.next_u64().to_be_bytes());
-    }
-    Token::from_bytes(bytes)
-}
-
-/// Participants of a trial.
-#[derive(Clone, Copy)]
-struct SimulatedCast<'a> {
-    order: &'a Order,
-    contender: &'a Contender,
-    task: &'a dyn Task,
-    cutter: Cutter,
-    transit: Nanos,
-    clock: &'a Manual,
-    /// True if intervals are shown while it runs.
-    is_viewed: bool,
-}
-
-impl SimulatedCast<'_> {
-    /// Creates both ends of each flow, by host.
-    fn hosts(&self) -> Result<[Vec<end::SimulatedEnd>; 2]> {
-        Ok([self.host(Side::Near)?, self.host(Side::Far)?])
-    }
-
-    /// Creates the ends of all flows at one host.
-    fn host(&self, side: Side) -> Result<Vec<end::SimulatedEnd>> {
-        let flows = self.task.info().flows.len();
-        (0..flows as u16).map(|flow| self.flow(side, flow, flows)).collect()
-    }
-
-    /// Makes the connections of a flow, in their order: the first, and as many more as its work asks for.
-    fn connections(&self, side: Side, flow: u16, flows: u16) -> end::Next {
-        let lanes = self.task.lanes(&self.contender.promised());
-        let (contender, clock) = (self.contender.clone(), self.clock.clone());
-        let (seed, largest_message, cutter) =
-            (self.order.seed, self.task.info().largest_message, self.cutter);
-        let tickets = Tickets::default();
-        Box::new(move |connection| {
-            let number = flow.wrapping_add(connection.wrapping_mul(flows));
-            let mut strands = Vec::new();
-            for (at, one) in (0..).zip(carriers(&contender)?) {
-                let lanes = one.part.map_or(&lanes[..], |part| &part.lanes);
-                let opening = Opening {
-                    side,
-                    token: token(seed ^ at << 32, number),
-                    knobs: &one.contender.knobs,
-                    lanes,
-                    largest_message,
-                    mtu: cutter.mtu as u32,
-                    ip_header: cutter.ip_header as u32,
-                    tickets: &tickets,
-                };
-                strands.push(one.strand(OverPath::open(one.protocol, &opening, &clock)?, lanes));
-            }
-            JoinedConn::new(strands).map_err(|e| Error::setup("join the connections of a mix", e))
-        })
-    }
-
-    fn flow(&self, side: Side, flow: u16, flows: usize) -> Result<end::SimulatedEnd> {
-        let mut connections = self.connections(side, flow, flows as u16);
-        let conn = Box::new(connections(0)?);
-        let keep = self.order.samples.as_deref().filter(|_| side == Side::Near && flow == 0);
-        let half = self.task.half(Part {
-            side,
-            flow,
-            tag: SplitMix64::new(self.order.seed).next_u64() as u32,
-            seed: self.order.seed,
-            transit: self.transit,
-            guarantees: self.contender.promised(),
-            peer: self.contender.transport.info().peer,
-            recorder: Box::new(Samples::new(keep, self.task.info().timeout.0)?),
-            carried: LaneSet::ALL,
-            store: None,
-            exchange: None,
-        });
-        let sampler = Sampler::new(self.order.interval, flows);
-        let sampler = if self.is_viewed { sampler.for_a_view() } else { sampler };
-        let largest_message = self.task.info().largest_message;
-        let flow = Flow::new(conn, half, WaitMode::Spin, sampler, largest_message);
-        Ok(end::SimulatedEnd::new(flow, connections))
-    }
-}
-
-/// Returns the report that an agent would make. Nothing here cost any time.
-fn report(ends: Vec<end::Stops>) -> AgentReport {
-    let mut report = AgentReport::default();
-    for end in ends {
-        if report.effective.is_empty() {
-            report.effective = end.effective;
-        }
-        report.halves.push(end.report);
-        report.series.push(end.series);
-        report.conns.push(end.stats);
-    }
-    report
 }

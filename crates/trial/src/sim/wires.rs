@@ -1,16 +1,20 @@
-//! Links of a simulated network. A packet crosses one after another, by the same channels, seeds and routes as in an
-//! emulated one. Hosts between others take no time, and have no network card.
+//! Links of a simulated network. A packet crosses one after another, by the same channels, seeds, routes, NATs and firewalls
+//! as in an emulated one. Hosts between others take no time, and have no network card.
 
 use super::flight::{Flights, PacketRef};
+use super::header::{Endpoint, PacketHeader};
+use super::middlebox::SimulatedMiddlebox;
+use deadheat_base::ecn::Codepoint;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::{Direction, Side};
 use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
 use deadheat_path::impair::Channel;
-use deadheat_path::impair::packet::{Changes, End, Packet, Place};
+use deadheat_path::impair::packet::{Cause, Changes, End, Packet, Place};
+use deadheat_path::nat::Verdict;
 use deadheat_path::network::{Network, Nic, USUAL_NIC};
-use deadheat_path::observe::log::PacketLog;
+use deadheat_path::observe::log::{Outcome, PacketLog};
 use deadheat_path::observe::{Observation, Observer, Seen};
 use deadheat_path::routes::{self, Routes};
 
@@ -18,12 +22,8 @@ use deadheat_path::routes::{self, Routes};
 pub(super) struct Wires {
     wires: Vec<Wire>,
     routes: Vec<Routes>,
-    /// Indices of the near and the far host.
-    roles: [usize; 2],
-    /// Ends of links with the addresses of the near and the far host: a link, and its first (0) or second (1) host.
-    addresses: [(usize, usize); 2],
-    /// Length of an IP header in bits.
-    header_bits: u32,
+    /// Length of an IP header in bytes.
+    ip_header: usize,
 }
 
 struct Wire {
@@ -32,6 +32,10 @@ struct Wire {
     observers: [Option<Box<Observer>>; 2],
     /// Rates at which the first and the second host hand packets to it.
     nics: [BitRate; 2],
+    /// NAT or firewall of the first host.
+    middlebox: Option<SimulatedMiddlebox>,
+    /// End of the link whose routes lead to the public address of a NAT.
+    public_end: usize,
 }
 
 /// Packet that crosses no further link: it is at its end, or was dropped.
@@ -43,39 +47,78 @@ pub(super) struct Landed {
 
 impl Wires {
     /// Creates the links of a network, empty, with `seed` for their draws.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for a network without a way between its ends.
-    pub(super) fn new(network: &Network, seed: u64, ip_header: u64) -> Result<Wires> {
+    pub(super) fn new(network: &Network, seed: u64, ip_header: u64) -> Wires {
         let wire = |(at, link): (usize, &deadheat_path::network::Link)| {
             let channel = |direction| {
                 let place = Place { seed, link: at as u16, direction };
                 Channel::new(link.toward(direction), place)
             };
+            let middlebox = link.middlebox.as_ref();
             Wire {
                 ends: link.ends,
                 channels: [channel(Direction::Up), channel(Direction::Down)],
                 observers: [None, None],
                 nics: [&link.up, &link.down].map(|way| way.nic_rate().unwrap_or(USUAL_NIC)),
+                middlebox: middlebox.map(|one| SimulatedMiddlebox::new(one, at, network.mtu())),
+                public_end: usize::from(network.forwards(link.ends[1])),
             }
         };
-        let wires: Vec<Wire> = network.links.iter().enumerate().map(wire).collect();
-        let routes = routes::over_time(network);
-        let lost = || Error::usage("a path without a way between its ends");
-        let end_on = |link: usize, host| wires.get(link)?.ends.iter().position(|end| *end == host);
-        // The far host is dialled on its first link; the near one sends from its address on the link that leads there.
-        let first = network.links_of(network.far).next().ok_or_else(lost)?;
-        let far = (first, end_on(first, network.far).ok_or_else(lost)?);
-        let out = routes.first().and_then(|first| first.link(network.near, far.0, far.1));
-        let out = out.ok_or_else(lost)?;
-        let near = (out, end_on(out, network.near).ok_or_else(lost)?);
-        Ok(Wires {
-            wires,
-            routes,
-            roles: [network.near, network.far],
-            addresses: [near, far],
-            header_bits: 8 * ip_header as u32,
-        })
+        Wires {
+            wires: network.links.iter().enumerate().map(wire).collect(),
+            routes: routes::over_time(network),
+            ip_header: ip_header as usize,
+        }
+    }
+
+    /// Returns the endpoints of a connection that one host opens to another, with these ports: the other is dialled on its
+    /// first link, and the host sends from its address on the link that leads there.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where there is no way.
+    pub(super) fn join(&self, [near, far]: [usize; 2], ports: [u16; 2]) -> Result<[Endpoint; 2]> {
+        let end_on =
+            |link: usize, host| self.wires.get(link)?.ends.iter().position(|end| *end == host);
+        let found = || {
+            let first = self.wires.iter().position(|wire| wire.ends.contains(&far))?;
+            let far = Endpoint::new(first, end_on(first, far)?, ports[1]);
+            let out = self.routes.first()?.link(near, far.link(), far.end())?;
+            Some([Endpoint::new(out, end_on(out, near)?, ports[0]), far])
+        };
+        found().ok_or_else(|| Error::usage("a path without a way between its ends"))
+    }
+
+    /// Opens the bindings on the way of a connection, as the hello of real trials does, which takes no time here. Returns
+    /// the endpoint that the far end answers to.
+    pub(super) fn greet(&mut self, now: Nanos, mut ends: [Endpoint; 2]) -> Endpoint {
+        let (own, mut host) = (ends[0], self.host_of(ends[0]));
+        for _ in 0..=self.wires.len() {
+            if host == self.host_of(ends[1]) {
+                return ends[0];
+            }
+            let Some((link, way)) = self.onward(now, host, ends, Side::Far) else { return own };
+            let ip_header = self.ip_header;
+            let hello = PacketHeader {
+                ends,
+                bytes: ip_header + 8,
+                datagram: 8,
+                codepoint: Codepoint::NotEct,
+                fragment: None,
+            };
+            let head = |room: &mut Vec<u8>| _ = hello.write(ip_header, room);
+            let wire = &mut self.wires[link];
+            let passes = match &mut wire.middlebox {
+                Some(middlebox) if way == 0 => {
+                    middlebox.outward(now, &mut ends, head) == Verdict::Passes
+                }
+                Some(middlebox) => middlebox.inward(now, &mut ends, head),
+                None => true,
+            };
+            if !passes {
+                return own;
+            }
+            host = wire.ends[1 - way];
+        }
+        own
     }
 
     /// Observes the packets of all links, if the trial has an observation.
@@ -108,42 +151,34 @@ impl Wires {
         self.wires.iter().flat_map(|wire| &wire.channels).filter_map(Channel::next).min()
     }
 
-    /// Returns the rate at which a host hands packets to the link by which it sends now.
-    pub(super) fn nic(&self, now: Nanos, from: Side) -> BitRate {
-        let link = self.onward(now, self.role(from), from.other());
+    /// Returns the rate at which a host hands a packet between these ends, to one side, to the link by which it sends now.
+    pub(super) fn nic(&self, now: Nanos, ends: [Endpoint; 2], to: Side) -> BitRate {
+        let link = self.onward(now, self.host_of(ends[0]), ends, to);
         link.map_or(USUAL_NIC, |(link, end)| self.wires[link].nics[end])
     }
 
-    /// Makes a packet of a host enter the first link of its way.
-    pub(super) fn send(&mut self, now: Nanos, from: Side, part: PacketRef, flights: &mut Flights) {
-        self.enter(now, self.role(from), part, flights);
+    /// Makes a packet enter the first link of its way.
+    pub(super) fn send(&mut self, now: Nanos, part: PacketRef, flights: &mut Flights) {
+        self.enter(now, self.host_of(part.ends[0]), part, flights);
     }
 
     /// Moves packets from link to link until now, and returns the next that goes no further.
     pub(super) fn land(&mut self, now: Nanos, flights: &mut Flights) -> Option<Landed> {
         loop {
             let ways = (0..self.wires.len()).flat_map(|link| [(link, 0), (link, 1)]);
-            let left = ways.into_iter().find_map(|(link, way)| {
-                let wire = &mut self.wires[link];
-                let departure = wire.channels[way].depart(now)?;
-                if let Some(observer) = &mut wire.observers[way] {
-                    let part = departure.handle;
-                    let ip_header = self.header_bits as usize / 8;
-                    let head = |room: &mut Vec<u8>| flights.beginning(part, ip_header, room);
-                    observer.departed(&departure, seen(flights.packet(part)), head);
-                }
-                Some((wire.ends[1 - way], departure))
-            });
-            let (host, departure) = left?;
-            let mut part = departure.handle;
-            let End::Delivered(Changes { marked, flipped }) = departure.end else {
+            let ip_header = self.ip_header;
+            let left = ways
+                .into_iter()
+                .find_map(|(link, way)| self.wires[link].depart(now, way, flights, ip_header));
+            let (host, mut part, changes) = left?;
+            let Some(Changes { marked, flipped }) = changes else {
                 return Some(Landed { part, is_sound: false });
             };
             part.is_marked |= marked;
             part.is_flipped |= flipped.is_some();
             // The checksums of IP and UDP detect every flip of a single bit: that of IP at the next host.
-            let is_refused = flipped.is_some_and(|bit| bit < self.header_bits);
-            if host == self.role(part.to) || is_refused {
+            let is_refused = flipped.is_some_and(|bit| bit < 8 * self.ip_header as u32);
+            if host == self.host_of(part.ends[1]) || is_refused {
                 return Some(Landed { part, is_sound: !part.is_flipped });
             }
             self.enter(now, host, part, flights);
@@ -151,35 +186,55 @@ impl Wires {
         }
     }
 
-    /// Returns the index of the host of a side.
-    fn role(&self, side: Side) -> usize {
-        match side {
-            Side::Near => self.roles[0],
-            Side::Far => self.roles[1],
-        }
+    /// Returns the index of the host at an endpoint.
+    pub(super) fn host_of(&self, end: Endpoint) -> usize {
+        self.wires[end.link()].ends[end.host()]
     }
 
-    fn enter(&mut self, now: Nanos, host: usize, part: PacketRef, flights: &mut Flights) {
-        let Some((link, way)) = self.onward(now, host, part.to) else { return };
-        let packet = flights.packet(part);
+    fn enter(&mut self, now: Nanos, host: usize, mut part: PacketRef, flights: &mut Flights) {
+        let Some((link, way)) = self.onward(now, host, part.ends, part.to) else { return };
+        let (packet, ip_header) = (flights.packet(part), self.ip_header);
         let wire = &mut self.wires[link];
+        let verdict = match &mut wire.middlebox {
+            Some(middlebox) if way == 0 => {
+                let header = flights.header(part);
+                middlebox.outward(now, &mut part.ends, |room| _ = header.write(ip_header, room))
+            }
+            _ => Verdict::Passes,
+        };
+        if verdict == Verdict::Returns {
+            return self.enter(now, host, part, flights);
+        }
         if let Some(observer) = &mut wire.observers[way] {
             observer.arrived(now, seen(packet));
         }
         let channel = &mut wire.channels[way];
-        flights.enter(part, |part| channel.arrive(now, &packet, part));
+        flights.enter(part, |part| match verdict {
+            Verdict::Blocked => channel.block(now, &packet, part),
+            _ => channel.arrive(now, &packet, part),
+        });
     }
 
-    /// Returns the link by which a host sends to one side now, and which of its ends the host is.
-    fn onward(&self, now: Nanos, host: usize, to: Side) -> Option<(usize, usize)> {
-        let [near, far] = self.addresses;
-        let link = match to {
+    /// Returns the link by which a host sends a packet between these ends to one side now, and which of its ends the host
+    /// is.
+    fn onward(
+        &self,
+        now: Nanos,
+        host: usize,
+        [source, destination]: [Endpoint; 2],
+        to: Side,
+    ) -> Option<(usize, usize)> {
+        let link = match destination.link() {
             // The near host's address decides.
-            Side::Far if host == self.roles[0] => near.0,
-            side => {
-                let (link, end) = if side == Side::Near { near } else { far };
+            _ if to == Side::Far && !source.is_public() && host == self.host_of(source) => {
+                source.link()
+            }
+            own if destination.is_public() && self.wires[own].ends[1] == host => own,
+            own => {
+                let is_public = destination.is_public();
+                let end = if is_public { self.wires[own].public_end } else { destination.end() };
                 let routes = self.routes.iter().rfind(|routes| routes.from <= now)?;
-                routes.link(host, link, end)?
+                routes.link(host, own, end)?
             }
         };
         Some((link, self.wires[link].ends.iter().position(|end| *end == host)?))
@@ -187,15 +242,64 @@ impl Wires {
 
     /// Returns the figures of all links.
     pub(super) fn figures(&self) -> PathFigures {
-        let way = |wire: &Wire, way: usize| DirectionFigures {
-            fates: wire.channels[way].fates(),
-            queue_course: wire.channels[way].queue_course(),
-            losses: wire.channels[way].log().if_short(),
-            wire: wire.observers[way].as_ref().and_then(|observer| observer.wire()).map(Box::new),
-            ..DirectionFigures::default()
-        };
-        let link = |wire: &Wire| LinkFigures { up: way(wire, 0), down: way(wire, 1) };
+        let link = |wire: &Wire| LinkFigures { up: wire.figures(0), down: wire.figures(1) };
         PathFigures { links: self.wires.iter().map(link).collect() }
+    }
+}
+
+impl Wire {
+    /// Removes the next packet that leaves one direction until now: the host that it comes to, and its changes if it was
+    /// delivered.
+    fn depart(
+        &mut self,
+        now: Nanos,
+        way: usize,
+        flights: &Flights,
+        ip_header: usize,
+    ) -> Option<(usize, PacketRef, Option<Changes>)> {
+        let departure = self.channels[way].depart(now)?;
+        let mut part = departure.handle;
+        let observer = &mut self.observers[way];
+        if let Some(observer) = observer {
+            let head = |room: &mut Vec<u8>| flights.beginning(part, ip_header, room);
+            observer.departed(&departure, seen(flights.packet(part)), head);
+        }
+        let host = self.ends[1 - way];
+        let End::Delivered(changes) = departure.end else { return Some((host, part, None)) };
+        let Some(middlebox) = self.middlebox.as_mut().filter(|_| way == 1) else {
+            return Some((host, part, Some(changes)));
+        };
+        let header = flights.header(part);
+        let head = |room: &mut Vec<u8>| _ = header.write(ip_header, room);
+        let passes = middlebox.inward(departure.at, &mut part.ends, head);
+        if !passes {
+            let (packets, bytes) = &mut middlebox.refused;
+            *packets += 1;
+            *bytes += u64::from(flights.packet(part).bytes);
+        }
+        let changes = Some(changes).filter(|_| passes);
+        if let Some(observer) = observer {
+            observer.settle(changes.map_or(Outcome::Dropped(Cause::Blocked), Outcome::Delivered));
+        }
+        Some((host, part, changes))
+    }
+
+    /// Returns the figures of one direction.
+    fn figures(&self, way: usize) -> DirectionFigures {
+        let mut fates = self.channels[way].fates();
+        if let Some(middlebox) = self.middlebox.as_ref().filter(|_| way == 1) {
+            let (packets, bytes) = middlebox.refused;
+            fates.delivered -= packets;
+            fates.delivered_bytes -= bytes;
+            fates.blocked += packets;
+        }
+        DirectionFigures {
+            fates,
+            queue_course: self.channels[way].queue_course(),
+            losses: self.channels[way].log().if_short(),
+            wire: self.observers[way].as_ref().and_then(|observer| observer.wire()).map(Box::new),
+            ..DirectionFigures::default()
+        }
     }
 }
 
@@ -207,17 +311,24 @@ fn seen(packet: Packet) -> Seen {
 /// Checks that a network can be simulated.
 ///
 /// # Errors
-/// [`Error::Usage`] if a host between others has a network card of a given rate, or if two hosts have several links, of
-/// which no contender would use but one.
+/// [`Error::Usage`] if a host between others has a network card of a given rate, if two hosts have several links, of which
+/// no contender would use but one, or if a host makes IPv4 of IPv6.
 pub(super) fn check(network: &Network) -> Result<()> {
     if !network.has_others() && network.links.len() != 1 {
         return Err(Error::usage(
             "simulated paths have one link between two hosts, as no contender that runs there uses several",
         ));
     }
+    if network.has_nat64() {
+        return Err(Error::usage(
+            "nat=64 makes IPv4 of IPv6, and simulated packets have one version of IP; leave out \
+             `sim:`, and it is emulated",
+        ));
+    }
+    let ends: Vec<usize> = network.roles().into_iter().flat_map(|(_, hosts)| hosts).collect();
     for (at, link) in network.links.iter().enumerate() {
         for (host, way) in link.ends.iter().zip([&link.up, &link.down]) {
-            if ![network.near, network.far].contains(host) && way.nic != Nic::Usual {
+            if !ends.contains(host) && way.nic != Nic::Usual {
                 return Err(Error::usage(format!(
                     "link {}: a simulated host between others has no network card; leave out its nic=, or emulate the \
                      path without `sim:`",
