@@ -70,7 +70,9 @@ impl Workload for Bulk {
     fn as_load(&self, load: &Flows) -> Option<String> {
         let (time, warmup) = (typed(load.time), typed(load.warmup));
         let (id, direction, flows) = (INFO.id, load.direction, load.flows);
-        Some(format!("{id}:direction={direction},streams={flows},time={time},warmup={warmup}"))
+        load.rate.is_none().then(|| {
+            format!("{id}:direction={direction},streams={flows},time={time},warmup={warmup}")
+        })
     }
 
     fn stands_for(&self, traffic: &Traffic, _others: &[Traffic]) -> Option<Result<traffic::Work>> {

@@ -17,6 +17,7 @@ use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
 use crate::bulk::{self, Begin, Rate, gather};
 use crate::paced::{DRAIN, DUE_LEN, Period, Receiver, Schedule, Sender};
+use deadheat_contract::workload::load::Flows;
 use deadheat_contract::workload::setting::{filled, typed, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
 use deadheat_contract::workload::{Endpoint, Measurements};
@@ -98,6 +99,14 @@ impl Workload for Cbr {
 
     fn task(&self, spec: &Spec, setting: &Setting) -> Result<Box<dyn Task>> {
         Ok(Box::new(CbrTask::new(Settings::check(spec, KEYS)?, setting)?))
+    }
+
+    fn as_load(&self, load: &Flows) -> Option<String> {
+        let (rate, time, warmup) = (load.rate?.0, typed(load.time), typed(load.warmup));
+        let (id, direction, flows) = (INFO.id, load.direction, load.flows);
+        Some(format!(
+            "{id}:rate={rate}bit,direction={direction},flows={flows},time={time},warmup={warmup}"
+        ))
     }
 }
 

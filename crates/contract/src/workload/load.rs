@@ -1,4 +1,4 @@
-//! Load beside the work: bulk flows of a contender that share the path with the measured work, from before it begins
+//! Load beside the work: bulk flows of a contender, or flows at a rate, that share the path with the measured work, from before it begins
 //! until it is over. Every workload has it.
 //!
 //! ```text
@@ -15,6 +15,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset, Text};
 use deadheat_base::spec::{self, Key, Kind, Reference, Settings, Spec, plain};
 use deadheat_base::time::Nanos;
+use deadheat_base::units::BitRate;
 
 use super::setting::typed;
 use super::theory::{Conditions, Prediction};
@@ -34,13 +35,27 @@ use shares::share_metrics;
 pub use shares::{JAIN, PARTS, SHARE, STAY, add_flows, add_shares, stay_after};
 
 /// Keys that every workload has beside its own.
-pub const KEYS: &[Key] =
-    &[LOAD.key(), FLOWS.key(), DIRECTION.key(), LEAD.key(), FROM.key(), FOR.key(), PHASE.key()];
+pub const KEYS: &[Key] = &[
+    LOAD.key(),
+    RATE.key(),
+    FLOWS.key(),
+    DIRECTION.key(),
+    LEAD.key(),
+    FROM.key(),
+    FOR.key(),
+    PHASE.key(),
+];
 
 const LOAD: Text = Text::form(
     "load",
     Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
     "bulk data of this contender shares the path; its knobs are joined with +: load=tcp:cc=bbr+nodelay=off",
+);
+
+const RATE: Optional<BitRate> = Optional::rate(
+    "load-rate",
+    (1_000, 1_000_000_000_000),
+    "rate of the load in each direction, all its connections together, in messages of 1400 bytes (as much as it can send)",
 );
 
 const FLOWS: Preset<u64> =
@@ -142,6 +157,8 @@ fn stint(settings: &Settings) -> Option<Stint> {
 /// Bulk flows beside other work.
 #[derive(Debug, Clone, Copy)]
 pub struct Flows {
+    /// Rate of each direction; `None` for as much as the transport takes.
+    pub rate: Option<BitRate>,
     /// Time to send.
     pub time: Nanos,
     /// Time before the goodput counts.
@@ -173,7 +190,8 @@ pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
     let direction = settings.get(&DIRECTION);
     let flows = settings.get(&FLOWS);
     let phases = asked(&spec.name, &ours, &settings, lead)?;
-    let bulk = Flows { time: ENDLESS, warmup: lead, flows, direction };
+    let rate = settings.find(&RATE);
+    let bulk = Flows { rate, time: ENDLESS, warmup: lead, flows, direction };
     let load = match value {
         NONE => None,
         value => Some(Load {
@@ -197,7 +215,7 @@ pub fn take(spec: &mut Spec, setting: &Setting) -> Result<Option<Terms>> {
         options.push((LEAD.name().to_owned(), typed(lead)));
     }
     options.extend(phases.iter().flat_map(Phases::options));
-    Ok(Some(Terms { load, options, value: value.to_owned(), flows, phases }))
+    Ok(Some(Terms { load, options, value: value.to_owned(), rate, flows, phases }))
 }
 
 /// Settings of the load, from its keys.
@@ -206,6 +224,7 @@ pub struct Terms {
     /// The settings as options, defaults included.
     options: Vec<(String, String)>,
     value: String,
+    rate: Option<BitRate>,
     flows: u64,
     phases: Option<Phases>,
 }
@@ -236,9 +255,11 @@ impl Terms {
     fn edit(self, work: &TaskInfo, phases: Option<&(Phases, Observed)>) -> TaskInfo {
         let mut info = work.clone();
         if self.load.is_some() {
-            let flows = match self.flows {
-                1 => "a bulk flow".to_owned(),
-                n => format!("{n} bulk flows"),
+            let flows = match (self.flows, self.rate) {
+                (1, None) => "a bulk flow".to_owned(),
+                (n, None) => format!("{n} bulk flows"),
+                (1, Some(rate)) => format!("a flow at {rate}"),
+                (n, Some(rate)) => format!("{n} flows at {rate}"),
             };
             info.headline.push_str(&format!(" beside {flows} of {}", self.value));
             if let Some((phases, _)) = phases {

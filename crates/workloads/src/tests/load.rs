@@ -1,6 +1,7 @@
 //! A load beside workloads that are registered.
 
 use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Direction;
 use deadheat_contract::workload::load::*;
 use deadheat_contract::workload::{self, PathKind, Setting, Task};
 
@@ -47,4 +48,21 @@ fn half_a_load_is_refused() {
     assert!(say("ping:load-flows=2").contains("add load=CONTENDER"));
     assert!(say("ping:load=tcp,load-flows=0").contains("outside"));
     assert!(say("ping:load=,").contains("load"));
+}
+
+/// As much as the link takes is bulk data; at a rate it is messages on a schedule, whatever carries them.
+#[test]
+fn a_load_at_a_rate_is_a_constant_rate() {
+    let task = parse("ping:load=udp,load-rate=5mbit,load-flows=2,load-direction=down");
+    assert!(
+        task.info().headline.ends_with("beside 2 flows at 5 Mbit/s of udp"),
+        "{}",
+        task.info().headline
+    );
+    let load = parse(&task.info().load.as_ref().unwrap().workload);
+    assert_eq!(load.info().spec.name, "cbr");
+    assert_eq!(load.info().offered().map(|rate| rate.0), Some(5_000_000));
+    assert_eq!(load.info().flows, [Some(Direction::Down); 2]);
+    assert!(!load.info().fills_path);
+    assert_eq!(parse(&task.info().spec.to_string()).info().load, task.info().load);
 }
