@@ -108,6 +108,7 @@ pub(crate) fn everything() -> Outcome {
         load: "tcp:cc=bbr".into(),
         fair_share: Some(0.5),
         share: Some(share),
+        flow_shares: vec![0.35, 0.35, 0.3],
         outcome: Some(stats::Outcome::Ahead),
         harms: vec![Harm { metric: outcome.metrics[0].name.clone(), portion: share }],
         queued_ns: Some(12e6),

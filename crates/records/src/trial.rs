@@ -147,6 +147,10 @@ pub struct Record {
     /// Series of the load at its far end, by flow, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load_far_intervals: Vec<Series>,
+    /// Share of each flow in the goodput of all, first the work's and then the load's, from the end of the work's warm-up to
+    /// its end; absent unless all send bulk data one way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_shares: Vec<f64>,
     /// Command that did the near end's work, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Box<CommandReport>>,

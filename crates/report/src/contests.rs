@@ -260,7 +260,7 @@ fn sides(all: &[SharedPair<'_>]) -> Vec<Column> {
 
 /// Returns the columns of figures of both sides together, and of their queue, from the trials in which the first side is
 /// the measured one.
-fn account(all: &[SharedPair<'_>]) -> [Column; 5] {
+fn account(all: &[SharedPair<'_>]) -> [Column; 6] {
     let figure = |figure: Option<f64>, show: fn(f64) -> String| {
         figure.map_or_else(Cell::default, |value| Cell::number(show(value), ""))
     };
@@ -270,6 +270,12 @@ fn account(all: &[SharedPair<'_>]) -> [Column; 5] {
     [
         column(all, "Jain's index", &|pair| {
             figure(pair.metric(load::JAIN), |index| format!("{index:.2}"))
+        }),
+        column(all, "shares of the flows, %", &|pair| {
+            let shares = pair.contests[0].map_or(&[][..], |one| &one.flow_shares[..]);
+            // With a flow of each side the list says the same as the share.
+            let shown = shares.iter().filter(|_| shares.len() > 2).map(|share| in_percent(*share));
+            Cell::text(shown.collect::<Vec<_>>().join(" "))
         }),
         column(all, "shares stay after", &|pair| figure(pair.metric(load::STAY), time)),
         column(all, "in the queue, p50", &|pair| figure(own(pair, |one| one.queued_ns), time)),

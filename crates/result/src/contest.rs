@@ -15,6 +15,10 @@ pub struct Contest {
     pub fair_share: Option<f64>,
     /// Share of the contender in the goodput of both while both send, 0 to 1; absent for work that is no bulk data.
     pub share: Option<Portion>,
+    /// Median over trials of the share of each flow in the goodput of all, the contender's flows before the load's; empty
+    /// without `share`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flow_shares: Vec<f64>,
     /// Ruling on that share: `dead_heat` where it is fair within the margin, `ahead` where it is not. Absent for the pairs
     /// of a matrix, on which `verdicts` rule, and without `share`.
     pub outcome: Option<deadheat_stats::Outcome>,

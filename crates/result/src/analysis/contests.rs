@@ -10,7 +10,7 @@
 use super::claims::{alpha, claimed};
 use super::table::{Column, Pairs, Table, TrialFilter};
 use crate::contest::{Contest, Harm, Portion};
-use crate::outcome::{Entrant, Outcome};
+use crate::outcome::{Entrant, Outcome, Trial};
 use deadheat_contract::measurements::path::{DirectionFigures, Quantile};
 use deadheat_contract::measurements::{Better, Metric};
 use deadheat_contract::workload::load::{self, Observed};
@@ -64,6 +64,7 @@ pub fn contests(outcome: &Outcome) -> Vec<Contest> {
             fair_share: share.map(|_| flows / (flows + others)),
             share: share
                 .map(|ratio| portion(ratio.map(|x| flows * x / (flows * x + others)), level)),
+            flow_shares: flow_shares(outcome, one.entrant.id),
             outcome: ruling.map(|ruling| ruling.outcome),
             harms: harms(outcome, one.entrant, &table),
             queued_ns: median(&path.queued_ns),
@@ -111,6 +112,18 @@ impl<'a> BesideLoad<'a> {
     fn claim(&self) -> Claim<'_> {
         Claim::on_ratios(&self.log_ratios, Slack::default())
     }
+}
+
+/// Returns the median share of each flow beside a load over the valid trials of a cell.
+fn flow_shares(outcome: &Outcome, contender: usize) -> Vec<f64> {
+    let own = |trial: &&Trial| trial.contender == contender && trial.record.valid && !trial.control;
+    let trials: Vec<&[f64]> =
+        outcome.trials.iter().filter(own).map(|trial| &trial.record.flow_shares[..]).collect();
+    let flows = trials.iter().map(|shares| shares.len()).max().unwrap_or(0);
+    let of = |flow: usize| -> Vec<f64> {
+        trials.iter().filter_map(|shares| shares.get(flow).copied()).collect()
+    };
+    (0..flows).filter_map(|flow| median(&of(flow))).collect()
 }
 
 /// Returns the estimate of the centre, with an interval where there are enough values.

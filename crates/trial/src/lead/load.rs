@@ -55,7 +55,7 @@ pub(crate) fn conclude(
     if let Some(time) = beside.filter(|_| is_shared) {
         let both =
             [by_flow(&record.intervals, &record.far_intervals), by_flow(&reports.near.series, far)];
-        add_flow_shares(work.info(), both, time.from, &mut record.metrics);
+        record.flow_shares = add_flow_shares(work.info(), both, time.from, &mut record.metrics);
     } else {
         load::add_shares(&flow_rates(task, reports), &mut record.metrics);
     }
@@ -77,13 +77,13 @@ fn by_flow<'a>(near: &'a [Series], far: &'a [Series]) -> Vec<Vec<&'a Series>> {
 }
 
 /// Adds the figures of how the flows of work and load share the bottleneck, both from the end of the work's warm-up to
-/// its end. The load began `ahead` of the work.
+/// its end. The load began `ahead` of the work. Returns the share of each flow.
 fn add_flow_shares(
     work: &TaskInfo,
     [own, beside]: [Vec<Vec<&Series>>; 2],
     ahead: Nanos,
     metrics: &mut Metrics,
-) {
+) -> Vec<f64> {
     let last = |flow: &Vec<&Series>| flow.iter().filter_map(|end| end.at_ns.last()).max().copied();
     let planned = work.planned.map_or(u64::MAX, |planned| planned.0);
     let end = own.iter().filter_map(last).min().unwrap_or(0).min(planned);
@@ -94,9 +94,11 @@ fn add_flow_shares(
         let later = (from.saturating_add(ahead.0), to.saturating_add(ahead.0));
         rates(&own, (from, to)).zip(rates(&beside, later))
     };
-    let Some((of_work, of_load)) = both(work.warmup.0, end) else { return };
+    let Some((of_work, of_load)) = both(work.warmup.0, end) else {
+        return Vec::new();
+    };
     metrics.insert(load::GOODPUT.to_owned(), of_load.iter().sum());
-    load::add_flows(&of_work, &of_load, metrics);
+    let by_flow = load::add_flows(&of_work, &of_load, metrics);
     let part = end / load::PARTS as u64;
     let shares = (0..load::PARTS as u64).map(|at| {
         let (work, load) = both(at * part, (at + 1) * part)?;
@@ -107,6 +109,7 @@ fn add_flow_shares(
     if let Some(parts) = shares.as_deref().and_then(load::stay_after) {
         metrics.insert(load::STAY.to_owned(), (part * parts as u64) as f64);
     }
+    by_flow
 }
 
 /// Returns the series of one end of a load, by flow: bytes sent and received, and of a sender the state of its

@@ -54,7 +54,8 @@ pub fn add_shares(rates: &[f64], metrics: &mut Metrics) {
 }
 
 /// Adds the same figures, and figures of single flows, from the rates of the flows of work and load over the same time.
-pub fn add_flows(work: &[f64], load: &[f64], metrics: &mut Metrics) {
+/// Returns the share of each flow, the work's first; empty if there is nothing to share.
+pub fn add_flows(work: &[f64], load: &[f64], metrics: &mut Metrics) -> Vec<f64> {
     let all = [work, load].concat();
     let sum: f64 = all.iter().sum();
     add(SHARE, load.iter().sum::<f64>() / sum, metrics);
@@ -63,6 +64,7 @@ pub fn add_flows(work: &[f64], load: &[f64], metrics: &mut Metrics) {
     }
     add(JAIN, jain(&all), metrics);
     add(LEAST, all.iter().copied().fold(f64::INFINITY, f64::min) / sum, metrics);
+    if sum > 0.0 { all.iter().map(|rate| rate / sum).collect() } else { Vec::new() }
 }
 
 fn add(name: &str, figure: f64, metrics: &mut Metrics) {
@@ -108,11 +110,12 @@ mod tests {
     #[test]
     fn each_flow_has_its_part() {
         let mut metrics = Metrics::default();
-        add_flows(&[6.0], &[1.0, 1.0], &mut metrics);
+        let shares = add_flows(&[6.0], &[1.0, 1.0], &mut metrics);
+        assert_eq!(shares, [0.75, 0.125, 0.125]);
         assert_eq!((metrics[SHARE], metrics[LOAD_JAIN], metrics[LEAST]), (0.25, 1.0, 0.125));
         assert!((metrics[JAIN] - 64.0 / (3.0 * 38.0)).abs() < 1e-12);
         let mut silent = Metrics::default();
-        add_flows(&[0.0], &[0.0], &mut silent);
+        assert!(add_flows(&[0.0], &[0.0], &mut silent).is_empty());
         assert!(silent.is_empty(), "{silent:?}");
     }
 
