@@ -107,6 +107,24 @@ fn each_request_has_a_connection_of_its_own_at_a_server() {
     }
 }
 
+/// Forty connections come within 0.4 s, and each takes 0.1: several are open at a time.
+#[test]
+fn connections_that_come_at_random_do_not_wait_for_each_other_at_a_server() {
+    if !can("tun", &[]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let work = "rpc:connect=each,at-once=32,count=40,rate=100pps,response=1kB~40kB";
+    let outcome = race("delay=25ms", &["tcp", "-w", work, "--margin", "50%"], dir.path());
+    for trial in ran(&outcome) {
+        assert_eq!(trial["ledger"]["up"]["delivered"], 40, "{trial}");
+        assert_eq!(trial["metrics"]["unanswered_share"], 0.0, "{trial}");
+        // A handshake and a response, and the round trips of a response of several windows.
+        let took = trial["metrics"]["response_p50_ns"].as_f64().unwrap();
+        assert!((100e6..250e6).contains(&took), "{trial}");
+    }
+}
+
 /// UDP-Lite has a port of its own, which the server opens if its operator wants it; else the others race without it.
 #[test]
 fn a_protocol_with_a_port_of_its_own_races_where_the_operator_opens_it() {

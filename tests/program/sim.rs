@@ -16,6 +16,7 @@ use deadheat::trial::explain::Pass;
 use deadheat::trial::sim::Simulation;
 use deadheat::trial::{Order, Pairing, Runner, TrialOutcome};
 
+mod arrivals;
 mod hosts;
 mod matrix;
 mod nat;

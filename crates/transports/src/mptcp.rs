@@ -38,6 +38,7 @@ static INFO: Info = Info {
     options: &[options::NODELAY],
     keys: KEYS,
     deployed: &[tcp::OWN_CC, tcp::OWN_NODELAY],
+    opens_at_once: true,
     ..Info::KERNEL
 };
 

@@ -41,6 +41,7 @@ static INFO: Info = Info {
     options: &[options::NODELAY],
     keys: KEYS,
     deployed: &[OWN_CC, OWN_NODELAY],
+    opens_at_once: true,
     ..Info::KERNEL
 };
 

@@ -49,6 +49,7 @@ static INFO: Info = Info {
             ..stream::RX.key()
         },
     ],
+    opens_at_once: true,
     ..Info::KERNEL
 };
 

@@ -1,5 +1,5 @@
-//! Requests and their responses, over one connection or over a new one for each. The response time counts from the time
-//! at which the request was due, even if earlier responses are still on their way.
+//! Requests and their responses, over one connection or over a new one for each, of which several may be open at a time.
+//! The response time counts from the time at which the request was due, even if earlier responses are still on their way.
 //!
 //! ```text
 //! due        | request 1        | 2   | 3
@@ -15,6 +15,7 @@ use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
+use deadheat_contract::measurements::name::OFFERED;
 use deadheat_contract::measurements::{Better, Unit};
 
 use crate::draw::{Arrivals, SizeLaw, Sizes, Spread, arrivals_key};
@@ -53,6 +54,7 @@ const KEYS: &[Key] = &[
     MTU.key(),
     LANES.key(),
     CONNECT.key(),
+    AT_ONCE.key(),
     COUNT.key(),
     CLAIM.key(),
 ];
@@ -105,18 +107,27 @@ const CONNECT: Preset<Connections> = Optional::choice(
 )
 .or("kept");
 
+const AT_ONCE: Optional<u64> = Optional::count(
+    "at-once",
+    (1, MOST_AT_ONCE),
+    "with connect=each: connections that may be open at a time, in turns; a request whose turn is not over yet waits, and \
+     that counts (1)",
+);
+
 const COUNT: Optional<u64> = Optional::count(
     "count",
     (20, 1_000_000),
-    "requests (as many as the claim needs: 100, or 1000 for p99)",
+    "requests (as many as the claim needs: 100, 200 for p95, or 1000 for p99)",
 );
 
 const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
-    &["mean", "p50", "p99"],
+    &["mean", "geomean", "p50", "p95", "p99"],
     &[
         Claim::new("response_mean_ns", ENOUGH),
+        Claim::new(answers::GEOMEAN, ENOUGH),
         Claim::new("response_p50_ns", ENOUGH),
+        Claim::new("response_p95_ns", ENOUGH_FOR_P95),
         Claim::new("response_p99_ns", ENOUGH_FOR_P99),
     ],
     "the figure of the response time for verdicts",
@@ -133,16 +144,22 @@ static INFO: Info = Info {
 /// Number of requests for a mean: two seconds, in which a loss of 1 % hits several.
 const ENOUGH: u64 = 100;
 
+/// Number of requests with ten beyond the 95th percentile.
+const ENOUGH_FOR_P95: u64 = 200;
+
 /// Number of requests with ten beyond the 99th percentile.
 const ENOUGH_FOR_P99: u64 = 1_000;
 
 /// Maximum number of requests per second.
 const MOST_PER_SECOND: u64 = 1_000_000;
 
-/// Maximum number of requests with a connection each: their numbers have 16 bits.
-const MOST_CONNECTIONS: u64 = 65_000;
+/// Maximum number of requests with a connection each: their times fit into one report, and their numbers into 16 bits.
+const MOST_CONNECTIONS: u64 = 30_000;
 
-/// Longest time of a request with a connection of its own, handshake and response.
+/// Maximum number of connections at a time: each has a thread at either end.
+const MOST_AT_ONCE: u64 = 128;
+
+/// Longest time of a handshake, during which nothing is given up.
 const LONGEST: Nanos = Nanos::from_secs(60);
 
 /// The largest response in bytes.
@@ -197,6 +214,11 @@ impl Workload for Rpc {
         let settings = Settings::check(spec, KEYS)?;
         setting.answers.check(&settings, &OF_OURS)?;
         let task = Calls::new(settings, setting.answers);
+        if task.settings.given(AT_ONCE.name()) && task.connect == Connections::Kept {
+            return Err(Error::usage(
+                "rpc: at-once is the number of connections at a time with connect=each; add that, or leave at-once out",
+            ));
+        }
         if setting.answers == AnswerSource::Origin {
             task.check_for_origin()?;
             return Ok(Box::new(task));
@@ -210,8 +232,8 @@ impl Workload for Rpc {
             }
             if task.count > MOST_CONNECTIONS {
                 return Err(Error::usage(format!(
-                    "rpc: connect=each with count={} opens more connections than the {MOST_CONNECTIONS} that can be \
-                     told apart; ask for fewer",
+                    "rpc: connect=each with count={} opens more connections than the {MOST_CONNECTIONS} whose times fit into \
+                     a report; ask for fewer",
                     task.count
                 )));
             }
@@ -265,6 +287,8 @@ struct Calls {
     mtu: usize,
     lanes: u16,
     connect: Connections,
+    /// Number of connections at a time.
+    at_once: u16,
     count: u64,
     claimed: &'static str,
     /// Shortest length of a trial, if the settings do not give one.
@@ -291,6 +315,7 @@ impl Calls {
                 Connections::Each => 1,
             },
             connect,
+            at_once: settings.find(&AT_ONCE).unwrap_or(1) as u16,
             count: asked.unwrap_or(fewest),
             claimed: figure,
             lengths: asked.is_none().then_some(Lengths { fewest, unit_ns, key: "count" }),
@@ -329,6 +354,14 @@ impl Calls {
         arrivals.map(move |due| (due, sizes.of(law)))
     }
 
+    /// Returns the largest number of requests that one connection has at a time.
+    fn requests_at_once(&self) -> u64 {
+        match self.connect {
+            Connections::Kept => self.count,
+            Connections::Each => 1,
+        }
+    }
+
     /// Returns the bytes of a response that one message carries.
     fn room(&self) -> u64 {
         (self.mtu - DUE_LEN) as u64
@@ -339,15 +372,19 @@ impl Calls {
     fn facts(&self) -> TaskInfo {
         let (response, rate) = (self.settings.as_typed(&RESPONSE), self.settings.as_typed(&RATE));
         let planned = self.period().times(self.count);
-        let (over, longest) = match self.connect {
-            Connections::Kept => ("one connection", planned + DRAIN + DRAIN),
-            Connections::Each => {
-                ("a connection each", planned + Nanos(LONGEST.0.saturating_mul(self.count)))
+        let (over, longest) = match (self.connect, self.at_once) {
+            (Connections::Kept, _) => ("one connection".to_owned(), planned + DRAIN + DRAIN),
+            (Connections::Each, 1) => ("a connection each".to_owned(), planned + DRAIN + LONGEST),
+            (Connections::Each, most) => {
+                (format!("a connection each, up to {most} at once"), planned + DRAIN + LONGEST)
             }
         };
         let most = self.response.most;
         let largest = most.saturating_add(most.div_ceil(self.room()) * DUE_LEN as u64);
         let names = ["response", "response time"];
+        let items = Items { side: Side::Near, names, deadline: None };
+        let of_each = EACH.iter().filter(|_| self.connect == Connections::Each);
+        let figures: Vec<_> = FIGURES.iter().chain(of_each).copied().collect();
         let spec = filled(INFO.id, &self.settings, [("count", self.count.to_string())]);
         let is_origin = self.answers == AnswerSource::Origin;
         TaskInfo {
@@ -357,27 +394,32 @@ impl Calls {
                 format!("requests for a document, {rate}, over {over}")
             },
             spec: self.answers.filled(spec, &OF_OURS),
-            metrics: claiming(FIGURES, self.claimed),
+            metrics: claiming(&figures, self.claimed),
             lengths: self.lengths,
             lane_names: numbered(self.lanes),
-            flows: vec![None],
+            flows: vec![None; self.at_once.into()],
             largest_message: self.request.max(self.mtu),
             longest,
             planned: Some(planned),
             connections: match self.connect {
                 Connections::Kept => 1,
-                // No request uses the first connection of a trial.
-                Connections::Each => u16::try_from(self.count + 1).unwrap_or(u16::MAX),
+                // No request uses the first connection of a flow.
+                Connections::Each => {
+                    let most = self.count.div_ceil(self.at_once.into()) + 1;
+                    u16::try_from(most).unwrap_or(u16::MAX)
+                }
             },
             // The documents of an origin are as long as they are.
             most_bytes: (!is_origin)
                 .then(|| self.count.saturating_mul(largest.max(self.request as u64))),
             memory: EndMemory {
                 near: self.count.saturating_mul(client::BYTES_EACH),
-                far: self.count.saturating_mul(service::BYTES_EACH),
+                far: self.requests_at_once().saturating_mul(service::BYTES_EACH),
             },
             is_paced: true,
-            observed: Some(Observed::Items(Items { side: Side::Near, names, deadline: None })),
+            // Items of several flows are not in one log.
+            observed: (self.at_once == 1).then_some(Observed::Items(items)),
+            times: names[1],
             ..TaskInfo::default()
         }
     }
@@ -435,6 +477,10 @@ impl Task for Calls {
     fn conclude(&self, reports: &Reports<'_>) -> Measurements {
         let mut findings = Measurements::default();
         conclude_one(&mut findings, Direction::Up, reports.near, self.info.metrics.iter());
+        if self.connect == Connections::Each {
+            let flows = reports.near.iter().filter_map(|half| half.requests.as_deref());
+            answers::conclude(flows, self.period().times(self.count), &mut findings);
+        }
         for direction in [Direction::Up, Direction::Down] {
             let (senders, receivers, conns) = reports.of(direction);
             findings.ledger.set(direction, account_of(senders, receivers, conns));
@@ -450,13 +496,25 @@ impl Task for Calls {
 /// Figures of the workload: name, label, unit and the better end.
 const FIGURES: &[(&str, &str, Unit, Better)] = &[
     ("response_mean_ns", "mean response time", Unit::Nanos, Better::Lower),
+    (answers::GEOMEAN, "response time, geometric mean", Unit::Nanos, Better::Lower),
     ("response_p50_ns", "response time p50", Unit::Nanos, Better::Lower),
+    ("response_p95_ns", "response time p95", Unit::Nanos, Better::Lower),
     ("response_p99_ns", "response time p99", Unit::Nanos, Better::Lower),
     ("response_max_ns", "slowest response", Unit::Nanos, Better::Lower),
     ("first_byte_mean_ns", "mean time to the first bytes", Unit::Nanos, Better::Lower),
     ("first_byte_p99_ns", "time to the first bytes p99", Unit::Nanos, Better::Lower),
     ("unanswered_share", "requests not answered", Unit::Share, Better::Lower),
 ];
+
+/// Figures with a connection for each request.
+const EACH: &[(&str, &str, Unit, Better)] = &[
+    (OFFERED, "offered", Unit::BitRate, Better::Higher),
+    (CARRIED, "carried", Unit::BitRate, Better::Higher),
+    ("waited_share", "requests that waited for their turn", Unit::Share, Better::Lower),
+];
+
+/// Figure of the responses: their bytes that arrived within the schedule, over its time.
+const CARRIED: &str = "carried_bps";
 
 #[cfg(test)]
 mod tests;

@@ -135,9 +135,28 @@ pub struct EndpointReport {
     /// Figures of this workload, by the names of its metrics.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+    /// Times of its requests with a connection each; at the end only.
+    pub requests: Option<Box<RequestTimes>>,
     /// Outages since this flow's start at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
+}
+
+/// Times of the requests of one flow, with a connection each, in nanoseconds from when each was due.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RequestTimes {
+    /// Time until the whole response was there, of requests with a whole response.
+    pub response_ns: Vec<u64>,
+    /// Time until the first part of the response was there, of requests with any.
+    pub first_byte_ns: Vec<u64>,
+    /// Time after which requests without a whole response were given up: a lower bound of their response times.
+    pub unfinished_ns: Vec<u64>,
+    /// Requests that were due while the flow's connection had another one.
+    pub waited: u64,
+    /// Bytes of all responses that were asked for.
+    pub asked_bytes: u64,
+    /// Bytes of responses that arrived before the end of the schedule.
+    pub carried_bytes: u64,
 }
 
 /// Report of a receiving half on the content of one flow.

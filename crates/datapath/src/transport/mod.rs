@@ -106,6 +106,8 @@ pub struct Info {
     pub is_over_udp: bool,
     /// True if the timers of its connections must run while no flow runs on them, as with protocols in user space.
     pub is_kept_up: bool,
+    /// True if its far end opens a connection while others are still being opened; else these wait for each other.
+    pub opens_at_once: bool,
     /// Function that opens the port of its own protocol, for a server that hands its connections to trials, and fails
     /// with the operation and its address; absent if it runs over the server's TCP or UDP.
     pub own_port: Option<PortOpener>,
@@ -133,6 +135,7 @@ impl Info {
         real_time: None,
         is_over_udp: false,
         is_kept_up: false,
+        opens_at_once: false,
         own_port: None,
     };
 

@@ -12,6 +12,7 @@ use super::race_path::RacePath;
 use super::request::{CheckedRequest, Request};
 use super::{blast, commands, files, roles};
 use deadheat_base::error::{Error, Result, unknown};
+use deadheat_base::figures::list;
 use deadheat_base::spec::{Key, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bytes, range};
@@ -20,7 +21,7 @@ use deadheat_contract::label::LabelledText;
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_contract::workload::{self, SharedTask, Task};
 use deadheat_datapath::transport::equal::Terms;
-use deadheat_datapath::transport::{Contender, equal, external, header, prefers, unserved};
+use deadheat_datapath::transport::{ALL, Contender, equal, external, header, prefers, unserved};
 use deadheat_host::placement::Load;
 use deadheat_path::{gate, grammar};
 use deadheat_records::placement::Placement;
@@ -380,7 +381,9 @@ impl FactorGrid<'_> {
         match &self.race_path.simulation {
             Some(simulation) => simulation.fits(contender, task)?,
             None => {
-                sim::needs_simulation(contender).map_or(Ok(()), |why| Err(Error::usage(why)))?
+                let why =
+                    sim::needs_simulation(contender).or_else(|| waits_for_turn(contender, task));
+                why.map_or(Ok(()), |why| Err(Error::usage(why)))?
             }
         }
         let info = contender.transport.info();
@@ -450,6 +453,25 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     let mut metrics = task.info().metrics.clone();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
     metrics
+}
+
+/// Returns the reason why connections of the work that come at the same time would wait for each other on a real path;
+/// `None` if they do not. Their response times would then be of the far end's turns.
+fn waits_for_turn(contender: &Contender, task: &dyn Task) -> Option<String> {
+    let info = contender.transport.info();
+    let comes_at_once = task.info().reconnects() && task.info().flows.len() > 1;
+    (comes_at_once && !info.opens_at_once).then(|| {
+        let able = ALL.iter().map(|one| one.info()).filter(|info| info.opens_at_once);
+        let able: Vec<&str> = able.map(|info| info.id).collect();
+        format!(
+            "`{}`: {} opens one connection after the other at its far end, and several come at once in `{}`: they would \
+             wait for each other; {} open them at once, and in virtual time (`sim:`) every contender does",
+            contender.spec,
+            info.label,
+            task.info().spec.name,
+            list(&able)
+        )
+    })
 }
 
 /// Checks that a contender can reach the far end: on this host, or on the other host that `elsewhere` names, real

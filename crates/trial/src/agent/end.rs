@@ -92,7 +92,8 @@ impl AgentEnd {
     fn dial_all(&self) -> Result<Vec<Box<dyn Conn>>> {
         let dial = |flow| self.dial(flow);
         let own = self.flows();
-        if self.contender.transport.info().is_kept_up && own.len() > 1 {
+        let waits = self.contender.transport.info().is_kept_up || self.task.info().reconnects();
+        if waits && own.len() > 1 {
             return upkeep::dial_at_once(&own, &dial);
         }
         own.into_iter().map(dial).collect()

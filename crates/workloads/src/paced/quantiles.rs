@@ -24,6 +24,12 @@ impl Quantiles {
         self.sum() / self.count()
     }
 
+    /// Returns the geometric mean; a time of 0 counts as a nanosecond.
+    pub(crate) fn geometric_mean(&self) -> f64 {
+        let logs: f64 = self.0.iter().map(|time| (*time).max(1) as f64).map(f64::ln).sum();
+        (logs / self.count()).exp()
+    }
+
     pub(crate) fn least(&self) -> u64 {
         self.0.first().copied().unwrap_or(0)
     }

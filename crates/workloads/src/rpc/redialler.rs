@@ -1,5 +1,6 @@
 //! The near endpoint if each request has a connection of its own: opens a connection when the request is due and the
-//! earlier one has its response, sends the request, receives the response, and leaves the connection.
+//! earlier one has its response, sends the request, receives the response, and leaves the connection. With several flows
+//! the requests go to them in turns, so that as many connections may be open at a time.
 //!
 //! ```text
 //! due     | request 1                      | 2, while 1 is under way
@@ -16,12 +17,12 @@ use deadheat_contract::measurements::Tally;
 use deadheat_contract::measurements::series::RoundTrips;
 
 use super::Calls;
-use super::answers::{Answer, figures, items};
+use super::answers::{Answer, items};
 use crate::paced::{DRAIN, DUE_LEN, Intake, fill, read_due, write_due};
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::load::Item;
 use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-use deadheat_contract::workload::{Part, Standing};
+use deadheat_contract::workload::{Part, RequestTimes, Standing};
 
 /// Progress with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +33,8 @@ enum CallPhase {
     Opens,
     /// The connection is open.
     Asks,
-    /// The request was sent, and is given up at this time.
-    Awaits(Nanos),
+    /// The request was sent.
+    Awaits,
 }
 
 pub(super) struct Redialler {
@@ -41,6 +42,8 @@ pub(super) struct Redialler {
     request: usize,
     intake: Intake,
     start: Option<Nanos>,
+    /// End of the schedule of all flows, after the start.
+    span: Nanos,
     answers: Vec<Answer>,
     /// Index of the current request, or of the next.
     at: usize,
@@ -50,7 +53,10 @@ pub(super) struct Redialler {
     opened: Nanos,
     /// Time at which the earlier request would have been done with set-up and exchange alone.
     free: Nanos,
-    answered: u64,
+    /// Requests that were due before the earlier one was done.
+    waited: u64,
+    /// Bytes of responses that arrived before the end of the schedule.
+    carried: u64,
     sent: Tally,
     /// Response times since the last report.
     times: RoundTrips,
@@ -58,18 +64,21 @@ pub(super) struct Redialler {
 
 impl Redialler {
     pub(super) fn new(task: &Calls, part: &Part) -> Redialler {
+        let own = task.requests(part.seed).skip(part.flow.into()).step_by(task.at_once.into());
         Redialler {
             tag: part.tag,
             request: task.request,
             intake: Intake::new(part.tag, part.transit, Delivery::Reliable),
             start: None,
-            answers: task.requests(part.seed).map(|(due, size)| Answer::of(due, size)).collect(),
+            span: task.period().times(task.count),
+            answers: own.map(|(due, size)| Answer::of(due, size)).collect(),
             at: 0,
             phase: CallPhase::Rests,
             set_up: Nanos::ZERO,
             opened: Nanos::ZERO,
             free: Nanos::ZERO,
-            answered: 0,
+            waited: 0,
+            carried: 0,
             sent: Tally::default(),
             times: RoundTrips::default(),
         }
@@ -83,6 +92,11 @@ impl Redialler {
     fn go_on(&mut self) {
         self.at += 1;
         self.phase = CallPhase::Rests;
+    }
+
+    /// Returns the time at which all requests without a response are given up.
+    fn end(&self) -> Nanos {
+        self.start.unwrap_or_default() + self.span + DRAIN
     }
 
     /// Returns the time to report for an arrival at `now`: set-up and exchange, added to the later of the request's due
@@ -101,15 +115,14 @@ impl Endpoint for Redialler {
                 *self.start.insert(now)
             }
         };
-        if let CallPhase::Awaits(until) = self.phase
-            && now >= until
-        {
-            self.go_on();
+        if now >= self.end() {
+            self.at = self.answers.len();
         }
         let Some(answer) = self.answers.get(self.at) else { return Action::Done };
         match self.phase {
             CallPhase::Rests if now < start + answer.due => Action::Wait(Some(start + answer.due)),
             CallPhase::Rests => {
+                self.waited += u64::from(self.free > answer.due);
                 self.phase = CallPhase::Opens;
                 Action::Open
             }
@@ -119,13 +132,13 @@ impl Endpoint for Redialler {
                 write_due(&mut out[..self.request], Nanos(answer.size));
                 Action::Send { lane: Lane(0), len: self.request }
             }
-            CallPhase::Awaits(until) => Action::Wait(Some(until)),
+            CallPhase::Awaits => Action::Wait(Some(self.end())),
         }
     }
 
-    fn on_sent(&mut self, now: Nanos) {
+    fn on_sent(&mut self, _now: Nanos) {
         if self.phase == CallPhase::Asks {
-            self.phase = CallPhase::Awaits(now + DRAIN);
+            self.phase = CallPhase::Awaits;
             self.sent.messages += 1;
             self.sent.bytes += self.request as u64;
         }
@@ -137,7 +150,7 @@ impl Endpoint for Redialler {
         }
         let number = read_due(bytes).map_or(u64::MAX, |number| number.0);
         let part = bytes.len().saturating_sub(DUE_LEN) as u64;
-        let is_awaited = matches!(self.phase, CallPhase::Awaits(_)) && number == self.at as u64;
+        let is_awaited = self.phase == CallPhase::Awaits && number == self.at as u64;
         let due = self.answers.get(self.at).map_or(Nanos::ZERO, |answer| answer.due);
         let reported = self.reported_time(now, due);
         let answer = self.answers.get_mut(self.at).filter(|_| is_awaited);
@@ -145,10 +158,12 @@ impl Endpoint for Redialler {
             self.intake.damaged();
             return;
         };
+        if now < self.start.unwrap_or_default() + self.span {
+            self.carried += part;
+        }
         if is_whole {
             self.free = reported;
             self.times.add((reported - due).0);
-            self.answered += 1;
             self.go_on();
         }
     }
@@ -160,7 +175,8 @@ impl Endpoint for Redialler {
             }
             // Goes on with the next request if the peer has left this one without a complete response.
             FlowEvent::Closed => {
-                if matches!(self.phase, CallPhase::Asks | CallPhase::Awaits(_)) {
+                if matches!(self.phase, CallPhase::Asks | CallPhase::Awaits) {
+                    self.free = now - self.start.unwrap_or_default();
                     self.go_on();
                 }
             }
@@ -173,7 +189,7 @@ impl Endpoint for Redialler {
     }
 
     fn standing(&mut self, _now: Nanos) -> Standing {
-        let awaited = u64::from(matches!(self.phase, CallPhase::Awaits(_)));
+        let awaited = u64::from(self.phase == CallPhase::Awaits);
         let received = *self.intake.received();
         Standing { sent: self.sent, received, awaited, ..Standing::default() }
     }
@@ -186,16 +202,19 @@ impl Endpoint for Redialler {
         items(&self.answers[..self.at.min(self.answers.len())], self.start.unwrap_or_default())
     }
 
-    fn report(&mut self, _now: Nanos) -> EndpointReport {
-        let mut report = EndpointReport {
+    fn report(&mut self, now: Nanos) -> EndpointReport {
+        let mut times = RequestTimes {
+            waited: self.waited,
+            carried_bytes: self.carried,
+            ..RequestTimes::default()
+        };
+        let end = now - self.start.unwrap_or(now);
+        self.answers.iter().for_each(|answer| answer.add_to(&mut times, end));
+        EndpointReport {
             sent: self.sent,
             received: *self.intake.received(),
+            requests: self.is_over().then(|| Box::new(times)),
             ..EndpointReport::default()
-        };
-        if self.is_over() {
-            let figures = figures(&self.answers).into_iter().flatten();
-            report.figures = figures.map(|(name, figure)| (name.to_owned(), figure)).collect();
         }
-        report
     }
 }

@@ -50,7 +50,7 @@ impl Server {
             room: task.room(),
             takes_turns: lanes > 1,
             is_redialled: task.connect == Connections::Each,
-            queue: VecDeque::with_capacity(task.count as usize),
+            queue: VecDeque::with_capacity(task.requests_at_once() as usize),
             intake: Intake::new(tag, Nanos::ZERO, Delivery::Reliable),
             sent: Tally::default(),
             has_begun: false,

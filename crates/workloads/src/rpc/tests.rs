@@ -4,6 +4,7 @@ use super::*;
 use crate::paced::pacer::tests::part;
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::{Action, Lane};
+use deadheat_contract::measurements::Metrics;
 use deadheat_contract::workload::header::{DUE_LEN, DocumentPart, Header};
 use deadheat_contract::workload::{self, Bounds, EndpointReport, FlowEvent, PathKind};
 
@@ -41,8 +42,10 @@ fn what_cannot_be_meant_is_refused() {
     assert!(say("rpc:response=1kB~1kB").contains("the smaller first"));
     assert!(say("rpc:response=1kB..").contains("size"));
     assert!(say("rpc:connect=some").contains("connect"));
-    assert!(say("rpc:connect=each,count=65001").contains("65000"));
+    assert!(say("rpc:connect=each,count=30001").contains("30000"));
     assert!(say("rpc:connect=each,lanes=4").contains("no lanes to share out"));
+    assert!(say("rpc:at-once=4").contains("at a time with connect=each"));
+    assert!(say("rpc:connect=each,at-once=129").contains("outside"));
     assert!(workload::parse(&task("rpc:connect=each").info().spec.to_string()).is_ok());
     // A hundred responses a second of 10 kB are 8 Mbit/s, and fifty requests of 60 kB more than that.
     let bounds = Bounds { delay: None, rate: Some(BitRate(7_999_999)) };
@@ -63,6 +66,7 @@ fn what_it_says_of_itself_is_the_same_work_again() {
     let spec = task("rpc:rate=50pps,response=2kB").info().spec.clone();
     assert_eq!(task(&spec.to_string()).info().spec, spec);
     assert_eq!(task("rpc").info().lengths.map(|lengths| lengths.fewest), Some(ENOUGH));
+    assert_eq!(task("rpc:claim=p95").info().lengths.map(|l| l.fewest), Some(ENOUGH_FOR_P95));
     assert_eq!(task("rpc:claim=p99").info().lengths.map(|l| l.fewest), Some(ENOUGH_FOR_P99));
     assert_eq!(task("rpc:count=50").info().planned, Some(Nanos::from_secs(1)));
     // 99,000 over the logarithm of 100.
@@ -180,6 +184,21 @@ fn what_was_not_asked_for_is_damage() {
     assert_eq!(far.poll(Nanos(1), &mut [0; 2000]), Action::Wait(None));
 }
 
+/// Returns the figures of flows with these near reports, and which of them are censored.
+fn concluded(typed: &str, near: &[EndpointReport]) -> (Metrics, Vec<String>) {
+    let guarantees = Guarantees::BYTE_STREAM;
+    let reports = Reports {
+        near,
+        far: &[],
+        near_conns: &[],
+        far_conns: &[],
+        guarantees: &guarantees,
+        clocks: Default::default(),
+    };
+    let findings = task(typed).conclude(&reports);
+    (findings.metrics, findings.censored)
+}
+
 /// Both halves with 10 ms between them each way, where a handshake takes 20 ms and a token 7 more, which no time counts.
 /// The far end sends all of a response at once.
 fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
@@ -227,9 +246,15 @@ fn redial(typed: &str, answers: impl Fn(u64) -> bool) -> [EndpointReport; 2] {
 fn a_request_with_its_own_connection_takes_its_handshake_too() {
     let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
     let [near, far] = redial(typed, |_| true);
+    let (figures, censored) = concluded(typed, std::slice::from_ref(&near));
     for figure in ["response_mean_ns", "response_p50_ns", "response_max_ns", "first_byte_mean_ns"] {
-        assert_eq!(near.figures[figure], 40e6, "{figure}");
+        assert_eq!(figures[figure], 40e6, "{figure}");
     }
+    assert!((figures["response_geomean_ns"] / 40e6 - 1.0).abs() < 1e-12);
+    // A response of 3 kB ten times a second; each is there before the next is due.
+    assert_eq!((figures["offered_bps"], figures["carried_bps"]), (240_000.0, 240_000.0));
+    assert_eq!((figures["waited_share"], figures["unanswered_share"]), (0.0, 0.0));
+    assert!(censored.is_empty() && !figures.contains_key("response_p95_ns"), "{figures:?}");
     assert_eq!((near.sent.messages, far.sent.messages), (20, 60));
     assert_eq!(near.received.messages, 60);
 }
@@ -239,15 +264,80 @@ fn a_request_with_its_own_connection_takes_its_handshake_too() {
 fn a_request_waits_for_the_connection_before() {
     let typed = "rpc:connect=each,arrivals=constant,rate=50pps,response=1kB,count=20";
     let [near, _] = redial(typed, |_| true);
-    assert_eq!(near.figures["response_max_ns"], (40 + 19 * 20) as f64 * 1e6);
-    assert_eq!(near.figures["response_mean_ns"], (40.0 + 9.5 * 20.0) * 1e6);
+    let (figures, _) = concluded(typed, &[near]);
+    assert_eq!(figures["response_max_ns"], (40 + 19 * 20) as f64 * 1e6);
+    assert_eq!(figures["response_mean_ns"], (40.0 + 9.5 * 20.0) * 1e6);
+    assert_eq!(figures["waited_share"], 0.95);
+}
+
+/// Flows take the requests in turns: the fourth of five slots begins with the fourth request. Times of different sizes.
+#[test]
+fn several_connections_share_one_schedule_and_its_sizes() {
+    let typed = "rpc:connect=each,at-once=5,response=66kB~2MB,rate=5pps,count=200";
+    let all: Vec<_> = calls(typed).requests(7).collect();
+    let info = task(typed).info().clone();
+    assert_eq!((info.flows.len(), info.connections), (5, 41));
+    let flow = |flow| {
+        let part = Part { flow, seed: 7, ..part(Side::Near, Guarantees::BYTE_STREAM) };
+        let mut half = task(typed).half(part);
+        half.poll(Nanos::from_secs(1), &mut [0; 2000]);
+        // Nothing was answered: everything is given up 30 s after the end of the schedule.
+        assert_eq!(half.poll(Nanos::from_secs(71), &mut [0; 2000]), Action::Done);
+        half.report(Nanos::from_secs(71))
+    };
+    let reports: Vec<EndpointReport> = (0..5).map(flow).collect();
+    for (flow, report) in reports.iter().enumerate() {
+        let times = report.requests.as_ref().unwrap();
+        let own: Vec<_> = all.iter().skip(flow).step_by(5).collect();
+        assert_eq!(times.asked_bytes, own.iter().map(|(_, size)| size).sum::<u64>());
+        let left = own.iter().map(|(due, _)| (Nanos::from_secs(70) - *due).0);
+        assert!(times.unfinished_ns.iter().copied().eq(left));
+    }
+    let (figures, censored) = concluded(typed, &reports);
+    assert_eq!(figures["unanswered_share"], 1.0);
+    assert_eq!(
+        figures["offered_bps"],
+        all.iter().map(|one| one.1).sum::<u64>() as f64 * 8.0 / 40.0
+    );
+    assert_eq!(figures["carried_bps"], 0.0);
+    let p95 = figures["response_p95_ns"];
+    assert!((67e9..69e9).contains(&p95) && censored.contains(&"response_p95_ns".to_owned()));
+}
+
+/// Of ten thousand arrivals, a share of e^-1 is more than the mean gap apart, and a 20th of the responses is smaller than
+/// the one percentile of the law, and larger than the other.
+#[test]
+fn connections_come_by_a_poisson_process_with_sizes_of_the_law() {
+    let calls = calls("rpc:connect=each,at-once=64,response=65536B~2097152B,rate=5pps,count=10000");
+    let all: Vec<(Nanos, u64)> = calls.requests(3).collect();
+    assert_eq!(
+        all,
+        calls.requests(3).collect::<Vec<_>>(),
+        "all contenders of a block have the same"
+    );
+    assert_ne!(all, calls.requests(4).collect::<Vec<_>>());
+    let gaps: Vec<f64> = all.windows(2).map(|two| (two[1].0 - two[0].0).0 as f64 / 200e6).collect();
+    let longer = gaps.iter().filter(|gap| **gap > 1.0).count() as f64 / gaps.len() as f64;
+    assert!((longer - (-1.0f64).exp()).abs() < 0.015, "{longer}");
+    let mean = all.iter().map(|one| one.1 as f64).sum::<f64>() / 1e4;
+    assert!((mean / 645_683.0 - 1.0).abs() < 0.04, "{mean}");
+    let beyond = |most: fn(u64) -> bool| all.iter().filter(|one| most(one.1)).count();
+    let tails = [beyond(|size| size < 65_536), beyond(|size| size > 2_097_152)];
+    assert!(tails.iter().all(|tail| (430..570).contains(tail)), "{tails:?}");
 }
 
 #[test]
 fn a_connection_that_ends_too_early_leaves_its_request_unanswered() {
     let typed = "rpc:connect=each,arrivals=constant,rate=10pps,response=3kB,count=20";
     let [near, far] = redial(typed, |opened| opened != 7);
-    assert_eq!(near.figures["unanswered_share"], 1.0 - 19.0 / 20.0);
+    let (figures, censored) = concluded(typed, std::slice::from_ref(&near));
+    assert_eq!(figures["unanswered_share"], 1.0 - 19.0 / 20.0);
+    // It is in the means with the time that it had until the end, 1.347 s, and the median is exact.
+    let given_up = near.requests.as_ref().unwrap().unfinished_ns[0];
+    assert_eq!(given_up, 1_347_000_000);
+    assert_eq!(figures["response_mean_ns"], (19.0 * 40e6 + 1_347e6) / 20.0);
+    let means = ["response_mean_ns", "response_geomean_ns", "response_max_ns"];
+    assert!(censored == means && figures["response_p50_ns"] == 40e6, "{censored:?}");
     assert_eq!((near.sent.messages, far.sent.messages, near.received.messages), (20, 58, 58));
 }
 

@@ -55,7 +55,7 @@ fn half_a_load_is_refused() {
 fn a_load_at_a_rate_is_a_constant_rate() {
     let task = parse("ping:load=udp,load-rate=5mbit,load-flows=2,load-direction=down");
     assert!(
-        task.info().headline.ends_with("beside 2 flows at 5 Mbit/s of udp"),
+        task.info().headline.ends_with("beside 2 flows at 5.00 Mbit/s of udp"),
         "{}",
         task.info().headline
     );
