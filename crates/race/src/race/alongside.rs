@@ -8,8 +8,8 @@ use deadheat_path::PathKind;
 use deadheat_path::network::{Network, ReleaseWait};
 use deadheat_records::placement::Placement;
 
-/// Sum of the rates of networks side by side for each CPU of the host. On a virtual machine of 2020 a network of
-/// 10 Mbit/s that sleeps takes some percent of a CPU, with both of its ends.
+/// Sum of the rates of networks side by side for each CPU of the host. A cautious limit, not a measured one: whether
+/// packets were on time is for the gate of each path to say.
 pub const MOST_PER_CPU: BitRate = BitRate(100_000_000);
 
 impl Request {
@@ -18,7 +18,7 @@ impl Request {
     /// # Errors
     /// A sentence with what would disturb others or be disturbed, and with a remedy.
     pub fn rate_beside_others(&self, checked: &CheckedRequest) -> Result<BitRate, String> {
-        let network = match (PathKind::of_typed(&self.path), &checked.network) {
+        let network = match (PathKind::of_typed(&self.asked.path), &checked.network) {
             (PathKind::Emulated, Some(network)) => network,
             (PathKind::Simulated, _) => {
                 return Err("its virtual time goes on as fast as a CPU does; run it alone".into());
