@@ -14,16 +14,13 @@ use deadheat_contract::contract::{Guarantees, Side};
 use deadheat_contract::measurements::Headers;
 use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::datapath::tcp_info::subflows::{Subflows, subflows};
 use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
     Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame,
 };
-
-mod info;
-
-use info::Subflows;
 
 /// Multipath TCP over IPv4 and IPv6.
 pub(super) struct Mptcp;
@@ -128,7 +125,7 @@ impl Flavour for MptcpFlavour {
     /// Checks that the first packets did not fall back to TCP: both ends and all boxes between them must support the
     /// protocol.
     fn connected(&self, socket: &Socket) -> Result<()> {
-        match (&self.to, info::subflows(socket)) {
+        match (&self.to, subflows(socket)) {
             (Some(to), Err(e)) => Err(Error::blocked(format!(
                 "connected to {to} by TCP alone, without multipath: the far end does not speak it, or the path \
                  removes its options ({e})"
@@ -147,7 +144,7 @@ impl Flavour for MptcpFlavour {
         // These belong to the first of several subflows.
         let of_one = ["mss", "quickack", "notsent_lowat", "thin", "fastopen", "ecn", "recovery"];
         read.retain(|key, _| !of_one.contains(&key.as_str()));
-        let subflows = match info::subflows(channel.socket()) {
+        let subflows = match subflows(channel.socket()) {
             Ok(subflows) => subflows.count().to_string(),
             Err(_) => "none: it fell back to TCP".to_owned(),
         };
@@ -158,7 +155,7 @@ impl Flavour for MptcpFlavour {
     /// Returns the sum over all subflows.
     fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
-        let Ok(subflows) = info::subflows(channel.socket()) else { return counted };
+        let Ok(subflows) = subflows(channel.socket()) else { return counted };
         let Some(view) = subflows.together() else { return counted };
         let headers = Headers {
             ip_bytes: option::ip_header_bytes(channel.socket()),

@@ -18,12 +18,12 @@ use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::pump::{Pump, SendBy, Step};
 use deadheat_datapath::datapath::stamps::Stamps;
+use deadheat_datapath::datapath::tcp_info;
 use deadheat_datapath::transport::frame::{Decoder, Encoder};
 use deadheat_datapath::transport::header::{self, HeaderTerms};
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
 
 use crate::tcp::ecn::EcnRequest;
-use crate::tcp::info;
 
 /// Time until a backlog is tried again, if no descriptor shows room.
 const TRY_AGAIN: Nanos = Nanos::from_micros(100);
@@ -295,7 +295,7 @@ impl<F: Flavour> StreamConn<F> {
 
     fn say_arrived(&self, sink: &mut dyn Sink) {
         if self.facts.counts_arrivals
-            && let Ok(info) = info::read(&SockRef::from(&self.channel.inlet()))
+            && let Ok(info) = tcp_info::read(&SockRef::from(&self.channel.inlet()))
             && let Some(packets) = info.arrived_in_any_order
         {
             sink.arrived(packets);

@@ -25,7 +25,6 @@ pub(super) use knobs::{
 
 pub(crate) mod ecn;
 mod fastopen;
-pub(super) mod info;
 mod knobs;
 
 /// TCP over IPv4 and IPv6.

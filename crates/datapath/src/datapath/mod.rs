@@ -25,6 +25,7 @@ pub mod pump;
 pub mod route;
 pub mod stamps;
 pub mod stream;
+pub mod tcp_info;
 #[cfg(test)]
 mod testing;
 pub mod uring;

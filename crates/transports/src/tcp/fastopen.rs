@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::Socket;
 
-use super::info::{self, HandshakeFacts};
 use super::{Variant, unreached};
 use crate::pending::send_hello;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::option::{self, FAST_OPEN_QUEUE};
+use deadheat_datapath::datapath::tcp_info::{self, HandshakeFacts};
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{Dial, Place};
 
@@ -125,7 +125,7 @@ pub(super) fn open(
     deadline: Nanos,
 ) -> Result<u64> {
     let began = Monotonic.now();
-    let is_through = || info::read(socket).map(|info| info.negotiated.established);
+    let is_through = || tcp_info::read(socket).map(|info| info.negotiated.established);
     let set_up = |e| Error::setup(format!("connect to {}", dial.to), e);
     if is_through().map_err(set_up)? {
         // Without a cookie, connect(2) has completed the handshake.
@@ -141,7 +141,7 @@ pub(super) fn open(
     if let Some(e) = socket.take_error().map_err(set_up)? {
         return Err(unreached(variant, dial, e));
     }
-    let is_taken = info::read(socket).map_err(set_up)?.negotiated.syn_data;
+    let is_taken = tcp_info::read(socket).map_err(set_up)?.negotiated.syn_data;
     Ok(connect_ns + if is_taken { said_ns } else { through_ns })
 }
 

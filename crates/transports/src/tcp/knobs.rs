@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use socket2::Socket;
 
 use super::ecn::{ECN, EcnRequest};
-use super::{fastopen, info};
+use super::fastopen;
 use crate::stream::{self, Flavour, FlavourFacts, StreamEngines};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset, Text};
@@ -17,6 +17,7 @@ use deadheat_contract::measurements::{ConnStats, Headers};
 use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stamps::{KeyUnit, Stamps};
 use deadheat_datapath::datapath::stream::CountedSocket;
+use deadheat_datapath::datapath::tcp_info;
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::header::HeaderTerms;
 use deadheat_datapath::transport::{ConnInfo, Effective, frame};
@@ -293,7 +294,7 @@ impl Flavour for TcpOptions {
         let word = |on| if on { "on" } else { "off" }.to_owned();
         let name =
             |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
-        let negotiated = info::read(socket).ok().map(|info| info.negotiated);
+        let negotiated = tcp_info::read(socket).ok().map(|info| info.negotiated);
         let read = [
             ("cc", socket.tcp_congestion().ok().map(name)),
             ("nodelay", socket.tcp_nodelay().ok().map(word)),
@@ -316,7 +317,7 @@ impl Flavour for TcpOptions {
 
     fn info(&self, channel: &CountedSocket, connect_ns: u64) -> ConnInfo {
         let counted = stream::counted(channel, connect_ns);
-        let Ok(info) = info::read(channel.socket()) else { return counted };
+        let Ok(info) = tcp_info::read(channel.socket()) else { return counted };
         let headers = Headers {
             ip_bytes: option::ip_header_bytes(channel.socket()),
             // 10 bytes of timestamps, padded to 12 (RFC 7323, appendix A).

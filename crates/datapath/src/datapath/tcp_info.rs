@@ -3,15 +3,17 @@
 //! only if the answer covers it.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use socket2::Socket;
+use socket2::{Protocol, SockRef, Socket};
 
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::{Marks, TcpView};
 
+pub mod subflows;
+
 /// Bytes of the answer's buffer: more than any answer so far (280 from Linux 6.18).
-pub(crate) const LONGEST: usize = 512;
+pub const LONGEST: usize = 512;
 
 /// Shortest answer of any kernel that Rust runs on, in bytes: the C library's structure.
 const LEAST: usize = 104;
@@ -82,36 +84,67 @@ const RCV_OOOPACK: usize = 224;
 const ECN_MODE: usize = 276;
 const ACCURATE: u8 = 2;
 
+/// Reader of a connection's state through a descriptor of its own, for a thread that does not have the connection.
+///
+/// `getsockopt(2)` and the kernel's `inet_diag` fill the same structure by the same function, under the lock of the
+/// socket; the call needs neither a search by addresses nor a socket of netlink(7) in the connection's namespace.
+#[derive(Debug)]
+pub struct ViewReader {
+    socket: Socket,
+    is_multipath: bool,
+}
+
+impl ViewReader {
+    /// Creates the reader of the connection `fd`; `None` if that is not TCP, or has no free descriptor.
+    pub fn new(fd: BorrowedFd<'_>) -> Option<ViewReader> {
+        let protocol = SockRef::from(&fd).protocol().ok().flatten()?;
+        let is_multipath = protocol == Protocol::MPTCP;
+        if !is_multipath && protocol != Protocol::TCP {
+            return None;
+        }
+        let socket = Socket::from(fd.try_clone_to_owned().ok()?);
+        Some(ViewReader { socket, is_multipath })
+    }
+
+    /// Returns the connection's state now, of all subflows together; `None` if the kernel does not report it.
+    pub fn read(&self) -> Option<TcpView> {
+        if self.is_multipath {
+            return subflows::subflows(&self.socket).ok()?.together();
+        }
+        read(&self.socket).ok().map(|info| info.view)
+    }
+}
+
 /// Fields of `TCP_INFO` that this program reads.
-pub(crate) struct TcpInfo {
+pub struct TcpInfo {
     /// State of the connection in the kernel.
-    pub(crate) view: TcpView,
+    pub view: TcpView,
     /// Segments with data that arrived, if any of them was ahead of others; `None` where all were in order so far.
-    pub(crate) arrived_in_any_order: Option<u64>,
+    pub arrived_in_any_order: Option<u64>,
     /// Segments with data that reached the peer, by its acknowledgements, and of these the marked ones; `None` without
     /// ECN. Segments that were sent again are not capable of marks (RFC 3168, section 6.1.5).
-    pub(crate) marks: Option<Marks>,
+    pub marks: Option<Marks>,
     /// The path MTU.
-    pub(crate) pmtu_bytes: u64,
+    pub pmtu_bytes: u64,
     /// State and results of the handshake.
-    pub(crate) negotiated: HandshakeFacts,
+    pub negotiated: HandshakeFacts,
 }
 
 /// State of a connection, and the results of its handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HandshakeFacts {
+pub struct HandshakeFacts {
     /// True if the handshake is complete, and neither end has closed.
-    pub(crate) established: bool,
+    pub established: bool,
     /// True if segments carry timestamps (RFC 7323).
-    pub(crate) timestamps: bool,
+    pub timestamps: bool,
     /// True if both ends take part in ECN (RFC 3168).
-    pub(crate) ecn: bool,
+    pub ecn: bool,
     /// True if they count marks accurately (RFC 9768).
-    pub(crate) accurate: bool,
+    pub accurate: bool,
     /// True if a packet arrived marked as ECN-capable.
-    pub(crate) ecn_seen: bool,
+    pub ecn_seen: bool,
     /// True if data in the SYN was acknowledged by the SYN-ACK (RFC 7413).
-    pub(crate) syn_data: bool,
+    pub syn_data: bool,
 }
 
 impl HandshakeFacts {
@@ -128,7 +161,7 @@ impl HandshakeFacts {
     }
 
     /// Describes the state of ECN. No option of a socket sets it: the hosts' `net.ipv4.tcp_ecn` and routes do.
-    pub(crate) fn ecn_word(self) -> &'static str {
+    pub fn ecn_word(self) -> &'static str {
         match (self.ecn, self.accurate, self.ecn_seen) {
             (false, ..) => "off",
             (true, true, _) => "accurate",
@@ -142,7 +175,7 @@ impl HandshakeFacts {
 ///
 /// # Errors
 /// The error of getsockopt(2), or `InvalidData` if the answer is too short.
-pub(crate) fn read(socket: &Socket) -> io::Result<TcpInfo> {
+pub fn read(socket: &Socket) -> io::Result<TcpInfo> {
     let mut answer = [0u8; LONGEST];
     let mut len = LONGEST as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `answer`, and any bytes are valid there.
@@ -201,7 +234,7 @@ fn phase_of_gains(pacing: u32, window: u32) -> CongestionPhase {
 }
 
 /// Parses an answer; `None` if it is shorter than [`LEAST`].
-pub(crate) fn parse(answer: &[u8]) -> Option<TcpInfo> {
+pub fn parse(answer: &[u8]) -> Option<TcpInfo> {
     let view = view(answer)?;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
     let overtook =
@@ -244,6 +277,7 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         4 => CongestionPhase::Timeout,
         _ => CongestionPhase::by_threshold(word(SND_CWND)?, word(SND_SSTHRESH)?),
     };
+    let flight_size = |sent: u64| Some(sent.saturating_sub(long(BYTES_RETRANS)?.saturating_add(long(BYTES_ACKED)?)));
     let srtt_ns = word(RTT).filter(|us| *us > 0).map(ns);
     Some(TcpView {
         cwnd_bytes: word(SND_CWND)?.saturating_mul(mss_bytes),
@@ -257,6 +291,7 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         reorderings: word(REORD_SEEN),
         unacked_segments: word(UNACKED)?,
         in_flight_bytes: Some(in_flight.saturating_mul(mss_bytes)),
+        flight_size_bytes: long(BYTES_SENT).and_then(flight_size),
         phase: Some(phase),
         delivery_rate_bps: long(DELIVERY_RATE).filter(|rate| *rate > 0).map(bits),
         delivery_rate_app_limited: answer[APP_LIMITED] & first_bit != 0,
@@ -283,7 +318,8 @@ fn view(answer: &[u8]) -> Option<TcpView> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
 
     use super::*;
 
@@ -403,7 +439,11 @@ mod tests {
         // An answer acknowledges all bytes before it.
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0; 1]).unwrap();
+        let reader = ViewReader::new(near.as_fd()).unwrap();
         let view = read(&Socket::from(near)).unwrap().view;
+        // Through a descriptor of its own, and once the connection's own one is closed.
+        assert_eq!(reader.read().unwrap().flight_size_bytes, Some(0));
+        assert!(ViewReader::new(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).is_none());
         // The SYN counts as one byte, as in RFC 4898.
         assert!([10_000, 10_001].contains(&view.bytes_acked.unwrap()), "{view:?}");
         assert!(view.data_segs_out.unwrap() >= 1 && view.data_segs_in == Some(1), "{view:?}");

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::Socket;
 
-use crate::tcp::info::{LONGEST, TcpInfo, parse};
+use super::{LONGEST, TcpInfo, parse};
 use deadheat_contract::measurements::TcpView;
 
 /// Option level of include/linux/socket.h; the C library lacks it.
@@ -21,25 +21,25 @@ const HEAD: usize = 16;
 const MOST: usize = 9;
 
 /// Subflows of one connection.
-pub(super) struct Subflows(Vec<TcpInfo>);
+pub struct Subflows(Vec<TcpInfo>);
 
 impl Subflows {
     /// Bytes of each packet's headers: TCP's 20, 12 for timestamps (RFC 7323, appendix A), and 28 for acknowledgement
     /// and mapping of 64-bit sequence numbers (RFC 8684, 3.3), padded, as Linux sends them.
-    pub(super) const HEADER: u64 = 20 + 12 + 28;
+    pub const HEADER: u64 = 20 + 12 + 28;
 
     /// Returns the number of subflows.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
     /// Returns the smallest path MTU of all.
-    pub(super) fn pmtu_bytes(&self) -> u64 {
+    pub fn pmtu_bytes(&self) -> u64 {
         self.0.iter().map(|info| info.pmtu_bytes).min().unwrap_or(0)
     }
 
     /// Combines all subflows into one view: sums of counters, and the round-trip times of the fastest.
-    pub(super) fn together(&self) -> Option<TcpView> {
+    pub fn together(&self) -> Option<TcpView> {
         let views = self.0.iter().map(|info| info.view);
         views.reduce(|a, b| {
             let sum = |of: fn(&TcpView) -> Option<u64>| match (of(&a), of(&b)) {
@@ -62,6 +62,7 @@ impl Subflows {
                 reorderings: sum(|view| view.reorderings),
                 unacked_segments: a.unacked_segments.saturating_add(b.unacked_segments),
                 in_flight_bytes: sum(|view| view.in_flight_bytes),
+                flight_size_bytes: sum(|view| view.flight_size_bytes),
                 phase: None,
                 delivery_rate_bps: sum(|view| view.delivery_rate_bps),
                 delivery_rate_app_limited: a.delivery_rate_app_limited
@@ -95,7 +96,7 @@ impl Subflows {
 ///
 /// # Errors
 /// The error of getsockopt(2): a connection that fell back to TCP has no such option.
-pub(super) fn subflows(socket: &Socket) -> io::Result<Subflows> {
+pub fn subflows(socket: &Socket) -> io::Result<Subflows> {
     let mut answer = vec![0u8; HEAD + MOST * LONGEST];
     let words = [HEAD as u32, 0, 0, LONGEST as u32];
     for (room, word) in answer.chunks_exact_mut(4).zip(words) {
