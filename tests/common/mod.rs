@@ -348,6 +348,7 @@ fn path_figures() -> PathFigures {
         lateness_ns: Some(rtt(2_300, 0, false)),
         queued_ns: Some(rtt(1_200_000, 0, false)),
         queue_course: Some(QueueCourse {
+            began_ns: Some(1_800_000_000_000_000_000),
             every_ns: 20_000_000,
             longest_ns: vec![0, 1_200_000, 1_190_000, 400_000],
         }),
@@ -1001,6 +1002,7 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             reordering_segments: Some(3),
             reorderings: Some(0),
             in_flight_bytes: Some(7_240 * k),
+            flight_size_bytes: Some(8_688 * k),
             phase: Some(if k < 3 { CongestionPhase::SlowStart } else { CongestionPhase::Recovery }),
             delivery_rate_bps: Some(1_000_000 * k),
             pacing_rate_bps: (k < 3).then_some(2_000_000),
@@ -1031,7 +1033,8 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
             tcp: is_tcp.then_some(tcp),
         }
     };
-    Series::new(500_000_000, &[1, 2, 3].map(point))
+    let began_ns = Some(1_800_000_000_000_000_000);
+    Series { missed_points: 1, began_ns, ..Series::new(500_000_000, &[1, 2, 3].map(point)) }
 }
 
 fn verified(lost: u64) -> Verified {

@@ -88,6 +88,17 @@ pub fn plan(now: Nanos, due: Option<Nanos>, mode: WaitMode) -> Plan {
     }
 }
 
+/// Sleeps until `due` of `CLOCK_MONOTONIC`, or until a signal arrives (clock_nanosleep(2)).
+pub fn sleep_until(due: Nanos) {
+    let to = libc::timespec {
+        tv_sec: (due.0 / 1_000_000_000) as _,
+        tv_nsec: (due.0 % 1_000_000_000) as _,
+    };
+    let clock = libc::CLOCK_MONOTONIC;
+    // SAFETY: `to` is a valid timespec that outlives the call; nothing is written for an absolute time.
+    unsafe { libc::clock_nanosleep(clock, libc::TIMER_ABSTIME, &to, std::ptr::null_mut()) };
+}
+
 /// Sets the calling thread's timer slack; zero is its default again.
 pub fn set_timer_slack(slack: Nanos) {
     // SAFETY: this prctl takes an integer and touches no memory of ours.

@@ -160,6 +160,10 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Begins the flow now.
     pub fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
+        if self.sampler.is_shared() {
+            let counters = self.counters(now);
+            self.sampler.keep(counters);
+        }
         Turns {
             out: vec![0; self.largest_message],
             now,
@@ -276,9 +280,14 @@ impl<C: Conn + ?Sized> Flow<C> {
             }
         }
         if turns.now >= self.sampler.due() && self.may_sample(turns.now, action) {
-            let point = self.look(turns.now);
-            self.sampler.keep(point);
-            watch.sampled(&point);
+            if self.sampler.is_shared() {
+                let counters = self.counters(turns.now);
+                self.sampler.keep(counters);
+            } else {
+                let point = self.look(turns.now);
+                self.sampler.keep(point);
+                watch.sampled(&point);
+            }
             turns.now = clock.now();
         }
         Ok(Some(action))
@@ -299,11 +308,16 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Takes a point of the flow's series: its state at `now`, and the events since the last point.
     #[cold]
     fn look(&mut self, now: Nanos) -> Point {
-        let standing = self.half.standing(now);
-        let recent = self.half.take_recent();
         let ConnInfo { stats, view: tcp } = self.info();
         // TCP drops no datagrams, and a protocol in user space retransmits those that were dropped.
         let socket_drops = if tcp.is_none() { stats.socket_drops } else { None };
+        Point { socket_drops, tcp, ..self.counters(now) }
+    }
+
+    /// Returns the endpoint's part of a point, without a system call.
+    fn counters(&mut self, now: Nanos) -> Point {
+        let standing = self.half.standing(now);
+        let recent = self.half.take_recent();
         Point {
             at_ns: self.sampler.since_start(now).0,
             sent_bytes: standing.sent.bytes,
@@ -313,10 +327,9 @@ impl<C: Conn + ?Sized> Flow<C> {
             lost_messages: standing.lost,
             missing: recent.missing,
             jitter_ns: standing.jitter_ns,
-            socket_drops,
             rtt: recent.round_trips,
             delay: recent.delays,
-            tcp,
+            ..Point::default()
         }
     }
 

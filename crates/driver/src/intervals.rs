@@ -2,9 +2,15 @@
 //! Neighbouring points of a long trial are merged, so that a day takes no more memory than twelve seconds. Where points
 //! are also shown while the trial runs, they go on to be taken at the interval that was asked for.
 
+use std::sync::Arc;
+
 use deadheat_base::time::Nanos;
 use deadheat_base::waiting::SPIN_WINDOW;
 use deadheat_contract::measurements::series::{Point, Series};
+
+pub use shared::{NextPoint, SharedPoints};
+
+mod shared;
 
 /// Interval if none is given.
 pub const DEFAULT: Nanos = Nanos::from_millis(100);
@@ -39,6 +45,10 @@ pub struct Sampler {
     is_dense: bool,
     /// Points that were taken since the last stored one, as one.
     unstored: Option<Point>,
+    /// Points that were due and not taken.
+    missed: u64,
+    /// Points that another thread takes; the flow's thread only leaves its counters.
+    shared: Option<Arc<SharedPoints>>,
 }
 
 /// Longest time that a point may wait for a moment at which taking it delays nothing, whatever the interval.
@@ -65,6 +75,8 @@ impl Sampler {
             shown: None,
             is_dense,
             unstored: None,
+            missed: 0,
+            shared: None,
         }
     }
 
@@ -75,13 +87,46 @@ impl Sampler {
         self
     }
 
+    /// Hands the points over to another thread. The flow's thread only leaves its counters here from then on.
+    pub fn hand_over(&mut self) -> Arc<SharedPoints> {
+        let without_points = Sampler {
+            start: Nanos::ZERO,
+            interval: self.interval,
+            due: Nanos::ZERO,
+            points: Vec::new(),
+            most: 0,
+            shown: None,
+            is_dense: self.is_dense,
+            unstored: None,
+            missed: 0,
+            shared: None,
+        };
+        let shared = SharedPoints::new(std::mem::replace(self, without_points));
+        self.shared = Some(Arc::clone(&shared));
+        shared
+    }
+
     /// Starts the flow's series at `now`.
     pub fn start(&mut self, now: Nanos) {
         self.start = now;
-        self.due = now + self.interval;
+        match &self.shared {
+            Some(shared) => shared.start(now),
+            None => self.due = now + self.interval,
+        }
     }
 
-    /// Returns the time at which the next point is due.
+    /// Returns true if the interval is so short that a flow which sleeps in a call would miss points.
+    pub fn is_dense(&self) -> bool {
+        self.is_dense
+    }
+
+    /// Returns true if another thread takes the points.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Returns the time at which the next point is due; always past where another thread takes the points.
     #[inline]
     pub fn due(&self) -> Nanos {
         self.due
@@ -91,12 +136,7 @@ impl Sampler {
     /// end, and would spend the rest polling.
     #[inline]
     pub fn wakes(&self) -> Option<Nanos> {
-        self.is_dense.then(|| self.due + SPIN_WINDOW)
-    }
-
-    /// Returns the longest time that a sending call may sleep; `None` if none returns for a point.
-    pub fn longest_send(&self) -> Option<Nanos> {
-        self.is_dense.then_some(self.interval)
+        (self.is_dense && !self.is_shared()).then(|| self.due + SPIN_WINDOW)
     }
 
     /// Returns the start of the series by the flow's clock.
@@ -106,6 +146,9 @@ impl Sampler {
 
     /// Returns the longest time that a point may wait for a moment at which taking it delays nothing.
     pub fn patience(&self) -> Nanos {
+        if self.is_shared() {
+            return Nanos(u64::MAX);
+        }
         Nanos(self.shown.unwrap_or(self.interval).0 / 10).min(LONGEST_PATIENCE)
     }
 
@@ -114,8 +157,13 @@ impl Sampler {
         now - self.start
     }
 
-    /// Takes a point. The next is due at the next multiple of the interval: missed points are not made up for.
+    /// Takes a point. The next is due at the next multiple of the interval: missed points are counted, and not made up
+    /// for.
     pub fn keep(&mut self, point: Point) {
+        if let Some(shared) = &self.shared {
+            return shared.leave(point);
+        }
+        self.count_missed(point.at_ns);
         let whole = match self.unstored.take() {
             Some(unstored) => point.after(&unstored),
             None => point,
@@ -130,6 +178,12 @@ impl Sampler {
                 self.due = self.next(point.at_ns, shown.unwrap_or(self.interval));
             }
         }
+    }
+
+    /// Counts the points that were due before that of this time.
+    fn count_missed(&mut self, at_ns: u64) {
+        let every = self.shown.unwrap_or(self.interval).0;
+        self.missed += (at_ns / every).saturating_sub((self.due - self.start).0 / every);
     }
 
     /// Returns true if a point at this time lies in an interval after that of the last stored point.
@@ -158,6 +212,10 @@ impl Sampler {
     /// Takes the point at the flow's end. A point that follows the last stored one by almost no time replaces it,
     /// because rates over so short an interval mean nothing.
     pub fn finish(&mut self, point: Point) {
+        if let Some(shared) = &self.shared {
+            return shared.finish(point);
+        }
+        self.count_missed(point.at_ns);
         let whole = match self.unstored.take() {
             Some(unstored) => point.after(&unstored),
             None => point,
@@ -172,7 +230,13 @@ impl Sampler {
 
     /// Returns the stored points as a series.
     pub fn series(&self) -> Series {
-        Series::new(self.interval.0, &self.points)
+        match &self.shared {
+            Some(shared) => shared.series(),
+            None => {
+                let missed_points = self.missed;
+                Series { missed_points, ..Series::new(self.interval.0, &self.points) }
+            }
+        }
     }
 }
 
@@ -263,6 +327,7 @@ mod tests {
     fn a_late_point_has_its_own_time_and_the_next_is_on_the_grid() {
         let (series, _) = run(DEFAULT, 1, Nanos::from_secs(1), Nanos::from_millis(130));
         assert_eq!(series.at_ns[..3], [230_000_000, 430_000_000, 630_000_000]);
+        assert_eq!(series.missed_points, 5, "those at 100, 300, 500, 700 and 900 ms");
     }
 
     #[test]

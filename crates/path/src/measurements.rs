@@ -83,6 +83,9 @@ pub struct DirectionFigures {
 /// Time in the queue over a trial, in intervals of one length from the start of the trial's path on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct QueueCourse {
+    /// Start of the trial's path in nanoseconds since 1970, by this host's clock; absent in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
     /// Length of an interval, in nanoseconds.
     pub every_ns: u64,
     /// Longest time in the queue of the packets that left it in each interval, in steps of 10 µs; 0 without a packet.

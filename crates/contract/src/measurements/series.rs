@@ -7,6 +7,7 @@ use serde_with::skip_serializing_none;
 use super::TcpView;
 use super::congestion::{PhaseChange, changes};
 use deadheat_base::time::Nanos;
+use deadheat_base::unset::is_unset;
 
 /// Times that ended in an interval: round trips, or delays one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -129,6 +130,12 @@ pub struct Series {
     /// Time between two points: the requested one, doubled for each merge of neighbours. A flow that slept reports
     /// late, so `at_ns` has the exact times; the last point is the flow's end.
     pub interval_ns: u64,
+    /// Points that were due and not taken, because the thread that takes them was late by an interval or more.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub missed_points: u64,
+    /// The flow's start at this end in nanoseconds since 1970, by this host's clock, to lay a dense series beside a
+    /// capture of its packets; absent in any other series.
+    pub began_ns: Option<u64>,
     /// Times in nanoseconds after the flow's start at this end. The starts of both ends differ by at most the delay of
     /// the signal to start.
     pub at_ns: Vec<u64>,
@@ -228,6 +235,8 @@ tcp_columns! {
     reorderings,
     /// Bytes in flight, without those considered lost.
     in_flight_bytes,
+    /// Bytes sent and not yet acknowledged cumulatively (FlightSize of RFC 5681).
+    flight_size_bytes,
     /// Latest rate of delivery by the network.
     delivery_rate_bps,
     /// Rate at which segments may leave.
@@ -297,6 +306,8 @@ impl Series {
         let phases = if has_sent { changes(phases) } else { Vec::new() };
         Series {
             interval_ns,
+            missed_points: 0,
+            began_ns: None,
             at_ns: of(|point| point.at_ns).collect(),
             sent_bytes: of(|point| point.sent_bytes).collect(),
             received_bytes: of(|point| point.received_bytes).collect(),

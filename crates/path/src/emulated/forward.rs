@@ -201,9 +201,12 @@ impl Forwarder {
     /// [`Error::Setup`] where a thread has failed since, with its reason.
     pub fn end(&mut self) -> Result<PathFigures> {
         let mut links = vec![LinkFigures::default(); self.links];
-        for (link, direction, figures) in
+        for (link, direction, mut figures) in
             self.ask(|done| ThreadOrder::Tell { done })?.into_iter().flatten()
         {
+            if let Some(course) = &mut figures.queue_course {
+                course.began_ns = Some(self.began_ns);
+            }
             match direction {
                 Direction::Up => links[link].up = figures,
                 Direction::Down => links[link].down = figures,

@@ -56,6 +56,7 @@ impl QueueTimes {
     pub(super) fn course(&self) -> Option<QueueCourse> {
         let step = |ns: &u64| ns - ns % STEP;
         self.longest.iter().any(|ns| *ns >= LEAST).then(|| QueueCourse {
+            began_ns: None,
             every_ns: self.every,
             longest_ns: self.longest.iter().map(step).collect(),
         })
@@ -75,7 +76,7 @@ mod tests {
             times.note(at * MS, queued * MS + 1);
         }
         let longest_ns = [3, 1, 0, 0, 7].map(|ms| ms * MS).to_vec();
-        assert_eq!(times.course(), Some(QueueCourse { every_ns: 10 * MS, longest_ns }));
+        assert_eq!(times.course(), Some(QueueCourse { every_ns: 10 * MS, longest_ns, began_ns: None }));
     }
 
     #[test]

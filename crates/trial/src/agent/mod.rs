@@ -6,6 +6,7 @@ pub(super) mod effective;
 mod end;
 pub(super) mod exchange;
 mod hole;
+mod kernel_sampler;
 pub mod means;
 mod parting;
 pub(super) mod run;

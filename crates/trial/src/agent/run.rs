@@ -2,8 +2,6 @@
 
 use std::os::unix::net::UnixStream;
 
-use socket2::SockRef;
-
 use deadheat_base::panics::contained;
 
 use crate::between::{relay, turn};
@@ -122,12 +120,6 @@ fn trial(
         incoming.extend(come_in);
         let sampler = Sampler::new(plan.interval_ns, count);
         let sampler = if plan.live { sampler.for_a_view() } else { sampler };
-        if let Some(longest) = sampler.longest_send() {
-            for socket in conn.sockets() {
-                // What is no socket, as a pipe, has no such limit, and its points wait for the call.
-                let _ = SockRef::from(&socket).set_write_timeout(Some(longest.into()));
-            }
-        }
         let mut flow = Flow::new(conn, half, plan.wait, sampler, task.info().largest_message);
         (flow.further, flow.probe, flow.bell) = (further, probe, bell);
         flow.announces_at_end = plan.far_end.is_some() && is_up;

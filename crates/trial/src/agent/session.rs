@@ -16,7 +16,7 @@ use crate::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use crate::explain::{Before, FlowNotes, Pass};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::process::spawn;
-use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos, read};
 use deadheat_contract::contract::{GUARD, WaitMode};
 use deadheat_contract::measurements::series::{Point, Series};
 use deadheat_contract::measurements::{Allocations, ConnStats, Tally};
@@ -27,6 +27,8 @@ use deadheat_host::allocations::AllocationReading;
 
 use super::driver::{Flow, Signal, Watch};
 use super::effective::{self, by_flow};
+use super::intervals::Sampler;
+use super::kernel_sampler::{self, AskedFlow, share};
 use super::parting::Parting;
 use super::stuck::{self, StuckWatch};
 use crate::meters::Meters;
@@ -72,6 +74,7 @@ struct FlowEnd {
 type Slot = Mutex<Option<Point>>;
 
 /// Sender of a flow's events to the agent's main thread.
+#[derive(Clone)]
 struct EventSender {
     flow: usize,
     events: SyncSender<Event>,
@@ -139,11 +142,13 @@ impl Session {
         let points: Vec<Arc<Slot>> = (0..watched).map(|_| Arc::default()).collect();
         let mut threads = Vec::with_capacity(n);
         let cpu = plan.cpu;
-        for (index, flow) in flows.into_iter().enumerate() {
+        let mut asked = Vec::new();
+        for (index, mut flow) in flows.into_iter().enumerate() {
             let signal = Arc::clone(&signals[index]);
             let (go, called_off) = (Arc::clone(&go), Arc::clone(&called_off));
             let slot = points.get(index).map(Arc::clone);
             let events = EventSender { flow: index, events: events_in.clone(), slot };
+            asked.extend(share(&mut flow).map(|shared| AskedFlow::new(shared, events.clone())));
             let contender = plan.contender.clone();
             let run = move || {
                 let pinned = cpu.map_or(Ok(()), pin);
@@ -164,6 +169,7 @@ impl Session {
             ToAgent::Start => {}
             _ => return Err(Error::peer("control", "a connected agent is told to start")),
         }
+        kernel_sampler::start(asked)?;
         let threads = Arc::new(threads);
         if let Some(entrance) = entrance {
             entrance.open(&signals, &threads, events_in.clone())?;
@@ -384,7 +390,7 @@ fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Resu
     Ok(FlowEnd {
         stats: flow.stats(),
         report: flow.half.report(Monotonic.now()),
-        series: flow.sampler.series(),
+        series: Series { began_ns: began(&flow.sampler), ..flow.sampler.series() },
         effective: effective::of(&*flow.conn),
         wait_calls: flow.wait_calls,
         waiting: flow.waiting.total(),
@@ -392,6 +398,12 @@ fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Resu
         notes: flow.probe.map(|probe| probe.conclude(&mut *flow.conn)),
         conn: flow.conn,
     })
+}
+
+/// Returns the start of a dense series in nanoseconds since 1970; `None` of any other.
+fn began(sampler: &Sampler) -> Option<u64> {
+    let (today, up) = read(libc::CLOCK_REALTIME).zip(read(libc::CLOCK_MONOTONIC))?;
+    sampler.is_dense().then(|| (today + sampler.started() - up).0)
 }
 
 fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {

@@ -31,6 +31,9 @@ const MOST: f64 = (1u64 << 50) as f64;
 /// Largest header that is accepted, in bytes.
 const LARGEST_HEADER: u64 = 1024;
 
+/// Latest time of day at which a series may have begun, in nanoseconds since 1970.
+const LATEST: u64 = 1 << 62;
+
 /// Largest ratio between two clocks of one rate: crystals are wrong by 0.01 %, virtual machines by
 /// more.
 const CLOCKS: f64 = 1.01;
@@ -146,7 +149,12 @@ impl TrialFacts<'_> {
         check_size("a count of its network code", &far.counters)?;
         check_size("its cost", &far.cost)?;
         check_size("what a quota took", &far.throttled)?;
-        check_size("a series", &far.series)?;
+        // A time of day is larger than any count, and no sum has one.
+        let counted = far.series.iter().map(|one| Series { began_ns: None, ..one.clone() });
+        check_size("a series", &counted.collect::<Vec<Series>>())?;
+        if far.series.iter().any(|one| one.began_ns > Some(LATEST)) {
+            return Err("a series began after the year 2116".to_owned());
+        }
         far.conns.iter().try_for_each(check_headers)
     }
 
@@ -575,6 +583,9 @@ mod tests {
             ..Series::default()
         };
         assert_eq!(doubt(|far| far.series = vec![series(&[1, SECOND])]), None);
+        let began = |began_ns| Series { began_ns: Some(began_ns), ..series(&[1, SECOND]) };
+        assert_eq!(doubt(|far| far.series = vec![began(1_800_000_000 * SECOND)]), None);
+        assert!(doubt(|far| far.series = vec![began(u64::MAX)]).unwrap().contains("2116"));
         for bad in [&[1][..], &[2, 1], &[1, 2, 3]] {
             assert!(doubt(|far| far.series = vec![series(bad)]).unwrap().contains("its series"));
         }
