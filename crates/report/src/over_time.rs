@@ -87,7 +87,7 @@ const COLUMNS: &str = "block,order,contender,control,valid,end,flow,from_ns,to_n
 /// are empty.
 pub fn csv(outcome: &Outcome) -> String {
     let names: Vec<&str> = TcpColumns::default().columns().map(|(name, _)| name).collect();
-    let mut text = format!("{COLUMNS},{},phase\n", names.join(","));
+    let mut text = format!("{COLUMNS},{},phase,began_ns\n", names.join(","));
     for trial in &outcome.trials {
         let name = field(&label(outcome, trial.contender));
         let head = format!(
@@ -146,6 +146,10 @@ fn row(text: &mut String, series: &Series, at: usize, interval: &Interval) {
     let began = series.phases.partition_point(|change| change.at_ns <= interval.to_ns);
     text.push(',');
     text.push_str(series.phases[..began].last().map_or("", |change| change.phase.name()));
+    text.push(',');
+    if let Some(began) = series.began_ns {
+        let _ = write!(text, "{began}");
+    }
     text.push('\n');
 }
 

@@ -94,13 +94,18 @@ pub(super) fn figure(outcome: &Outcome) -> Option<Figure> {
     ))
 }
 
+/// Returns true if the series of the race are dense.
+pub(super) fn is_dense(outcome: &Outcome) -> bool {
+    outcome.asked.interval_ns.is_some_and(|every| every < DENSE_NS)
+}
+
 /// Returns the typical trial of a contender, if that is long enough.
 fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
     let end = |trial: &Trial| {
         let flows = trial.record.intervals.iter().chain(&trial.record.far_intervals);
         flows.filter_map(|flow| flow.at_ns.last()).max().copied().unwrap_or(0)
     };
-    let is_dense = outcome.asked.interval_ns.is_some_and(|every| every < DENSE_NS);
+    let is_dense = is_dense(outcome);
     let least = if is_dense { 1 } else { LONG_NS };
     let typical = spread::typical(outcome, id, metric, |trial| end(trial) >= least)?;
     let record = &typical.record;

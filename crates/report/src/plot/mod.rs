@@ -9,6 +9,7 @@
 //! | `course.rs` | the work over time, before, during and after a load |
 //! | `long.rs` `sender.rs` | long trials, and dense series: round trips, goodput, outages, congestion control over time |
 //! | `within.rs` | course of trials from start to end |
+//! | `flows.rs` | flows of dense series together, over the fullest queue |
 //! | `load.rs` | windows and round trips of the flows of a load |
 //! | `offered.rs` | delivered over offered load |
 //! | `bars.rs` | round trips in parts, CPU time, the ladder of goodput |
@@ -43,6 +44,7 @@ mod curves;
 mod distribution;
 mod drift;
 mod facets;
+mod flows;
 mod ink;
 mod label;
 mod levels;
@@ -89,8 +91,11 @@ pub fn figures(shown: &ReportInput<'_>) -> Vec<Figure> {
     figures.extend(boxed.iter().take(MOST_DRIFTS).filter_map(|m| drift::figure(outcome, m)));
     figures.extend(course::figures(outcome));
     figures.extend(long::figure(outcome));
+    let flows = flows::figures(outcome);
+    let loads = if flows.is_empty() { load::figures(outcome) } else { Vec::new() };
+    figures.extend(flows);
     figures.extend(within::figure(outcome));
-    figures.extend(load::figures(outcome));
+    figures.extend(loads);
     figures.extend(offered::figure(outcome));
     figures.extend(bars::split(outcome));
     figures.extend(bars::cpu(outcome));

@@ -46,12 +46,26 @@ pub fn number(outcome: &Outcome, id: usize) -> usize {
     entrant.and_then(|entrant| entrant.cell.as_ref()).map_or(id, |cell| cell.contender)
 }
 
-/// Returns the colour of each number, from 0 on: `--c0`, `--c1` and so on.
+/// Returns the number of the load beside a contender: that of the contender that it is, too, or else one of its own.
+pub fn load_number(outcome: &Outcome, id: usize) -> usize {
+    let load = outcome.contests.iter().find(|contest| contest.contender == id);
+    let same = |spec: &str| outcome.asked.contenders.iter().position(|typed| typed == spec);
+    let number = load.and_then(|contest| same(&contest.load));
+    number.filter(|own| *own != self::number(outcome, id)).unwrap_or_else(|| count(outcome))
+}
+
+fn count(outcome: &Outcome) -> usize {
+    let numbers = outcome.contenders.iter().map(|entrant| number(outcome, entrant.id));
+    numbers.max().map_or(0, |last| last + 1)
+}
+
+/// Returns the colour of each number, from 0 on: `--c0`, `--c1` and so on. Where there are loads, one more is for a load
+/// that is no contender.
 pub fn tints(outcome: &Outcome) -> Vec<Tint> {
     let contenders = || outcome.contenders.iter();
-    let last = contenders().map(|entrant| number(outcome, entrant.id)).max();
+    let loads = usize::from(!outcome.contests.is_empty());
     let colour = |at| contenders().find(|e| number(outcome, e.id) == at).map(|e| e.colour.as_str());
-    apart((0..last.map_or(0, |last| last + 1)).map(colour), NEAR, OF_MARKS)
+    apart((0..count(outcome) + loads).map(colour), NEAR, OF_MARKS)
 }
 
 /// Returns the colours of the lines of a study, which are of no contender.

@@ -119,6 +119,27 @@ fn lines(outcome: &Outcome, trials: &[&Trial], way: (usize, Direction)) -> Vec<Q
     trials.iter().filter_map(line).collect()
 }
 
+/// Returns the name of the direction whose queue was the fullest in a trial, and the longest waits there from `start` to
+/// `end` after that, a time in nanoseconds since 1970; `None` if no packet waited.
+pub(super) fn fullest(
+    outcome: &Outcome,
+    trial: &Trial,
+    start: u64,
+    end: f64,
+) -> Option<(String, Vec<(f64, f64)>)> {
+    let links = &trial.record.path.as_ref()?.links;
+    let ways =
+        (0..links.len()).flat_map(|link| [(link, Direction::Up), (link, Direction::Down)]);
+    let courses = ways.filter_map(|way| {
+        Some((way, links[way.0].toward(way.1).queue_course.as_ref()?))
+    });
+    let (way, course) = courses.max_by_key(|(_, course)| course.longest_ns.iter().max().copied())?;
+    let began = course.began_ns? as f64 - start as f64;
+    let waits = points(course).into_iter().map(|(at, ns)| (at + began, ns));
+    let waits = waits.filter(|(at, _)| (0.0..=end).contains(at)).collect();
+    Some((way_name(outcome, way), waits))
+}
+
 /// Returns the times of a line and the longest waits around them, each in the middle of its interval.
 fn points(course: &QueueCourse) -> Vec<(f64, f64)> {
     let group = course.longest_ns.len().div_ceil(MOST_POINTS).max(1);
@@ -179,7 +200,11 @@ mod tests {
                 deadheat_result::testing::record([(name.clone(), 100.0)].into_iter().collect());
             let mut links = vec![LinkFigures::default(); 2];
             if contender == 0 {
-                let course = QueueCourse { every_ns: 10_000_000, longest_ns: longest_ns.clone() };
+                let course = QueueCourse {
+                    every_ns: 10_000_000,
+                    longest_ns: longest_ns.clone(),
+                    began_ns: None,
+                };
                 links[1].up.queue_course = Some(course);
             }
             record.path = Some(PathFigures { links });

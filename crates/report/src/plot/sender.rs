@@ -6,7 +6,7 @@ use deadheat_contract::measurements::series::{Series, TcpColumns};
 use deadheat_result::outcome::Trial;
 
 /// Maximum number of points of a line: the largest value of each group of neighbours.
-const MOST_POINTS: usize = 250;
+const MOST_POINTS: usize = 400;
 
 /// Values over time; `None` where there are none.
 pub(super) type Values = Vec<(f64, Option<f64>)>;
@@ -30,6 +30,11 @@ pub(super) fn lines(trial: &Trial) -> SenderLines {
     else {
         return SenderLines::default();
     };
+    of_flow(series, tcp)
+}
+
+/// Returns the lines of one flow.
+pub(super) fn of_flow(series: &Series, tcp: &TcpColumns) -> SenderLines {
     let of = |column: fn(&TcpColumns) -> &Vec<Option<u64>>| thinned(series, column(tcp));
     SenderLines {
         window: of(|tcp| &tcp.cwnd_bytes),
@@ -37,6 +42,17 @@ pub(super) fn lines(trial: &Trial) -> SenderLines {
         rate: of(|tcp| &tcp.delivery_rate_bps),
         round_trip: of(|tcp| &tcp.srtt_ns),
         phases: phases(series),
+    }
+}
+
+impl SenderLines {
+    /// Returns the lines with all times later by `by` nanoseconds.
+    pub(super) fn later(mut self, by: u64) -> SenderLines {
+        let lines =
+            [&mut self.window, &mut self.in_flight, &mut self.rate, &mut self.round_trip];
+        lines.into_iter().flatten().for_each(|(at, _)| *at += by as f64);
+        self.phases.iter_mut().for_each(|(from, to, _)| (*from, *to) = (from.saturating_add(by), to.saturating_add(by)));
+        self
     }
 }
 
