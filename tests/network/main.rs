@@ -31,6 +31,7 @@ mod remote;
 #[path = "../common/remote_cells.rs"]
 mod remote_cells;
 mod roles;
+mod series;
 mod spread;
 mod uml;
 mod ways;
