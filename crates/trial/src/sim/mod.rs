@@ -22,7 +22,6 @@ use crate::path::emulated::NodeHosts;
 use crate::path::model_time;
 use cast::{SimulatedCast, places, report};
 use deadheat_base::error::{Error, Result};
-use deadheat_base::rng::first;
 use deadheat_base::time::{Clock, Manual, Nanos};
 use deadheat_contract::contract::{Ending, Framing, Lane, Reach, Service, Side};
 use deadheat_contract::workload::{Clocks, Task};
@@ -140,9 +139,7 @@ impl Simulation {
                 self.fits(contender, &**task)?;
                 let hosts = &NodeHosts::of_load(&self.network);
                 let cast = SimulatedCast { hosts, order: &order, contender, task: &**task, ..cast };
-                // In half of all trials; the seed says in which.
-                let work_first = first(order.seed) & 1 == 1;
-                (cast.group()?, LoadSchedule { lead: asked.lead, stint: asked.stint, work_first })
+                (cast.group()?, LoadSchedule { lead: asked.lead, stint: asked.stint })
             }
             _ => (Group::default(), LoadSchedule::default()),
         };

@@ -113,9 +113,6 @@ pub(super) struct LoadSchedule {
     pub(super) lead: Nanos,
     /// Part of the work's time during which it runs.
     pub(super) stint: Option<Stint>,
-    /// True if the work sends first where both begin at the same time. One of both has to, and where they share a full
-    /// queue, the order of the first packets decides which of them it drops.
-    pub(super) work_first: bool,
 }
 
 impl LoadSchedule {
@@ -123,9 +120,6 @@ impl LoadSchedule {
     fn agenda(self, now: Nanos) -> VecDeque<(Nanos, AgendaStep)> {
         let (work, load) = (AgendaStep::Begin(Role::Measured), AgendaStep::Begin(Role::Load));
         match self.stint {
-            None if self.lead == Nanos::ZERO && self.work_first => {
-                [(now, work), (now, load)].into()
-            }
             None => [(now, load), (now + self.lead, work)].into(),
             Some(stint) => {
                 let end = (now + stint.end(), AgendaStep::EndLoad);
