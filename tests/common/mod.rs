@@ -927,6 +927,7 @@ fn record(contender: usize, block: u64) -> Record {
         intervals: if block + 1 == BLOCKS { vec![series(contender, p50)] } else { Vec::new() },
         far_intervals: if block + 1 == BLOCKS { vec![series(contender, 0)] } else { Vec::new() },
         steal_share: Some(0.0021),
+        flow_shares: if contender == TCP { vec![0.7, 0.3] } else { Vec::new() },
         load: Some(0.42),
         started_ms: 1_773_500_966_000 + block,
         took_ns: 23_204_000_000,

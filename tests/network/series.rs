@@ -17,9 +17,8 @@ struct FlightSize(Vec<(u64, u64)>);
 
 impl FlightSize {
     fn new(packets: &[CapturedPacket]) -> FlightSize {
-        let word = |bytes: &[u8], at: usize| {
-            u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
-        };
+        let word =
+            |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
         let mut first = None;
         let mut events: Vec<(u64, [u64; 2])> = Vec::new();
         for (way, at, len, bytes, fate) in packets.iter().filter(|packet| packet.3[9] == 6) {
@@ -92,10 +91,11 @@ fn the_kernels_flight_size_at_each_millisecond_is_what_the_emulator_carries() {
     assert!((due..=due + 1).contains(&(at.len() as u64 + missed)), "{due} {missed} {}", at.len());
     assert_eq!(grid, 1_000_000);
     let began = sender["began_ns"].as_u64().unwrap();
-    let agree = at.iter().zip(numbers(&sender["tcp"]["flight_size_bytes"])).filter(|(at, bytes)| {
-        let then = began + *at;
-        emulators.was(*bytes, (then, then))
-    });
+    let agree =
+        at.iter().zip(numbers(&sender["tcp"]["flight_size_bytes"])).filter(|(at, bytes)| {
+            let then = began + *at;
+            emulators.was(*bytes, (then, then))
+        });
     let agree = agree.count();
     assert!(agree * 2 > at.len(), "{agree} of {}; {said}", at.len());
 }

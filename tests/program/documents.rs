@@ -99,6 +99,9 @@ fn rule(command: &DocumentedCommand) -> Rule {
             Rule::Run(typed, Promise::Says(&["tcp", "kreylos", "game"]))
         }
         ["study", "show", ..] => Rule::Run(typed, Promise::Says(&["deadheat race"])),
+        ["study", "run", _, "--side-by-side", ..] => {
+            Rule::Left("real time, on emulated networks; deadheat_race's study::run::tests has it")
+        }
         ["study", "run", ..] => Rule::Run(small_study(&named), Promise::Says(&["1 holds"])),
         ["study", "report", ..] => {
             let html = command.option("-o").map(|file| Promise::File(file.into()));

@@ -280,12 +280,10 @@ impl<C: Conn + ?Sized> Flow<C> {
             }
         }
         if turns.now >= self.sampler.due() && self.may_sample(turns.now, action) {
-            if self.sampler.is_shared() {
-                let counters = self.counters(turns.now);
-                self.sampler.keep(counters);
-            } else {
-                let point = self.look(turns.now);
-                self.sampler.keep(point);
+            let is_shared = self.sampler.is_shared();
+            let point = if is_shared { self.counters(turns.now) } else { self.look(turns.now) };
+            self.sampler.keep(point);
+            if !is_shared {
                 watch.sampled(&point);
             }
             turns.now = clock.now();

@@ -10,15 +10,14 @@
 //! ```
 
 use deadheat_base::error::{Error, Result};
-use deadheat_base::spec::typed::{Optional, Preset};
-use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::spec::{Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bare, OfferedRate, parse_bytes, parse_offered};
 use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::name::OFFERED;
 use deadheat_contract::measurements::{Better, Unit};
 
-use crate::draw::{Arrivals, SizeLaw, Sizes, Spread, arrivals_key};
+use crate::draw::{Arrivals, SizeLaw, Sizes, Spread};
 use crate::paced::{Claim, DRAIN, DUE_LEN, Period, conclude_one};
 use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
@@ -34,105 +33,19 @@ use deadheat_contract::workload::{Endpoint, Measurements};
 mod answers;
 mod asked;
 mod client;
+mod keys;
 mod reader;
 mod redialler;
 mod service;
 
 use client::Client;
+use keys::{ARRIVALS, AT_ONCE, CLAIM, CONNECT, COUNT, KEYS, LANES, MTU, RATE, REQUEST, RESPONSE};
 use reader::Reader;
 use redialler::Redialler;
 use service::Server;
 
 /// The workload.
 pub(super) struct Rpc;
-
-const KEYS: &[Key] = &[
-    RATE.key(),
-    ARRIVALS.key(),
-    REQUEST.key(),
-    RESPONSE.key(),
-    MTU.key(),
-    LANES.key(),
-    CONNECT.key(),
-    AT_ONCE.key(),
-    COUNT.key(),
-    CLAIM.key(),
-];
-
-const RATE: Preset<u64> = Optional::form(
-    "rate",
-    Kind::Own { form: "..1Mpps", check: |typed| per_second(typed).map(drop), refers: plain },
-    per_second,
-    0,
-    "requests per second on average, whatever is answered",
-)
-.or("50pps");
-
-const ARRIVALS: Preset<Spread> =
-    arrivals_key("requests at random times (a Poisson process), or equally far apart");
-
-const REQUEST: Preset<usize> =
-    Optional::length("request", (DUE_LEN as u64, 65_507), "one request, in one message").or("200");
-
-const RESPONSE: Preset<SizeLaw> = Optional::form(
-    "response",
-    Kind::Own { form: "SIZE|SIZE..SIZE|P5~P95", check: |typed| law(typed).map(drop), refers: plain },
-    law,
-    SizeLaw::between(0, 0),
-    "one response: of one size, from a range with a uniform logarithm (1kB..100kB: as many below 10 kB as above), or log-normal \
-     with these percentiles (66kB~2MB)",
-)
-.or("1kB..10kB");
-
-const MTU: Preset<usize> = Optional::length(
-    "mtu",
-    (2 * DUE_LEN as u64, 65_507),
-    "the largest message into which a response is cut, its header of 20 bytes included",
-)
-.or("1200");
-
-const LANES: Preset<u64> = Optional::count(
-    "lanes",
-    (1, 256),
-    "lanes that requests and responses take in turns, where the transport has them; else all share its order",
-)
-.or("8");
-
-const CONNECT: Preset<Connections> = Optional::choice(
-    "connect",
-    &["kept", "each"],
-    &[Connections::Kept, Connections::Each],
-    "one connection for all requests, or a new one for each, opened when it is due and the one before has its \
-     response; its handshake counts",
-)
-.or("kept");
-
-const AT_ONCE: Optional<u64> = Optional::count(
-    "at-once",
-    (1, MOST_AT_ONCE),
-    "with connect=each: connections that may be open at a time, in turns; a request whose turn is not over yet waits, and \
-     that counts (1)",
-);
-
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (20, 1_000_000),
-    "requests (as many as the claim needs: 100, 200 for p95, or 1000 for p99)",
-);
-
-const CLAIM: Preset<Claim> = Optional::choice(
-    "claim",
-    &["mean", "geomean", "p50", "p95", "p99"],
-    &[
-        Claim::new("response_mean_ns", ENOUGH),
-        Claim::new(answers::GEOMEAN, ENOUGH),
-        Claim::new("response_p50_ns", ENOUGH),
-        Claim::new("response_p95_ns", ENOUGH_FOR_P95),
-        Claim::new("response_p99_ns", ENOUGH_FOR_P99),
-    ],
-    "the figure of the response time for verdicts",
-)
-.or("mean");
 
 static INFO: Info = Info {
     id: "rpc",

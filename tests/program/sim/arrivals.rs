@@ -38,7 +38,8 @@ fn flows_that_are_not_finished_are_counted_and_censored() {
 /// Alone and beside a load have the same arrivals and sizes, and the load takes its part.
 #[test]
 fn a_load_at_a_rate_takes_its_rate_and_harms_by_little() {
-    let work = "rpc:connect=each,at-once=32,rate=5pps,count=60,response=66kB~2MB,load-direction=down";
+    let work =
+        "rpc:connect=each,at-once=32,rate=5pps,count=60,response=66kB~2MB,load-direction=down";
     let path = "delay=10ms,rate=50mbit,aqm=codel";
     let [alone, beside] = ["none", "quic,load-rate=5mbit"]
         .map(|load| trial(path, "quic", &format!("{work},load={load}")).metrics);
@@ -55,8 +56,7 @@ fn a_load_at_a_rate_takes_its_rate_and_harms_by_little() {
 fn a_contender_beside_itself_has_a_half() {
     let work = "bulk:time=1500ms,warmup=500ms,load=quic:cc=bbr,load-lead=0s";
     let path = "delay=10ms,rate=10mbit,queue=2bdp";
-    let share =
-        |seed| 1.0 - seeded(path, "quic:cc=bbr", work, seed).metrics["load_goodput_share"];
+    let share = |seed| 1.0 - seeded(path, "quic:cc=bbr", work, seed).metrics["load_goodput_share"];
     let shares: Vec<f64> = (1..=40).map(share).collect();
     let mean = shares.iter().sum::<f64>() / 40.0;
     let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();

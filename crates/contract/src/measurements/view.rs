@@ -38,7 +38,7 @@ pub struct TcpView {
     /// if the implementation does not report them.
     pub in_flight_bytes: Option<u64>,
     /// Bytes sent and not yet acknowledged cumulatively, SND.NXT less SND.UNA (FlightSize of RFC 5681; Linux 4.19). The
-    /// kernel counts the SYN of an end that dialled among what was acknowledged, so it is a byte less there.
+    /// kernel counts the SYN of an end that dialled as acknowledged, so it is a byte less there.
     pub flight_size_bytes: Option<u64>,
     /// Phase of congestion control; absent if the implementation does not report it.
     pub phase: Option<CongestionPhase>,

@@ -277,7 +277,9 @@ fn view(answer: &[u8]) -> Option<TcpView> {
         4 => CongestionPhase::Timeout,
         _ => CongestionPhase::by_threshold(word(SND_CWND)?, word(SND_SSTHRESH)?),
     };
-    let flight_size = |sent: u64| Some(sent.saturating_sub(long(BYTES_RETRANS)?.saturating_add(long(BYTES_ACKED)?)));
+    let flight_size = |sent: u64| {
+        Some(sent.saturating_sub(long(BYTES_RETRANS)?.saturating_add(long(BYTES_ACKED)?)))
+    };
     let srtt_ns = word(RTT).filter(|us| *us > 0).map(ns);
     Some(TcpView {
         cwnd_bytes: word(SND_CWND)?.saturating_mul(mss_bytes),

@@ -118,7 +118,11 @@ mod tests {
         assert_eq!(points.next(), NextPoint::After(Nanos(MS)));
         flow.start(Nanos(5));
         assert_eq!(points.next(), NextPoint::At(Nanos(5 + MS)));
-        assert_eq!((flow.due(), flow.wakes()), (Nanos::ZERO, None), "it leaves counters at each turn");
+        assert_eq!(
+            (flow.due(), flow.wakes()),
+            (Nanos::ZERO, None),
+            "it leaves counters at each turn"
+        );
         flow.keep(sent(10, 100));
         flow.keep(sent(20, 200));
         let view = |cwnd_bytes| TcpView { cwnd_bytes, ..TcpView::default() };
@@ -127,10 +131,16 @@ mod tests {
         // The flow's thread sleeps in a call; the points at 2 and 3 ms were not taken.
         points.take(Nanos(5 + 4 * MS), view(9)).unwrap();
         flow.finish(Point { tcp: Some(view(8)), ..sent(5 * MS, 300) });
-        assert_eq!((points.next(), points.take(Nanos(5 + 6 * MS), view(1))), (NextPoint::Never, None));
+        assert_eq!(
+            (points.next(), points.take(Nanos(5 + 6 * MS), view(1))),
+            (NextPoint::Never, None)
+        );
         let series = flow.series();
         assert_eq!(series.at_ns, [MS, 4 * MS, 5 * MS]);
         assert_eq!((series.sent_bytes, series.missed_points), (vec![200, 200, 300], 2));
-        assert_eq!((series.rtt_n, series.tcp.unwrap().cwnd_bytes), (vec![2, 0, 1], [7, 9, 8].map(Some).to_vec()));
+        assert_eq!(
+            (series.rtt_n, series.tcp.unwrap().cwnd_bytes),
+            (vec![2, 0, 1], [7, 9, 8].map(Some).to_vec())
+        );
     }
 }

@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::lag::least_wake_up;
+use super::lag::{SenderCpus, least_wake_up};
 use super::port::Port;
 use super::slab::Slab;
 use super::wait::{Sleeper, WakeReason, go_first, plan};
 use crate::addresses::public_address;
-use crate::emulated::lag::SenderCpus;
 use crate::emulated::pipeline::Pipeline;
 use crate::impair::packet::Place;
 use crate::measurements::{Captured, DirectionFigures, LinkFigures, PathFigures};
@@ -453,10 +452,8 @@ impl Worker {
                 Plan::Due => {}
                 Plan::ClockOnly => while due.is_some_and(|due| clock.now() < due) {},
                 Plan::Sleep(to) if now - last >= linger => self.sleep(&mut sleeper, now, to)?,
-                Plan::Sleep(_) | Plan::Poll if self.wait == ReleaseWait::Hybrid => {
-                    std::thread::yield_now()
-                }
-                Plan::Sleep(_) | Plan::Poll => {}
+                _ if self.wait == ReleaseWait::Hybrid => std::thread::yield_now(),
+                _ => {}
             }
         }
     }

@@ -76,7 +76,10 @@ mod tests {
             times.note(at * MS, queued * MS + 1);
         }
         let longest_ns = [3, 1, 0, 0, 7].map(|ms| ms * MS).to_vec();
-        assert_eq!(times.course(), Some(QueueCourse { every_ns: 10 * MS, longest_ns, began_ns: None }));
+        assert_eq!(
+            times.course(),
+            Some(QueueCourse { every_ns: 10 * MS, longest_ns, began_ns: None })
+        );
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use super::matrix::MatrixLoads;
 use super::names::{ContenderName, names};
 use super::race_path::RacePath;
+use super::reach::{reaches, waits_for_turn};
 use super::request::{CheckedRequest, Request};
 use super::{blast, commands, files, roles};
 use deadheat_base::error::{Error, Result, unknown};
-use deadheat_base::figures::list;
 use deadheat_base::spec::{Key, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bytes, range};
@@ -21,7 +21,7 @@ use deadheat_contract::label::LabelledText;
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_contract::workload::{self, SharedTask, Task};
 use deadheat_datapath::transport::equal::Terms;
-use deadheat_datapath::transport::{ALL, Contender, equal, external, header, prefers, unserved};
+use deadheat_datapath::transport::{Contender, equal, external, header, prefers, unserved};
 use deadheat_host::placement::Load;
 use deadheat_path::{gate, grammar};
 use deadheat_records::placement::Placement;
@@ -453,40 +453,6 @@ fn compared(task: &dyn Task) -> Vec<Metric> {
     let mut metrics = task.info().metrics.clone();
     metrics.sort_by_key(|metric| metric.role != Role::Claim);
     metrics
-}
-
-/// Returns the reason why connections of the work that come at the same time would wait for each other on a real path;
-/// `None` if they do not. Their response times would then be of the far end's turns.
-fn waits_for_turn(contender: &Contender, task: &dyn Task) -> Option<String> {
-    let info = contender.transport.info();
-    let comes_at_once = task.info().reconnects() && task.info().flows.len() > 1;
-    (comes_at_once && !info.opens_at_once).then(|| {
-        let able = ALL.iter().map(|one| one.info()).filter(|info| info.opens_at_once);
-        let able: Vec<&str> = able.map(|info| info.id).collect();
-        format!(
-            "`{}`: {} opens one connection after the other at its far end, and several come at once in `{}`: they would \
-             wait for each other; {} open them at once, and in virtual time (`sim:`) every contender does",
-            contender.spec,
-            info.label,
-            task.info().spec.name,
-            list(&able)
-        )
-    })
-}
-
-/// Checks that a contender can reach the far end: on this host, or on the other host that `elsewhere` names, real
-/// or emulated.
-fn reaches(contender: &Contender, elsewhere: Option<&str>) -> Result<()> {
-    let (typed, info) = (&contender.spec, contender.transport.info());
-    match (elsewhere, info.reach) {
-        (_, Reach::Network | Reach::OwnPort | Reach::Path) | (None, Reach::Machine) => Ok(()),
-        (Some(_), Reach::Process) => Ok(()),
-        (Some(host), Reach::Machine) => Err(Error::usage(format!(
-            "`{typed}` does not leave its host and cannot reach {host}; race it on loopback, \
-             without --to and --path"
-        ))),
-        (None, Reach::Process) => Ok(()),
-    }
 }
 
 fn entrant(id: usize, name: ContenderName, contender: &Contender, cell: Option<Cell>) -> Entrant {

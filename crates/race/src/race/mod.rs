@@ -67,6 +67,7 @@ mod pilot;
 pub mod plan;
 mod quiet;
 mod race_path;
+mod reach;
 pub mod request;
 pub mod resume;
 mod roles;

@@ -194,7 +194,7 @@ impl Request {
         self
     }
 
-    /// Makes claims about all contenders, including those that the far kernel answers, which are floors for comparison
+    /// Makes claims about all contenders, also about floors, which the far kernel answers and which are for comparison
     /// otherwise.
     pub fn claims_all(mut self) -> Request {
         self.asked.claims_all = true;

@@ -59,7 +59,8 @@ pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
     };
     let (ids, _) = order(outcome);
     let typical = |id: usize| {
-        let trial = spread::typical(outcome, id, &metric.name, |trial| of(outcome, trial).is_some())?;
+        let trial =
+            spread::typical(outcome, id, &metric.name, |trial| of(outcome, trial).is_some())?;
         Some((id, trial, of(outcome, trial)?))
     };
     let all: Vec<(usize, &Trial, FlowsTrial)> = ids.into_iter().filter_map(typical).collect();
@@ -226,7 +227,8 @@ mod tests {
 
     fn series(began_ns: u64, window: fn(u64) -> u64) -> Series {
         let point = |k: u64| {
-            let phase = if k < 10 { CongestionPhase::SlowStart } else { CongestionPhase::Avoidance };
+            let phase =
+                if k < 10 { CongestionPhase::SlowStart } else { CongestionPhase::Avoidance };
             let view = TcpView {
                 cwnd_bytes: window(k),
                 srtt_ns: Some(20 * MS),

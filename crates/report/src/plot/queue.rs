@@ -128,12 +128,11 @@ pub(super) fn fullest(
     end: f64,
 ) -> Option<(String, Vec<(f64, f64)>)> {
     let links = &trial.record.path.as_ref()?.links;
-    let ways =
-        (0..links.len()).flat_map(|link| [(link, Direction::Up), (link, Direction::Down)]);
-    let courses = ways.filter_map(|way| {
-        Some((way, links[way.0].toward(way.1).queue_course.as_ref()?))
-    });
-    let (way, course) = courses.max_by_key(|(_, course)| course.longest_ns.iter().max().copied())?;
+    let ways = (0..links.len()).flat_map(|link| [(link, Direction::Up), (link, Direction::Down)]);
+    let courses =
+        ways.filter_map(|way| Some((way, links[way.0].toward(way.1).queue_course.as_ref()?)));
+    let (way, course) =
+        courses.max_by_key(|(_, course)| course.longest_ns.iter().max().copied())?;
     let began = course.began_ns? as f64 - start as f64;
     let waits = points(course).into_iter().map(|(at, ns)| (at + began, ns));
     let waits = waits.filter(|(at, _)| (0.0..=end).contains(at)).collect();

@@ -48,10 +48,11 @@ pub(super) fn of_flow(series: &Series, tcp: &TcpColumns) -> SenderLines {
 impl SenderLines {
     /// Returns the lines with all times later by `by` nanoseconds.
     pub(super) fn later(mut self, by: u64) -> SenderLines {
-        let lines =
-            [&mut self.window, &mut self.in_flight, &mut self.rate, &mut self.round_trip];
+        let lines = [&mut self.window, &mut self.in_flight, &mut self.rate, &mut self.round_trip];
         lines.into_iter().flatten().for_each(|(at, _)| *at += by as f64);
-        self.phases.iter_mut().for_each(|(from, to, _)| (*from, *to) = (from.saturating_add(by), to.saturating_add(by)));
+        self.phases.iter_mut().for_each(|(from, to, _)| {
+            (*from, *to) = (from.saturating_add(by), to.saturating_add(by))
+        });
         self
     }
 }

@@ -14,7 +14,7 @@
 //! | [`against`] | claims on one contender against another one |
 //! | [`differences`] | differences in conditions between contenders, and their importance |
 //! | [`host_use`] | other programs on this host, as part of the verdicts |
-//! | [`warnings`], `host_notice`, [`notice`], `loss_words` | warnings to read before believing a race, in words; [`notice`] has those of events |
+//! | [`warnings`], `host_notice`, [`notice`], `loss_words` | warnings to read before believing a race, in words; [`notice`] for events |
 //! | [`exclusions`], `order`, `settings` | evidence: trials excluded by gates, positions in a block, changed settings |
 //! | [`no_figures`] | contenders without a valid trial, and the reason |
 //! | [`losses`], `path_account` | evidence: lost messages, the account of a path |

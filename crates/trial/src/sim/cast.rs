@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use super::carriers;
 use super::end::{Next, SimulatedEnd, Stops};
 use super::flight::Cutter;
-use super::world::{Group, Places};
+use super::world::{Places, SimulatedFlows};
 use crate::Order;
 use crate::agent::driver::Flow;
 use crate::agent::exchange::{self, Member};
@@ -49,9 +49,9 @@ pub(super) struct SimulatedCast<'a> {
 
 impl SimulatedCast<'_> {
     /// Creates both ends of each flow.
-    pub(super) fn group(&self) -> Result<Group> {
+    pub(super) fn group(&self) -> Result<SimulatedFlows> {
         let flows = 0..self.task.info().flows.len() as u16;
-        Ok(Group {
+        Ok(SimulatedFlows {
             ends: [self.side(Side::Near)?, self.side(Side::Far)?],
             places: flows.map(|flow| places(self.task.info(), self.hosts, flow)).collect(),
         })

@@ -38,7 +38,7 @@ use deadheat_records::placement::Placement;
 use deadheat_records::trial::{PathFacts, Record};
 use flight::{Cutter, MOST_PARTS};
 use wires::Wires;
-use world::{Group, LoadSchedule, World};
+use world::{LoadSchedule, SimulatedFlows, World};
 
 mod cast;
 mod end;
@@ -141,7 +141,7 @@ impl Simulation {
                 let cast = SimulatedCast { hosts, order: &order, contender, task: &**task, ..cast };
                 (cast.group()?, LoadSchedule { lead: asked.lead, stint: asked.stint })
             }
-            _ => (Group::default(), LoadSchedule::default()),
+            _ => (SimulatedFlows::default(), LoadSchedule::default()),
         };
         let flows = 0..work.places.len() as u16;
         let flows = flows.flat_map(|flow| [(Side::Near, flow), (Side::Far, flow)]);

@@ -32,7 +32,7 @@ use deadheat_path::observe::{Capture, Observation};
 const STANDSTILL: u64 = 1_000_000;
 /// Longest time for the set-up of all connections. A protocol that doubles its timeouts takes half of it in one wait.
 const UNTIL_CONNECTED: Nanos = Nanos::from_secs(60);
-/// First port that a socket may have: of those that no registry gives away (RFC 6335, section 6).
+/// First port that a socket may have: the first dynamic port (RFC 6335, section 6).
 const FIRST_PORT: u16 = 49_152;
 /// Number of events between two looks at the stop flag.
 const LOOK_EVERY: u64 = 1 << 12;
@@ -86,7 +86,7 @@ pub(super) struct Places {
 
 /// Ends of the flows of a work or a load, near and far, with their places by flow.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct SimulatedFlows {
     pub(super) ends: [Vec<SimulatedEnd>; 2],
     pub(super) places: Vec<Places>,
 }
@@ -168,8 +168,8 @@ impl World {
     /// `longest` after that.
     pub(super) fn run(
         &mut self,
-        work: Group,
-        load: Group,
+        work: SimulatedFlows,
+        load: SimulatedFlows,
         beside: LoadSchedule,
         longest: Nanos,
         on_point: OnPoint<'_>,
@@ -220,7 +220,7 @@ impl World {
     }
 
     /// Puts the ends at their hosts.
-    fn settle(&mut self, work: Group, load: Group) -> Result<()> {
+    fn settle(&mut self, work: SimulatedFlows, load: SimulatedFlows) -> Result<()> {
         self.work = work.places.len();
         self.places = work.places.into_iter().chain(load.places).collect();
         let sides = work.ends.into_iter().zip(load.ends);

@@ -31,7 +31,7 @@ impl Answer {
         self.last - self.due
     }
 
-    /// Adds its times to those of its flow; one that is not whole was given up at `end`.
+    /// Adds its times to `times` of its flow; a request without its whole response was given up at `end`.
     pub(super) fn add_to(&self, times: &mut RequestTimes, end: Nanos) {
         times.asked_bytes = times.asked_bytes.saturating_add(self.size);
         if self.here > 0 {
@@ -128,7 +128,7 @@ fn of_times(
 /// Figure of the response times that no single long one decides.
 pub(super) const GEOMEAN: &str = "response_geomean_ns";
 
-/// Returns true if a percentile has ten of `asked` requests beyond it, or is one that always was shown.
+/// Returns true if a percentile has ten of `asked` requests beyond it, or was always shown.
 fn is_known(name: &str, asked: usize) -> bool {
     name != "response_p95_ns" || printable(asked as u64, 0.95)
 }

@@ -318,7 +318,7 @@ fn what_cannot_be_is_refused_by_name() {
     assert!(say("session:via=relay", here).contains("peers"));
     assert!(say("session:pictures=0,claim=picture", here).contains("session: claim=picture"));
     assert!(say("session:picture=40MB", here).contains("wait at the server"));
-    assert!(say("session", PathKind::Simulated).contains("leave out `sim:`"));
+    assert_eq!(say("session", PathKind::Simulated), "");
     assert_eq!(say("session", PathKind::Remote), "");
     let peers = say("session:via=peers", PathKind::Remote);
     assert!(peers.contains("via=server") && peers.contains("people=a/b/c"), "{peers}");
