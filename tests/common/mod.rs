@@ -917,8 +917,6 @@ fn record(contender: usize, block: u64) -> Record {
         path_mtu: Vec::new(),
         counters: Some(counters()),
         far_counters: (contender != BBR).then(counters),
-        throttled: None,
-        far_throttled: None,
         path: None,
         path_invalid: None,
         captured: Some(Captured { packets: 12_000, left_out: 3, failure: Some("full".into()) }),

@@ -202,7 +202,8 @@ fn went_to<'a>(args: &'a StudyRunArgs, dir: &'a Path) -> &'a Path {
 fn race(args: &StudyRunArgs, within: &str, mut job: StudyJob<'_>) -> Result<Outcome> {
     let within = format!("{within}, race {} of {}, {}", job.place, job.of, job.plan.id);
     let is_alone = args.side_by_side.get() == 1;
-    if !args.quiet && !(is_alone && std::io::stderr().is_terminal()) {
+    let has_bar = is_alone && std::io::stderr().is_terminal();
+    if !args.quiet && !has_bar {
         // Progress is not rewritten here; a line for each race shows how far the study is.
         tell!("{}", visible(&within));
     }
