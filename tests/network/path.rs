@@ -448,8 +448,8 @@ fn each_link_carries_what_is_from_its_address() {
             let fastest = number_after(&stdout(&output), "rtt min/avg/max/mdev = ");
             assert!(fastest >= least, "{from}: {fastest} ms");
             let link = if least > 200.0 { "link 2" } else { "link 1" };
-            for way in ["up:  ", "down:"] {
-                let line = format!("deadheat: {link} {way} 3 packets in, 3 out");
+            for way in ["up", "down"] {
+                let line = format!("deadheat: {way} on {link}: 3 packets in, 3 out");
                 assert!(stderr(&output).contains(&line), "{}", stderr(&output));
             }
         }
