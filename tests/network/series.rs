@@ -67,7 +67,7 @@ fn the_kernels_flight_size_at_each_millisecond_is_what_the_emulator_carries() {
     let dir = tempfile::tempdir().unwrap();
     let path = "delay=20ms,rate=50mbit,queue=2bdp";
     let ran = Command::new(DEADHEAT)
-        .args(["race", "tcp:cc=cubic", "--path", path, "-w", "bulk:time=800ms,warmup=0s"])
+        .args(["race", "tcp:cc=cubic", "--path", path, "-w", "bulk:time=600ms,warmup=0s"])
         .args(["--blocks", "1", "-o", "r.json", "--series", "1ms", "--pcap", "r.pcapng", "-q"])
         .current_dir(dir.path())
         .output()
