@@ -233,7 +233,7 @@ fn phase_of_gains(pacing: u32, window: u32) -> CongestionPhase {
     }
 }
 
-/// Parses an answer; `None` if it is shorter than [`LEAST`].
+/// Parses an answer; `None` if it is shorter than the fields up to `tcpi_total_retrans`.
 pub fn parse(answer: &[u8]) -> Option<TcpInfo> {
     let view = view(answer)?;
     let pmtu_bytes = u32::from_ne_bytes(answer.get(PMTU..PMTU + 4)?.try_into().ok()?);
