@@ -1,7 +1,7 @@
 //! Thread that takes the points of dense series over TCP: it asks the kernel about each connection of this end through a
 //! descriptor of its own, since a flow's thread may sleep in send(2) or recv(2) for longer than an interval.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use deadheat_base::error::Result;
 use deadheat_base::process::spawn;
@@ -15,7 +15,8 @@ use deadheat_driver::intervals::{NextPoint, SharedPoints};
 /// Connection of a flow that the kernel is asked about.
 pub(super) struct AskedFlow<W> {
     reader: ViewReader,
-    points: Arc<SharedPoints>,
+    /// Points, as long as the flow is there: a flow that never starts, or that fails, ends the questions, too.
+    points: Weak<SharedPoints>,
     watch: W,
 }
 
@@ -31,17 +32,18 @@ pub(super) fn share(flow: &mut Flow) -> Option<(ViewReader, Arc<SharedPoints>)> 
 
 impl<W: Watch + Send + 'static> AskedFlow<W> {
     pub(super) fn new((reader, points): (ViewReader, Arc<SharedPoints>), watch: W) -> AskedFlow<W> {
-        AskedFlow { reader, points, watch }
+        AskedFlow { reader, points: Arc::downgrade(&points), watch }
     }
 
     /// Takes a point if one is due at `now`. Returns the time of the next look; `None` if there will be none.
     fn look(&mut self, now: Nanos) -> Option<Nanos> {
-        match self.points.next() {
+        let points = self.points.upgrade()?;
+        match points.next() {
             NextPoint::After(interval) => Some(now + interval),
             NextPoint::At(due) if due > now => Some(due),
             NextPoint::At(_) => {
                 let view = self.reader.read()?;
-                let point = self.points.take(Monotonic.now(), view)?;
+                let point = points.take(Monotonic.now(), view)?;
                 self.watch.sampled(&point);
                 Some(now)
             }
