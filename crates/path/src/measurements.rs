@@ -180,6 +180,17 @@ pub struct PacketOutcomes {
     pub digest: u64,
 }
 
+impl PacketOutcomes {
+    /// Returns the outcomes where a firewall or a NAT behind the link dropped `packets` of the delivered packets, with
+    /// `bytes` bytes as IP packets.
+    pub fn blocked_behind(mut self, (packets, bytes): (u64, u64)) -> PacketOutcomes {
+        self.delivered -= packets;
+        self.delivered_bytes -= bytes;
+        self.blocked += packets;
+        self
+    }
+}
+
 /// Outcomes of packets that arrived at a queue with ECT(1) or CE (RFC 9331), which DualPI2 puts into its L queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct L4sOutcomes {

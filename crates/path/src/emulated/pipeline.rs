@@ -382,13 +382,8 @@ impl Pipeline {
 
     /// Returns the figures since the beginning, without losses in devices.
     pub(super) fn figures(&self) -> DirectionFigures {
-        let mut fates = self.channel.fates();
-        let (packets, bytes) = self.refused;
-        fates.delivered -= packets;
-        fates.delivered_bytes -= bytes;
-        fates.blocked += packets;
         DirectionFigures {
-            fates,
+            fates: self.channel.fates().blocked_behind(self.refused),
             lateness_ns: Some(self.lateness.distribution(0, 0)),
             queued_ns: self.queued.as_ref().map(|queued| queued.distribution(0, 0)),
             queue_course: self.channel.queue_course(),

@@ -286,15 +286,10 @@ impl Wire {
 
     /// Returns the figures of one direction.
     fn figures(&self, way: usize) -> DirectionFigures {
-        let mut fates = self.channels[way].fates();
-        if let Some(middlebox) = self.middlebox.as_ref().filter(|_| way == 1) {
-            let (packets, bytes) = middlebox.refused;
-            fates.delivered -= packets;
-            fates.delivered_bytes -= bytes;
-            fates.blocked += packets;
-        }
+        let behind = self.middlebox.as_ref().filter(|_| way == 1);
+        let refused = behind.map_or((0, 0), |middlebox| middlebox.refused);
         DirectionFigures {
-            fates,
+            fates: self.channels[way].fates().blocked_behind(refused),
             queue_course: self.channels[way].queue_course(),
             losses: self.channels[way].log().if_short(),
             wire: self.observers[way].as_ref().and_then(|observer| observer.wire()).map(Box::new),
