@@ -66,12 +66,17 @@ impl Sampler {
         // Every page is written once, so that none is allocated later.
         let mut points = vec![Point::default(); most];
         points.clear();
+        Sampler { points, most, ..Sampler::without_points(interval, is_dense) }
+    }
+
+    /// Creates a sampler without room for points.
+    fn without_points(interval: Nanos, is_dense: bool) -> Sampler {
         Sampler {
             start: Nanos::ZERO,
             interval,
             due: Nanos::ZERO,
-            points,
-            most,
+            points: Vec::new(),
+            most: 0,
             shown: None,
             is_dense,
             unstored: None,
@@ -89,18 +94,7 @@ impl Sampler {
 
     /// Hands the points over to another thread. The flow's thread only leaves its counters here from then on.
     pub fn hand_over(&mut self) -> Arc<SharedPoints> {
-        let without_points = Sampler {
-            start: Nanos::ZERO,
-            interval: self.interval,
-            due: Nanos::ZERO,
-            points: Vec::new(),
-            most: 0,
-            shown: None,
-            is_dense: self.is_dense,
-            unstored: None,
-            missed: 0,
-            shared: None,
-        };
+        let without_points = Sampler::without_points(self.interval, self.is_dense);
         let shared = SharedPoints::new(std::mem::replace(self, without_points));
         self.shared = Some(Arc::clone(&shared));
         shared

@@ -113,8 +113,5 @@ fn add_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn wait_until(requests: &Requests<'_>, at: Nanos) -> io::Result<()> {
-    match at > Monotonic.now() {
-        true => requests.channel.wait(WaitFor::Time, Some(at)),
-        false => Ok(()),
-    }
+    if at > Monotonic.now() { requests.channel.wait(WaitFor::Time, Some(at)) } else { Ok(()) }
 }

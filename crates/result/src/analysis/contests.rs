@@ -8,9 +8,10 @@
 //! [`Cell::rivals`]: crate::outcome::Cell::rivals
 
 use super::claims::{alpha, claimed};
+use super::spread::valid_trials;
 use super::table::{Column, Pairs, Table, TrialFilter};
 use crate::contest::{Contest, Harm, Portion};
-use crate::outcome::{Entrant, Outcome, Trial};
+use crate::outcome::{Entrant, Outcome};
 use deadheat_contract::measurements::path::{DirectionFigures, Quantile};
 use deadheat_contract::measurements::{Better, Metric};
 use deadheat_contract::workload::load::{self, Observed};
@@ -116,9 +117,8 @@ impl<'a> BesideLoad<'a> {
 
 /// Returns the median share of each flow beside a load over the valid trials of a cell.
 fn flow_shares(outcome: &Outcome, contender: usize) -> Vec<f64> {
-    let own = |trial: &&Trial| trial.contender == contender && trial.record.valid && !trial.control;
     let trials: Vec<&[f64]> =
-        outcome.trials.iter().filter(own).map(|trial| &trial.record.flow_shares[..]).collect();
+        valid_trials(outcome, contender).map(|trial| &trial.record.flow_shares[..]).collect();
     let flows = trials.iter().map(|shares| shares.len()).max().unwrap_or(0);
     let of = |flow: usize| -> Vec<f64> {
         trials.iter().filter_map(|shares| shares.get(flow).copied()).collect()

@@ -37,9 +37,10 @@ impl Answer {
         if self.here > 0 {
             times.first_byte_ns.push((self.first - self.due).0);
         }
-        match self.here == self.size {
-            true => times.response_ns.push((self.last - self.due).0),
-            false => times.unfinished_ns.push((end - self.due).0),
+        if self.here == self.size {
+            times.response_ns.push(self.took().0);
+        } else {
+            times.unfinished_ns.push((end - self.due).0);
         }
     }
 
