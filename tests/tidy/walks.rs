@@ -31,7 +31,7 @@ fn missing(root: &Path, text: &str) -> Vec<String> {
     let mut file: Option<(&str, String)> = None;
     let mut is_in_parentheses = false;
     let mut number = 1;
-    // Odd parts are between backticks, those of fences of code too.
+    // Odd parts are between backticks, also between those of a fence of code.
     for pair in parts.chunks_exact(2) {
         let [before, name] = [pair[0], pair[1]];
         number += before.matches('\n').count();

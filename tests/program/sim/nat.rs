@@ -49,7 +49,7 @@ fn a_trial_behind_a_nat_has_the_figures_of_one_without() {
     assert_eq!(figures(path), figures(&format!("{path},nat=full-cone")));
 }
 
-/// Answers come while the binding lives; a far end that speaks after that is not heard, and the near end opens a new one.
+/// Answers come while the binding lives. After its end nothing of the far end comes in, until the near end opens a new binding.
 #[test]
 fn a_binding_that_times_out_lets_nothing_in_until_the_host_inside_sends() {
     let path = "delay=5ms,nat=symmetric,nat-timeout=1s";

@@ -1,5 +1,5 @@
-//! Load beside the work: bulk flows of a contender, or flows at a rate, that share the path with the measured work, from before it begins
-//! until it is over. Every workload has it.
+//! Load beside the work: bulk flows of a contender, or flows at a rate, that share the path with the measured work, from
+//! before it begins until it is over. Every workload has it.
 //!
 //! ```text
 //! load      connects ─► sends ──── lead ────────────────────────────────────────► is stopped

@@ -149,7 +149,7 @@ impl Forwarder {
                 _ => Nanos::ZERO,
             };
             let own = std::mem::replace(&mut ways, rest);
-            // One that sleeps shares its CPU with those of other paths, so the scheduler places it.
+            // A thread that sleeps shares its CPU with threads of other paths, so the scheduler places it.
             let cpu = cpu.filter(|_| network.wait != ReleaseWait::Sleep);
             crew.push(ThreadHandle::start(own, network.wait, 2 * network.links.len(), cpu, lag)?);
         }

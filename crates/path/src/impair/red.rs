@@ -49,7 +49,7 @@ impl Red {
             return false;
         }
         let base = MOST * (self.average - FROM) / (TO - FROM);
-        // The packet at hand is not among those that have passed.
+        // `count` includes the packet at hand, which has not passed yet.
         let left = 1.0 - (self.count - 1) as f64 * base;
         let hit = self.average >= TO || unit(self.draws.draw(index)) * left < base;
         if hit {

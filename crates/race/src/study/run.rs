@@ -80,7 +80,7 @@ impl StudyTask<'_> {
         let mut rates = Vec::new();
         for race in &self.study.study.races {
             let request = self.request(race)?;
-            // One that this build cannot run does not run beside others either.
+            // A race that this build cannot run does not disturb others.
             let Ok(checked) = request.check() else { continue };
             let rate = request.rate_beside_others(&checked).map_err(|why| {
                 Error::usage(format!(

@@ -305,7 +305,7 @@ fn several_connections_share_one_schedule_and_its_sizes() {
 }
 
 /// Of ten thousand arrivals, a share of e^-1 is more than the mean gap apart, and a 20th of the responses is smaller than
-/// the one percentile of the law, and larger than the other.
+/// the law's 5th percentile, and a 20th larger than its 95th.
 #[test]
 fn connections_come_by_a_poisson_process_with_sizes_of_the_law() {
     let calls = calls("rpc:connect=each,at-once=64,response=65536B~2097152B,rate=5pps,count=10000");

@@ -171,7 +171,7 @@ fn cell_text(cell: &RaceCell) -> String {
 }
 
 /// Rules on the order of the figures, pair by pair. A pair counts where its published ranges are apart, and is decided
-/// where its measured ones are.
+/// where its measured ranges are apart.
 fn order(all: &[PublishedAgreement<'_>], asked: f64) -> (Ruling, String) {
     let pairs = all
         .iter()
