@@ -285,5 +285,5 @@ fn a_host_that_is_not_there_is_named() {
     let (code, said) = run(&["--host", "friend", "--", "sh", "-c", there]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("hosts home, isp, cloud and friend"), "{said}");
-    assert!(said.contains("friend--isp up: "), "{said}");
+    assert!(said.contains("friend to isp: "), "{said}");
 }
