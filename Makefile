@@ -20,16 +20,18 @@ PEERS := socat xinetd openssl mptcpize kcptun-server turnserver usrsctp.h python
 SPREAD := sshd ssh-keygen parallel rsync munged slurmctld slurmd sbatch
 FUZZ_TARGETS := control hello result grammar study import far_end responder ndt7 protocol protocol+address
 
-.PHONY: race test test-build docs book answer lint check bench fuzz soak dist dist-test dist-twice help
+.PHONY: race test test-needs test-build docs book answer lint check bench fuzz soak dist dist-test dist-twice help
 
 race: ## build, then race TCP, UDP and ICMP on loopback
 	scripts/need.sh cargo cc
 	cargo build --release --locked
 	./target/release/deadheat race tcp udp icmp || [ $$? = 3 ] # 3: it ran, and says why not to trust it
 
-test: ## all tests, those of the documentation's examples included
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
+test: test-needs ## all tests, those of the documentation's examples included
 	scripts/test.sh
+
+test-needs:
+	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
 
 test-build:
 	scripts/need.sh cargo cc
@@ -69,8 +71,7 @@ fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/need.sh cargo cc g++ cargo-fuzz
 	scripts/fuzz.sh $(SECONDS) $(FUZZ_TARGETS)
 
-soak: ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
-	scripts/need.sh cargo cc ip tc setpriv unshare nft bash ping tcpdump iperf3 irtt nginx linux.uml chromium $(PEERS) $(SPREAD)
+soak: test-needs ## RUNS=20 of the whole test suite, 1000 networks up and down, HOURS=1 of attacks and of ping; not part of CI
 	cargo test --locked --workspace --features all-contenders --no-run
 	for run in $$(seq $(RUNS)); do echo "run $$run of $(RUNS)"; cargo test --locked --workspace --features all-contenders --quiet; done
 	DEADHEAT_SOAK_SECONDS=$${SOAK_SECONDS:-$$(($(HOURS) * 3600))} cargo test --locked --test attack a_soak -- --nocapture
