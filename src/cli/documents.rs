@@ -206,7 +206,7 @@ fn every_race_of_a_bundled_study_has_room_for_its_claims() {
                 started: testing::day(),
                 host: "host".to_owned(),
             };
-            let ran = study::run::run(&task, &mut |job| {
+            let ran = study::run::run(&task, (1, 1), &|job| {
                 let way = PathSpec::parse(job.plan.path.as_deref().unwrap_or("loopback"))?;
                 run(&job.request, model_time::setting(&way)).0
             });

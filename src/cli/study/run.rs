@@ -10,9 +10,7 @@ use deadheat_base::cpu::allowed_cpus;
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign::visible;
 use deadheat_race::study::bundled;
-use deadheat_race::study::run::{
-    FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study, run_beside,
-};
+use deadheat_race::study::run::{FinishedStudy, StudyEnd, StudyJob, StudyTask, run as run_study};
 use deadheat_report::html;
 use deadheat_report::study::{Form, render, ruling_word, tally};
 use deadheat_result::outcome::Outcome;
@@ -70,7 +68,7 @@ pub(super) struct StudyRunArgs {
     /// Races of a study that run at once, each on a network of its own
     ///
     /// Only where that changes nothing: the limit of each race is the rate of its emulated path, the path has
-    /// wait=sleep, and its ends are placed by the host.
+    /// wait=sleep, and its ends are placed by the host. Races in virtual time follow, one after another.
     #[arg(
         long,
         value_name = "N",
@@ -120,13 +118,8 @@ pub(super) fn run(args: &StudyRunArgs) -> Result<Verdict> {
             started: SystemTime::now(),
             host: deadheat_host::facts::gather().hostname,
         };
-        let ran = match args.side_by_side.get() {
-            1 => run_study(&task, &mut |job| race(args, &within, job))?,
-            most => {
-                let room = (most, allowed_cpus().len());
-                run_beside(&task, room, &|job| race(args, &within, job))?
-            }
-        };
+        let room = (args.side_by_side.get(), allowed_cpus().len());
+        let ran = run_study(&task, room, &|job| race(args, &within, job))?;
         print(&render(&ran.run, &ran.results, form, &stdout_style())?)?;
         let unsaved = ran.results.values().filter(|race| !next_step::is_saved(race)).count();
         next_step::tell_folder(&dir, unsaved);

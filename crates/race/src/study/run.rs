@@ -19,6 +19,7 @@ use crate::race::{RaceContext, Request, alongside, resume};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::panics::contained;
 use deadheat_host::folder_lock::FolderLock;
+use deadheat_path::PathKind;
 use deadheat_result::date;
 use deadheat_result::outcome::{Outcome, Program, Status};
 use deadheat_result::study::model::RacePlan;
@@ -47,6 +48,9 @@ pub struct StudyTask<'a> {
     pub host: String,
 }
 
+/// Races of a study, each with its position in it.
+type PlacedRaces<'a> = Vec<(usize, &'a RacePlan)>;
+
 impl StudyTask<'_> {
     /// Returns a race at its setting.
     fn plan(&self, race: &RacePlan) -> RacePlan {
@@ -72,13 +76,18 @@ impl StudyTask<'_> {
         Ok(())
     }
 
-    /// Checks that the races may run side by side.
+    /// Divides the races into those in real time, which may run side by side, and those in virtual time.
     ///
     /// # Errors
-    /// [`Error::Usage`] with the race that may not, and why; or with the most that this host has room for.
-    fn check_beside(&self, most: usize, cpus: usize) -> Result<()> {
+    /// [`Error::Usage`] with the race that may not run beside others, and why; or with the most that this host has room
+    /// for.
+    fn divide(&self, most: usize, cpus: usize) -> Result<(PlacedRaces<'_>, PlacedRaces<'_>)> {
+        let races = self.study.study.races.iter().enumerate();
+        let (alone, together): (PlacedRaces<'_>, PlacedRaces<'_>) = races.partition(|(_, race)| {
+            self.plan(race).path.as_deref().map(PathKind::of_typed) == Some(PathKind::Simulated)
+        });
         let mut rates = Vec::new();
-        for race in &self.study.study.races {
+        for (_, race) in &together {
             let request = self.request(race)?;
             // A race that this build cannot run does not disturb others.
             let Ok(checked) = request.check() else { continue };
@@ -99,7 +108,7 @@ impl StudyTask<'_> {
                 alongside::MOST_PER_CPU
             )));
         }
-        Ok(())
+        Ok((together, alone))
     }
 
     /// Returns the request for a race, with at least the blocks that the study's claims on it need.
@@ -167,75 +176,57 @@ pub enum StudyEnd {
     Failed,
 }
 
-/// Runs a study with up to `most` races side by side, each by a thread that calls `race`. A failure of one costs only
-/// that one; after an interruption none begins.
+/// Runs a study with up to `most` races at once on a host with `cpus` CPUs; `race` creates the context of each race and
+/// runs it there ([`StudyJob::on`]), where `most` is more than one on a thread of its own. Races in virtual time follow
+/// the others, one after another. A failure of a race costs only that one; after an interruption none begins.
 ///
 /// # Errors
-/// As [`run`]; [`Error::Usage`] if a race would disturb others, or if they need more CPU time together than this host
-/// has, with `cpus` CPUs.
-pub fn run_beside(
+/// [`Error::Usage`] if the directory has other contents, if a race would disturb others, or if they need more CPU time
+/// together than this host has; [`Error::Setup`] if the directory is not writable. An error of a race is in the race's
+/// part of the result.
+pub fn run(
     task: &StudyTask<'_>,
     (most, cpus): (usize, usize),
     race: &(dyn Fn(StudyJob<'_>) -> Result<Outcome> + Sync),
 ) -> Result<FinishedStudy> {
     task.check()?;
-    task.check_beside(most, cpus)?;
+    let (together, alone) = if most > 1 {
+        task.divide(most, cpus)?
+    } else {
+        (Vec::new(), task.study.study.races.iter().enumerate().collect())
+    };
     let course = StudyCourse::begin(task)?;
     course.save()?;
-    let plans: Vec<RacePlan> = task.study.study.races.iter().map(|race| task.plan(race)).collect();
-    let shared = Mutex::new((course, plans.iter().enumerate(), Ok(())));
+    let shared = Mutex::new((course, Ok(())));
     let open = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-    // Takes the next race; `None` where no more are to begin.
-    let next = || -> Option<(usize, &RacePlan, StudyJob<'_>)> {
-        let (course, rest, failed) = &mut *open();
-        while failed.is_ok() && course.end != StudyEnd::Interrupted {
-            let (at, plan) = rest.next()?;
-            match course.job(at, plan, plans.len()) {
-                Ok(Some(job)) => return Some((at, plan, job)),
-                Ok(None) => {}
-                Err(error) => *failed = Err(error),
-            }
-        }
-        None
-    };
-    let work = || {
-        while let Some((at, plan, job)) = next() {
-            let result = contained(&format!("race {}", plan.id), || race(job));
-            let (course, _, failed) = &mut *open();
-            course.note(at, plan, result);
-            if let Err(error) = course.save() {
+    let work = |rest: &Mutex<std::vec::IntoIter<(usize, &RacePlan)>>| {
+        loop {
+            let next = rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((at, plan)) = next else { break };
+            let plan = task.plan(plan);
+            let job = {
+                let (course, failed) = &mut *open();
+                if failed.is_err() || course.end == StudyEnd::Interrupted {
+                    break;
+                }
+                course.job(at, &plan)
+            };
+            let ran = match job {
+                Ok(Some(job)) => Ok(contained(&format!("race {}", plan.id), || race(job))),
+                Ok(None) => continue,
+                Err(error) => Err(error),
+            };
+            let (course, failed) = &mut *open();
+            if let Err(error) = ran.and_then(|result| course.note(at, &plan, result)) {
                 *failed = Err(error);
             }
         }
     };
-    std::thread::scope(|scope| (0..most).for_each(|_| drop(scope.spawn(work))));
-    let (course, _, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let together = Mutex::new(together.into_iter());
+    std::thread::scope(|scope| (0..most).for_each(|_| drop(scope.spawn(|| work(&together)))));
+    work(&Mutex::new(alone.into_iter()));
+    let (course, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed?;
-    Ok(FinishedStudy { run: course.run, results: course.results, end: course.end })
-}
-
-/// Runs a study, one race after another. `race` creates the context of each race and runs it there ([`StudyJob::on`]).
-///
-/// # Errors
-/// [`Error::Usage`] if the directory has other contents; [`Error::Setup`] if it is not writable. An error of a race
-/// is in the race's part of the result.
-pub fn run(
-    task: &StudyTask<'_>,
-    race: &mut dyn FnMut(StudyJob<'_>) -> Result<Outcome>,
-) -> Result<FinishedStudy> {
-    task.check()?;
-    let mut course = StudyCourse::begin(task)?;
-    course.save()?;
-    let plans: Vec<RacePlan> = task.study.study.races.iter().map(|race| task.plan(race)).collect();
-    for (at, plan) in plans.iter().enumerate() {
-        let Some(job) = course.job(at, plan, plans.len())? else { continue };
-        let result = race(job);
-        course.note(at, plan, result);
-        course.save()?;
-        if course.end == StudyEnd::Interrupted {
-            break;
-        }
-    }
     Ok(FinishedStudy { run: course.run, results: course.results, end: course.end })
 }
 
@@ -310,12 +301,7 @@ impl<'a> StudyCourse<'a> {
     }
 
     /// Returns the job for the race at `at`; `None` if the race is complete.
-    fn job<'p>(
-        &mut self,
-        at: usize,
-        plan: &'p RacePlan,
-        of: usize,
-    ) -> Result<Option<StudyJob<'p>>> {
+    fn job<'p>(&mut self, at: usize, plan: &'p RacePlan) -> Result<Option<StudyJob<'p>>> {
         let file = self.file(&plan.id);
         let before = match self.results.get(&plan.id) {
             Some(done) if !is_unfinished(done) => {
@@ -325,6 +311,7 @@ impl<'a> StudyCourse<'a> {
             before => before.cloned(),
         };
         let request = self.request(plan)?;
+        let of = self.task.study.study.races.len();
         Ok(Some(StudyJob { plan, place: at + 1, of, request, file, before }))
     }
 
@@ -345,8 +332,8 @@ impl<'a> StudyCourse<'a> {
         self.task.dir.join(format!("{id}.json"))
     }
 
-    /// Records the state of a race after its run.
-    fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) {
+    /// Records and saves the state of a race after its run.
+    fn note(&mut self, at: usize, plan: &RacePlan, result: Result<Outcome>) -> Result<()> {
         let state = match result {
             Ok(outcome) => {
                 match outcome.status {
@@ -370,6 +357,7 @@ impl<'a> StudyCourse<'a> {
             }
         };
         self.set_state(at, state);
+        self.save()
     }
 
     fn set_state(&mut self, at: usize, state: RaceRun) {

@@ -3,9 +3,8 @@ use crate::race::testing;
 use crate::study::read;
 use deadheat_result::study::outcome::{AnswerKind, Ruling};
 use deadheat_trial::{Order, TrialOutcome as TrialEnd};
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const STUDY: &str = r#"
 title = "Echoes"
@@ -74,7 +73,7 @@ impl Place {
     fn run(
         &self,
         change: impl FnOnce(&mut StudyTask<'_>),
-        trial: impl Fn(&Order) -> Option<TrialEnd>,
+        trial: impl Fn(&Order) -> Option<TrialEnd> + Sync,
     ) -> (Result<FinishedStudy>, Vec<String>) {
         let out = self.out();
         let mut task = StudyTask {
@@ -89,9 +88,9 @@ impl Place {
             host: "fake".into(),
         };
         change(&mut task);
-        let mut jobs = Vec::new();
-        let ran = run(&task, &mut |job| {
-            jobs.push(format!("{} of {}: {}", job.place, job.of, job.plan.id));
+        let jobs = Mutex::new(Vec::new());
+        let ran = run(&task, (1, 2), &|job| {
+            jobs.lock().unwrap().push(format!("{} of {}: {}", job.place, job.of, job.plan.id));
             let file = job.file.clone();
             let stop = Arc::new(AtomicBool::new(false));
             let stopping = Arc::clone(&stop);
@@ -106,7 +105,7 @@ impl Place {
             };
             testing::staged(each, |context| job.on(context.save(file).stop(stop)))
         });
-        (ran, jobs)
+        (ran, jobs.into_inner().unwrap())
     }
 
     fn whole(&self) -> FinishedStudy {
@@ -147,14 +146,14 @@ fn every_race_is_run_saved_and_judged_and_one_that_cannot_run_stops_no_other() {
 #[test]
 fn what_was_broken_off_goes_on_with_the_same_figures_as_if_it_had_not_been() {
     let place = Place::new();
-    let trials = Cell::new(0);
+    let trials = AtomicUsize::new(0);
     let (ran, jobs) = place.run(
         |_| {},
         |order| {
             if order.workload().contains("count=100,") {
-                trials.set(trials.get() + 1);
+                trials.fetch_add(1, Ordering::Relaxed);
             }
-            (trials.get() > 12).then_some(TrialEnd::Failed(Error::Interrupted))
+            (trials.load(Ordering::Relaxed) > 12).then_some(TrialEnd::Failed(Error::Interrupted))
         },
     );
     let ran = ran.unwrap();
@@ -247,13 +246,13 @@ fn a_directory_that_holds_something_else_is_left_as_it_is() {
 #[test]
 fn two_at_once_do_not_share_a_directory() {
     let place = Place::new();
-    let said = Cell::new(String::new());
+    let said = Mutex::new(String::new());
     let refused = |_: &Order| {
-        said.set(place.refusal(|_| {}));
+        *said.lock().unwrap() = place.refusal(|_| {});
         None
     };
     assert!(place.run(|_| {}, refused).0.is_ok());
-    let said = said.into_inner();
+    let said = said.into_inner().unwrap();
     assert!(said.contains("a study is being run into") && said.contains("-o"), "{said}");
     assert!(place.run(|_| {}, |_| None).0.is_ok(), "it is free again");
 }
@@ -272,9 +271,10 @@ fn results_without_their_study_and_places_that_are_no_directory_are_refused() {
 /// Returns a study of `races` races on emulated paths.
 fn networks(races: &[(&str, &str)]) -> Place {
     let race = |(id, path): &(&str, &str)| {
+        let placement = if path.starts_with("sim:") { "" } else { "placement = \"host\"\n" };
         format!(
-            "[[race]]\nid = \"{id}\"\nvariant = \"beyond\"\nabout = \"A network.\"\ncontenders = [\"tcp\", \"udp\"]\n\
-             workload = \"ping:count=100\"\npath = \"{path}\"\nplacement = \"host\"\nblocks = 8\n"
+            "[[race]]\nid = \"{id}\"\nvariant = \"beyond\"\nabout = \"A network.\"\ncontenders = [\"quic\", \"kcp\"]\n\
+             workload = \"ping:count=100\"\npath = \"{path}\"\n{placement}blocks = 8\n"
         )
     };
     let races: String = races.iter().map(race).collect();
@@ -300,7 +300,7 @@ fn beside(
         started: testing::day(),
         host: "fake".into(),
     };
-    run_beside(&task, (most, 2), &|job| {
+    run(&task, (most, 2), &|job| {
         begins(&job.plan.id)?;
         let file = job.file.clone();
         let trial = testing::noisy(5, 0.01, |_| 1e5);
@@ -357,6 +357,22 @@ fn after_an_interruption_no_race_begins() {
     let ran = beside(&place, 1, &|_| Err(Error::Interrupted)).unwrap();
     assert_eq!(ran.end, StudyEnd::Interrupted);
     assert_eq!(ran.run.races[1].why_not.as_deref(), Some("not run yet"));
+}
+
+#[test]
+fn races_in_virtual_time_follow_the_others_one_after_another() {
+    let place = networks(&[("simulated", "sim:rate=10mbit"), ("a", SLOW), ("b", SLOW)]);
+    let begun = Mutex::new(Vec::new());
+    let barrier = std::sync::Barrier::new(2);
+    let note = |id: &str| {
+        begun.lock().unwrap().push(id.to_owned());
+        if id != "simulated" {
+            barrier.wait();
+        }
+        Ok(())
+    };
+    beside(&place, 2, &note).unwrap();
+    assert_eq!(begun.into_inner().unwrap().last().map(String::as_str), Some("simulated"));
 }
 
 #[test]
