@@ -16,6 +16,7 @@ mod iperf3;
 mod irtt;
 mod ndt7;
 mod quicperf;
+#[cfg(any(test, feature = "testing"))]
 pub mod readers;
 mod reflected;
 pub mod responders;
