@@ -109,6 +109,19 @@ pub struct Key {
     pub doc: &'static str,
 }
 
+impl Key {
+    /// Returns the key itself, as typed keys do.
+    pub const fn key(&self) -> Key {
+        *self
+    }
+}
+
+/// Makes a list of keys of typed ones.
+#[macro_export]
+macro_rules! keys {
+    ($($key:expr),* $(,)?) => { &[$($key.key()),*] };
+}
+
 /// Kind of a value: its syntax, and its range.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {

@@ -67,17 +67,8 @@ static INFO: Info = Info {
         "nodelay",
         "it decides how soon a lost message is sent again, and how that grows",
     )],
-    keys: &[
-        MODE.key(),
-        CONTROL.key(),
-        NODELAY.key(),
-        INTERVAL.key(),
-        RESEND.key(),
-        MIN_RTO.key(),
-        WINDOW.key(),
-        FLUSH.key(),
-        FEC.key(),
-        MTU.key(),
+    keys: deadheat_base::keys![
+        MODE, CONTROL, NODELAY, INTERVAL, RESEND, MIN_RTO, WINDOW, FLUSH, FEC, MTU
     ],
     deployed: DEPLOYED,
     ..Info::IN_USER_SPACE

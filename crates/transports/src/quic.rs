@@ -119,15 +119,15 @@ static DATAGRAM: Info = Info {
     ..STREAM
 };
 
-const KEYS: &[Key] = &[
-    CONTROL.key(),
-    identity::CIPHER.key(),
-    identity::CERTIFICATE.key(),
-    identity::RESUME.key(),
-    WINDOW.key(),
-    PACKET.key(),
-    QUINN_ECN.key(),
-    QLOG.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    CONTROL,
+    identity::CIPHER,
+    identity::CERTIFICATE,
+    identity::RESUME,
+    WINDOW,
+    PACKET,
+    QUINN_ECN,
+    QLOG
 ];
 
 /// Congestion control of quinn.

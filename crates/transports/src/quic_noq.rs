@@ -33,15 +33,15 @@ static INFO: Info = Info {
     colour: "#5b86e5",
     implementation: env!("DEADHEAT_NOQ_PROTO"),
     summary: "QUIC by noq: encrypted byte streams over UDP (RFC 9000)",
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        identity::RESUME.key(),
-        WINDOW.key(),
-        PACKET.key(),
-        ECN.key(),
-        QLOG.key(),
+    keys: deadheat_base::keys![
+        CONTROL,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        identity::RESUME,
+        WINDOW,
+        PACKET,
+        ECN,
+        QLOG
     ],
     deployed: &[
         OwnDefault {

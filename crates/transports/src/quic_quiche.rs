@@ -30,13 +30,13 @@ static INFO: Info = Info {
     colour: "#d9822b",
     implementation: env!("DEADHEAT_QUICHE"),
     summary: "QUIC by quiche: encrypted byte streams over UDP (RFC 9000)",
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        WINDOW.key(),
-        PACKET.key(),
-        QLOG.key(),
+    keys: deadheat_base::keys![
+        CONTROL,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        WINDOW,
+        PACKET,
+        QLOG
     ],
     deployed: &[OwnDefault {
         knob: PACKET.name(),

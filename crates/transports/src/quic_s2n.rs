@@ -53,13 +53,7 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_S2N_QUIC"),
     summary: "QUIC by s2n-quic: encrypted byte streams over UDP (RFC 9000)",
     guarantees: Guarantees { encrypted: true, lanes: MOST_LANES, ..Guarantees::BYTE_STREAM },
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        WINDOW.key(),
-        PACKET.key(),
-    ],
+    keys: deadheat_base::keys![CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET],
     deployed: DEPLOYED,
     ..STREAM
 };

@@ -33,18 +33,8 @@ use deliveries::Deliveries;
 /// The workload.
 pub(super) struct Events;
 
-const KEYS: &[Key] = &[
-    EVENTS.key(),
-    SIZE.key(),
-    ARRIVALS.key(),
-    ORDER.key(),
-    HZ.key(),
-    STATE_SIZE.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    EVENTS, SIZE, ARRIVALS, ORDER, HZ, STATE_SIZE, SERVICE, COUNT, RECEIVERS, DIRECTION, CLAIM
 ];
 
 const EVENTS: Preset<OfferedRate> = Optional::offered(

@@ -21,14 +21,8 @@ use deadheat_contract::workload::{Info, Part, Reports, Setting, Task, TaskInfo, 
 /// The workload.
 pub(super) struct Fanout;
 
-const KEYS: &[Key] = &[
-    RECEIVERS.key(),
-    BYTES.key(),
-    bulk::TIME.key(),
-    bulk::WARMUP.key(),
-    bulk::SIZE.key(),
-    CALL.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![RECEIVERS, BYTES, bulk::TIME, bulk::WARMUP, bulk::SIZE, CALL];
 
 const RECEIVERS: Preset<u64> =
     Optional::count("receivers", (1, 64), "receivers, each a process with a connection of its own")

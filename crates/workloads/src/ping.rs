@@ -34,17 +34,8 @@ use gate::put_percentiles;
 /// The workload.
 pub(super) struct Ping;
 
-const KEYS: &[Key] = &[
-    SIZE.key(),
-    INTERVAL.key(),
-    WINDOW.key(),
-    COUNT.key(),
-    TIME.key(),
-    WARMUP.key(),
-    THINK.key(),
-    TIMEOUT.key(),
-    CLAIM.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![SIZE, INTERVAL, WINDOW, COUNT, TIME, WARMUP, THINK, TIMEOUT, CLAIM];
 
 const SIZE: Preset<usize> = Optional::length(
     "size",

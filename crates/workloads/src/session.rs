@@ -41,21 +41,21 @@ use seen::Others;
 /// The workload.
 pub(super) struct Meeting;
 
-const KEYS: &[Key] = &[
-    PEOPLE.key(),
-    VIA.key(),
-    share::PICTURE.key(),
-    share::PICTURES.key(),
-    share::MTU.key(),
-    share::PEN.key(),
-    share::PEN_SIZE.key(),
-    share::POSE.key(),
-    share::POSE_SIZE.key(),
-    share::VOICE_SIZE.key(),
-    share::BUFFER.key(),
-    share::SERVICE.key(),
-    share::COUNT.key(),
-    share::CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    PEOPLE,
+    VIA,
+    share::PICTURE,
+    share::PICTURES,
+    share::MTU,
+    share::PEN,
+    share::PEN_SIZE,
+    share::POSE,
+    share::POSE_SIZE,
+    share::VOICE_SIZE,
+    share::BUFFER,
+    share::SERVICE,
+    share::COUNT,
+    share::CLAIM
 ];
 
 const PEOPLE: Preset<u64> =

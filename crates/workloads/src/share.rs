@@ -37,20 +37,9 @@ use seen::SessionMeasure;
 /// The workload.
 pub(super) struct Share;
 
-const KEYS: &[Key] = &[
-    PICTURE.key(),
-    PICTURES.key(),
-    MTU.key(),
-    PEN.key(),
-    PEN_SIZE.key(),
-    POSE.key(),
-    POSE_SIZE.key(),
-    VOICE_SIZE.key(),
-    BUFFER.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    PICTURE, PICTURES, MTU, PEN, PEN_SIZE, POSE, POSE_SIZE, VOICE_SIZE, BUFFER, SERVICE, COUNT,
+    DIRECTION, CLAIM
 ];
 
 pub(crate) const PICTURE: Preset<Bytes> =

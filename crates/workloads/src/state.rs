@@ -38,21 +38,21 @@ use objects::{Crowd, Objects};
 /// The workload.
 pub(super) struct State;
 
-const KEYS: &[Key] = &[
-    HZ.key(),
-    SIZE.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    SERVICE.key(),
-    MOTION.key(),
-    DISPLAY.key(),
-    PLAYOUT.key(),
-    OBJECTS.key(),
-    OBJECT_SIZE.key(),
-    NEAR.key(),
-    CAP.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    HZ,
+    SIZE,
+    COUNT,
+    RECEIVERS,
+    SERVICE,
+    MOTION,
+    DISPLAY,
+    PLAYOUT,
+    OBJECTS,
+    OBJECT_SIZE,
+    NEAR,
+    CAP,
+    DIRECTION,
+    CLAIM
 ];
 
 const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "updates per second").or("60");

@@ -34,16 +34,8 @@ pub(super) struct Streams;
 
 const MOST_STREAMS: u64 = 256;
 
-const KEYS: &[Key] = &[
-    STREAMS.key(),
-    RATE.key(),
-    SIZE.key(),
-    COUNT.key(),
-    OVER.key(),
-    ORDER.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![STREAMS, RATE, SIZE, COUNT, OVER, ORDER, DIRECTION, CLAIM];
 
 const STREAMS: Preset<u64> =
     Optional::count("streams", (1, MOST_STREAMS), "streams, which take turns").or("8");

@@ -34,18 +34,8 @@ use pictures::Pictures;
 /// The workload.
 pub(super) struct Video;
 
-const KEYS: &[Key] = &[
-    HZ.key(),
-    RATE.key(),
-    GOP.key(),
-    KEYFRAME.key(),
-    SPREAD.key(),
-    MTU.key(),
-    DEADLINE.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    HZ, RATE, GOP, KEYFRAME, SPREAD, MTU, DEADLINE, SERVICE, COUNT, DIRECTION, CLAIM
 ];
 
 const HZ: Preset<u64> = Optional::count("hz", (1, 240), "frames per second").or("30");

@@ -33,15 +33,7 @@ use frames::Frames;
 /// The workload.
 pub(super) struct Voice;
 
-const KEYS: &[Key] = &[
-    CODEC.key(),
-    FRAME.key(),
-    SIZE.key(),
-    BUFFER.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    DIRECTION.key(),
-];
+const KEYS: &[Key] = deadheat_base::keys![CODEC, FRAME, SIZE, BUFFER, COUNT, RECEIVERS, DIRECTION];
 
 const CODEC: Preset<Codec> = Optional::choice(
     "codec",

@@ -35,16 +35,7 @@ use shares::share_metrics;
 pub use shares::{JAIN, PARTS, SHARE, STAY, add_flows, add_shares, stay_after};
 
 /// Keys that every workload has beside its own.
-pub const KEYS: &[Key] = &[
-    LOAD.key(),
-    RATE.key(),
-    FLOWS.key(),
-    DIRECTION.key(),
-    LEAD.key(),
-    FROM.key(),
-    FOR.key(),
-    PHASE.key(),
-];
+pub const KEYS: &[Key] = deadheat_base::keys![LOAD, RATE, FLOWS, DIRECTION, LEAD, FROM, FOR, PHASE];
 
 const LOAD: Text = Text::form(
     "load",

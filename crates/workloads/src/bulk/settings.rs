@@ -41,19 +41,8 @@ pub(crate) const SIZE: Preset<usize> = Optional::length(
 )
 .or("1400");
 
-pub(super) const KEYS: &[Key] = &[
-    BYTES.key(),
-    TIME.key(),
-    WARMUP.key(),
-    DIRECTION.key(),
-    STREAMS.key(),
-    SIZE.key(),
-    CALL.key(),
-    FILE.key(),
-    SINK.key(),
-    VERIFY.key(),
-    ALLOC.key(),
-    CONNECT.key(),
+pub(super) const KEYS: &[Key] = deadheat_base::keys![
+    BYTES, TIME, WARMUP, DIRECTION, STREAMS, SIZE, CALL, FILE, SINK, VERIFY, ALLOC, CONNECT
 ];
 
 pub(super) const BYTES: Optional<Bytes> =

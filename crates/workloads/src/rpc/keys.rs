@@ -9,17 +9,8 @@ use super::{
 use crate::draw::{SizeLaw, Spread, arrivals_key};
 use crate::paced::{Claim, DUE_LEN};
 
-pub(super) const KEYS: &[Key] = &[
-    RATE.key(),
-    ARRIVALS.key(),
-    REQUEST.key(),
-    RESPONSE.key(),
-    MTU.key(),
-    LANES.key(),
-    CONNECT.key(),
-    AT_ONCE.key(),
-    COUNT.key(),
-    CLAIM.key(),
+pub(super) const KEYS: &[Key] = deadheat_base::keys![
+    RATE, ARRIVALS, REQUEST, RESPONSE, MTU, LANES, CONNECT, AT_ONCE, COUNT, CLAIM
 ];
 
 pub(super) const RATE: Preset<u64> = Optional::form(
