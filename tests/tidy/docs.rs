@@ -43,7 +43,7 @@ pub(crate) fn imports(root: &Path) {
         writeln!(summaries, "| `{id}` | {read} | {becomes} | {lacks} |").unwrap();
     }
     let mut unread = String::new();
-    for format in deadheat::import::unread::UNREAD {
+    for format in deadheat::import::unread::UNREAD.iter() {
         write!(unread, "- {}: {}.", format.name, format.why).unwrap();
         if !format.figures.is_empty() {
             write!(unread, " *Imported*: {}.", format.figures).unwrap();
