@@ -309,11 +309,8 @@ impl Work for Updates {
             figures,
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

@@ -190,10 +190,8 @@ impl Work for StreamsWork {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names,
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

@@ -258,11 +258,9 @@ impl Work for Moving {
             figures: FIGURES,
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
             messages: Some(self.frames.most()),
-            is_even: false,
             items: Some((["latency", "latency"], Some(self.deadline))),
+            ..WorkFacts::default()
         }
     }
 

@@ -140,11 +140,8 @@ impl Work for Speech {
             figures: FIGURES,
             clocks: CLOCKS,
             claimed: CLAIMED.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

@@ -70,6 +70,7 @@ pub(crate) trait Work: Send + Sync {
 pub(crate) type ItemNames = ([&'static str; 2], Option<Nanos>);
 
 /// Facts of a paced workload, except those given by the pace.
+#[derive(Default)]
 pub(crate) struct WorkFacts {
     /// Name of the workload.
     pub(crate) id: &'static str,
