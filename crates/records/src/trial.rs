@@ -20,7 +20,7 @@ use crate::probed::ProbedPath;
 
 /// The path of a race.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathFacts {
     /// Path as typed: `loopback`, an emulated path, or the host after `--to`.
     pub spec: String,

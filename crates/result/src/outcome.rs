@@ -27,7 +27,7 @@ pub const FORMAT: u32 = 1;
 
 /// Race with all of its results.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// File format: 1.
     pub format: u32,
@@ -131,7 +131,7 @@ impl Absence {
 }
 
 /// Program and its version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {
     /// Version of deadheat.
     pub version: String,
@@ -259,7 +259,7 @@ pub struct Replan {
 
 /// Contender of the race.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Entrant {
     /// Index of the contender, from 0.
     pub id: usize,
@@ -588,10 +588,11 @@ impl Warning {
 }
 
 /// Status of a race: running, or the reason for its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Running: blocks are still to come, or the process was killed.
+    #[default]
     Running,
     /// Decided: every claim has its verdict.
     Decided,
