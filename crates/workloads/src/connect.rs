@@ -30,11 +30,9 @@ use deadheat_contract::workload::{Endpoint, Measurements};
 mod answerer;
 mod sender;
 mod times;
-mod visitor;
 
 use crate::connect::sender::ConnectSender;
 use answerer::Answerer;
-use visitor::Visitor;
 
 /// The workload.
 pub(super) struct Connect;
@@ -231,8 +229,7 @@ impl Task for ConnectTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near if part.peer.has_documents => Box::new(Visitor::new(self, part.tag)),
-            Side::Near => Box::new(ConnectSender::new(self, part.tag)),
+            Side::Near => Box::new(ConnectSender::new(self, part.tag, part.peer.has_documents)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }
     }
