@@ -146,7 +146,7 @@ impl Info {
 
     /// Returns the meanings of its options for a comparison, its own before the shared ones.
     pub fn meanings(&self) -> Vec<Meaning> {
-        [self.options, options::SHARED].concat()
+        [self.options, &options::SHARED[..]].concat()
     }
 }
 
