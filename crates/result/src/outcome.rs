@@ -276,7 +276,6 @@ pub struct Entrant {
     /// Implementation of the transport, as read back in its trials: `tcp/linux-6.18/cubic`.
     pub implementation: String,
     /// Protocol, if the program has other implementations of it, too: `QUIC`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Requested knobs, defaults included.
     pub asked: BTreeMap<String, String>,
@@ -293,7 +292,6 @@ pub struct Entrant {
     /// Limit of the far end's operator that stopped its trials, for which it dropped out; absent if none did.
     pub limited: Option<String>,
     /// Evidence that it offered more than the path carries, for which it was stopped; absent if it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<String>,
     /// Evidence that its endpoints failed twice in a row, for which it dropped out; absent if they did not.
     pub failed: Option<String>,
