@@ -10,7 +10,7 @@
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
 //! | `lock` | lock on a directory, for one study at a time |
 //! | [`judge`], `agree`, `fault` | published figures beside measured ones, and claims; pure |
-//! | [`again`] | earlier runs, judged by the current rules and claims; pure |
+//! | `again` | earlier runs, judged by the current rules and claims; pure |
 //! | [`save`] | writing and reading these results |
 
 mod again;
