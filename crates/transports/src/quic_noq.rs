@@ -8,9 +8,8 @@
 //! buffer"; quinn joins such pieces since 0.11.18). A larger window would end connections on a path that loses nothing
 //! but one packet, so the window is bounded to what 2048 of the smallest full packets hold.
 
-use crate::quic::application;
 use crate::quic::layer::Layer;
-use crate::quic::{self, OWN_ECN, PACKET, QLOG, QuicControl, STREAM};
+use crate::quic::{self, OWN_ECN, PACKET, QLOG, QuicControl, STREAM, application};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::units::Bytes;

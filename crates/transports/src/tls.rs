@@ -26,11 +26,10 @@ use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::step::StepBudget;
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
 };
 use kernel::KernelTls;
 use process::ProcessTls;

@@ -13,11 +13,10 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
+    Address, Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
 
 /// Unix stream sockets.

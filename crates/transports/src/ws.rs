@@ -15,10 +15,9 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::{Key, Kind};
 use deadheat_contract::contract::{Framing, Guarantees, Side};
 use deadheat_datapath::transport::application::MessageTerms;
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options,
 };
 
 mod conn;

@@ -20,9 +20,8 @@ use crate::paced::{DRAIN, DUE_LEN, Period, Receiver, Schedule, Sender};
 use deadheat_contract::workload::load::Flows;
 use deadheat_contract::workload::setting::{filled, typed, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
 use deadheat_contract::workload::{
-    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header,
+    Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload, header,
 };
 
 mod conclude;

@@ -21,11 +21,10 @@ use crate::paced::Claim;
 use deadheat_contract::workload::header::{self, account_of};
 use deadheat_contract::workload::setting::{claiming, filled};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    AnswerSource, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+    AnswerSource, Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo,
+    Traffic, Workload, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod answerer;
 mod sender;

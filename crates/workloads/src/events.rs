@@ -23,8 +23,7 @@ use crate::paced::{
     RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod deliveries;
 

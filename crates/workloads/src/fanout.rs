@@ -15,8 +15,9 @@ use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS,
 use crate::bulk::{self, Begin, gather};
 use deadheat_contract::workload::setting::{filled, spoken};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
-use deadheat_contract::workload::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
+use deadheat_contract::workload::{
+    Endpoint, Info, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload,
+};
 
 /// The workload.
 pub(super) struct Fanout;

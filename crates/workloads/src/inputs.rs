@@ -22,11 +22,10 @@ use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
 use deadheat_contract::workload::setting::{claiming, filled, fits_rate, needing};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+    EndMemory, Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo,
+    Traffic, Workload, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod peer;
 mod playing;

@@ -11,13 +11,11 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::Percentile;
 
-use deadheat_contract::workload::header;
 use deadheat_contract::workload::load::Observed;
 use deadheat_contract::workload::setting::{filled, fits_rate, spoken, typed};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
 use deadheat_contract::workload::{
-    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload,
+    Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload, header,
 };
 
 mod defaults;

@@ -23,8 +23,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, set_apart, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod ages;
 pub(crate) mod motion;

@@ -22,8 +22,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, numbered, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction, held_back, overlap};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod delays;
 

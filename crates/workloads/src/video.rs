@@ -24,8 +24,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod pictures;
 

@@ -21,8 +21,7 @@ use crate::paced::{
     size_key,
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod emodel;
 pub(crate) mod frames;

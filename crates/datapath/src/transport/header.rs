@@ -4,9 +4,8 @@
 //! Both ends set them. The fields that arrive are read once for each connection, from the packets that open it, so that no
 //! message costs a system call more ([`ArrivedHeader`]).
 
-use std::fmt;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::{fmt, io};
 
 use socket2::{SockRef, Socket, Type};
 

@@ -7,9 +7,10 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{CountSource, Direction, Framing, PeerFacts, Side};
 
-use deadheat_contract::workload::header;
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting};
+use deadheat_contract::workload::{
+    ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting, header,
+};
 
 /// Value of [`CONNECT`] that includes connection set-up in the span of the goodput.
 pub(super) const TIMED: &str = "timed";

@@ -10,9 +10,8 @@ use deadheat_contract::measurements::Tally;
 
 use super::ConnectTask;
 use super::times::FirstBytes;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::{Arrival, DocumentPart, Header, LEN, SeqWindow, count};
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes, Standing};
 
 /// Phase of the current connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@ use super::*;
 use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::{ConnStats, Ledger};
 use deadheat_contract::workload;
-use deadheat_contract::workload::PathKind;
-use deadheat_contract::workload::{Clocks, FlowEvent};
+use deadheat_contract::workload::{Clocks, FlowEvent, PathKind};
 
 const MS: u64 = 1_000_000;
 

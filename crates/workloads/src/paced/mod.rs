@@ -7,8 +7,7 @@ use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
 
 pub(super) use deadheat_contract::workload::header::{DUE_LEN, read_due, write_due};
-use deadheat_contract::workload::{EndpointReport, Measurements};
-use deadheat_contract::workload::{MOST_LATE, Reports};
+use deadheat_contract::workload::{EndpointReport, MOST_LATE, Measurements, Reports};
 
 mod held;
 mod intake;
