@@ -69,29 +69,21 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (576, 64 << 20),
-    "the most bytes that any receiver may be behind, in whole packets and at least one",
-)
-.or("256kB");
+const WINDOW: Preset<Bytes> = Optional::size("window", (576, 64 << 20))
+    .or("256kB")
+    .doc("the most bytes that any receiver may be behind, in whole packets and at least one");
 
-const REPAIR: Preset<RepairRule> = Optional::choice(
-    "repair",
-    &["selective", "go-back-n"],
-    &[RepairRule::Selective, RepairRule::GoBackN],
-    "packets that are sent again: the missing ones of a receiver, or all from the first missing one on",
-)
-.or("selective");
+const REPAIR: Preset<RepairRule> = Optional::choice("repair", &["selective", "go-back-n"], &[RepairRule::Selective, RepairRule::GoBackN])
+    .or("selective")
+    .doc("packets that are sent again: the missing ones of a receiver, or all from the first missing one on");
 
-const CONTROL: Preset<MulticastControl> = Optional::choice(
-    "cc",
-    &["reno", "none"],
-    &[MulticastControl::Reno, MulticastControl::None],
-    "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
+const CONTROL: Preset<MulticastControl> =
+    Optional::choice("cc", &["reno", "none"], &[MulticastControl::Reno, MulticastControl::None])
+        .or("reno")
+        .doc(
+            "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
      window",
-)
-.or("reno");
+        );
 
 impl Transport for Multicast {
     fn info(&self) -> &'static Info {

@@ -67,22 +67,21 @@ const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
     &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
+)
+.or(equal::CC)
+.doc(
     "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or noq's BBR, which is of \
      version 3",
-)
-.or(equal::CC);
+);
 
 /// Most bytes behind a gap, in pieces of the smallest full packet.
 const MOST_WINDOW: u64 = 2_000_000;
 
-const WINDOW: Optional<Bytes> = Optional::size(
-    "window",
-    (16_384, MOST_WINDOW),
-    "flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
+const WINDOW: Optional<Bytes> = Optional::size("window", (16_384, MOST_WINDOW))
+    .assumed("2MB")
+    .doc("flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
      its congestion window, as Linux's TCP does; no more than 2 MB, since noq 1.4 closes a connection that has more \
-     than 2048 packets behind a lost one",
-)
-.assumed("2MB");
+     than 2048 packets behind a lost one");
 
 impl Userspace for QuicNoq {
     fn info(&self) -> &'static Info {

@@ -49,14 +49,10 @@ static INFO: Info = Info {
     ..STREAM
 };
 
-const CONTROL: Preset<QuicControl> = Optional::choice(
-    "cc",
-    &["cubic", "reno", "bbr"],
-    &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
-    "congestion control: CUBIC (RFC 9438) or NewReno (RFC 9002), both with HyStart++ (RFC 9406) and without pacing, or \
-     quiche's BBR, which is of version 2",
-)
-.or(equal::CC);
+const CONTROL: Preset<QuicControl> = Optional::choice("cc", &["cubic", "reno", "bbr"], &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr])
+    .or(equal::CC)
+    .doc("congestion control: CUBIC (RFC 9438) or NewReno (RFC 9002), both with HyStart++ (RFC 9406) and without pacing, or \
+     quiche's BBR, which is of version 2");
 
 impl Userspace for QuicQuiche {
     fn info(&self) -> &'static Info {

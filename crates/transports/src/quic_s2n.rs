@@ -65,13 +65,10 @@ enum S2nControl {
     Bbr,
 }
 
-const CONTROL: Preset<S2nControl> = Optional::choice(
-    "cc",
-    &["cubic", "bbr"],
-    &[S2nControl::Cubic, S2nControl::Bbr],
-    "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
-)
-.or(equal::CC);
+const CONTROL: Preset<S2nControl> =
+    Optional::choice("cc", &["cubic", "bbr"], &[S2nControl::Cubic, S2nControl::Bbr])
+        .or(equal::CC)
+        .doc("congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2");
 
 /// Defaults of s2n-quic (`Limits::default`) by itself.
 const DEPLOYED: &[OwnDefault] = &[

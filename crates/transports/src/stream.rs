@@ -161,18 +161,18 @@ pub(super) const IO: Preset<SendBy> = Optional::choice(
         SendBy::Uring,
         SendBy::UringZerocopy,
     ],
-    "how bulk data is sent",
 )
-.or("write");
+.or("write")
+.doc("how bulk data is sent");
 
 /// Key for the engine that receives. Each transport lists the words that it supports.
 pub(super) const RX: Preset<ReceiveBy> = Optional::choice(
     "rx",
     &["read", "trunc", "splice", "uring"],
     &[ReceiveBy::Read, ReceiveBy::Trunc, ReceiveBy::Splice, ReceiveBy::Uring],
-    "how bulk data is received",
 )
-.or("read");
+.or("read")
+.doc("how bulk data is received");
 
 impl From<&Settings> for StreamEngines {
     fn from(knobs: &Settings) -> StreamEngines {

@@ -25,18 +25,15 @@ pub(super) struct Fanout;
 const KEYS: &[Key] =
     deadheat_base::keys![RECEIVERS, BYTES, bulk::TIME, bulk::WARMUP, bulk::SIZE, CALL];
 
-const RECEIVERS: Preset<u64> =
-    Optional::count("receivers", (1, 64), "receivers, each a process with a connection of its own")
-        .or("4");
+const RECEIVERS: Preset<u64> = Optional::count("receivers", (1, 64))
+    .or("4")
+    .doc("receivers, each a process with a connection of its own");
 
-const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50), "bytes for each receiver");
+const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50)).doc("bytes for each receiver");
 
-const CALL: Preset<Bytes> = Optional::size(
-    "call",
-    (64, 16 << 20),
-    "bytes the application hands over per call, to each connection",
-)
-.or("128KiB");
+const CALL: Preset<Bytes> = Optional::size("call", (64, 16 << 20))
+    .or("128KiB")
+    .doc("bytes the application hands over per call, to each connection");
 
 static INFO: Info = Info {
     id: "fanout",

@@ -58,18 +58,14 @@ const KEYS: &[Key] = deadheat_base::keys![
     share::CLAIM
 ];
 
-const PEOPLE: Preset<u64> =
-    Optional::count("people", (2, 8), "people, each at a host of the path, or each a process")
-        .or("3");
+const PEOPLE: Preset<u64> = Optional::count("people", (2, 8))
+    .or("3")
+    .doc("people, each at a host of the path, or each a process");
 
-const VIA: Preset<Via> = Optional::choice(
-    "via",
-    &["peers", "server", "mix"],
-    &[Via::Peers, Via::Server, Via::Mix],
-    "the way between two people: a connection of their own, a server at the far host that hands every message on, or \
-     their own for voice and poses and the server for pictures and pen",
-)
-.or("server");
+const VIA: Preset<Via> = Optional::choice("via", &["peers", "server", "mix"], &[Via::Peers, Via::Server, Via::Mix])
+    .or("server")
+    .doc("the way between two people: a connection of their own, a server at the far host that hands every message on, or \
+     their own for voice and poses and the server for pictures and pen");
 
 static INFO: Info = Info {
     id: "session",

@@ -37,35 +37,24 @@ const KEYS: &[Key] =
     deadheat_base::keys![STREAMS, RATE, SIZE, COUNT, OVER, ORDER, DIRECTION, CLAIM];
 
 const STREAMS: Preset<u64> =
-    Optional::count("streams", (1, MOST_STREAMS), "streams, which take turns").or("8");
+    Optional::count("streams", (1, MOST_STREAMS)).or("8").doc("streams, which take turns");
 
-const RATE: Preset<OfferedRate> = Optional::offered(
-    "rate",
-    (100_000_000_000, 10_000_000),
-    "load of all streams together: messages (200pps) or application bits (2mbit) per second",
-)
-.or("200pps");
+const RATE: Preset<OfferedRate> = Optional::offered("rate", (100_000_000_000, 10_000_000))
+    .or("200pps")
+    .doc("load of all streams together: messages (200pps) or application bits (2mbit) per second");
 
 const SIZE: Preset<usize> = size_key("200", "message size");
 
 const COUNT: Optional<u64> =
     count_key("messages, all streams together (as many as the claim needs: 200, or 1000 for p99)");
 
-const OVER: Preset<Over> = Optional::choice(
-    "over",
-    &["lanes", "connections"],
-    &[Over::Lanes, Over::Connections],
-    "all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each",
-)
-.or("lanes");
+const OVER: Preset<Over> = Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections])
+    .or("lanes")
+    .doc("all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each");
 
-const ORDER: Preset<Option<Service>> = Optional::choice(
-    "order",
-    &["stream", "none", "own"],
-    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
-    "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
-)
-.or("stream");
+const ORDER: Preset<Option<Service>> = Optional::choice("order", &["stream", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None])
+    .or("stream")
+    .doc("each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
@@ -77,9 +66,9 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("delay_p50_ns", ENOUGH),
         Claim::new("delay_p99_ns", ENOUGH_FOR_P99),
     ],
-    "the figure of the delay for verdicts",
 )
-.or("mean");
+.or("mean")
+.doc("the figure of the delay for verdicts");
 
 static INFO: Info = Info {
     id: "streams",
