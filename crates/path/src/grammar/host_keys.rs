@@ -3,7 +3,7 @@
 use super::hosts;
 use crate::network;
 use deadheat_base::error::Result;
-use deadheat_base::spec::{Key, Kind, plain};
+use deadheat_base::spec::Key;
 
 /// Declares the key of a role.
 const fn role(
@@ -12,7 +12,7 @@ const fn role(
     check: fn(&str) -> Result<()>,
     doc: &'static str,
 ) -> Key {
-    Key { name, kind: Kind::Own { form, check, refers: plain }, default: "", doc }
+    Key::own(name, form, check).doc(doc)
 }
 
 pub(super) const NEAR: Key = role(
@@ -59,21 +59,9 @@ pub(super) const PEOPLE: Key = role(
     "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
 );
 
-pub(super) const HOST_DOWN: Key = Key {
-    name: "host-down",
-    kind: Kind::Own {
-        form: "HOST@FROM-TO",
-        check: |typed| hosts::down(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s",
-};
+pub(super) const HOST_DOWN: Key = Key::own("host-down", "HOST@FROM-TO", |typed| hosts::down(typed).map(drop))
+    .doc("times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s");
 
-pub(super) const ROUTE: Key = Key {
-    name: "route",
-    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_routes, refers: plain },
-    default: "",
-    doc: "the way to the last of these hosts from each before it, as a/r/b; several with a bar between them; not set: \
-          the quickest. While a link of it is down, `reroute` finds another",
-};
+pub(super) const ROUTE: Key = Key::own("route", "HOST/HOST/…", hosts::check_routes)
+    .doc("the way to the last of these hosts from each before it, as a/r/b; several with a bar between them; not set: \
+     the quickest. While a link of it is down, `reroute` finds another");

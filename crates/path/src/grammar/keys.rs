@@ -9,7 +9,7 @@ use crate::nat::Dependence;
 use crate::network::{Backend, Grouping, LossPer, Order, ReleaseWait};
 use crate::trace::Mode;
 use deadheat_base::spec::typed::{Optional, Preset};
-use deadheat_base::spec::{Key, Kind, plain};
+use deadheat_base::spec::{Key, Kind};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, Bytes};
 
@@ -97,16 +97,10 @@ pub(super) const JITTER: Optional<Nanos> = Optional::span("jitter", (0, HOUR))
 pub(super) const REORDERING: Optional<Nanos> = Optional::span("reordering-jitter", (0, HOUR))
     .doc("the same without the order: each packet leaves when its own delay is over, past others, as with netem's jitter");
 
-pub(super) const JITTER_SHAPE: Key = Key {
-    name: "jitter-shape",
-    kind: Kind::Own {
-        form: "uniform|normal|pareto|FILE",
-        check: forms::shape,
-        refers: forms::shape_refers,
-    },
-    default: "uniform",
-    doc: "distribution of the jitter; FILE has one offset a line, in units of `jitter`, with a mean of 0",
-};
+pub(super) const JITTER_SHAPE: Key = Key::own("jitter-shape", "uniform|normal|pareto|FILE", forms::shape)
+    .referring(forms::shape_refers)
+    .or("uniform")
+    .doc("distribution of the jitter; FILE has one offset a line, in units of `jitter`, with a mean of 0");
 
 pub(super) const ORDER: Preset<Order> =
     Optional::choice("order", &["kept", "free"], &[Order::Kept, Order::Free])
@@ -116,46 +110,19 @@ pub(super) const ORDER: Preset<Order> =
 pub(super) const LOSS: Optional<f64> = Optional::share("loss", forms::loss)
     .doc("the share of packets lost, each on its own unless `burst` is given; below 100%");
 
-pub(super) const BURST: Key = Key {
-    name: "burst",
-    kind: Kind::Own {
-        form: "PACKETS|TIME",
-        check: |typed| forms::burst(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whatever is sent",
-};
+pub(super) const BURST: Key = Key::own("burst", "PACKETS|TIME", |typed| forms::burst(typed).map(drop))
+    .doc("loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whatever is sent");
 
-pub(super) const GE: Key = Key {
-    name: "ge",
-    kind: Kind::Own {
-        form: "P/R/1-H/1-K",
-        check: |typed| forms::chain(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "loss by a Gilbert-Elliott chain in netem's order: into the bad state, out of it, loss in bad (100%), loss in good (0%)",
-};
+pub(super) const GE: Key = Key::own("ge", "P/R/1-H/1-K", |typed| forms::chain(typed).map(drop))
+    .doc("loss by a Gilbert-Elliott chain in netem's order: into the bad state, out of it, loss in bad (100%), loss in good (0%)");
 
-pub(super) const DROP: Key = Key {
-    name: "drop",
-    kind: Kind::Own {
-        form: "N/N-N/…|every:N|@FILE",
-        check: |typed| forms::picked(typed).map(drop),
-        refers: forms::picked_refers,
-    },
-    default: "",
-    doc: "loses just these packets, counted from 1 in order of arrival, or each N-th; FILE has one number or range a line",
-};
+pub(super) const DROP: Key = Key::own("drop", "N/N-N/…|every:N|@FILE", |typed| forms::picked(typed).map(drop))
+    .referring(forms::picked_refers)
+    .doc("loses just these packets, counted from 1 in order of arrival, or each N-th; FILE has one number or range a line");
 
-pub(super) const BLOCK: Key = Key {
-    name: "block",
-    kind: Kind::Own { form: "PROTOCOL[@TIME]/…", check: forms::block, refers: plain },
-    default: "",
-    doc: "a firewall drops these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time \
-         on, counted from just before a trial connects",
-};
+pub(super) const BLOCK: Key = Key::own("block", "PROTOCOL[@TIME]/…", forms::block)
+    .doc("a firewall drops these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time \
+     on, counted from just before a trial connects");
 
 /// Mapping and filtering of a NAT, and true for a NAT64.
 pub(super) type NatKind = (Dependence, Dependence, bool);
@@ -223,17 +190,9 @@ pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["pac
     .or("packet")
     .doc("unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as netem does with offloads");
 
-pub(super) const DOWN: Key = Key {
-    name: "down",
-    kind: Kind::Own {
-        form: "FROM-TO",
-        check: |typed| DownTimes::parse(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "times at which the link is down, since the path began: 10s-13s/20s-21s; lost is what arrives, waits in its queue \
-          or would leave it then",
-};
+pub(super) const DOWN: Key = Key::own("down", "FROM-TO", |typed| DownTimes::parse(typed).map(drop))
+    .doc("times at which the link is down, since the path began: 10s-13s/20s-21s; lost is what arrives, waits in its queue \
+     or would leave it then");
 
 pub(super) const DUPLICATE: Optional<f64> =
     Optional::share("duplicate", forms::share).doc("the share of packets that arrive twice");
@@ -253,17 +212,9 @@ pub(super) const REORDER_PATIENCE: Preset<Nanos> =
         .or("50ms")
         .doc("a packet that is held back goes on after this time anyway");
 
-pub(super) const NIC: Key = Key {
-    name: "nic",
-    kind: Kind::Own {
-        form: "RATE|none",
-        check: |typed| forms::nic(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "the rate of the sender's network card, which loses nothing: a full send buffer holds the sender back; not \
-         set: 10gbit, or twice `rate` where that is more",
-};
+pub(super) const NIC: Key = Key::own("nic", "RATE|none", |typed| forms::nic(typed).map(drop))
+    .doc("the rate of the sender's network card, which loses nothing: a full send buffer holds the sender back; not \
+     set: 10gbit, or twice `rate` where that is more");
 
 pub(super) const RATE: Optional<BitRate> = Optional::rate("rate", (1, 1_000_000_000_000)).doc(
     "packets leave one after another at this rate; not set: at once. At least a packet an hour",
@@ -283,20 +234,13 @@ pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["sp
 pub(super) const OVERHEAD: Optional<Bytes> = Optional::size("overhead", (0, 1_500))
     .doc("bytes that the link layer adds to each packet, which count for the rate; not set: 0B, 4B with a trace of mahimahi's");
 
-pub(super) const QUEUE: Key = Key {
-    name: "queue",
-    kind: Kind::Own {
-        form: "SIZE|Npkt|TIME|Nbdp",
-        check: |typed| match product::multiple(typed)? {
+pub(super) const QUEUE: Key = Key::own("queue", "SIZE|Npkt|TIME|Nbdp", |typed| match product::multiple(typed)? {
             Some(_) => Ok(()),
             None => forms::limit(typed).map(drop),
-        },
-        refers: plain,
-    },
-    default: "100ms",
-    doc: "room for packets that wait for the rate; the packet that is leaving does not count; 4bdp: so many products of the \
-          rate and the round trip between near and far",
-};
+        })
+    .or("100ms")
+    .doc("room for packets that wait for the rate; the packet that is leaving does not count; 4bdp: so many products of the \
+     rate and the round trip between near and far");
 
 pub(super) const AQM: Preset<Aqm> = Optional::choice(
     "aqm",
