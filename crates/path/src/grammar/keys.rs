@@ -8,8 +8,8 @@ use crate::down::DownTimes;
 use crate::nat::Dependence;
 use crate::network::{Backend, Grouping, LossPer, Order, ReleaseWait};
 use crate::trace::Mode;
-use deadheat_base::spec::typed::{Optional, Preset};
-use deadheat_base::spec::{Key, Kind};
+use deadheat_base::spec::Key;
+use deadheat_base::spec::typed::{Optional, Preset, Text};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, Bytes};
 
@@ -220,12 +220,9 @@ pub(super) const RATE: Optional<BitRate> = Optional::rate("rate", (1, 1_000_000_
     "packets leave one after another at this rate; not set: at once. At least a packet an hour",
 );
 
-pub(super) const TRACE: Key = Key {
-    name: "trace",
-    kind: Kind::Path,
-    default: "",
-    doc: "the rate over time from a file, in mahimahi's, Pensieve's or our format; begins again at its end",
-};
+pub(super) const TRACE: Key = Text::path("trace")
+    .doc("the rate over time from a file, in mahimahi's, Pensieve's or our format; begins again at its end")
+    .key();
 
 pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst])
     .or("spread")
