@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn words_forms_and_texts_are_declared_once_too() {
-        const WORD: Text = Text::word("control", "").or("cubic");
+        const WORD: Text = Text::word("control").or("cubic");
         const EVEN: fn(&str) -> Result<u64> = |typed| match typed.parse() {
             Ok(number) if number % 2 == 0 => Ok(number),
             _ => Err(crate::error::Error::usage("not an even number")),

@@ -9,7 +9,7 @@ use deadheat_result::study::outcome::StudyRun;
 
 /// Judges an earlier run by the rules of this version. A study that this version cannot check, because metrics had
 /// other names, or because it names files, which are not opened to show a result, retains its saved rulings.
-pub fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
+pub(super) fn judge_again(run: &mut StudyRun, results: &BTreeMap<String, Outcome>) {
     for race in &mut run.races {
         race.trusted = results.get(&race.id).is_some_and(Outcome::trusted);
     }
