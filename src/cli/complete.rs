@@ -28,65 +28,13 @@ pub(super) struct Complete {
 }
 
 /// Script for bash: the program is asked for whole words, and readline replaces them from the last `:` or `=` on.
-const BASH: &str = r#"_deadheat() {
-    local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} found breaks= word
-    found=($("$1" complete -- "$line" 2>/dev/null | cut -f1))
-    COMPREPLY=()
-    if [[ ${found[0]} == :files ]]; then
-        compopt -o default
-        return
-    fi
-    word=${line##* }
-    [[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
-    [[ $COMP_WORDBREAKS == *=* ]] && breaks+==
-    [[ $breaks ]] && word=${word%"${word##*[$breaks]}"} || word=
-    COMPREPLY=("${found[@]#"$word"}")
-    [[ ${found[0]} == *[:=,] ]] && compopt -o nospace
-}
-complete -F _deadheat deadheat
-"#;
+const BASH: &str = include_str!("complete/deadheat.bash");
 
 /// Script for zsh. Words that go on have no space behind them.
-const ZSH: &str = r##"#compdef deadheat
-_deadheat() {
-    local line word tab=$'\t'
-    local -a found open opens whole wholes
-    found=("${(@f)$(${words[1]} complete -- "$LBUFFER" 2>/dev/null)}")
-    if [[ $found[1] == :files ]]; then
-        _files
-        return
-    fi
-    for line in $found; do
-        word=${line%%$tab*}
-        if [[ $word == *[:=,] ]]; then
-            open+=("$word")
-            opens+=("${line/$tab/  }")
-        elif [[ -n $word ]]; then
-            whole+=("$word")
-            wholes+=("${line/$tab/  }")
-        fi
-    done
-    (( $#open )) && compadd -S '' -l -d opens -a open
-    (( $#whole )) && compadd -l -d wholes -a whole
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-    _deadheat "$@"
-else
-    compdef _deadheat deadheat
-fi
-"##;
+const ZSH: &str = include_str!("complete/deadheat.zsh");
 
 /// Script for fish, which reads words and their meaning as the program prints them.
-const FISH: &str = r#"function __deadheat_words
-    set -l found (deadheat complete -- (commandline -cp) 2>/dev/null)
-    if test "$found[1]" = :files
-        __fish_complete_path (commandline -ct)
-    else
-        string join \n -- $found
-    end
-end
-complete -c deadheat -f -a '(__deadheat_words)'
-"#;
+const FISH: &str = include_str!("complete/deadheat.fish");
 
 /// Prints the completion script for a shell.
 pub(super) fn script(args: &Completions) -> Result<()> {

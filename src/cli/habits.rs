@@ -5,17 +5,50 @@ use std::net::IpAddr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use line::LINE;
-use table::{Habit, RACE, SERVE, Words};
-
 use deadheat_base::foreign::visible;
 use deadheat_contract::workload;
 use deadheat_datapath::transport;
 use deadheat_path::grammar;
 
-mod line;
-mod table;
 mod value;
+
+/// Options of other tools, by the subcommand at which they are typed. Behind an option stand what it is here, and the words
+/// that do the same: a part of a command line, or a whole one. Words for a value begin with its kind, and one for the place
+/// of `{}` where none was typed; the first that fit are given.
+const TABLE: &str = include_str!("habits/habits.txt");
+
+/// Option of other tools, and the words that do the same here.
+struct Habit {
+    typed: Vec<&'static str>,
+    says: &'static str,
+    does: Vec<Words>,
+}
+
+/// Words that do here what an option does elsewhere.
+struct Words {
+    kind: &'static str,
+    example: &'static str,
+    text: &'static str,
+}
+
+/// Returns the options of other tools that are typed at a subcommand.
+fn habits_of(subcommand: &str) -> Vec<Habit> {
+    let words = |text: &'static str| match text
+        .split_once(": ")
+        .map(|(of, text)| (of.split_once(' '), text))
+    {
+        Some((Some((kind, example)), text)) => Words { kind, example, text },
+        _ => Words { kind: "", example: "", text },
+    };
+    let habit = |line: &'static str| {
+        let mut parts = line.split(" | ");
+        let [typed, says] = [(); 2].map(|()| parts.next().unwrap_or_default());
+        Habit { typed: typed.split(' ').collect(), says, does: parts.map(words).collect() }
+    };
+    let heading = format!("[{subcommand}]");
+    let own = TABLE.lines().skip_while(|line| *line != heading).skip(1);
+    own.take_while(|line| !line.is_empty()).map(habit).collect()
+}
 
 /// Prints the fault of the command line, and ends the program.
 pub(super) fn refuse(error: &clap::Error) -> ! {
@@ -85,12 +118,11 @@ fn is_host(typed: &str) -> bool {
 }
 
 /// Returns the habits of those who type at the command of this line; `line` has the program's name first.
-fn habits(line: &[String]) -> &'static [Habit] {
+fn habits(line: &[String]) -> Vec<Habit> {
     match line.get(1).map(String::as_str) {
-        Some("serve") => SERVE,
-        Some("line") => LINE,
-        Some(word) if word == "race" || word.starts_with('-') => RACE,
-        _ => &[],
+        Some(word @ ("serve" | "line")) => habits_of(word),
+        Some(word) if word == "race" || word.starts_with('-') => habits_of("race"),
+        _ => Vec::new(),
     }
 }
 
@@ -145,7 +177,7 @@ impl Habit {
     /// Returns the answer to an option, with its value.
     fn answer(&self, typed: &TypedOption<'_>) -> String {
         let value = typed.attached.or(typed.next);
-        let fits = |words: &&Words| value.is_some_and(|v| words.value.meant(v).is_some());
+        let fits = |words: &&Words| value.is_some_and(|v| value::meant(words.kind, v).is_some());
         let chosen = self.does.iter().find(fits);
         let shown = match (typed.attached, chosen) {
             (Some(value), _) => format!("{} {value}", typed.option),
@@ -153,12 +185,12 @@ impl Habit {
             (None, None) => typed.option.to_owned(),
         };
         // Without a value that fits: the words that take none, or else those with an example.
-        let plain = || self.does.iter().find(|words| words.value == value::Value::Nothing);
+        let plain = || self.does.iter().find(|words| words.kind.is_empty());
         let words = match (chosen, value) {
             (Some(words), Some(value)) => Some(words.written(value)),
             _ => plain().or(self.does.first()).map(|words| words.written("")),
         };
-        match words.filter(|words: &String| !words.is_empty()) {
+        match words {
             Some(words) => format!("`{shown}`: {}: {words}", self.says),
             None => format!("`{shown}`: {}", self.says),
         }
@@ -169,7 +201,8 @@ impl Words {
     /// Returns the words with a value, or with the example.
     fn written(&self, value: &str) -> String {
         let typed = if value.is_empty() { self.example } else { value };
-        let meant = self.value.meant(typed).or_else(|| self.value.meant(self.example));
+        let meant =
+            value::meant(self.kind, typed).or_else(|| value::meant(self.kind, self.example));
         self.text.replace("{}", &meant.unwrap_or_default())
     }
 }
@@ -318,14 +351,17 @@ mod tests {
     #[test]
     fn the_words_of_every_answer_are_accepted() {
         let (mut wrong, mut tried) = (Vec::new(), 0);
-        let tables =
-            [(RACE, "race tcp"), (SERVE, "race tcp"), (LINE, "line far.example")].into_iter();
-        let all = tables.flat_map(|(habits, command)| {
-            let words = habits.iter().flat_map(|habit| habit.does);
-            words.map(move |words| (words.written(""), command))
+        let tables = [("race", "race tcp"), ("serve", "race tcp"), ("line", "line far.example")];
+        let all = tables.into_iter().flat_map(|(habits, command)| {
+            let words = habits_of(habits).into_iter().flat_map(|habit| habit.does);
+            words.map(move |words| (words, command))
         });
-        for (text, command) in all.filter(|(text, _)| !text.is_empty()) {
-            let text = text.replace("HOST", "far.example").replace("FILE", "secret.txt");
+        for (words, command) in all {
+            let is_kind =
+                words.kind.is_empty() || value::meant(words.kind, words.example).is_some();
+            assert!(is_kind, "{} {}", words.kind, words.example);
+            let text =
+                words.written("").replace("HOST", "far.example").replace("FILE", "secret.txt");
             let line = match text.strip_prefix("deadheat ") {
                 Some(_) => text,
                 None => format!("deadheat {command} {text}"),
@@ -351,23 +387,24 @@ mod tests {
     #[test]
     fn no_option_that_exists_is_answered_as_if_it_were_none() {
         let command = Cli::command();
-        for (name, habits) in [("race", RACE), ("serve", SERVE), ("line", LINE)] {
+        for name in ["race", "serve", "line"] {
             let own = command.find_subcommand(name).unwrap();
             let known = own.get_arguments().flat_map(|argument| {
                 let long = argument.get_long().map(|long| format!("--{long}"));
                 long.into_iter().chain(argument.get_short().map(|short| format!("-{short}")))
             });
             let known: Vec<String> = known.collect();
-            for typed in habits.iter().flat_map(|habit| habit.typed) {
-                assert!(!known.iter().any(|option| option == typed), "{name} {typed} exists");
+            for typed in habits_of(name).into_iter().flat_map(|habit| habit.typed) {
+                assert!(!known.iter().any(|option| *option == typed), "{name} {typed} exists");
             }
         }
     }
 
     #[test]
     fn no_option_is_answered_twice() {
-        for habits in [RACE, SERVE, LINE] {
-            let mut typed: Vec<_> = habits.iter().flat_map(|habit| habit.typed).collect();
+        for name in ["race", "serve", "line"] {
+            let habits = habits_of(name).into_iter();
+            let mut typed: Vec<&str> = habits.flat_map(|habit| habit.typed).collect();
             let n = typed.len();
             typed.sort_unstable();
             typed.dedup();

@@ -1,9 +1,8 @@
 //! Ctrl-C and termination: the first sets a flag and lets the work end cleanly, the second ends it.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use deadheat_base::error::{Error, Result};
 

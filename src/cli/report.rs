@@ -8,13 +8,10 @@ use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::foreign::visible;
 use deadheat_race::race::gate::first;
 use deadheat_records::samples;
-use deadheat_report::comment;
 use deadheat_report::figure::Figure;
-use deadheat_report::{self as report, Report, ReportInput, html, over_time, plot, words};
+use deadheat_report::{self as report, Report, ReportInput, comment, html, over_time, plot, words};
 use deadheat_result::analysis::gate::first::FirstJudgement;
-use deadheat_result::line;
-use deadheat_result::map;
-use deadheat_result::save;
+use deadheat_result::{line, map, save};
 
 use super::form::Form;
 use super::gate::{GateJudgement, Runs, is_first};

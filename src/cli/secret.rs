@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use deadheat_base::error::{Error, Result};
-use deadheat_trial::control::Secret;
 use deadheat_trial::control::key::Pin;
-use deadheat_trial::control::private_file;
 use deadheat_trial::control::remote::Credentials;
+use deadheat_trial::control::{Secret, private_file};
 
 /// Returns the secret in `file` and the pin as typed; if either is absent, its value from the environment.
 ///

@@ -20,8 +20,7 @@ use deadheat_server::{
     Allowance, AllowedPairs, Backlog, Bind, Config, DEFAULT_LIMITS, DEFAULT_PORT, Encryption,
     Log as _, RelayTo, Secret, Server, ServerKey, Stop, parse_also,
 };
-use deadheat_trial::control::private_file;
-use deadheat_trial::control::{Limits, SECRET_VARIABLE};
+use deadheat_trial::control::{Limits, SECRET_VARIABLE, private_file};
 
 /// Environment variable with a clock for the far ends in test builds: its lead over this host's in seconds, and its gain
 /// in parts per million: `18000,100`.

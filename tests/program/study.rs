@@ -13,7 +13,7 @@ use deadheat::report::studies::render;
 use deadheat::report::study::Form;
 use deadheat::report::{Style, study};
 use deadheat::result::study::outcome::{Setting, StudyRun};
-use deadheat::study::{again, bundled, save};
+use deadheat::study::{bundled, restated, save};
 
 fn deadheat(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_deadheat"))
@@ -389,7 +389,7 @@ fn kept_runs_say_what_their_figures_say() {
             let run = save::load(&place).unwrap();
             let results = save::ruled(&run, &place).unwrap();
             let mut again = run.clone();
-            again::restate(&mut again, &bundled::study(&run.name).unwrap().study, &results);
+            restated::restate(&mut again, &bundled::study(&run.name).unwrap().study, &results);
             let said = study::render(&again, &results, Form::Markdown, &Style::default()).unwrap();
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
                 write_packed(&place.join("study.json.gz"), &again);

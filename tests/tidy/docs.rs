@@ -43,7 +43,7 @@ pub(crate) fn imports(root: &Path) {
         writeln!(summaries, "| `{id}` | {read} | {becomes} | {lacks} |").unwrap();
     }
     let mut unread = String::new();
-    for format in deadheat::import::unread::UNREAD {
+    for format in deadheat::import::unread::UNREAD.iter() {
         write!(unread, "- {}: {}.", format.name, format.why).unwrap();
         if !format.figures.is_empty() {
             write!(unread, " *Imported*: {}.", format.figures).unwrap();
@@ -254,7 +254,7 @@ fn paths() -> String {
         writeln!(out, "| `{name}:{}={default}` | {values} | {doc} |", key.name).unwrap();
     }
     out.push_str("\n### Profiles\n\n");
-    for profile in profile::ALL {
+    for profile in profile::ALL.iter() {
         writeln!(out, "**`{}`**: {}.\n", profile.name, profile.summary).unwrap();
         writeln!(out, "```text\n{}\n```\n", profile.text.replace(" + ", " +\n")).unwrap();
         writeln!(out, "{}\n", profile.source).unwrap();

@@ -1,25 +1,21 @@
 //! JSON in two layouts: a line for other processes, and indented text for people. In the text the numbers of one array
 //! share a line: series over time consist of such arrays, and would otherwise need a line per number.
 //!
-//! Both layouts are states of one formatter, and all writers are one type, so that the program has the code of a saved
-//! type once, not for each layout and each writer.
+//! The text is made of the line, so that the program has the code that writes a saved type once, not for each layout.
 
-mod members;
-
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::Write;
 
 use crate::foreign::is_obeyed;
-pub use members::ReadValue;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 /// Writes `value` as indented JSON, without a newline at its end.
 ///
 /// # Errors
 /// Error of the writer, or of a value that JSON cannot hold.
 pub fn write<T: Serialize + ?Sized>(value: &T, writer: &mut dyn Write) -> serde_json::Result<()> {
-    write_as(Shape::Text, value, writer)
+    writer.write_all(text(value)?.as_bytes()).map_err(serde_json::Error::io)
 }
 
 /// Returns `value` as indented JSON, without a newline at its end.
@@ -27,9 +23,7 @@ pub fn write<T: Serialize + ?Sized>(value: &T, writer: &mut dyn Write) -> serde_
 /// # Errors
 /// As [`write()`].
 pub fn text<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
-    let mut bytes = Vec::new();
-    write(value, &mut bytes)?;
-    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+    serde_json::to_string(value).map(|line| indented(&line))
 }
 
 /// Returns `value` as JSON without any space, and without a newline at its end.
@@ -37,17 +31,15 @@ pub fn text<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
 /// # Errors
 /// As [`write()`].
 pub fn line<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    write_as(Shape::Line, value, &mut bytes)?;
-    Ok(bytes)
+    serde_json::to_string(value).map(String::into_bytes)
 }
 
-/// Reads a value from its JSON; structs are objects there.
+/// Reads a value from its JSON.
 ///
 /// # Errors
 /// If it is not JSON, or has another form.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
-    serde_json::from_slice::<ReadValue<T>>(text).map(|read| read.0)
+    serde_json::from_slice(text)
 }
 
 /// Returns `value` as the tree that its JSON is read as.
@@ -58,210 +50,70 @@ pub fn tree<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Value> {
     serde_json::from_slice(&line(value)?)
 }
 
-fn write_as<T: Serialize + ?Sized>(
-    shape: Shape,
-    value: &T,
-    writer: &mut dyn Write,
-) -> serde_json::Result<()> {
-    let layout = Layout { shape, ..Layout::default() };
-    value.serialize(&mut Serializer::with_formatter(writer, layout))
-}
-
-/// Shape of the whole.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// Indented text.
-    #[default]
-    Text,
-    /// All in one line.
-    Line,
-}
-
-impl Shape {
-    /// Returns the separator for this shape.
-    fn either(self, in_text: &'static [u8], in_line: &'static [u8]) -> &'static [u8] {
-        match self {
-            Shape::Text => in_text,
-            Shape::Line => in_line,
-        }
-    }
-}
-
-/// State of a new array element. The separator before it depends on its type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OpenElement {
-    First,
-    Further,
-}
-
-#[derive(Debug, Default)]
-struct Layout {
-    shape: Shape,
-    depth: usize,
-    begun: Option<OpenElement>,
-    /// True if the last value shares its line with the previous one.
-    inline: bool,
-    /// True if the current container has any element.
-    filled: bool,
-}
-
-impl Layout {
-    /// Begins a line, where there are several.
-    #[inline(never)]
-    fn line<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
-        if self.shape == Shape::Line {
-            return Ok(());
-        }
-        writer.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
-    }
-
-    /// Writes the separator before a number, null or truth value.
-    #[inline(never)]
-    fn scalar<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.inline = true;
-        match self.begun.take() {
-            Some(OpenElement::Further) => writer.write_all(self.shape.either(b", ", b",")),
-            Some(OpenElement::First) | None => Ok(()),
-        }
-    }
-
-    /// Writes the separator before any other value.
-    #[inline(never)]
-    fn other<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.inline = false;
-        match self.begun.take() {
-            Some(OpenElement::Further) => writer.write_all(b",").and_then(|()| self.line(writer)),
-            Some(OpenElement::First) => self.line(writer),
-            None => Ok(()),
-        }
-    }
-
-    #[inline(never)]
-    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        self.other(writer)?;
-        self.depth += 1;
-        self.filled = false;
-        writer.write_all(bracket)
-    }
-
-    #[inline(never)]
-    fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
-        self.depth = self.depth.saturating_sub(1);
-        if self.filled && !self.inline {
-            self.line(writer)?;
-        }
-        (self.inline, self.filled) = (false, true);
-        writer.write_all(bracket)
-    }
-}
-
-macro_rules! scalars {
-    ($($write:ident($($value:ident: $type:ty)?),)*) => {
-        $(fn $write<W: ?Sized + Write>(
-            &mut self,
-            writer: &mut W,
-            $($value: $type)?
-        ) -> io::Result<()> {
-            self.scalar(writer)?;
-            CompactFormatter.$write(writer, $($value)?)
-        })*
+/// Returns a line of JSON as indented text. Characters that a terminal obeys are escaped in it.
+fn indented(line: &str) -> String {
+    let mut text = String::with_capacity(line.len() + line.len() / 4);
+    let (mut rest, mut before, mut depth, mut is_inline) = (line, b' ', 0, false);
+    let new_line = |text: &mut String, depth: usize| {
+        text.push('\n');
+        (0..depth).for_each(|_| text.push_str("  "));
     };
-}
-
-impl Formatter for Layout {
-    /// Escapes control characters above U+001F, which a terminal would execute; JSON itself escapes none of them. No
-    /// terminal shows a line for another process.
-    #[inline(never)]
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        if self.shape == Shape::Line {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for part in fragment.split_inclusive(is_obeyed) {
-            let (text, obeyed) = match part.char_indices().next_back() {
-                Some((at, c)) if is_obeyed(c) => (&part[..at], Some(c)),
-                _ => (part, None),
-            };
-            writer.write_all(text.as_bytes())?;
-            let mut units = [0; 2];
-            for unit in obeyed.iter().flat_map(|c| c.encode_utf16(&mut units).to_vec()) {
-                write!(writer, "\\u{unit:04x}")?;
+    while let Some(first) = rest.bytes().next() {
+        let (token, after) = rest.split_at(token_end(rest.as_bytes()));
+        match first {
+            b',' => {}
+            b':' => text.push_str(": "),
+            b']' | b'}' => {
+                depth -= 1;
+                let is_empty = matches!(before, b'[' | b'{');
+                if !is_empty && !(is_inline && first == b']') {
+                    new_line(&mut text, depth);
+                }
+                is_inline = false;
+                text.push_str(token);
+            }
+            b'[' | b'{' | b'"' => {
+                text.push_str(if before == b',' { "," } else { "" });
+                if matches!(before, b',' | b'[' | b'{') {
+                    new_line(&mut text, depth);
+                }
+                is_inline = false;
+                depth += usize::from(first != b'"');
+                token.chars().for_each(|c| push(&mut text, c));
+            }
+            _ => {
+                text.push_str(if before == b',' { ", " } else { "" });
+                is_inline = true;
+                text.push_str(token);
             }
         }
-        Ok(())
+        (rest, before) = (after, first);
     }
+    text
+}
 
-    scalars! {
-        write_null(),
-        write_bool(value: bool),
-        write_i8(value: i8),
-        write_i16(value: i16),
-        write_i32(value: i32),
-        write_i64(value: i64),
-        write_u8(value: u8),
-        write_u16(value: u16),
-        write_u32(value: u32),
-        write_u64(value: u64),
-        write_f32(value: f32),
-        write_f64(value: f64),
-    }
-
-    fn begin_string<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.other(writer)?;
-        writer.write_all(b"\"")
-    }
-
-    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open(writer, b"[")
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.close(writer, b"]")
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, _: &mut W, first: bool) -> io::Result<()> {
-        self.begun = Some(if first { OpenElement::First } else { OpenElement::Further });
-        Ok(())
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.filled = true;
-        Ok(())
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.open(writer, b"{")
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.inline = false;
-        self.close(writer, b"}")
-    }
-
-    #[inline(never)]
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        if !first {
-            writer.write_all(b",")?;
+/// Returns the end of the first token: a string, a number or word, or one sign.
+fn token_end(json: &[u8]) -> usize {
+    match json[0] {
+        b'"' => {
+            let mut at = 1;
+            while json[at] != b'"' {
+                at += if json[at] == b'\\' { 2 } else { 1 };
+            }
+            at + 1
         }
-        self.line(writer)
+        b'[' | b']' | b'{' | b'}' | b',' | b':' => 1,
+        _ => json.iter().position(|byte| b",]}".contains(byte)).unwrap_or(json.len()),
     }
+}
 
-    #[inline(never)]
-    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(self.shape.either(b": ", b":"))
+/// Appends a character of a string, escaped if a terminal obeys it.
+fn push(text: &mut String, c: char) {
+    if !is_obeyed(c) {
+        return text.push(c);
     }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        self.filled = true;
-        Ok(())
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        let _ = write!(text, "\\u{unit:04x}");
     }
 }
 

@@ -109,6 +109,44 @@ pub struct Key {
     pub doc: &'static str,
 }
 
+impl Key {
+    /// Declares a key with values of a form of its own, for people, which `check` checks.
+    pub const fn own(name: &'static str, form: &'static str, check: fn(&str) -> Result<()>) -> Key {
+        Key { name, kind: Kind::Own { form, check, refers: plain }, default: "", doc: "" }
+    }
+
+    /// Adds the things outside of the program that values of its own form refer to.
+    pub const fn referring(self, refers: fn(&str) -> Reference<'_>) -> Key {
+        match self.kind {
+            Kind::Own { form, check, .. } => {
+                Key { kind: Kind::Own { form, check, refers }, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// Adds a default, as typed.
+    pub const fn or(self, default: &'static str) -> Key {
+        Key { default, ..self }
+    }
+
+    /// Adds the description of its effect, in one line.
+    pub const fn doc(self, doc: &'static str) -> Key {
+        Key { doc, ..self }
+    }
+
+    /// Returns the key itself, as typed keys do.
+    pub const fn key(&self) -> Key {
+        *self
+    }
+}
+
+/// Makes a list of keys of typed ones.
+#[macro_export]
+macro_rules! keys {
+    ($($key:expr),* $(,)?) => { &[$($key.key()),*] };
+}
+
 /// Kind of a value: its syntax, and its range.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {

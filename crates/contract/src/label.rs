@@ -4,7 +4,7 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign;
-use deadheat_base::spec::{Key, Kind, plain};
+use deadheat_base::spec::Key;
 
 /// Largest number of characters of a label.
 pub const LONGEST: usize = 32;
@@ -12,13 +12,9 @@ pub const LONGEST: usize = 32;
 /// Key for the label, which every contender of a race takes beside its own.
 pub const KEYS: &[Key] = &[KEY];
 
-const KEY: Key = Key {
-    name: "label",
-    kind: Kind::Own { form: "TEXT", check, refers: plain },
-    default: "",
-    doc: "its name in every report, up to 32 characters, unique in the race; races are compared by what ran, not by \
-         labels",
-};
+const KEY: Key = Key::own("label", "TEXT", check)
+    .doc("its name in every report, up to 32 characters, unique in the race; races are compared by what ran, not by \
+     labels");
 
 /// Contender as typed, apart from its label.
 #[derive(Debug, Clone, PartialEq, Eq)]

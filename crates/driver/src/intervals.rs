@@ -31,7 +31,7 @@ const MOST_TOGETHER: usize = 480;
 pub const MOST_DENSE: usize = 1_000;
 
 /// Sampler that stores the points of one flow at one end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sampler {
     start: Nanos,
     interval: Nanos,
@@ -71,18 +71,7 @@ impl Sampler {
 
     /// Creates a sampler without room for points.
     fn without_points(interval: Nanos, is_dense: bool) -> Sampler {
-        Sampler {
-            start: Nanos::ZERO,
-            interval,
-            due: Nanos::ZERO,
-            points: Vec::new(),
-            most: 0,
-            shown: None,
-            is_dense,
-            unstored: None,
-            missed: 0,
-            shared: None,
-        }
+        Sampler { interval, is_dense, ..Sampler::default() }
     }
 
     /// Goes on to take points at the interval that was asked for, however few of them are stored.

@@ -33,6 +33,7 @@ pub mod http2_frames;
 mod http3;
 mod huffman;
 mod qpack;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading;
 mod remarks;
 mod request;

@@ -40,6 +40,7 @@ mod control;
 mod datagrams;
 mod login;
 mod parameters;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading;
 mod results;
 mod session;

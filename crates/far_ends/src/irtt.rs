@@ -299,6 +299,7 @@ impl Codec for IrttPackets {
 }
 
 /// Readers for fuzz targets.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading {
     use super::*;
     use crate::readers::datagrams::{MESSAGE, decode};

@@ -16,6 +16,7 @@ mod iperf3;
 mod irtt;
 mod ndt7;
 mod quicperf;
+#[cfg(any(test, feature = "testing"))]
 pub mod readers;
 mod reflected;
 pub mod responders;
@@ -23,9 +24,7 @@ mod stamp;
 #[cfg(test)]
 mod steps;
 
-pub use https::hpack;
-pub use https::http2_frames as http2;
-pub use https::wire as http3;
+pub use https::{hpack, http2_frames as http2, wire as http3};
 
 use deadheat_datapath::transport::far_end::FarEnd;
 

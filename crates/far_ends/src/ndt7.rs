@@ -22,6 +22,7 @@ use deadheat_datapath::transport::far_end::{FarEnd, FarEndInfo, Locator};
 use deadheat_datapath::transport::plain::{PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{Conn, Dial, Effective};
 
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading;
 #[cfg(test)]
 mod tests;

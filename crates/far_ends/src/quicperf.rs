@@ -21,6 +21,7 @@ use deadheat_datapath::transport::{Conn, Dial};
 use requests::Requests;
 
 mod bulk;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading;
 mod requests;
 #[cfg(test)]

@@ -182,6 +182,7 @@ pub(crate) fn greeting() -> Box<deadheat_datapath::transport::plain::Greeting<'s
 }
 
 /// Readers for fuzz targets.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod reading {
     use super::*;
     use crate::readers::datagrams::{MESSAGE, decode};

@@ -9,7 +9,6 @@ pub(super) use super::packings::RawBytes;
 use super::packings::{HashedBytes, Unpacked, peeked, unpack};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::foreign;
-use deadheat_result::layout::ReadValue;
 use deadheat_result::save;
 
 /// Number of bytes that are read to detect the format of a file.
@@ -169,9 +168,8 @@ impl ForeignFile {
     /// If it is not JSON, has another form, or is truncated.
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, String> {
         let text = self.whole()?;
-        let values =
-            serde_json::Deserializer::from_slice(text.as_bytes()).into_iter::<ReadValue<T>>();
-        values.map(|read| Ok(read?.0)).collect::<Result<Vec<T>, _>>().map_err(|error| {
+        let values = serde_json::Deserializer::from_slice(text.as_bytes()).into_iter::<T>();
+        values.collect::<Result<Vec<T>, _>>().map_err(|error| {
             if save::is_at_end(&error, text.trim_ascii_end().as_bytes()) {
                 format!("the file ends in the middle, after {} bytes", text.len())
             } else {

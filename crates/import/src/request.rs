@@ -23,6 +23,7 @@ pub enum NumberMeaning {
 }
 
 /// Request to combine files of other tools into one result.
+#[derive(Default)]
 pub struct Import {
     arguments: Vec<PathBuf>,
     /// Labels as typed: `FILE=NAME`, or a name.
@@ -43,15 +44,8 @@ impl Import {
     pub fn new(arguments: impl IntoIterator<Item = impl Into<PathBuf>>) -> Import {
         Import {
             arguments: arguments.into_iter().map(Into::into).collect(),
-            labels: Vec::new(),
-            scale: None,
-            each: None,
-            reader: None,
-            margin: None,
             confidence: 0.95,
-            title: None,
-            is_paired: false,
-            columns: RowColumns::default(),
+            ..Import::default()
         }
     }
 

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use super::{ImportedTrial, ReaderContext, rates};
 use deadheat_base::error::Error;
-use deadheat_contract::measurements::name;
 use deadheat_contract::measurements::{
-    Account, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit,
+    Account, Distribution, Ledger, Metric, Quantile, Recorder, Role, Sample, Unit, name,
 };
 use deadheat_records::samples::Samples;
 use deadheat_result::imported::{Spread, SpreadOver};

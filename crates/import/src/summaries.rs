@@ -1,24 +1,80 @@
-//! Summaries of programs whose figures stand behind names, in JSON or in printed lines: which figure stands where is data
-//! (`web`, `speed`, `hosts`), and one reader serves all.
+//! Summaries of programs whose figures stand behind names, in JSON or in printed lines: which figure stands where is text
+//! (`summaries.txt`), and one reader serves all.
+//!
+//! An entry has the name and the summary of a format, and lines with a word in front: `sign`, texts of which a file has all;
+//! `json`, `column` and `label`, the place of a figure and its name; `line`, a pattern; `intervals` or `flows`, the begin of
+//! what repeats; `unknown`, `says` and `trial`.
+
+use std::sync::LazyLock;
 
 use super::foreign_file::ForeignFile;
 use super::loose_json::documents;
 use super::{FigureNames, FileContent, Format, NONE};
-use readings::Readings;
+use readings::{Readings, Repeats};
 
-mod hosts;
 pub(super) mod line;
 pub(super) mod readings;
-mod speed;
-mod web;
+
+static ALL: LazyLock<Vec<Format>> =
+    LazyLock::new(|| entries(include_str!("summaries/summaries.txt")).filter_map(format).collect());
 
 /// Returns all formats of summaries.
 pub(super) fn all() -> impl Iterator<Item = &'static Format> {
-    web::FORMATS.iter().chain(speed::FORMATS).chain(hosts::FORMATS)
+    ALL.iter()
 }
 
-/// Summary without anything, from which the others differ.
-const SUMMARY: Format = Format { trial: "a run", unit: "as printed", ..NONE };
+/// Entry of a text: its first line, and the others, each split behind its first word.
+pub(super) type Entry = (&'static str, Vec<(&'static str, &'static str)>);
+
+/// Returns the entries of a text, which empty lines separate.
+pub(super) fn entries(text: &'static str) -> impl Iterator<Item = Entry> {
+    text.trim_end().split("\n\n").filter_map(|entry| {
+        let mut lines = entry.lines();
+        let first = lines.next()?;
+        Some((first, lines.filter_map(|line| line.trim_start().split_once(' ')).collect()))
+    })
+}
+
+/// Returns the texts of the lines of an entry with this word in front.
+pub(super) fn behind(entry: &Entry, word: &str) -> impl Iterator<Item = &'static str> {
+    entry.1.iter().filter(move |(own, _)| *own == word).map(|(_, text)| *text)
+}
+
+/// Returns lists of texts, which are written as JSON.
+pub(super) fn signs(entry: &Entry, word: &str) -> &'static [&'static [&'static str]] {
+    let list = |text: &str| -> &'static [&'static str] {
+        let texts: Vec<String> = serde_json::from_str(text).unwrap_or_default();
+        texts.into_iter().map(|text| &*text.leak()).collect::<Vec<&str>>().leak()
+    };
+    behind(entry, word).map(list).collect::<Vec<_>>().leak()
+}
+
+fn format(entry: Entry) -> Option<Format> {
+    let (id, summary) = entry.0.split_once(": ")?;
+    let list =
+        |word| -> &'static [&'static str] { behind(&entry, word).collect::<Vec<_>>().leak() };
+    let pairs = |word| -> FigureNames {
+        let pairs = behind(&entry, word).filter_map(|text| text.rsplit_once(" = "));
+        pairs.map(|(place, name)| (place, name.trim_matches('-'))).collect::<Vec<_>>().leak()
+    };
+    let begin = |word| signs(&entry, word).first().and_then(|texts| texts.first().copied());
+    let intervals = begin("intervals").map(Repeats::Intervals);
+    Some(Format {
+        id,
+        summary,
+        signs: signs(&entry, "sign"),
+        json: pairs("json"),
+        lines: list("line"),
+        columns: pairs("column"),
+        labels: pairs("label"),
+        unknown: list("unknown"),
+        says: list("says"),
+        trial: behind(&entry, "trial").next().unwrap_or("a run"),
+        unit: "as printed",
+        repeats: intervals.or(begin("flows").map(Repeats::Flows)).unwrap_or(Repeats::Next),
+        ..NONE
+    })
+}
 
 /// Reads a file of a format by the places of its figures.
 ///

@@ -1,4 +1,8 @@
-//! Formats that are known and not read: the signs of each, and its remedy.
+//! Formats that are known and not read: the signs of each, and its remedy (`unread.txt`).
+
+use std::sync::LazyLock;
+
+use super::summaries::{Entry, behind, entries, signs};
 
 /// Format that is not read.
 pub struct UnreadFormat {
@@ -16,143 +20,24 @@ pub struct UnreadFormat {
     options: &'static str,
 }
 
-/// Format without anything, from which the others differ.
-const NONE: UnreadFormat =
-    UnreadFormat { name: "", signs: &[], why: "", figures: "", command: "", options: "" };
-
 /// Number of lines in which signs are looked for.
 const LINES: usize = 8;
 
 /// All formats that are known and not read.
-pub const UNREAD: &[UnreadFormat] = &[
-    UnreadFormat {
-        name: "what obudpst prints (the UDP speed test of RFC 9097)",
-        signs: &[&["UDP Speed Test"], &["Sub-Interval[", "Delivered(%)"]],
-        why: "its rates are of IP packets, and of intervals that it steers itself",
-        figures: "the rates of its intervals",
-        command: "sed -n 's/^Sub-Interval.*IP): *//p' FILE",
-        options: "--unit Mbit/s",
-    },
-    UnreadFormat {
-        name: "what bwping prints",
-        signs: &[&["Target: ", "transfer speed: "], &["Periodic: pkts tx/rx:"]],
-        why: "its means are wrong in some versions",
-        figures: "the last round trip of each line",
-        command: "sed -n 's|.*max/avg/est: *\\([0-9.]*\\)/.*|\\1|p' FILE",
-        options: "--unit ms",
-    },
-    UnreadFormat {
-        name: "what iperf of ESP-IDF prints",
-        signs: &[&["Interval Bandwidth\n"], &["Interval       Bandwidth\n"]],
-        why: "nothing in it tells a sender from a receiver",
-        figures: "the mean in its last line",
-        command: "tail -n 1 FILE | awk '{print $(NF-1)}'",
-        options: "--unit Mbit/s --each trial",
-    },
-    UnreadFormat {
-        name: "the table of Kubernetes' netperf benchmark",
-        signs: &[&["MSS ", ", Maximum,"]],
-        why: "each of its rows is another test",
-        figures: "the largest rate of each row",
-        command: "cut -d, -f2 FILE",
-        options: "--unit Mbit/s --each trial",
-    },
-    UnreadFormat {
-        name: "what uperf prints",
-        signs: &[
-            &["Allocating shared memory", "Txn"],
-            &["Txn1 ", "Txn2 "],
-            &["Total ", "(s) = ", "op/s"],
-        ],
-        why: "it does not say what its profile measured",
-        figures: "the rate of its total",
-        command: "sed -n 's|^Total.*= *\\([0-9.]*\\)Mb/s.*|\\1|p' FILE",
-        options: "--unit Mbit/s --each trial",
-    },
-    UnreadFormat {
-        name: "what ntttcp prints",
-        signs: &[&["NTTTCP for Linux"], &["#####  Totals:  #####"]],
-        why: "it is of one end, and does not say of which",
-        figures: "its total",
-        command: "sed -n 's/.*throughput[^:]*: *\\([0-9.]*\\)Gbps.*/\\1/p' FILE | tail -n 1",
-        options: "--unit Gbit/s --each trial",
-    },
-    UnreadFormat {
-        name: "what the perf client of quinn prints",
-        signs: &[&["Upload Duration", "Download Duration"]],
-        why: "its percentiles are over streams of all time so far; `bulk` of quinn is read",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "the output of curl under names of its user's own",
-        signs: &[&["TTFB:"], &["Total time:"], &["total time:"]],
-        why: "the names are no names of curl's; `curl -w '%{json}\\n'` writes all times under names that are read",
-        figures: "the last number of each line",
-        command: "sed -n 's/.*[^0-9.]\\([0-9][0-9.]*\\)[s ]*$/\\1/p' FILE",
-        options: "--unit s --each trial",
-    },
-    UnreadFormat {
-        name: "a packet dump of tcpdump",
-        signs: &[
-            &[" IP ", " > ", ": Flags ["],
-            &[" IP ", " > ", ": UDP, length"],
-            &[" IP6 ", " > ", ": Flags ["],
-        ],
-        why: "packets are no measurement of a transport; of a capture `tshark -r CAPTURE -T fields -e \
-              tcp.analysis.ack_rtt` writes round trips, to import with --unit s",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "a list of packets from Wireshark",
-        signs: &[&["\"No.\",\"Time\",\"Source\""]],
-        why: "packets are no measurement of a transport",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "a qlog of QUIC",
-        signs: &[&["\"qlog_version\""], &["\"qlog_format\""]],
-        why: "it is a log of events; `latest_rtt` in its metrics are round trips, to import as a list",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "an archive of a browser (HAR)",
-        signs: &[
-            &["\"log\"", "\"creator\"", "\"entries\""],
-            &["\"log\"", "\"creator\"", "\"pages\""],
-        ],
-        why: "its times are of pages with many transfers; `jq '.log.entries[].time' FILE` lists them in milliseconds",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "a table of JMeter",
-        signs: &[&["timeStamp,elapsed,label"]],
-        why: "its requests are of many kinds, by their labels",
-        figures: "the time of each request",
-        command: "cut -d, -f2 FILE",
-        options: "--unit ms",
-    },
-    UnreadFormat {
-        name: "what traceroute prints",
-        signs: &[&["traceroute to ", " hops max"], &["Tracing route to "]],
-        why: "three answers of each hop say little about the last one; `mtr -r`, `-j` and `--raw` are read, and `ping`",
-        ..NONE
-    },
-    UnreadFormat {
-        name: "what ss prints of sockets",
-        signs: &[&["State", "Recv-Q", "Send-Q"], &["cubic wscale:"], &["bbr wscale:"]],
-        why: "it is the kernel's state of a moment",
-        figures: "the smoothed round trips",
-        command: "sed -n 's|.* rtt:\\([0-9.]*\\)/.*|\\1|p' FILE",
-        options: "--unit ms",
-    },
-    UnreadFormat {
-        name: "a page of metrics for Prometheus",
-        signs: &[&["# HELP ", "# TYPE "]],
-        why: "those of blackbox_exporter are read, and of others only a person knows which is a measurement; \
-              `grep '^NAME ' FILE | awk '{print $2}'` leaves one",
-        ..NONE
-    },
-];
+pub static UNREAD: LazyLock<Vec<UnreadFormat>> = LazyLock::new(|| {
+    let format = |entry: Entry| {
+        let text = |word| behind(&entry, word).next().unwrap_or_default();
+        UnreadFormat {
+            name: entry.0,
+            signs: signs(&entry, "sign"),
+            why: text("why"),
+            figures: text("figures"),
+            command: text("command"),
+            options: text("options"),
+        }
+    };
+    entries(include_str!("unread.txt")).map(format).collect()
+});
 
 /// Returns the format of a file with this beginning, if it is known and not read.
 pub(super) fn recognised(head: &str) -> Option<&'static UnreadFormat> {

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{PathSpec, SIMULATED};
 
 /// Kind of a path between two ends; its name is in results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathKind {
     /// Loopback of this machine.
+    #[default]
     Loopback,
     /// Network that is emulated in real time.
     Emulated,

@@ -10,37 +10,7 @@ use deadheat_base::spec::Key;
 use deadheat_path::run::{self, Request, Talk};
 use deadheat_path::{grammar, profile};
 
-const HELP: &str = "\
-Any program on an emulated network of hosts, which are namespaces of this machine
-
-Usage: deadheat-path run [OPTIONS] PATH -- COMMAND...
-       deadheat-path list
-
-`run` builds the network, runs COMMAND on a host of it, and answers its exit status.
-`list` shows the keys of a PATH, and the profiles.
-
-Options of run:
-      --host HOST        run COMMAND on this host [default: the near one]
-      --on HOST=COMMAND  run this on that host, in a shell, started first and ended with COMMAND; may be repeated
-      --far COMMAND      the same as --on far=COMMAND
-      --far-ready PORT   start COMMAND once something on the far host listens at this port
-      --live             say each second what the network does: rates, packets under way, drops
-      --pcap FILE        capture all packets to a new pcapng file, with the fate of each in its comment
-  -q, --quiet            say nothing about the network
-  -h, --help             this text
-  -V, --version          the version
-
-The commands find DEADHEAT_NEAR and DEADHEAT_FAR in their environment (DEADHEAT_FAR6 for IPv6,
-DEADHEAT_FAR_2 for a second link); $DEADHEAT_FAR is replaced in COMMAND, too, so quote it. The
-addresses are always the same: 198.18.0.1 is the host near, 198.18.0.2 the host far.
-
-  deadheat-path run delay=20ms -- ping -c 3 far
-  deadheat-path run loss=1%,rate=20mbit --far 'iperf3 -s' -- iperf3 -c '$DEADHEAT_FAR'
-
-Exit status: that of COMMAND; 1 where the network cannot be built, 2 where PATH makes no sense.
-Whether this machine does what a PATH says is measured by `deadheat path check PATH`, of the
-package deadheat, whose documentation has all of this at length (docs/emulation.md).
-";
+const HELP: &str = include_str!("help.txt");
 
 fn main() -> ExitCode {
     if let Some(code) = run::enter() {
@@ -148,7 +118,7 @@ fn list() -> String {
     out += "\nKeys of the whole path, once:\n";
     put(&mut out, grammar::WHOLE);
     out += "\nProfiles of a link; keys that follow one replace its own:\n";
-    for profile in profile::ALL {
+    for profile in profile::ALL.iter() {
         out += &format!("  {}: {}\n    {}\n", profile.name, profile.summary, profile.text);
     }
     out

@@ -29,7 +29,7 @@ pub const LOAD: &str = "load";
 pub const PEOPLE: &str = "people";
 
 /// Network of hosts, two of which a trial runs between.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Network {
     /// Names of the hosts, in the order in which the links name them; `near` and `far` where no link names any.
     pub hosts: Vec<String>,
@@ -122,19 +122,9 @@ impl Network {
     pub fn between_two(links: Vec<Link>) -> Network {
         Network {
             hosts: vec![NEAR.to_owned(), FAR.to_owned()],
-            near: 0,
             far: 1,
-            relay: None,
-            receivers: Vec::new(),
-            load: None,
-            people: Vec::new(),
             links,
-            seed: None,
-            backend: None,
-            wait: ReleaseWait::Hybrid,
-            grouping: None,
-            routes: Vec::new(),
-            reroute: None,
+            ..Network::default()
         }
     }
 
@@ -283,10 +273,11 @@ impl Backend {
 }
 
 /// Way in which the threads of a path wait for a packet, and for the time of its release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseWait {
     /// Sleeps, and polls around each packet and each release, on a CPU of its own.
+    #[default]
     Hybrid,
     /// Polls all the time.
     Spin,

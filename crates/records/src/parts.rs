@@ -47,6 +47,7 @@ pub enum Clocks {
 }
 
 /// Parts of a round trip, with their times.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrip {
     /// Number of round trips that it is based on.
@@ -60,16 +61,12 @@ pub struct RoundTrip {
     /// Median less the sum of the parts.
     pub residual_ns: f64,
     /// Median of the unstamped messages; absent if all messages are alike.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bare_ns: Option<f64>,
     /// Median time from leaving the near host to the kernel's acknowledgement (TCP).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_ns: Option<f64>,
     /// Median length of the near end's sending call. It may return after the answer has arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_sending_ns: Option<f64>,
     /// Median length of the far end's sending call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_sending_ns: Option<f64>,
 }
 

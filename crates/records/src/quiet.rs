@@ -114,24 +114,22 @@ pub struct LevelChange {
 }
 
 /// Findings of the host probe over a race.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostQuiet {
     /// Time that the race waited for the host to settle, in nanoseconds.
     pub waited_ns: u64,
     /// Disturbance left when the race began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbance>,
     /// Points, in order of time.
     pub points: Vec<ProbePoint>,
     /// Scatter of the echo's median from one block to the next, as a share of it: a standard deviation, estimated by
     /// the median of the steps, so that a few of them cannot dominate. Absent with too few points.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter: Option<f64>,
     /// Changes of the echo's level.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LevelChange>,
     /// Levels of the echo, if it has two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regimes: Option<[Regime; 2]>,
     /// State of the host that follows from all points.
     pub state: HostState,

@@ -20,7 +20,7 @@ use crate::probed::ProbedPath;
 
 /// The path of a race.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PathFacts {
     /// Path as typed: `loopback`, an emulated path, or the host after `--to`.
     pub spec: String,
@@ -46,7 +46,6 @@ pub struct Record {
     pub why_invalid: Option<String>,
     /// Time at which the far end was lost, in milliseconds since the Unix epoch, if the trial's block was lost with
     /// it; the block then ran anew, and this trial is in no figure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_ms: Option<u64>,
     /// True if the contender lost its connection amid the trial, which has no figures then.
     #[serde(default, skip_serializing_if = "is_unset")]
@@ -152,10 +151,8 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow_shares: Vec<f64>,
     /// Command that did the near end's work, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Box<CommandReport>>,
     /// Command that did the far end's work, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far_command: Option<Box<CommandReport>>,
     /// Share of CPU time that the hypervisor took from the near host during the trial; absent if unknown.
     pub steal_share: Option<f64>,

@@ -1,8 +1,7 @@
 //! The second contender of races against the first, in sentences: the answer of a gate whose baseline runs in the race.
 
-use crate::brief;
 use crate::document::{Line, Tone};
-use crate::words;
+use crate::{brief, words};
 use deadheat_base::figures;
 use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;

@@ -2,8 +2,7 @@
 //! implementations agree.
 
 use super::document::{Line, Tone};
-use super::names;
-use super::words;
+use super::{names, words};
 use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::claims;
 use deadheat_result::outcome::{Entrant, Outcome};

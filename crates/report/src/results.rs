@@ -1,12 +1,11 @@
 //! The table of figures: one row for each contender, best first, each figure with its interval.
 
 use super::document::{Block, Cell, Column, Section, Table, Tone};
-use super::names;
 use super::names::{entrant, label};
-use super::spark;
 use super::standing::{Standing, best_first};
 use super::totals::{Cost, Total, TrialSet, Work};
 use super::words::{self, Scale};
+use super::{names, spark};
 use deadheat_contract::measurements::{Metric, Role, Unit};
 use deadheat_result::analysis::no_figures;
 use deadheat_result::analysis::spread::{self, valid_trials};

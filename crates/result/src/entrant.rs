@@ -1,11 +1,8 @@
 //! Contender of a race as it is made and read: with nothing found out yet, running or dropped out.
 
-use std::collections::BTreeMap;
-
 use super::dropped::DropReason;
 use super::outcome::{Cell, Entrant};
 use deadheat_base::error::Result;
-use deadheat_contract::measurements::Effective;
 use deadheat_contract::recorded::{self, RecordedContender};
 
 impl Entrant {
@@ -16,23 +13,9 @@ impl Entrant {
         Entrant {
             id,
             label: label.into(),
-            unlabelled: None,
             transport: spec.split(':').next().unwrap_or_default().to_owned(),
             spec,
-            colour: String::new(),
-            implementation: String::new(),
-            protocol: None,
-            asked: BTreeMap::new(),
-            effective: Effective::new(),
-            far_effective: Effective::new(),
-            floor: false,
-            blocked: None,
-            limited: None,
-            overload: None,
-            failed: None,
-            not_applicable: None,
-            commands: None,
-            cell: None,
+            ..Entrant::default()
         }
     }
 

@@ -108,6 +108,7 @@ pub struct ImportedFile {
 }
 
 /// Five-number summary (Tukey 1977): order statistics, all of them measured values.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The contender's id.
@@ -126,13 +127,10 @@ pub struct Spread {
     /// Minimum.
     pub min: f64,
     /// First quartile; absent if fewer than ten samples are below it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q1: Option<f64>,
     /// Median; absent likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
     /// Third quartile; absent if fewer than ten samples are above it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q3: Option<f64>,
     /// Maximum.
     pub max: f64,

@@ -86,26 +86,22 @@ impl JournalHead {
 }
 
 /// End of a block, with all its data except trials.
+#[serde_with::skip_serializing_none]
+#[serde_with::apply(Vec => #[serde(default, skip_serializing_if = "Vec::is_empty")])]
 #[derive(Debug, Serialize, Deserialize)]
 struct JournalBlock {
     number: u64,
     /// Contenders that were blocked, by id, with the evidence.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     blocked: Vec<(usize, String)>,
     /// Contenders that exceeded a limit of the far end's operator, by id, with the limit.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limited: Vec<(usize, String)>,
     /// Contenders that offered more than the path carries, by id, with the evidence.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     overload: Vec<(usize, String)>,
     /// Contenders with failed endpoints, by id, with the evidence.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     failed: Vec<(usize, String)>,
     /// Point of the host's probe after the block.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     probe: Option<ProbePoint>,
     /// The plan, if it has changed since the last whole save.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     plan: Option<RecordedPlan>,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Knee of one contender under rising load.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Index of the contender as typed, in `asked.contenders`.
@@ -15,10 +16,8 @@ pub struct Sweep {
     /// Knee: the highest offered load up to which delivery follows it.
     pub knee: KneeAt,
     /// Lower end of its interval; absent with too few blocks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<KneeAt>,
     /// Upper end of its interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<KneeAt>,
     /// Number of blocks behind the knee.
     pub blocks: u64,

@@ -27,7 +27,7 @@ pub const FORMAT: u32 = 1;
 
 /// Race with all of its results.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// File format: 1.
     pub format: u32,
@@ -131,7 +131,7 @@ impl Absence {
 }
 
 /// Program and its version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {
     /// Version of deadheat.
     pub version: String,
@@ -259,7 +259,7 @@ pub struct Replan {
 
 /// Contender of the race.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Entrant {
     /// Index of the contender, from 0.
     pub id: usize,
@@ -276,7 +276,6 @@ pub struct Entrant {
     /// Implementation of the transport, as read back in its trials: `tcp/linux-6.18/cubic`.
     pub implementation: String,
     /// Protocol, if the program has other implementations of it, too: `QUIC`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Requested knobs, defaults included.
     pub asked: BTreeMap<String, String>,
@@ -293,7 +292,6 @@ pub struct Entrant {
     /// Limit of the far end's operator that stopped its trials, for which it dropped out; absent if none did.
     pub limited: Option<String>,
     /// Evidence that it offered more than the path carries, for which it was stopped; absent if it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overload: Option<String>,
     /// Evidence that its endpoints failed twice in a row, for which it dropped out; absent if they did not.
     pub failed: Option<String>,
@@ -588,10 +586,11 @@ impl Warning {
 }
 
 /// Status of a race: running, or the reason for its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Running: blocks are still to come, or the process was killed.
+    #[default]
     Running,
     /// Decided: every claim has its verdict.
     Decided,

@@ -6,8 +6,7 @@
 )]
 
 use deadheat_contract::measurements::Metrics;
-use deadheat_contract::recorded;
-use deadheat_contract::workload;
+use deadheat_contract::{recorded, workload};
 use deadheat_path::PathKind;
 use deadheat_path::network::Network;
 use deadheat_records::path::{BuiltPath, How};

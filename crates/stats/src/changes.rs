@@ -11,9 +11,8 @@
 //! limit, a stationary series shows on average at most one change in the requested number of values; a test checks that
 //! for normal and skewed values, independent and with a correlation of 0.3.
 
-use super::Estimate;
 use super::quantile::{MAD_TO_SD, mad, median};
-use super::{mann_whitney, normal, serial};
+use super::{Estimate, mann_whitney, normal, serial};
 
 /// Minimum number of values on each side of a change: one or two unusual races are outliers.
 pub const SHORTEST: usize = 3;

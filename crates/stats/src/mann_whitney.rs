@@ -6,11 +6,9 @@
 //!
 //! The differences are never stored (`selection`): 100,000 values on each side have 10^10 of them.
 
-use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
-use super::normal;
 use super::selection::Ranked;
-use super::serial;
+use super::{Estimate, normal, serial};
 
 /// Largest product of the sample sizes (40 by 40) for which the null distribution is exact.
 const EXACT_UP_TO: usize = 1_600;

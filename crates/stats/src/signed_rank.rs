@@ -11,10 +11,9 @@
 //! all sign patterns of the ranks at hand: exact, given the ties. The interval uses the
 //! distribution without ties and includes its ends, which is conservative with ties.
 
-use super::Estimate;
 use super::estimate::{order_rank, sorted_finite};
-use super::normal;
 use super::selection::Ranked;
+use super::{Estimate, normal};
 
 /// Largest number of differences for which the null distribution is exact; beyond, the normal approximation with
 /// continuity correction is within 1 % of a 5 % level.

@@ -39,27 +39,18 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const CONTROL: Preset<ArqControl> = Optional::choice(
-    "cc",
-    &["reno", "none"],
-    &[ArqControl::Reno, ArqControl::None],
-    "congestion control: RFC 5681, or nothing but the window",
-)
-.or("reno");
+const CONTROL: Preset<ArqControl> =
+    Optional::choice("cc", &["reno", "none"], &[ArqControl::Reno, ArqControl::None])
+        .or("reno")
+        .doc("congestion control: RFC 5681, or nothing but the window");
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (4_096, 1 << 30),
-    "maximum bytes under way, and of data that arrives early",
-)
-.or("256kB");
+const WINDOW: Preset<Bytes> = Optional::size("window", (4_096, 1 << 30))
+    .or("256kB")
+    .doc("maximum bytes under way, and of data that arrives early");
 
-const MIN_RTO: Preset<Nanos> = Optional::span(
-    "min-rto",
-    (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout; 200ms is Linux's, 1s that of RFC 6298",
-)
-.or("200ms");
+const MIN_RTO: Preset<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
+    .or("200ms")
+    .doc("the shortest retransmission timeout; 200ms is Linux's, 1s that of RFC 6298");
 
 impl Userspace for Arq {
     fn info(&self) -> &'static Info {

@@ -74,12 +74,9 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (LARGEST, 1 << 30),
-    "the receiver's buffer, at least 1 MiB, and the most unacknowledged bytes of a sender",
-)
-.or("1MiB");
+const WINDOW: Preset<Bytes> = Optional::size("window", (LARGEST, 1 << 30))
+    .or("1MiB")
+    .doc("the receiver's buffer, at least 1 MiB, and the most unacknowledged bytes of a sender");
 
 impl Userspace for DataChannel {
     fn info(&self) -> &'static Info {

@@ -77,22 +77,15 @@ static INFO: Info = Info {
     ..Info::KERNEL
 };
 
-const CONTROL: Preset<u8> = Optional::choice(
-    "cc",
-    &["ccid2", "ccid3"],
-    &[2, 3],
+const CONTROL: Preset<u8> = Optional::choice("cc", &["ccid2", "ccid3"], &[2, 3]).or("ccid2").doc(
     "congestion control of both directions (DCCP_SOCKOPT_CCID): ccid2 is like TCP's \
      (RFC 4341), ccid3 is TFRC, an equation (RFC 4342)",
-)
-.or("ccid2");
+);
 
-const TXQLEN: Preset<u64> = Optional::count(
-    "txqlen",
-    (0, 10_000),
-    "packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: what the send buffer holds. A host's default \
-     is 5 (`net.dccp.default.tx_qlen`)",
-)
-.or("0");
+const TXQLEN: Preset<u64> = Optional::count("txqlen", (0, 10_000))
+    .or("0")
+    .doc("packets that may wait to be sent (DCCP_SOCKOPT_QPOLICY_TXQLEN); 0: what the send buffer holds. A host's default \
+     is 5 (`net.dccp.default.tx_qlen`)");
 
 impl Transport for Dccp {
     fn info(&self) -> &'static Info {

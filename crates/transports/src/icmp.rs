@@ -53,9 +53,9 @@ const SOCKET: Preset<Option<Access>> = Optional::choice(
     "socket",
     &["auto", "dgram", "raw"],
     &[None, Some(Access::Ping), Some(Access::Raw)],
-    "the kind of socket: a ping socket (dgram), or a raw one, which needs CAP_NET_RAW",
 )
-.or("auto");
+.or("auto")
+.doc("the kind of socket: a ping socket (dgram), or a raw one, which needs CAP_NET_RAW");
 
 /// ICMP echo.
 pub(super) struct Icmp;

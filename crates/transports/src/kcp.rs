@@ -67,85 +67,49 @@ static INFO: Info = Info {
         "nodelay",
         "it decides how soon a lost message is sent again, and how that grows",
     )],
-    keys: &[
-        MODE.key(),
-        CONTROL.key(),
-        NODELAY.key(),
-        INTERVAL.key(),
-        RESEND.key(),
-        MIN_RTO.key(),
-        WINDOW.key(),
-        FLUSH.key(),
-        FEC.key(),
-        MTU.key(),
+    keys: deadheat_base::keys![
+        MODE, CONTROL, NODELAY, INTERVAL, RESEND, MIN_RTO, WINDOW, FLUSH, FEC, MTU
     ],
     deployed: DEPLOYED,
     ..Info::IN_USER_SPACE
 };
 
-const MODE: Preset<Mode> = Optional::choice(
-    "mode",
-    &["default", "normal", "fast", "turbo"],
-    &[Mode::Default, Mode::Normal, Mode::Fast, Mode::Turbo],
-    "settings of KCP's own test (default, normal, fast) or manual (turbo: nodelay=on,interval=10ms,resend=2,cc=none); \
-     single keys come on top",
-)
-.or("turbo");
+const MODE: Preset<Mode> = Optional::choice("mode", &["default", "normal", "fast", "turbo"], &[Mode::Default, Mode::Normal, Mode::Fast, Mode::Turbo])
+    .or("turbo")
+    .doc("settings of KCP's own test (default, normal, fast) or manual (turbo: nodelay=on,interval=10ms,resend=2,cc=none); \
+     single keys come on top");
 
-const CONTROL: Optional<bool> = Optional::choice(
-    "cc",
-    &["kcp", "none"],
-    &[true, false],
+const CONTROL: Optional<bool> = Optional::choice("cc", &["kcp", "none"], &[true, false]).doc(
     "congestion control: KCP's own, or the window alone; not set: none, and kcp in \
      mode=default",
 );
 
-const NODELAY: Optional<bool> = Optional::switch(
-    "nodelay",
+const NODELAY: Optional<bool> = Optional::switch("nodelay").doc(
     "on: timeouts from 30 ms and grow by half; off: from 100 ms and double; not set: as \
      the mode",
 );
 
-const INTERVAL: Preset<Nanos> = Optional::span(
-    "interval",
-    (10_000_000, 5_000_000_000),
-    "period at which the protocol looks for data to send again",
-)
-.or("10ms");
+const INTERVAL: Preset<Nanos> = Optional::span("interval", (10_000_000, 5_000_000_000))
+    .or("10ms")
+    .doc("period at which the protocol looks for data to send again");
 
-const RESEND: Optional<u64> = Optional::count(
-    "resend",
-    (0, 100),
-    "later acknowledgements after which a segment is sent again; 0: after its timeout only; not set: as the mode",
-);
+const RESEND: Optional<u64> = Optional::count("resend", (0, 100))
+    .doc("later acknowledgements after which a segment is sent again; 0: after its timeout only; not set: as the mode");
 
-const MIN_RTO: Optional<Nanos> = Optional::span(
-    "min-rto",
-    (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in milliseconds; not set: as nodelay, and 10ms in mode=fast",
-);
+const MIN_RTO: Optional<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
+    .doc("the shortest retransmission timeout, in milliseconds; not set: as nodelay, and 10ms in mode=fast");
 
-const WINDOW: Preset<u64> = Optional::count(
-    "window",
-    (1, 65_535),
-    "segments that may be under way; the receiver has room for 128 at least",
-)
-.or("128");
+const WINDOW: Preset<u64> = Optional::count("window", (1, 65_535))
+    .or("128")
+    .doc("segments that may be under way; the receiver has room for 128 at least");
 
-const FLUSH: Preset<bool> = Optional::switch(
-    "flush",
-    "on: data leaves as soon as it is written; off: at the next interval",
-)
-.or("on");
+const FLUSH: Preset<bool> = Optional::switch("flush")
+    .or("on")
+    .doc("on: data leaves as soon as it is written; off: at the next interval");
 
-const FEC: Preset<Option<Shape>> = Optional::form(
-    "fec",
-    fec::KIND,
-    Shape::parse,
-    None,
-    "10+3 (10:3 within a mix): behind each 10 datagrams go 3 more that make up for any 3 lost, as in kcp-go",
-)
-.or("off");
+const FEC: Preset<Option<Shape>> = Optional::form("fec", fec::KIND, Shape::parse, None)
+    .or("off")
+    .doc("10+3 (10:3 within a mix): behind each 10 datagrams go 3 more that make up for any 3 lost, as in kcp-go");
 
 /// Defaults of the library by itself, from constants of its `src/kcp.rs`.
 const DEPLOYED: &[OwnDefault] = &[

@@ -98,13 +98,11 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const TICK_KEY: Preset<Nanos> = Optional::span(
-    TICK.name,
-    (1_000_000, 1_000_000_000),
-    "the time after which an end that sent no reliable message sends an empty packet, \
+const TICK_KEY: Preset<Nanos> =
+    Optional::span(TICK.name, (1_000_000, 1_000_000_000)).or("10ms").doc(
+        "the time after which an end that sent no reliable message sends an empty packet, \
      which acknowledges; a loss is found 33 packets later",
-)
-.or("10ms");
+    );
 
 impl Userspace for Laminar {
     fn info(&self) -> &'static Info {

@@ -16,13 +16,12 @@ use deadheat_contract::measurements::ConnStats;
 use deadheat_datapath::datapath::buffer::prefaulted;
 use deadheat_datapath::datapath::stamps::Stamps;
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::bulk_message::BulkMessage;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::hello::{Hello, Token};
 use deadheat_datapath::transport::own_port::OwnPort;
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, unstamped,
+    Address, Conn, ConnInfo, Effective, Listen, Listener, Progress, Readiness, unstamped,
 };
 
 /// Result of a receiving call.

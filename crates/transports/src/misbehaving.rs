@@ -38,18 +38,20 @@ const HOW_KEY: Preset<BreakdownKind> = Optional::choice(
         BreakdownKind::Spin,
         BreakdownKind::Restless,
     ],
+)
+.or("no")
+.doc(
     "what it does: nothing wrong, panic, take memory without end, never return, or want \
      to act all the time",
-)
-.or("no");
+);
 
-const AT_KEY: Preset<Side> =
-    Optional::choice("at", &["near", "far"], &[Side::Near, Side::Far], "the end that does it")
-        .or("near");
+const AT_KEY: Preset<Side> = Optional::choice("at", &["near", "far"], &[Side::Near, Side::Far])
+    .or("near")
+    .doc("the end that does it");
 
-const AFTER_KEY: Preset<u64> =
-    Optional::count("after", (0, 1_000_000_000), "calls into the protocol that go well before")
-        .or("50");
+const AFTER_KEY: Preset<u64> = Optional::count("after", (0, 1_000_000_000))
+    .or("50")
+    .doc("calls into the protocol that go well before");
 
 const HOW: Meaning = breaks("how", "it decides how this contender breaks down");
 const AT: Meaning = breaks("at", "it decides which end breaks down");

@@ -15,11 +15,9 @@ use deadheat_contract::measurements::Headers;
 use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stream::CountedSocket;
 use deadheat_datapath::datapath::tcp_info::subflows::{Subflows, subflows};
-use deadheat_datapath::transport::Address;
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame,
+    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Transport, frame, options,
 };
 
 /// Multipath TCP over IPv4 and IPv6.

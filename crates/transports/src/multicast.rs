@@ -19,30 +19,26 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::spec::typed::{Optional, Preset};
-use deadheat_base::time::Nanos;
-use deadheat_contract::contract::{Guarantees, Reach};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol as IpProtocol, SockAddr, Socket, Type};
 
-use deadheat_base::time::{Clock, Monotonic};
+use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::Bytes;
-use deadheat_contract::contract::{PeerFacts, Side};
+use deadheat_contract::contract::{Guarantees, PeerFacts, Reach, Side};
 use deadheat_datapath::datapath::datagram::{Binding, is_full, is_network_error};
 use deadheat_datapath::datapath::destination;
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
 use deadheat_datapath::transport::frame::PREFIX;
 use deadheat_datapath::transport::handover::readable;
 use deadheat_datapath::transport::hello::{Hello, Token};
-use deadheat_datapath::transport::udp_handshake::UDP;
-use deadheat_datapath::transport::udp_handshake::{self, DatagramListener, FlowTerms};
-use deadheat_datapath::transport::userspace::MTU;
-use deadheat_datapath::transport::userspace::over_udp;
+use deadheat_datapath::transport::udp_handshake::{self, DatagramListener, FlowTerms, UDP};
 use deadheat_datapath::transport::userspace::parameters::{
     ConnParameters, Ends, ListenParameters, Sockets,
 };
+use deadheat_datapath::transport::userspace::{MTU, over_udp};
 use deadheat_datapath::transport::*;
 use ends::{ReceivingEnd, SendingEnd};
 use terms::{GroupTerms, MulticastControl, RepairRule};
@@ -73,29 +69,21 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (576, 64 << 20),
-    "the most bytes that any receiver may be behind, in whole packets and at least one",
-)
-.or("256kB");
+const WINDOW: Preset<Bytes> = Optional::size("window", (576, 64 << 20))
+    .or("256kB")
+    .doc("the most bytes that any receiver may be behind, in whole packets and at least one");
 
-const REPAIR: Preset<RepairRule> = Optional::choice(
-    "repair",
-    &["selective", "go-back-n"],
-    &[RepairRule::Selective, RepairRule::GoBackN],
-    "packets that are sent again: the missing ones of a receiver, or all from the first missing one on",
-)
-.or("selective");
+const REPAIR: Preset<RepairRule> = Optional::choice("repair", &["selective", "go-back-n"], &[RepairRule::Selective, RepairRule::GoBackN])
+    .or("selective")
+    .doc("packets that are sent again: the missing ones of a receiver, or all from the first missing one on");
 
-const CONTROL: Preset<MulticastControl> = Optional::choice(
-    "cc",
-    &["reno", "none"],
-    &[MulticastControl::Reno, MulticastControl::None],
-    "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
+const CONTROL: Preset<MulticastControl> =
+    Optional::choice("cc", &["reno", "none"], &[MulticastControl::Reno, MulticastControl::None])
+        .or("reno")
+        .doc(
+            "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
      window",
-)
-.or("reno");
+        );
 
 impl Transport for Multicast {
     fn info(&self) -> &'static Info {

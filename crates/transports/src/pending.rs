@@ -11,11 +11,10 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::Side;
 use deadheat_datapath::datapath::destination::canonical;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::{HandOver, HandedConnection, fill};
 use deadheat_datapath::transport::hello::{Hello, LEN, Token};
 use deadheat_datapath::transport::own_port::{OwnPort, PresentedConnection, wait_for};
-use deadheat_datapath::transport::{Conn, Listener};
+use deadheat_datapath::transport::{Address, Conn, Listener};
 
 /// Least time that a connection has for its hello.
 const PATIENCE: Nanos = Nanos::from_secs(2);

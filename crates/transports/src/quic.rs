@@ -119,15 +119,15 @@ static DATAGRAM: Info = Info {
     ..STREAM
 };
 
-const KEYS: &[Key] = &[
-    CONTROL.key(),
-    identity::CIPHER.key(),
-    identity::CERTIFICATE.key(),
-    identity::RESUME.key(),
-    WINDOW.key(),
-    PACKET.key(),
-    QUINN_ECN.key(),
-    QLOG.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    CONTROL,
+    identity::CIPHER,
+    identity::CERTIFICATE,
+    identity::RESUME,
+    WINDOW,
+    PACKET,
+    QUINN_ECN,
+    QLOG
 ];
 
 /// Congestion control of quinn.
@@ -142,31 +142,25 @@ pub(super) const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
     &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
+)
+.or(equal::CC)
+.doc(
     "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or quinn's BBR, which is \
      of version 1",
-)
-.or(equal::CC);
-
-pub(super) const WINDOW: Optional<Bytes> = Optional::size(
-    "window",
-    (16_384, 1 << 30),
-    "flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
-     its congestion window, as Linux's TCP does",
-)
-.assumed("8MB");
-
-pub(super) const PACKET: Optional<Bytes> = Optional::size(
-    "mtu",
-    (1_228, 9_216),
-    "the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to the largest that probes find",
-)
-.assumed(EQUAL_MTU);
-
-pub(super) const QLOG: Text = Text::path(
-    "qlog",
-    "writes packets and congestion control of each connection as qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog \
-     and q-TRIAL-far.sqlog; a far end with --to writes none",
 );
+
+pub(super) const WINDOW: Optional<Bytes> = Optional::size("window", (16_384, 1 << 30))
+    .assumed("8MB")
+    .doc("flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
+     its congestion window, as Linux's TCP does");
+
+pub(super) const PACKET: Optional<Bytes> = Optional::size("mtu", (1_228, 9_216))
+    .assumed(EQUAL_MTU)
+    .doc("the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to the largest that probes find");
+
+pub(super) const QLOG: Text = Text::path("qlog")
+    .doc("writes packets and congestion control of each connection as qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog \
+     and q-TRIAL-far.sqlog; a far end with --to writes none");
 
 /// Defaults of quinn-proto (`TransportConfig::default`) and rustls by themselves.
 const DEPLOYED: &[OwnDefault] =

@@ -8,9 +8,8 @@
 //! buffer"; quinn joins such pieces since 0.11.18). A larger window would end connections on a path that loses nothing
 //! but one packet, so the window is bounded to what 2048 of the smallest full packets hold.
 
-use crate::quic::application;
 use crate::quic::layer::Layer;
-use crate::quic::{self, OWN_ECN, PACKET, QLOG, QuicControl, STREAM};
+use crate::quic::{self, OWN_ECN, PACKET, QLOG, QuicControl, STREAM, application};
 use deadheat_base::error::Result;
 use deadheat_base::spec::typed::{Optional, Preset};
 use deadheat_base::units::Bytes;
@@ -33,15 +32,15 @@ static INFO: Info = Info {
     colour: "#5b86e5",
     implementation: env!("DEADHEAT_NOQ_PROTO"),
     summary: "QUIC by noq: encrypted byte streams over UDP (RFC 9000)",
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        identity::RESUME.key(),
-        WINDOW.key(),
-        PACKET.key(),
-        ECN.key(),
-        QLOG.key(),
+    keys: deadheat_base::keys![
+        CONTROL,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        identity::RESUME,
+        WINDOW,
+        PACKET,
+        ECN,
+        QLOG
     ],
     deployed: &[
         OwnDefault {
@@ -68,22 +67,21 @@ const CONTROL: Preset<QuicControl> = Optional::choice(
     "cc",
     &["cubic", "reno", "bbr"],
     &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
+)
+.or(equal::CC)
+.doc(
     "congestion control: CUBIC (RFC 9438), NewReno (RFC 9002), or noq's BBR, which is of \
      version 3",
-)
-.or(equal::CC);
+);
 
 /// Most bytes behind a gap, in pieces of the smallest full packet.
 const MOST_WINDOW: u64 = 2_000_000;
 
-const WINDOW: Optional<Bytes> = Optional::size(
-    "window",
-    (16_384, MOST_WINDOW),
-    "flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
+const WINDOW: Optional<Bytes> = Optional::size("window", (16_384, MOST_WINDOW))
+    .assumed("2MB")
+    .doc("flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
      its congestion window, as Linux's TCP does; no more than 2 MB, since noq 1.4 closes a connection that has more \
-     than 2048 packets behind a lost one",
-)
-.assumed("2MB");
+     than 2048 packets behind a lost one");
 
 impl Userspace for QuicNoq {
     fn info(&self) -> &'static Info {

@@ -30,13 +30,13 @@ static INFO: Info = Info {
     colour: "#d9822b",
     implementation: env!("DEADHEAT_QUICHE"),
     summary: "QUIC by quiche: encrypted byte streams over UDP (RFC 9000)",
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        WINDOW.key(),
-        PACKET.key(),
-        QLOG.key(),
+    keys: deadheat_base::keys![
+        CONTROL,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        WINDOW,
+        PACKET,
+        QLOG
     ],
     deployed: &[OwnDefault {
         knob: PACKET.name(),
@@ -49,14 +49,10 @@ static INFO: Info = Info {
     ..STREAM
 };
 
-const CONTROL: Preset<QuicControl> = Optional::choice(
-    "cc",
-    &["cubic", "reno", "bbr"],
-    &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr],
-    "congestion control: CUBIC (RFC 9438) or NewReno (RFC 9002), both with HyStart++ (RFC 9406) and without pacing, or \
-     quiche's BBR, which is of version 2",
-)
-.or(equal::CC);
+const CONTROL: Preset<QuicControl> = Optional::choice("cc", &["cubic", "reno", "bbr"], &[QuicControl::Cubic, QuicControl::Reno, QuicControl::Bbr])
+    .or(equal::CC)
+    .doc("congestion control: CUBIC (RFC 9438) or NewReno (RFC 9002), both with HyStart++ (RFC 9406) and without pacing, or \
+     quiche's BBR, which is of version 2");
 
 impl Userspace for QuicQuiche {
     fn info(&self) -> &'static Info {

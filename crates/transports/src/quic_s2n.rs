@@ -53,13 +53,7 @@ static INFO: Info = Info {
     implementation: env!("DEADHEAT_S2N_QUIC"),
     summary: "QUIC by s2n-quic: encrypted byte streams over UDP (RFC 9000)",
     guarantees: Guarantees { encrypted: true, lanes: MOST_LANES, ..Guarantees::BYTE_STREAM },
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        WINDOW.key(),
-        PACKET.key(),
-    ],
+    keys: deadheat_base::keys![CONTROL, identity::CIPHER, identity::CERTIFICATE, WINDOW, PACKET],
     deployed: DEPLOYED,
     ..STREAM
 };
@@ -71,13 +65,10 @@ enum S2nControl {
     Bbr,
 }
 
-const CONTROL: Preset<S2nControl> = Optional::choice(
-    "cc",
-    &["cubic", "bbr"],
-    &[S2nControl::Cubic, S2nControl::Bbr],
-    "congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2",
-)
-.or(equal::CC);
+const CONTROL: Preset<S2nControl> =
+    Optional::choice("cc", &["cubic", "bbr"], &[S2nControl::Cubic, S2nControl::Bbr])
+        .or(equal::CC)
+        .doc("congestion control: CUBIC (RFC 9438), or s2n-quic's BBR, which is of version 2");
 
 /// Defaults of s2n-quic (`Limits::default`) by itself.
 const DEPLOYED: &[OwnDefault] = &[

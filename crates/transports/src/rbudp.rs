@@ -69,18 +69,17 @@ const RATE: Preset<RateSource> = Optional::form(
     Kind::Own { form: "probe|64kbit..1tbit", check: |typed| rate(typed).map(drop), refers: plain },
     rate,
     RateSource::Probe,
+)
+.or(PROBE)
+.doc(
     "the rate at which IP packets leave; probe: twice the rate at which the last round \
      arrived, later 9/8 of the fastest of ten",
-)
-.or(PROBE);
+);
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (4_096, 1 << 30),
+const WINDOW: Preset<Bytes> = Optional::size("window", (4_096, 1 << 30)).or("8MB").doc(
     "the most bytes under way, and the room for data that arrives behind a gap; a round is a \
      quarter of it at most",
-)
-.or("8MB");
+);
 
 fn rate(typed: &str) -> Result<RateSource> {
     if typed == PROBE {

@@ -107,27 +107,19 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const WINDOW: Preset<units::Bytes> = Optional::size(
-    "window",
-    (16_384, 1 << 30),
-    "the most unacknowledged bytes of reliable messages",
-)
-.or("256kB");
+const WINDOW: Preset<units::Bytes> = Optional::size("window", (16_384, 1 << 30))
+    .or("256kB")
+    .doc("the most unacknowledged bytes of reliable messages");
 
-const TICK_KEY: Preset<Nanos> = Optional::span(
-    TICK.name,
-    (1_000_000, 1_000_000_000),
-    "the time after which data is acknowledged, and waiting data leaves: 60,000 bytes at a time",
-)
-.or("1ms");
+const TICK_KEY: Preset<Nanos> = Optional::span(TICK.name, (1_000_000, 1_000_000_000))
+    .or("1ms")
+    .doc("the time after which data is acknowledged, and waiting data leaves: 60,000 bytes at a time");
 
-const AGAIN_KEY: Preset<Nanos> = Optional::span(
-    AGAIN.name,
-    (1_000_000, 60_000_000_000),
-    "the time after which unacknowledged data is sent again; the library's own is \
+const AGAIN_KEY: Preset<Nanos> =
+    Optional::span(AGAIN.name, (1_000_000, 60_000_000_000)).or("300ms").doc(
+        "the time after which unacknowledged data is sent again; the library's own is \
      300ms",
-)
-.or("300ms");
+    );
 
 impl Userspace for Renet {
     fn info(&self) -> &'static Info {

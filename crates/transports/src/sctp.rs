@@ -105,18 +105,13 @@ static INFO: Info = Info {
     ..Info::KERNEL
 };
 
-const NODELAY: Preset<bool> = Optional::switch(
-    "nodelay",
-    "send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896",
-)
-.or(equal::NODELAY);
+const NODELAY: Preset<bool> = Optional::switch("nodelay")
+    .or(equal::NODELAY)
+    .doc("send small messages at once (SCTP_NODELAY); off: Nagle's algorithm, RFC 896");
 
-const MIN_RTO: Optional<Nanos> = Optional::span(
-    "min-rto",
-    (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in milliseconds (SCTP_RTOINFO); not set: the host's (`net.sctp.rto_min`), \
-     mostly RFC 9260's 1s",
-);
+const MIN_RTO: Optional<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
+    .doc("the shortest retransmission timeout, in milliseconds (SCTP_RTOINFO); not set: the host's (`net.sctp.rto_min`), \
+     mostly RFC 9260's 1s");
 
 impl Transport for Sctp {
     fn info(&self) -> &'static Info {

@@ -60,19 +60,13 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const WINDOW: Preset<units::Bytes> = Optional::size(
-    "window",
-    (65_536, 1 << 30),
-    "the receiver's buffer, and the most unacknowledged bytes of a sender",
-)
-.or("1MiB");
+const WINDOW: Preset<units::Bytes> = Optional::size("window", (65_536, 1 << 30))
+    .or("1MiB")
+    .doc("the receiver's buffer, and the most unacknowledged bytes of a sender");
 
-const MIN_RTO: Preset<Nanos> = Optional::span(
-    "min-rto",
-    (1_000_000, 60_000_000_000),
-    "the shortest retransmission timeout, in milliseconds; 1s is RFC 9260's",
-)
-.or("1s");
+const MIN_RTO: Preset<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
+    .or("1s")
+    .doc("the shortest retransmission timeout, in milliseconds; 1s is RFC 9260's");
 
 impl Userspace for SctpUdp {
     fn info(&self) -> &'static Info {

@@ -6,8 +6,7 @@ use std::io;
 
 use deadheat_base::error::Result;
 use deadheat_base::time::Nanos;
-use deadheat_contract::contract::Reach;
-use deadheat_contract::contract::{Guarantees, Lane};
+use deadheat_contract::contract::{Guarantees, Lane, Reach};
 use deadheat_datapath::transport::userspace::{
     Opening, Protocol, ProtocolStats, Received, Rest, State, Transmit, Userspace,
 };

@@ -15,10 +15,9 @@ use deadheat_contract::measurements::{ConnStats, Headers, TcpView, ZeroCopy};
 use deadheat_datapath::datapath::channel::{Channel, SystemCalls};
 use deadheat_datapath::datapath::drain::{Drain, ReceiveBy};
 use deadheat_datapath::datapath::ip_header::ArrivedHeader;
-use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::pump::{Pump, SendBy, Step};
 use deadheat_datapath::datapath::stamps::Stamps;
-use deadheat_datapath::datapath::tcp_info;
+use deadheat_datapath::datapath::{option, tcp_info};
 use deadheat_datapath::transport::frame::{Decoder, Encoder};
 use deadheat_datapath::transport::header::{self, HeaderTerms};
 use deadheat_datapath::transport::{Conn, ConnInfo, Effective, Progress, Readiness, lane_0_only};
@@ -162,18 +161,18 @@ pub(super) const IO: Preset<SendBy> = Optional::choice(
         SendBy::Uring,
         SendBy::UringZerocopy,
     ],
-    "how bulk data is sent",
 )
-.or("write");
+.or("write")
+.doc("how bulk data is sent");
 
 /// Key for the engine that receives. Each transport lists the words that it supports.
 pub(super) const RX: Preset<ReceiveBy> = Optional::choice(
     "rx",
     &["read", "trunc", "splice", "uring"],
     &[ReceiveBy::Read, ReceiveBy::Trunc, ReceiveBy::Splice, ReceiveBy::Uring],
-    "how bulk data is received",
 )
-.or("read");
+.or("read")
+.doc("how bulk data is received");
 
 impl From<&Settings> for StreamEngines {
     fn from(knobs: &Settings) -> StreamEngines {

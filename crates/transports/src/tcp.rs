@@ -12,11 +12,11 @@ use deadheat_base::time::{Clock, Monotonic};
 use deadheat_contract::contract::{Guarantees, Side};
 use deadheat_datapath::datapath::origin;
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
-use deadheat_datapath::transport::{Conn, Dial, Info, Listen, Listener, Place, Transport, frame};
+use deadheat_datapath::transport::{
+    Address, Conn, Dial, Info, Listen, Listener, Place, Transport, frame, options,
+};
 use ecn::AskedEcn;
 use knobs::KEYS;
 pub(super) use knobs::{

@@ -26,11 +26,10 @@ use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::identity::{
     self, CERTIFICATE, Failure, HandshakeTerms, NAME, Resume, Tickets, TrustedName,
 };
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::step::StepBudget;
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, frame, options,
 };
 use kernel::KernelTls;
 use process::ProcessTls;
@@ -96,14 +95,13 @@ const KEYS: &[Key] = &[
 ];
 
 /// Party that encrypts: the library or the kernel.
-pub(super) const OFFLOAD: Preset<Offload> = Optional::choice(
-    "offload",
-    &["off", "kernel"],
-    &[Offload::Off, Offload::Kernel],
-    "kernel: once the handshake is through, the kernel encrypts and decrypts (TCP_ULP \
+pub(super) const OFFLOAD: Preset<Offload> =
+    Optional::choice("offload", &["off", "kernel"], &[Offload::Off, Offload::Kernel])
+        .or("off")
+        .doc(
+            "kernel: once the handshake is through, the kernel encrypts and decrypts (TCP_ULP \
      \"tls\"); off: this process does",
-)
-.or("off");
+        );
 
 const DEPLOYED: &[OwnDefault] =
     &[tcp::OWN_CC, tcp::OWN_NODELAY, identity::OWN_CIPHER, identity::OWN_RESUME];

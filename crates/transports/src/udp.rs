@@ -5,10 +5,7 @@
 //! call, many per call, and either with segmentation and coalescing by the kernel.
 
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, Sink, Source};
-use deadheat_contract::measurements::ConnStats;
 use deadheat_datapath::datapath::stamps::Stamps;
-use deadheat_datapath::transport::udp_handshake::UDP;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use socket2::Protocol;
 
 use deadheat_base::error::{Error, Result};
-use deadheat_contract::contract::Side;
-use deadheat_contract::measurements::Headers;
+use deadheat_contract::contract::{Guarantees, Inbox, Lane, Patience, Side, Sink, Source};
+use deadheat_contract::measurements::{ConnStats, Headers};
 use deadheat_datapath::datapath::datagram::{
     Binding, DatagramSocket, Peer, ReceiveBatch, ReceiveEngine, SendBatch, SendEngine, is_full,
     is_network_error, past_network_errors,
@@ -28,7 +25,7 @@ use deadheat_datapath::datapath::origin;
 use deadheat_datapath::transport::hello::{self, Hello};
 use deadheat_datapath::transport::plain::{Greeting, PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::udp_handshake::{
-    self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, Variant,
+    self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, UDP, Variant,
 };
 use deadheat_datapath::transport::*;
 

@@ -13,11 +13,10 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{Congestion, Guarantees, Reach, Side};
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::hello::Token;
 use deadheat_datapath::transport::{
-    Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
+    Address, Conn, Dial, Effective, Info, Listen, Listener, Place, Transport, frame,
 };
 
 /// Unix stream sockets.
@@ -54,18 +53,12 @@ static INFO: Info = Info {
 };
 
 /// Send buffer of Unix sockets, streams and datagrams alike.
-pub(super) const SNDBUF: Optional<Bytes> = Optional::size(
-    "sndbuf",
-    (2048, 1 << 30),
-    "send buffer (SO_SNDBUF, which Linux doubles); it bounds the bytes under way",
-);
+pub(super) const SNDBUF: Optional<Bytes> = Optional::size("sndbuf", (2048, 1 << 30))
+    .doc("send buffer (SO_SNDBUF, which Linux doubles); it bounds the bytes under way");
 
 /// Receive buffer of Unix sockets, streams and datagrams alike.
-pub(super) const RCVBUF: Optional<Bytes> = Optional::size(
-    "rcvbuf",
-    (2048, 1 << 30),
-    "receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)",
-);
+pub(super) const RCVBUF: Optional<Bytes> = Optional::size("rcvbuf", (2048, 1 << 30))
+    .doc("receive buffer (SO_RCVBUF); settable, but without effect on Unix sockets, unix(7)");
 
 impl Transport for UnixStream {
     fn info(&self) -> &'static Info {

@@ -22,13 +22,12 @@ use deadheat_contract::measurements::ConnStats;
 use deadheat_datapath::datapath::buffer::prefaulted;
 use deadheat_datapath::datapath::stamps::Stamps;
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::transport::Address;
 use deadheat_datapath::transport::bulk_message::BulkMessage;
 use deadheat_datapath::transport::handover::readable;
 use deadheat_datapath::transport::hello::{Hello, LEN, Token};
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness, Transport,
-    lane_0_only, unstamped,
+    Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness,
+    Transport, lane_0_only, unstamped,
 };
 
 /// Unix datagram sockets.

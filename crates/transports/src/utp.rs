@@ -60,26 +60,17 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const TARGET: Preset<Nanos> = Optional::span(
-    "target",
-    (1_000_000, 100_000_000),
-    "the queueing delay that it aims at; RFC 6817 allows no more than 100ms",
-)
-.or("100ms");
+const TARGET: Preset<Nanos> = Optional::span("target", (1_000_000, 100_000_000))
+    .or("100ms")
+    .doc("the queueing delay that it aims at; RFC 6817 allows no more than 100ms");
 
-const WINDOW: Preset<Bytes> = Optional::size(
-    "window",
-    (4_096, 1 << 30),
-    "the most bytes under way, and the room for data that was not read yet",
-)
-.or("1MB");
+const WINDOW: Preset<Bytes> = Optional::size("window", (4_096, 1 << 30))
+    .or("1MB")
+    .doc("the most bytes under way, and the room for data that was not read yet");
 
-const MIN_RTO: Preset<Nanos> = Optional::span(
-    "min-rto",
-    (1_000_000, 60_000_000_000),
-    "the shortest congestion timeout; 500ms is that of BEP 29, 1s that of RFC 6298",
-)
-.or("500ms");
+const MIN_RTO: Preset<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
+    .or("500ms")
+    .doc("the shortest congestion timeout; 500ms is that of BEP 29, 1s that of RFC 6298");
 
 impl Userspace for Utp {
     fn info(&self) -> &'static Info {

@@ -32,14 +32,14 @@ static INFO: Info = Info {
     ),
     protocol: None,
     summary: "WebTransport over HTTP/3, as in browsers: byte streams",
-    keys: &[
-        CONTROL.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        WINDOW.key(),
-        PACKET.key(),
-        ECN.key(),
-        QLOG.key(),
+    keys: deadheat_base::keys![
+        CONTROL,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        WINDOW,
+        PACKET,
+        ECN,
+        QLOG
     ],
     deployed: &[OWN_WINDOW, OWN_PACKET, OWN_ECN, identity::OWN_CIPHER],
     ..quic::STREAM

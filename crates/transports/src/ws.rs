@@ -15,10 +15,9 @@ use deadheat_base::error::Result;
 use deadheat_base::spec::{Key, Kind};
 use deadheat_contract::contract::{Framing, Guarantees, Side};
 use deadheat_datapath::transport::application::MessageTerms;
-use deadheat_datapath::transport::options;
 use deadheat_datapath::transport::plain::{PlainOpening, PlainProtocol, PlainTransport};
 use deadheat_datapath::transport::{
-    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity,
+    Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Place, Transport, identity, options,
 };
 
 mod conn;
@@ -55,15 +54,15 @@ static WS_INFO: Info = Info {
     guarantees: PROMISED,
     framing_bytes: HEADER,
     options: &[options::NODELAY],
-    keys: &[
-        tcp::CC.key(),
-        tcp::NODELAY.key(),
-        tcp::SNDBUF.key(),
-        tcp::RCVBUF.key(),
-        tcp::FASTOPEN.key(),
-        tcp::THIN.key(),
+    keys: deadheat_base::keys![
+        tcp::CC,
+        tcp::NODELAY,
+        tcp::SNDBUF,
+        tcp::RCVBUF,
+        tcp::FASTOPEN,
+        tcp::THIN,
         IO,
-        RX,
+        RX
     ],
     // Nagle's algorithm is off: tungstenite's own client switches it off.
     deployed: &[tcp::OWN_CC],
@@ -78,19 +77,19 @@ static WSS_INFO: Info = Info {
     guarantees: Guarantees { encrypted: true, ..PROMISED },
     framing_bytes: HEADER + RECORD,
     options: &[options::NODELAY],
-    keys: &[
-        tcp::CC.key(),
-        tcp::NODELAY.key(),
-        tcp::SNDBUF.key(),
-        tcp::RCVBUF.key(),
-        tcp::FASTOPEN.key(),
-        tcp::THIN.key(),
-        identity::CIPHER.key(),
-        identity::CERTIFICATE.key(),
-        identity::RESUME.key(),
-        OFFLOAD.key(),
+    keys: deadheat_base::keys![
+        tcp::CC,
+        tcp::NODELAY,
+        tcp::SNDBUF,
+        tcp::RCVBUF,
+        tcp::FASTOPEN,
+        tcp::THIN,
+        identity::CIPHER,
+        identity::CERTIFICATE,
+        identity::RESUME,
+        OFFLOAD,
         IO,
-        RX,
+        RX
     ],
     implementation: env!("DEADHEAT_TUNGSTENITE"),
     deployed: &[tcp::OWN_CC, identity::OWN_CIPHER, identity::OWN_RESUME],

@@ -15,13 +15,12 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 
-use crate::PageReports;
 use crate::carrier::PemPair;
 use crate::channel::Security;
-use crate::connections;
 use crate::names::HostNames;
 use crate::results::ResultStore;
 use crate::server::{PageGround, WebServer};
+use crate::{PageReports, connections};
 use deadheat_base::time::Nanos;
 use deadheat_datapath::transport::responder::{
     Charged, NoGrant, ResponderHost, TestGrant, TestLimits,

@@ -18,16 +18,13 @@ use deadheat_contract::contract::{Direction, Framing, Guarantees, PeerFacts, Ser
 use deadheat_contract::measurements::name::{GOODPUT, LOST, SENT};
 use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, Unit};
 
-use deadheat_contract::workload::load::Flows;
-use deadheat_contract::workload::load::Observed;
+use deadheat_contract::workload::load::{Flows, Observed};
 use deadheat_contract::workload::setting::{filled, spoken, typed, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    Content, ContentReport, Ends, Info, Lengths, Origin, Part, Piece, Reports, Setting, Task,
-    TaskInfo, Traffic, Workload, header,
+    Content, ContentReport, Endpoint, Ends, Info, Lengths, Measurements, Origin, Part, Piece,
+    Reports, Setting, Task, TaskInfo, Traffic, Workload, header, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 use keeper::Keeper;
 use sender::Freight;
 use settings::{BYTES, CONNECT, Check, Extent, KEYS, Memory, SetUp, TIMED, Terms};

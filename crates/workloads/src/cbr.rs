@@ -20,9 +20,8 @@ use crate::paced::{DRAIN, DUE_LEN, Period, Receiver, Schedule, Sender};
 use deadheat_contract::workload::load::Flows;
 use deadheat_contract::workload::setting::{filled, typed, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
 use deadheat_contract::workload::{
-    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload, header,
+    Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload, header,
 };
 
 mod conclude;
@@ -37,53 +36,32 @@ pub(super) struct Cbr;
 const KEYS: &[Key] =
     &[RATE.key(), SIZE.key(), TIME.key(), WARMUP.key(), COUNT.key(), DIRECTION.key(), FLOWS.key()];
 
-const RATE: Preset<OfferedRate> = Optional::offered(
-    "rate",
-    (1_000_000_000_000, 100_000_000),
-    "load in each direction, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes",
-)
-.or("1mbit");
+const RATE: Preset<OfferedRate> = Optional::offered("rate", (1_000_000_000_000, 100_000_000))
+    .or("1mbit")
+    .doc("load in each direction, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes");
 
-const SIZE: Preset<usize> = Optional::length(
-    "size",
-    (header::LEN as u64, 65_507),
-    "message size; 20 bytes or more carry the time of sending, for delay variation",
-)
-.or("1400");
+const SIZE: Preset<usize> = Optional::length("size", (header::LEN as u64, 65_507))
+    .or("1400")
+    .doc("message size; 20 bytes or more carry the time of sending, for delay variation");
 
-const TIME: Optional<Nanos> = Optional::span(
-    "time",
-    (1_000_000, 86_400 * 1_000_000_000),
-    "time of sending after the warm-up (without a count 300ms, 40 round trips of the path, or the time of 100 \
-     messages a flow, up to 2.6s)",
-);
+const TIME: Optional<Nanos> = Optional::span("time", (1_000_000, 86_400 * 1_000_000_000))
+    .doc("time of sending after the warm-up (without a count 300ms, 40 round trips of the path, or the time of 100 \
+     messages a flow, up to 2.6s)");
 
-const WARMUP: Optional<Nanos> = Optional::span(
-    "warmup",
-    (0, 60 * 1_000_000_000),
-    "time of sending before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
-);
+const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000))
+    .doc("time of sending before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)");
 
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (2, 1_000_000_000_000),
-    "messages in each direction, all flows together, instead of time",
-);
+const COUNT: Optional<u64> = Optional::count("count", (2, 1_000_000_000_000))
+    .doc("messages in each direction, all flows together, instead of time");
 
-const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
-    "direction",
-    &["up", "down", "both"],
-    &bulk::WAYS,
-    "near to far, far to near, or both",
-)
-.or("up");
+const DIRECTION: Preset<&'static [Direction]> =
+    Optional::choice("direction", &["up", "down", "both"], &bulk::WAYS)
+        .or("up")
+        .doc("near to far, far to near, or both");
 
-const FLOWS: Preset<u64> = Optional::count(
-    "flows",
-    (1, 64),
-    "connections in each direction, which take turns and share the rate",
-)
-.or("1");
+const FLOWS: Preset<u64> = Optional::count("flows", (1, 64))
+    .or("1")
+    .doc("connections in each direction, which take turns and share the rate");
 
 static INFO: Info = Info {
     id: "cbr",

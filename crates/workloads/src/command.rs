@@ -32,11 +32,9 @@ static INFO: Info = Info {
 
 const KEYS: &[Key] = &[CLAIM.key(), ALL_FIGURES.key(), TIME.key(), BYTES.key()];
 
-const CLAIM: Text = Text::form(
-    FIGURE,
-    Kind::Own { form: "NAME[+…]", check: |_| Ok(()), refers: plain },
-    "figures that claims are about; the first where it is not given",
-);
+const CLAIM: Text =
+    Text::form(FIGURE, Kind::Own { form: "NAME[+…]", check: |_| Ok(()), refers: plain })
+        .doc("figures that claims are about; the first where it is not given");
 
 const ALL_FIGURES: Text = Text::form(
     FIGURES,
@@ -45,14 +43,14 @@ const ALL_FIGURES: Text = Text::form(
         check: |typed| all(typed).map(drop),
         refers: plain,
     },
-    "figures of the contenders, which a race fills in",
 )
-.or(TIME_TAKEN);
+.or(TIME_TAKEN)
+.doc("figures of the contenders, which a race fills in");
 
 const TIME: Optional<Nanos> =
-    Optional::span("time", (1_000_000, 86_400 * 1_000_000_000), "value of {seconds}");
+    Optional::span("time", (1_000_000, 86_400 * 1_000_000_000)).doc("value of {seconds}");
 
-const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50), "value of {bytes}");
+const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50)).doc("value of {bytes}");
 
 /// Longest time that a trial may take; a file sets a shorter one.
 const LONGEST: Nanos = Nanos::from_secs(86_400);

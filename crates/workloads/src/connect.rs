@@ -21,20 +21,17 @@ use crate::paced::Claim;
 use deadheat_contract::workload::header::{self, account_of};
 use deadheat_contract::workload::setting::{claiming, filled};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    AnswerSource, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+    AnswerSource, Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo,
+    Traffic, Workload, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod answerer;
 mod sender;
 mod times;
-mod visitor;
 
 use crate::connect::sender::ConnectSender;
 use answerer::Answerer;
-use visitor::Visitor;
 
 /// The workload.
 pub(super) struct Connect;
@@ -42,32 +39,24 @@ pub(super) struct Connect;
 const KEYS: &[Key] =
     &[COUNT.key(), PAUSE.key(), REQUEST.key(), ANSWER.key(), RETRY.key(), CLAIM.key()];
 
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (20, 65_000),
-    "connections (as many as the claim needs: 20, or 1000 for p99)",
-);
+const COUNT: Optional<u64> = Optional::count("count", (20, 65_000))
+    .doc("connections (as many as the claim needs: 20, or 1000 for p99)");
 
-const PAUSE: Preset<Nanos> =
-    Optional::span("pause", (0, 60_000_000_000), "between the answer and the next connection")
-        .or("0");
+const PAUSE: Preset<Nanos> = Optional::span("pause", (0, 60_000_000_000))
+    .or("0")
+    .doc("between the answer and the next connection");
 
-const REQUEST: Preset<usize> = Optional::length(
-    "request",
-    (header::LEN as u64, 65_507),
-    "size of the request on each connection",
-)
-.or("64");
+const REQUEST: Preset<usize> = Optional::length("request", (header::LEN as u64, 65_507))
+    .or("64")
+    .doc("size of the request on each connection");
 
-const ANSWER: Preset<usize> =
-    Optional::length("answer", (header::LEN as u64, 65_507), "size of the answer to it").or("64");
+const ANSWER: Preset<usize> = Optional::length("answer", (header::LEN as u64, 65_507))
+    .or("64")
+    .doc("size of the answer to it");
 
-const RETRY: Preset<Nanos> = Optional::span(
-    "retry",
-    (1_000_000, 60_000_000_000),
-    "time after which a request is sent again, where the transport may lose it (the first timeout of RFC 6298)",
-)
-.or("1s");
+const RETRY: Preset<Nanos> = Optional::span("retry", (1_000_000, 60_000_000_000))
+    .or("1s")
+    .doc("time after which a request is sent again, where the transport may lose it (the first timeout of RFC 6298)");
 
 const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
@@ -78,9 +67,11 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("first_byte_p99_ns", ENOUGH_FOR_P99),
         Claim::new(SET_UP, ENOUGH),
     ],
-    "figure of the time to the first byte for verdicts; set_up opens connections and asks nothing",
 )
-.or("p50");
+.or("p50")
+.doc(
+    "figure of the time to the first byte for verdicts; set_up opens connections and asks nothing",
+);
 
 static INFO: Info = Info {
     id: "connect",
@@ -231,8 +222,7 @@ impl Task for ConnectTask {
 
     fn half(&self, part: Part) -> Box<dyn Endpoint> {
         match part.side {
-            Side::Near if part.peer.has_documents => Box::new(Visitor::new(self, part.tag)),
-            Side::Near => Box::new(ConnectSender::new(self, part.tag)),
+            Side::Near => Box::new(ConnectSender::new(self, part.tag, part.peer.has_documents)),
             Side::Far => Box::new(Answerer::new(self, part.tag)),
         }
     }

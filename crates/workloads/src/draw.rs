@@ -10,7 +10,7 @@ use crate::paced::Period;
 /// Declares the spread of arrivals.
 pub(super) const fn arrivals_key(doc: &'static str) -> Preset<Spread> {
     let values = &[Spread::Poisson, Spread::Constant];
-    Optional::choice("arrivals", &["poisson", "constant"], values, doc).or("poisson")
+    Optional::choice("arrivals", &["poisson", "constant"], values).or("poisson").doc(doc)
 }
 
 /// Spread of arrivals over a time, with one period per arrival on average.

@@ -23,8 +23,7 @@ use crate::paced::{
     RECEIVERS, Slot, Work, WorkFacts, count_key, direction_key, size_key,
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod deliveries;
 
@@ -33,55 +32,35 @@ use deliveries::Deliveries;
 /// The workload.
 pub(super) struct Events;
 
-const KEYS: &[Key] = &[
-    EVENTS.key(),
-    SIZE.key(),
-    ARRIVALS.key(),
-    ORDER.key(),
-    HZ.key(),
-    STATE_SIZE.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    EVENTS, SIZE, ARRIVALS, ORDER, HZ, STATE_SIZE, SERVICE, COUNT, RECEIVERS, DIRECTION, CLAIM
 ];
 
-const EVENTS: Preset<OfferedRate> = Optional::offered(
-    "events",
-    (1_000_000_000, 100_000),
-    "events on average: per second (50pps), or as application bits per second",
-)
-.or("50pps");
+const EVENTS: Preset<OfferedRate> = Optional::offered("events", (1_000_000_000, 100_000))
+    .or("50pps")
+    .doc("events on average: per second (50pps), or as application bits per second");
 
 const SIZE: Preset<usize> = size_key("64", "the message of one event");
 
 const ARRIVALS: Preset<Spread> =
     arrivals_key("events at random times (a Poisson process), or equally far apart");
 
-const ORDER: Preset<Option<Service>> = Optional::choice(
-    "order",
-    &["events", "none", "own"],
-    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
-    "events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive",
-)
-.or("events");
+const ORDER: Preset<Option<Service>> = Optional::choice("order", &["events", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None])
+    .or("events")
+    .doc("events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive");
 
-const HZ: Preset<u64> =
-    Optional::count("hz", (0, 1_000), "updates of the state per second; 0 for events alone")
-        .or("60");
+const HZ: Preset<u64> = Optional::count("hz", (0, 1_000))
+    .or("60")
+    .doc("updates of the state per second; 0 for events alone");
 
-const STATE_SIZE: Preset<usize> =
-    Optional::length("state-size", (DUE_LEN as u64, 65_507), "one update of the state").or("200");
+const STATE_SIZE: Preset<usize> = Optional::length("state-size", (DUE_LEN as u64, 65_507))
+    .or("200")
+    .doc("one update of the state");
 
-const SERVICE: Preset<bool> = Optional::choice(
-    "service",
-    &["own", "latest"],
-    &[false, true],
-    "service of the state's lane: the transport's usual one, or messages that may be lost; with own it shares the \
-     lane of the events where a connection has one",
-)
-.or("own");
+const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true])
+    .or("own")
+    .doc("service of the state's lane: the transport's usual one, or messages that may be lost; with own it shares the \
+     lane of the events where a connection has one");
 
 const COUNT: Optional<u64> = count_key("events (as many as the claim needs: 100, or 1000 for p99)");
 
@@ -92,9 +71,9 @@ const CLAIM: Preset<Claim> = Optional::choice(
     "claim",
     &["mean", "p99"],
     &[Claim::new("delivery_mean_ns", ENOUGH), Claim::new("delivery_p99_ns", ENOUGH_FOR_P99)],
-    "the figure of the delivery time for verdicts",
 )
-.or("mean");
+.or("mean")
+.doc("the figure of the delivery time for verdicts");
 
 static INFO: Info = Info {
     id: "events",

@@ -15,33 +15,25 @@ use deadheat_contract::measurements::{Better, ClockNeed, Metric, Role, SEGMENTS,
 use crate::bulk::{self, Begin, gather};
 use deadheat_contract::workload::setting::{filled, spoken};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
-use deadheat_contract::workload::{Info, Part, Reports, Setting, Task, TaskInfo, Workload};
+use deadheat_contract::workload::{
+    Endpoint, Info, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload,
+};
 
 /// The workload.
 pub(super) struct Fanout;
 
-const KEYS: &[Key] = &[
-    RECEIVERS.key(),
-    BYTES.key(),
-    bulk::TIME.key(),
-    bulk::WARMUP.key(),
-    bulk::SIZE.key(),
-    CALL.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![RECEIVERS, BYTES, bulk::TIME, bulk::WARMUP, bulk::SIZE, CALL];
 
-const RECEIVERS: Preset<u64> =
-    Optional::count("receivers", (1, 64), "receivers, each a process with a connection of its own")
-        .or("4");
+const RECEIVERS: Preset<u64> = Optional::count("receivers", (1, 64))
+    .or("4")
+    .doc("receivers, each a process with a connection of its own");
 
-const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50), "bytes for each receiver");
+const BYTES: Optional<Bytes> = Optional::size("bytes", (1, 1 << 50)).doc("bytes for each receiver");
 
-const CALL: Preset<Bytes> = Optional::size(
-    "call",
-    (64, 16 << 20),
-    "bytes the application hands over per call, to each connection",
-)
-.or("128KiB");
+const CALL: Preset<Bytes> = Optional::size("call", (64, 16 << 20))
+    .or("128KiB")
+    .doc("bytes the application hands over per call, to each connection");
 
 static INFO: Info = Info {
     id: "fanout",

@@ -22,11 +22,10 @@ use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
 use deadheat_contract::workload::setting::{claiming, filled, fits_rate, needing};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic, Workload,
+    EndMemory, Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo,
+    Traffic, Workload, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod peer;
 mod playing;
@@ -41,47 +40,31 @@ pub(super) struct Inputs;
 const KEYS: &[Key] =
     &[HZ.key(), SIZE.key(), PLAYOUT.key(), SERVICE.key(), MTU.key(), COUNT.key(), CLAIM.key()];
 
-const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "inputs per second, each way").or("60");
+const HZ: Preset<u64> =
+    Optional::count("hz", (1, 1_000)).or("60").doc("inputs per second, each way");
 
 const SIZE: Preset<usize> =
-    Optional::length("size", (1, 1_000), "one input; six buttons take 6 bits").or("1");
+    Optional::length("size", (1, 1_000)).or("1").doc("one input; six buttons take 6 bits");
 
-const PLAYOUT: Preset<Nanos> = Optional::span(
-    "playout",
-    (0, 10_000_000_000),
-    "how long after the fastest input would be there each is played",
-)
-.or("100ms");
+const PLAYOUT: Preset<Nanos> = Optional::span("playout", (0, 10_000_000_000))
+    .or("100ms")
+    .doc("how long after the fastest input would be there each is played");
 
-const SERVICE: Preset<Option<Service>> = Optional::choice(
-    "service",
-    &["own", "unreliable", "reliable"],
-    &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "service asked of the transport: its usual one, messages that may be lost (each with all inputs that are not \
-     acknowledged), or every message in order (each with one input)",
-)
-.or("own");
+const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "unreliable", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)])
+    .or("own")
+    .doc("service asked of the transport: its usual one, messages that may be lost (each with all inputs that are not \
+     acknowledged), or every message in order (each with one input)");
 
-const MTU: Preset<usize> = Optional::length(
-    "mtu",
-    (64, 65_507),
-    "the largest message; of more inputs that are not acknowledged it has the oldest",
-)
-.or("1200");
+const MTU: Preset<usize> = Optional::length("mtu", (64, 65_507))
+    .or("1200")
+    .doc("the largest message; of more inputs that are not acknowledged it has the oldest");
 
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (20, 10_000_000),
-    "inputs each way (as many as the claim needs: 120, or two seconds)",
-);
+const COUNT: Optional<u64> = Optional::count("count", (20, 10_000_000))
+    .doc("inputs each way (as many as the claim needs: 120, or two seconds)");
 
-const CLAIM: Preset<&'static str> = Optional::choice(
-    "claim",
-    &["p99", "smooth"],
-    &["delay_p99_ns", "delay_smooth_ns"],
-    "the figure for verdicts: the delay with which the game stands still for 1 % of the time, or never",
-)
-.or("p99");
+const CLAIM: Preset<&'static str> = Optional::choice("claim", &["p99", "smooth"], &["delay_p99_ns", "delay_smooth_ns"])
+    .or("p99")
+    .doc("the figure for verdicts: the delay with which the game stands still for 1 % of the time, or never");
 
 static INFO: Info = Info {
     id: "inputs",

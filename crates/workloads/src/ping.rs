@@ -11,13 +11,11 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::{Direction, Guarantees, PeerFacts, Service, Side};
 use deadheat_contract::measurements::Percentile;
 
-use deadheat_contract::workload::header;
 use deadheat_contract::workload::load::Observed;
 use deadheat_contract::workload::setting::{filled, fits_rate, spoken, typed};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{Endpoint, Measurements};
 use deadheat_contract::workload::{
-    Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Workload,
+    Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task, TaskInfo, Workload, header,
 };
 
 mod defaults;
@@ -34,75 +32,42 @@ use gate::put_percentiles;
 /// The workload.
 pub(super) struct Ping;
 
-const KEYS: &[Key] = &[
-    SIZE.key(),
-    INTERVAL.key(),
-    WINDOW.key(),
-    COUNT.key(),
-    TIME.key(),
-    WARMUP.key(),
-    THINK.key(),
-    TIMEOUT.key(),
-    CLAIM.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![SIZE, INTERVAL, WINDOW, COUNT, TIME, WARMUP, THINK, TIMEOUT, CLAIM];
 
-const SIZE: Preset<usize> = Optional::length(
-    "size",
-    (header::LEN as u64, 65_507),
-    "message size, the same there and back; 28 bytes or more carry the far end's clock",
-)
-.or("64");
+const SIZE: Preset<usize> = Optional::length("size", (header::LEN as u64, 65_507))
+    .or("64")
+    .doc("message size, the same there and back; 28 bytes or more carry the far end's clock");
 
-const INTERVAL: Optional<Nanos> = Optional::span(
-    "interval",
-    (1_000, 3_600_000_000_000),
-    "time between sends of the open loop, dithered by a tenth (without a window: 1ms, or two fifths of the path's \
-     round trip up to 20ms, to a server elsewhere up to 10ms)",
-);
+const INTERVAL: Optional<Nanos> = Optional::span("interval", (1_000, 3_600_000_000_000))
+    .doc("time between sends of the open loop, dithered by a tenth (without a window: 1ms, or two fifths of the path's \
+     round trip up to 20ms, to a server elsewhere up to 10ms)");
 
-const WINDOW: Optional<u64> = Optional::count(
-    "window",
-    (1, 65_536),
-    "closed loop instead: questions open at once; each answer starts the next",
-);
+const WINDOW: Optional<u64> = Optional::count("window", (1, 65_536))
+    .doc("closed loop instead: questions open at once; each answer starts the next");
 
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (1, 1_000_000_000_000),
-    "questions that are measured (without a time: as many as the claim needs, 100 for p50; 2000 with a window on \
-     loopback)",
-);
+const COUNT: Optional<u64> = Optional::count("count", (1, 1_000_000_000_000))
+    .doc("questions that are measured (without a time: as many as the claim needs, 100 for p50; 2000 with a window on \
+     loopback)");
 
-const TIME: Optional<Nanos> = Optional::span(
-    "time",
-    (1_000_000, 31 * 86_400 * 1_000_000_000),
-    "time of the questions after the warm-up, instead of count",
-);
+const TIME: Optional<Nanos> = Optional::span("time", (1_000_000, 31 * 86_400 * 1_000_000_000))
+    .doc("time of the questions after the warm-up, instead of count");
 
-const WARMUP: Optional<u64> = Optional::count(
-    "warmup",
-    (0, 1_000_000),
-    "questions before these, counted apart (20, or 100 with a window on loopback)",
-);
+const WARMUP: Optional<u64> = Optional::count("warmup", (0, 1_000_000))
+    .doc("questions before these, counted apart (20, or 100 with a window on loopback)");
 
-const THINK: Preset<Nanos> =
-    Optional::span("think", (0, 60_000_000_000), "time that the far end waits before it answers")
-        .or("0");
+const THINK: Preset<Nanos> = Optional::span("think", (0, 60_000_000_000))
+    .or("0")
+    .doc("time that the far end waits before it answers");
 
-const TIMEOUT: Optional<Nanos> = Optional::span(
-    "timeout",
-    (1_000_000, 3_600_000_000_000),
-    "time after which an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; \
-     plus think)",
-);
+const TIMEOUT: Optional<Nanos> = Optional::span("timeout", (1_000_000, 3_600_000_000_000))
+    .doc("time after which an answer counts as lost (eight round trips of the path, at least 1s; 3s to a server elsewhere; \
+     plus think)");
 
-const CLAIM: Preset<Percentile> = Optional::choice(
-    "claim",
-    &["p50", "p90", "p99", "p999"],
-    &Percentile::ALL,
-    "the percentile for verdicts, beyond which ten messages have to lie",
-)
-.or("p50");
+const CLAIM: Preset<Percentile> =
+    Optional::choice("claim", &["p50", "p90", "p99", "p999"], &Percentile::ALL)
+        .or("p50")
+        .doc("the percentile for verdicts, beyond which ten messages have to lie");
 
 static INFO: Info = Info {
     id: "ping",

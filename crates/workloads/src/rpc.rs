@@ -23,12 +23,10 @@ use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
 use deadheat_contract::workload::setting::{claiming, filled, fits_rate, numbered, set_apart};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
 use deadheat_contract::workload::{
-    AnswerSource, EndMemory, Info, Lengths, Part, Reports, Setting, Task, TaskInfo, Traffic,
-    Workload,
+    AnswerSource, EndMemory, Endpoint, Info, Lengths, Measurements, Part, Reports, Setting, Task,
+    TaskInfo, Traffic, Workload, traffic,
 };
-use deadheat_contract::workload::{Endpoint, Measurements};
 
 mod answers;
 mod asked;

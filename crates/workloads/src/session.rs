@@ -41,35 +41,31 @@ use seen::Others;
 /// The workload.
 pub(super) struct Meeting;
 
-const KEYS: &[Key] = &[
-    PEOPLE.key(),
-    VIA.key(),
-    share::PICTURE.key(),
-    share::PICTURES.key(),
-    share::MTU.key(),
-    share::PEN.key(),
-    share::PEN_SIZE.key(),
-    share::POSE.key(),
-    share::POSE_SIZE.key(),
-    share::VOICE_SIZE.key(),
-    share::BUFFER.key(),
-    share::SERVICE.key(),
-    share::COUNT.key(),
-    share::CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    PEOPLE,
+    VIA,
+    share::PICTURE,
+    share::PICTURES,
+    share::MTU,
+    share::PEN,
+    share::PEN_SIZE,
+    share::POSE,
+    share::POSE_SIZE,
+    share::VOICE_SIZE,
+    share::BUFFER,
+    share::SERVICE,
+    share::COUNT,
+    share::CLAIM
 ];
 
-const PEOPLE: Preset<u64> =
-    Optional::count("people", (2, 8), "people, each at a host of the path, or each a process")
-        .or("3");
+const PEOPLE: Preset<u64> = Optional::count("people", (2, 8))
+    .or("3")
+    .doc("people, each at a host of the path, or each a process");
 
-const VIA: Preset<Via> = Optional::choice(
-    "via",
-    &["peers", "server", "mix"],
-    &[Via::Peers, Via::Server, Via::Mix],
-    "the way between two people: a connection of their own, a server at the far host that hands every message on, or \
-     their own for voice and poses and the server for pictures and pen",
-)
-.or("server");
+const VIA: Preset<Via> = Optional::choice("via", &["peers", "server", "mix"], &[Via::Peers, Via::Server, Via::Mix])
+    .or("server")
+    .doc("the way between two people: a connection of their own, a server at the far host that hands every message on, or \
+     their own for voice and poses and the server for pictures and pen");
 
 static INFO: Info = Info {
     id: "session",

@@ -37,98 +37,64 @@ use seen::SessionMeasure;
 /// The workload.
 pub(super) struct Share;
 
-const KEYS: &[Key] = &[
-    PICTURE.key(),
-    PICTURES.key(),
-    MTU.key(),
-    PEN.key(),
-    PEN_SIZE.key(),
-    POSE.key(),
-    POSE_SIZE.key(),
-    VOICE_SIZE.key(),
-    BUFFER.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    PICTURE, PICTURES, MTU, PEN, PEN_SIZE, POSE, POSE_SIZE, VOICE_SIZE, BUFFER, SERVICE, COUNT,
+    DIRECTION, CLAIM
 ];
 
 pub(crate) const PICTURE: Preset<Bytes> =
-    Optional::size("picture", (1, 1 << 30), "one picture, which must arrive whole").or("500kB");
+    Optional::size("picture", (1, 1 << 30)).or("500kB").doc("one picture, which must arrive whole");
 
-pub(crate) const PICTURES: Preset<u64> = Optional::count(
-    "pictures",
-    (0, 1_000),
+pub(crate) const PICTURES: Preset<u64> = Optional::count("pictures", (0, 1_000)).or("1").doc(
     "pictures, the first at the start and the others evenly far apart; 0 for a session without",
-)
-.or("1");
+);
 
-pub(crate) const MTU: Preset<usize> = Optional::length(
-    "mtu",
-    (2 * LEAST as u64, 65_507),
-    "the largest message into which a picture is cut, its header of 28 bytes included",
-)
-.or("1200");
+pub(crate) const MTU: Preset<usize> = Optional::length("mtu", (2 * LEAST as u64, 65_507))
+    .or("1200")
+    .doc("the largest message into which a picture is cut, its header of 28 bytes included");
 
-pub(crate) const PEN: Preset<u64> = Optional::count(
-    "pen",
-    (1, 1_000),
-    "points of the pen per second, all of which arrive in their order",
-)
-.or("100");
+pub(crate) const PEN: Preset<u64> = Optional::count("pen", (1, 1_000))
+    .or("100")
+    .doc("points of the pen per second, all of which arrive in their order");
 
 pub(crate) const PEN_SIZE: Preset<usize> =
-    Optional::length("pen-size", (LEAST as u64, 65_507), "one point of the pen").or("48");
+    Optional::length("pen-size", (LEAST as u64, 65_507)).or("48").doc("one point of the pen");
 
-pub(crate) const POSE: Preset<u64> =
-    Optional::count("pose", (1, 1_000), "poses of the head per second, of which the newest counts")
-        .or("90");
+pub(crate) const POSE: Preset<u64> = Optional::count("pose", (1, 1_000))
+    .or("90")
+    .doc("poses of the head per second, of which the newest counts");
 
 pub(crate) const POSE_SIZE: Preset<usize> =
-    Optional::length("pose-size", (LEAST as u64, 65_507), "one pose").or("64");
+    Optional::length("pose-size", (LEAST as u64, 65_507)).or("64").doc("one pose");
 
-pub(crate) const VOICE_SIZE: Preset<usize> = Optional::length(
-    "voice-size",
-    (LEAST as u64, 65_507),
-    "20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12",
-)
-.or("172");
+pub(crate) const VOICE_SIZE: Preset<usize> = Optional::length("voice-size", (LEAST as u64, 65_507))
+    .or("172")
+    .doc("20 ms of the voice: 160 bytes of 64 kbit/s and an RTP header of 12");
 
-pub(crate) const BUFFER: Preset<Nanos> = Optional::span(
-    "buffer",
-    (0, 2_000_000_000),
-    "the jitter buffer: how long after the fastest message each of the voice is played",
-)
-.or("40ms");
+pub(crate) const BUFFER: Preset<Nanos> = Optional::span("buffer", (0, 2_000_000_000))
+    .or("40ms")
+    .doc("the jitter buffer: how long after the fastest message each of the voice is played");
 
-pub(crate) const SERVICE: Preset<bool> = Optional::choice(
-    "service",
-    &["own", "latest"],
-    &[false, true],
-    "service of the lanes of voice and pose: the transport's usual one, or messages that may be lost; with own they \
-     share the pen's lane where a connection has too few",
-)
-.or("own");
+pub(crate) const SERVICE: Preset<bool> = Optional::choice("service", &["own", "latest"], &[false, true])
+    .or("own")
+    .doc("service of the lanes of voice and pose: the transport's usual one, or messages that may be lost; with own they \
+     share the pen's lane where a connection has too few");
 
 pub(crate) const COUNT: Optional<u64> =
     count_key("points of the pen (as many as the claim needs: 200, or 1000 for pen-p99)");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
-pub(crate) const CLAIM: Preset<Claim> = Optional::choice(
-    "claim",
-    &["pen", "pen-p99", "pose", "voice", "picture"],
-    &[
+pub(crate) const CLAIM: Preset<Claim> = Optional::choice("claim", &["pen", "pen-p99", "pose", "voice", "picture"], &[
         Claim::new("pen_mean_ns", ENOUGH),
         Claim::new("pen_p99_ns", ENOUGH_FOR_P99),
         Claim::new("pose_age_mean_ns", ENOUGH),
         Claim::new("voice_impairment_share", ENOUGH),
         Claim::new(seen::PICTURE, ENOUGH),
-    ],
-    "the figure for verdicts: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the \
-     voice; mean time of a picture",
-)
-.or("pen");
+    ])
+    .or("pen")
+    .doc("the figure for verdicts: delivery of the pen's points, mean or p99; mean age of the pose; impairment of the \
+     voice; mean time of a picture");
 
 static INFO: Info = Info {
     id: "share",

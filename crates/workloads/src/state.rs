@@ -23,8 +23,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, set_apart, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod ages;
 pub(crate) mod motion;
@@ -38,98 +37,69 @@ use objects::{Crowd, Objects};
 /// The workload.
 pub(super) struct State;
 
-const KEYS: &[Key] = &[
-    HZ.key(),
-    SIZE.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    SERVICE.key(),
-    MOTION.key(),
-    DISPLAY.key(),
-    PLAYOUT.key(),
-    OBJECTS.key(),
-    OBJECT_SIZE.key(),
-    NEAR.key(),
-    CAP.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    HZ,
+    SIZE,
+    COUNT,
+    RECEIVERS,
+    SERVICE,
+    MOTION,
+    DISPLAY,
+    PLAYOUT,
+    OBJECTS,
+    OBJECT_SIZE,
+    NEAR,
+    CAP,
+    DIRECTION,
+    CLAIM
 ];
 
-const HZ: Preset<u64> = Optional::count("hz", (1, 1_000), "updates per second").or("60");
+const HZ: Preset<u64> = Optional::count("hz", (1, 1_000)).or("60").doc("updates per second");
 
 const SIZE: Preset<usize> = size_key("200", "one update, with all that changed");
 
 const COUNT: Optional<u64> = count_key("updates (as many as the claim needs: 120, or two seconds)");
 
-const SERVICE: Preset<Option<Service>> = Optional::choice(
-    "service",
-    &["own", "latest", "reliable"],
-    &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
-    "service asked of the transport: its usual one, messages that may be lost in any order, or every message in order",
-)
-.or("own");
+const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "latest", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)])
+    .or("own")
+    .doc("service asked of the transport: its usual one, messages that may be lost in any order, or every message in order");
 
-const MOTION: Preset<Motion> = Optional::choice(
-    "motion",
-    &["sine", "step", "bounce", "linear", "hand"],
-    &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand],
-    "motion of the state, for the error of what is shown: swings once a second, jumps every half second, falls and \
-     bounces every second, goes to and fro at one speed, or reaches as a hand does",
-)
-.or("sine");
+const MOTION: Preset<Motion> = Optional::choice("motion", &["sine", "step", "bounce", "linear", "hand"], &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand])
+    .or("sine")
+    .doc("motion of the state, for the error of what is shown: swings once a second, jumps every half second, falls and \
+     bounces every second, goes to and fro at one speed, or reaches as a hand does");
 
-const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::choice(
-    "display",
-    &["hold", "extrapolate", "interpolate"],
-    &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate],
-    "what is shown between updates: the newest, where it would be by now at its speed, or between two, later by \
-     playout",
-)
-.or("hold");
+const DISPLAY: Preset<fn(Nanos) -> Display> = Optional::<fn(Nanos) -> Display>::choice("display", &["hold", "extrapolate", "interpolate"], &[|_| Display::Hold, |_| Display::Extrapolate, Display::Interpolate])
+    .or("hold")
+    .doc("what is shown between updates: the newest, where it would be by now at its speed, or between two, later by \
+     playout");
 
-const PLAYOUT: Preset<Nanos> = Optional::span(
-    "playout",
-    (0, 5_000_000_000),
-    "delay of the state that interpolation shows, behind the sender's time",
-)
-.or("50ms");
+const PLAYOUT: Preset<Nanos> = Optional::span("playout", (0, 5_000_000_000))
+    .or("50ms")
+    .doc("delay of the state that interpolation shows, behind the sender's time");
 
-const OBJECTS: Preset<u64> = Optional::count(
-    "objects",
-    (1, 10_000),
-    "objects in the state; of several, an update has those of highest priority",
-)
-.or("1");
+const OBJECTS: Preset<u64> = Optional::count("objects", (1, 10_000))
+    .or("1")
+    .doc("objects in the state; of several, an update has those of highest priority");
 
-const OBJECT_SIZE: Preset<usize> = Optional::length(
-    "object-size",
-    (1, 65_507 - DUE_LEN as u64),
-    "one of several objects in an update, behind a header of 20 bytes, instead of size",
-)
-.or("28");
+const OBJECT_SIZE: Preset<usize> = Optional::length("object-size", (1, 65_507 - DUE_LEN as u64))
+    .or("28")
+    .doc("one of several objects in an update, behind a header of 20 bytes, instead of size");
 
-const NEAR: Preset<f64> = Optional::any_share(
-    "near",
-    "share of the objects that are near, and a hundred times as important as the rest",
-)
-.or("10%");
+const NEAR: Preset<f64> = Optional::any_share("near")
+    .or("10%")
+    .doc("share of the objects that are near, and a hundred times as important as the rest");
 
-const CAP: Optional<BitRate> = Optional::rate(
-    "cap",
-    (1_000, 100_000_000_000),
-    "the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)",
-);
+const CAP: Optional<BitRate> = Optional::rate("cap", (1_000, 100_000_000_000))
+    .doc("the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)");
 
 const DIRECTION: Preset<Direction> =
     direction_key("down", "near to far, or far to near as from a server");
 
-const CLAIM: Preset<&'static str> = Optional::choice(
-    "claim",
-    &["mean", "p99"],
-    &["age_mean_ns", "age_p99_ns"],
-    "the figure of the age for verdicts",
-)
-.or("mean");
+const CLAIM: Preset<&'static str> =
+    Optional::choice("claim", &["mean", "p99"], &["age_mean_ns", "age_p99_ns"])
+        .or("mean")
+        .doc("the figure of the age for verdicts");
 
 static INFO: Info = Info {
     id: "state",
@@ -309,11 +279,8 @@ impl Work for Updates {
             figures,
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

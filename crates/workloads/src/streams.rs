@@ -22,8 +22,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, numbered, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction, held_back, overlap};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 mod delays;
 
@@ -34,47 +33,28 @@ pub(super) struct Streams;
 
 const MOST_STREAMS: u64 = 256;
 
-const KEYS: &[Key] = &[
-    STREAMS.key(),
-    RATE.key(),
-    SIZE.key(),
-    COUNT.key(),
-    OVER.key(),
-    ORDER.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
-];
+const KEYS: &[Key] =
+    deadheat_base::keys![STREAMS, RATE, SIZE, COUNT, OVER, ORDER, DIRECTION, CLAIM];
 
 const STREAMS: Preset<u64> =
-    Optional::count("streams", (1, MOST_STREAMS), "streams, which take turns").or("8");
+    Optional::count("streams", (1, MOST_STREAMS)).or("8").doc("streams, which take turns");
 
-const RATE: Preset<OfferedRate> = Optional::offered(
-    "rate",
-    (100_000_000_000, 10_000_000),
-    "load of all streams together: messages (200pps) or application bits (2mbit) per second",
-)
-.or("200pps");
+const RATE: Preset<OfferedRate> = Optional::offered("rate", (100_000_000_000, 10_000_000))
+    .or("200pps")
+    .doc("load of all streams together: messages (200pps) or application bits (2mbit) per second");
 
 const SIZE: Preset<usize> = size_key("200", "message size");
 
 const COUNT: Optional<u64> =
     count_key("messages, all streams together (as many as the claim needs: 200, or 1000 for p99)");
 
-const OVER: Preset<Over> = Optional::choice(
-    "over",
-    &["lanes", "connections"],
-    &[Over::Lanes, Over::Connections],
-    "all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each",
-)
-.or("lanes");
+const OVER: Preset<Over> = Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections])
+    .or("lanes")
+    .doc("all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each");
 
-const ORDER: Preset<Option<Service>> = Optional::choice(
-    "order",
-    &["stream", "none", "own"],
-    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
-    "each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive",
-)
-.or("stream");
+const ORDER: Preset<Option<Service>> = Optional::choice("order", &["stream", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None])
+    .or("stream")
+    .doc("each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive");
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 
@@ -86,9 +66,9 @@ const CLAIM: Preset<Claim> = Optional::choice(
         Claim::new("delay_p50_ns", ENOUGH),
         Claim::new("delay_p99_ns", ENOUGH_FOR_P99),
     ],
-    "the figure of the delay for verdicts",
 )
-.or("mean");
+.or("mean")
+.doc("the figure of the delay for verdicts");
 
 static INFO: Info = Info {
     id: "streams",
@@ -198,10 +178,8 @@ impl Work for StreamsWork {
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
             lane_names,
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

@@ -24,8 +24,7 @@ use crate::paced::{
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod pictures;
 
@@ -34,84 +33,49 @@ use pictures::Pictures;
 /// The workload.
 pub(super) struct Video;
 
-const KEYS: &[Key] = &[
-    HZ.key(),
-    RATE.key(),
-    GOP.key(),
-    KEYFRAME.key(),
-    SPREAD.key(),
-    MTU.key(),
-    DEADLINE.key(),
-    SERVICE.key(),
-    COUNT.key(),
-    DIRECTION.key(),
-    CLAIM.key(),
+const KEYS: &[Key] = deadheat_base::keys![
+    HZ, RATE, GOP, KEYFRAME, SPREAD, MTU, DEADLINE, SERVICE, COUNT, DIRECTION, CLAIM
 ];
 
-const HZ: Preset<u64> = Optional::count("hz", (1, 240), "frames per second").or("30");
+const HZ: Preset<u64> = Optional::count("hz", (1, 240)).or("30").doc("frames per second");
 
 const RATE: Preset<BitRate> =
-    Optional::rate("rate", (10_000, 1_000_000_000), "the mean rate of all frames").or("2mbit");
+    Optional::rate("rate", (10_000, 1_000_000_000)).or("2mbit").doc("the mean rate of all frames");
 
-const GOP: Preset<u64> = Optional::count(
-    "gop",
-    (1, 10_000),
-    "frames from a keyframe, which refers to no other, to the next",
-)
-.or("30");
+const GOP: Preset<u64> = Optional::count("gop", (1, 10_000))
+    .or("30")
+    .doc("frames from a keyframe, which refers to no other, to the next");
 
-const KEYFRAME: Preset<u64> = Optional::count(
-    "keyframe",
-    (1, 100),
-    "mean size of a keyframe, as a multiple of the other frames'",
-)
-.or("5");
+const KEYFRAME: Preset<u64> = Optional::count("keyframe", (1, 100))
+    .or("5")
+    .doc("mean size of a keyframe, as a multiple of the other frames'");
 
-const SPREAD: Preset<f64> = Optional::any_share(
-    "spread",
-    "standard deviation of the sizes of frames of a kind, as a share of the mean; lognormal",
-)
-.or("30%");
+const SPREAD: Preset<f64> = Optional::any_share("spread")
+    .or("30%")
+    .doc("standard deviation of the sizes of frames of a kind, as a share of the mean; lognormal");
 
-const MTU: Preset<usize> = Optional::length(
-    "mtu",
-    (2 * DUE_LEN as u64, 65_507),
-    "the largest message into which a frame is cut, its header of 20 bytes included",
-)
-.or("1200");
+const MTU: Preset<usize> = Optional::length("mtu", (2 * DUE_LEN as u64, 65_507))
+    .or("1200")
+    .doc("the largest message into which a frame is cut, its header of 20 bytes included");
 
-const DEADLINE: Preset<Nanos> = Optional::span(
-    "deadline",
-    (1_000_000, 10_000_000_000),
-    "time from when a frame is due until it is shown",
-)
-.or("100ms");
+const DEADLINE: Preset<Nanos> = Optional::span("deadline", (1_000_000, 10_000_000_000))
+    .or("100ms")
+    .doc("time from when a frame is due until it is shown");
 
-const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Option<Service>>::choice(
-    "service",
-    &["own", "reliable", "unreliable", "lifetime"],
-    &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring],
-    "service asked of the transport: its usual one, every message in order, messages that may be lost, or messages \
-     that are given up at the deadline",
-)
-.or("own");
+const SERVICE: Preset<fn(Nanos) -> Option<Service>> = Optional::<fn(Nanos) -> Option<Service>>::choice("service", &["own", "reliable", "unreliable", "lifetime"], &[|_| None, |_| Some(Service::ORDERED), |_| Some(Service::BEST_EFFORT), expiring])
+    .or("own")
+    .doc("service asked of the transport: its usual one, every message in order, messages that may be lost, or messages \
+     that are given up at the deadline");
 
-const COUNT: Optional<u64> = Optional::count(
-    "count",
-    (20, 1_000_000),
-    "frames (as many as the claim needs: 60, or two seconds)",
-);
+const COUNT: Optional<u64> = Optional::count("count", (20, 1_000_000))
+    .doc("frames (as many as the claim needs: 60, or two seconds)");
 
 const DIRECTION: Preset<Direction> =
     direction_key("down", "near to far, or far to near as from a server");
 
-const CLAIM: Preset<&'static str> = Optional::choice(
-    "claim",
-    &["missed", "latency"],
-    &["missed_share", "latency_mean_ns"],
-    "the figure for verdicts: frames that do not arrive in time, or the mean latency of those that arrive at all",
-)
-.or("missed");
+const CLAIM: Preset<&'static str> = Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"])
+    .or("missed")
+    .doc("the figure for verdicts: frames that do not arrive in time, or the mean latency of those that arrive at all");
 
 /// Returns the service that gives messages up after `deadline`.
 fn expiring(deadline: Nanos) -> Option<Service> {
@@ -268,11 +232,9 @@ impl Work for Moving {
             figures: FIGURES,
             clocks: CLOCKS,
             claimed: self.claimed.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
             messages: Some(self.frames.most()),
-            is_even: false,
             items: Some((["latency", "latency"], Some(self.deadline))),
+            ..WorkFacts::default()
         }
     }
 

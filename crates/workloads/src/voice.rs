@@ -21,8 +21,7 @@ use crate::paced::{
     size_key,
 };
 use deadheat_contract::workload::setting::{fits_rate, ways};
-use deadheat_contract::workload::traffic;
-use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload};
+use deadheat_contract::workload::{Info, Setting, Task, Traffic, Workload, traffic};
 
 pub(crate) mod emodel;
 pub(crate) mod frames;
@@ -33,37 +32,22 @@ use frames::Frames;
 /// The workload.
 pub(super) struct Voice;
 
-const KEYS: &[Key] = &[
-    CODEC.key(),
-    FRAME.key(),
-    SIZE.key(),
-    BUFFER.key(),
-    COUNT.key(),
-    RECEIVERS.key(),
-    DIRECTION.key(),
-];
+const KEYS: &[Key] = deadheat_base::keys![CODEC, FRAME, SIZE, BUFFER, COUNT, RECEIVERS, DIRECTION];
 
-const CODEC: Preset<Codec> = Optional::choice(
-    "codec",
-    &["g711", "g711-plc", "g729a"],
-    &[Codec::G711, Codec::G711_PLC, Codec::G729A],
-    "treatment of a lost frame: none (g711), or concealment by the decoder (g711-plc) or by a codec of 8 kbit/s (g729a)",
-)
-.or("g711-plc");
+const CODEC: Preset<Codec> = Optional::choice("codec", &["g711", "g711-plc", "g729a"], &[Codec::G711, Codec::G711_PLC, Codec::G729A])
+    .or("g711-plc")
+    .doc("treatment of a lost frame: none (g711), or concealment by the decoder (g711-plc) or by a codec of 8 kbit/s (g729a)");
 
-const FRAME: Preset<Nanos> =
-    Optional::span("frame", (2_500_000, 120_000_000), "duration of the speech in each message")
-        .or("20ms");
+const FRAME: Preset<Nanos> = Optional::span("frame", (2_500_000, 120_000_000))
+    .or("20ms")
+    .doc("duration of the speech in each message");
 
 const SIZE: Preset<usize> =
     size_key("172", "one message: 160 bytes of 64 kbit/s and an RTP header of 12");
 
-const BUFFER: Preset<Nanos> = Optional::span(
-    "buffer",
-    (0, 2_000_000_000),
-    "the jitter buffer: how long after the fastest message each is played",
-)
-.or("40ms");
+const BUFFER: Preset<Nanos> = Optional::span("buffer", (0, 2_000_000_000))
+    .or("40ms")
+    .doc("the jitter buffer: how long after the fastest message each is played");
 
 const COUNT: Optional<u64> = count_key("messages (as many as the claim needs: 200, four seconds)");
 
@@ -148,11 +132,8 @@ impl Work for Speech {
             figures: FIGURES,
             clocks: CLOCKS,
             claimed: CLAIMED.to_owned(),
-            lane_names: Vec::new(),
-            figures_by_lane: Vec::new(),
-            messages: None,
             is_even: true,
-            items: None,
+            ..WorkFacts::default()
         }
     }
 

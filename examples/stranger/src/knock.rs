@@ -27,10 +27,11 @@ const DRAIN: Nanos = Nanos::from_secs(1);
 const ARRIVED: &str = "arrived_share";
 
 const COUNT: Preset<u64> =
-    Optional::count("count", (100, 1_000_000), "the number of messages").or("500");
+    Optional::count("count", (100, 1_000_000)).or("500").doc("the number of messages");
 
-const INTERVAL: Preset<Nanos> =
-    Optional::span("interval", (100_000, 10_000_000_000), "the time between two of them").or("2ms");
+const INTERVAL: Preset<Nanos> = Optional::span("interval", (100_000, 10_000_000_000))
+    .or("2ms")
+    .doc("the time between two of them");
 
 const KEYS: &[Key] = &[COUNT.key(), INTERVAL.key()];
 

@@ -35,9 +35,9 @@ const LARGEST: usize = 1_200;
 /// Maximum number of bytes in the queue.
 const SEND_BUFFER: usize = 200_000;
 
-const APART: Preset<Nanos> =
-    Optional::span("apart", (0, 1_000_000_000), "the time between a message and its copy")
-        .or("5ms");
+const APART: Preset<Nanos> = Optional::span("apart", (0, 1_000_000_000))
+    .or("5ms")
+    .doc("the time between a message and its copy");
 
 const KEYS: &[Key] = &[APART.key()];
 

@@ -5,87 +5,52 @@ use std::net::{IpAddr, Ipv4Addr};
 use deadheat_base::units;
 use deadheat_race::line::run::SHORTEST;
 
-/// Kind of a value that other tools take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
-    /// No value.
-    Nothing,
-    /// Any text, as it is.
-    Text,
-    /// A whole number.
-    Number,
-    /// A time, in seconds if it has no unit.
-    Seconds,
-    /// The time of a survey, in seconds if it has no unit, and no less than a survey takes.
-    Survey,
-    /// A time, in milliseconds if it has no unit.
-    Millis,
-    /// A share, in percent if it has no unit.
-    Percent,
-    /// A number of bytes: `K` is 1024, as in iperf3.
-    Bytes,
-    /// The size of a message that fits into a datagram, likewise.
-    Message,
-    /// A rate: `K` is 1000 bits per second, as in iperf3.
-    Rate,
-    /// A TOS byte, decimal, octal or hexadecimal, of which the upper six bits are the DSCP.
-    Tos,
-    /// A DSCP by name or number; over 63 it is a TOS byte, as irtt takes it.
-    Dscp,
-    /// An address of this host; with `%eth0` behind an IPv4 address, an interface, too.
-    Address,
-    /// An interface of this host.
-    Device,
-    /// The name or address of another host.
-    Host,
-    /// The numbers of two CPUs.
-    Cpus,
-    /// A letter that stands for a unit of rates.
-    UnitLetter,
-}
-
-impl Value {
-    /// Returns the value in the notation of this program; `None` if it is no value of this kind.
-    pub(super) fn meant(self, typed: &str) -> Option<String> {
-        let unit_or = |unit: &str| match typed.parse::<f64>() {
-            Ok(_) => format!("{typed}{unit}"),
-            Err(_) => typed.to_owned(),
-        };
-        let is_quantity = typed.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-        match self {
-            Value::Nothing => None,
-            Value::Text => Some(typed.to_owned()),
-            Value::Number => typed.parse::<u64>().ok().map(|_| typed.to_owned()),
-            Value::Seconds => is_quantity.then(|| unit_or("s")),
-            Value::Survey => {
-                let typed = unit_or("s");
-                let is_enough = units::parse_span(&typed).ok()? >= SHORTEST;
-                Some(if is_enough { typed } else { units::span_text(SHORTEST) })
-            }
-            Value::Millis => is_quantity.then(|| unit_or("ms")),
-            Value::Percent => is_quantity.then(|| unit_or("%")),
-            Value::Bytes => scaled(typed, ["B", "KiB", "MiB", "GiB", "TiB"]),
-            Value::Message => {
-                let is_short = |bytes: &u64| *bytes <= 65_507;
-                typed.parse::<u64>().ok().filter(is_short).map(|bytes| bytes.to_string())
-            }
-            Value::Rate => scaled(typed, ["bit", "kbit", "mbit", "gbit", "tbit"]),
-            Value::Tos => number(typed).filter(|tos| *tos < 256).map(|tos| (tos >> 2).to_string()),
-            Value::Dscp => match number(typed) {
-                Some(dscp @ 0..64) => Some(dscp.to_string()),
-                Some(tos @ 64..256) => Some((tos >> 2).to_string()),
-                Some(_) => None,
-                None => Some(typed.to_lowercase()),
-            },
-            Value::Address => address(typed),
-            Value::Device => (address(typed).is_none() && !is_quantity).then(|| typed.to_owned()),
-            Value::Host => typed.parse::<f64>().is_err().then(|| typed.to_owned()),
-            Value::Cpus => typed.contains(',').then(|| typed.to_owned()),
-            Value::UnitLetter => {
-                let is_letter = typed.len() == 1 && "kmgtKMGTbB".contains(typed);
-                is_letter.then(|| typed.to_owned())
-            }
+/// Returns the value in the notation of this program; `None` if it is no value of this kind, or there is no such kind.
+pub(super) fn meant(kind: &str, typed: &str) -> Option<String> {
+    let unit_or = |unit: &str| match typed.parse::<f64>() {
+        Ok(_) => format!("{typed}{unit}"),
+        Err(_) => typed.to_owned(),
+    };
+    let is_quantity = typed.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    match kind {
+        "text" => Some(typed.to_owned()),
+        "number" => typed.parse::<u64>().ok().map(|_| typed.to_owned()),
+        "seconds" => is_quantity.then(|| unit_or("s")),
+        // No less than a survey takes.
+        "survey" => {
+            let typed = unit_or("s");
+            let is_enough = units::parse_span(&typed).ok()? >= SHORTEST;
+            Some(if is_enough { typed } else { units::span_text(SHORTEST) })
         }
+        "millis" => is_quantity.then(|| unit_or("ms")),
+        "percent" => is_quantity.then(|| unit_or("%")),
+        // `K` is 1024, as in iperf3.
+        "bytes" => scaled(typed, ["B", "KiB", "MiB", "GiB", "TiB"]),
+        // A size that fits into a datagram.
+        "message" => {
+            let is_short = |bytes: &u64| *bytes <= 65_507;
+            typed.parse::<u64>().ok().filter(is_short).map(|bytes| bytes.to_string())
+        }
+        // `K` is 1000 bits per second, as in iperf3.
+        "rate" => scaled(typed, ["bit", "kbit", "mbit", "gbit", "tbit"]),
+        // The upper six bits are the DSCP.
+        "tos" => number(typed).filter(|tos| *tos < 256).map(|tos| (tos >> 2).to_string()),
+        // Over 63 it is a TOS byte, as irtt takes it.
+        "dscp" => match number(typed) {
+            Some(dscp @ 0..64) => Some(dscp.to_string()),
+            Some(tos @ 64..256) => Some((tos >> 2).to_string()),
+            Some(_) => None,
+            None => Some(typed.to_lowercase()),
+        },
+        "address" => address(typed),
+        "device" => (address(typed).is_none() && !is_quantity).then(|| typed.to_owned()),
+        "host" => typed.parse::<f64>().is_err().then(|| typed.to_owned()),
+        "cpus" => typed.contains(',').then(|| typed.to_owned()),
+        "letter" => {
+            let is_letter = typed.len() == 1 && "kmgtKMGTbB".contains(typed);
+            is_letter.then(|| typed.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -135,7 +100,7 @@ pub(super) fn window(typed: &str) -> Option<String> {
         let unit = meant.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         ["B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
     };
-    Value::Bytes.meant(typed).filter(is_size)
+    meant("bytes", typed).filter(is_size)
 }
 
 #[cfg(test)]
@@ -145,38 +110,38 @@ mod tests {
     #[test]
     fn values_of_other_tools_are_written_as_here() {
         for (kind, typed, meant) in [
-            (Value::Seconds, "10", Some("10s")),
-            (Value::Seconds, "1m", Some("1m")),
-            (Value::Seconds, "udp", None),
-            (Value::Millis, "5", Some("5ms")),
-            (Value::Percent, "2", Some("2%")),
-            (Value::Bytes, "256K", Some("256KiB")),
-            (Value::Bytes, "1500", Some("1500B")),
-            (Value::Bytes, "4MB", Some("4MB")),
-            (Value::Message, "172", Some("172")),
-            (Value::Message, "128K", None),
-            (Value::Rate, "10M", Some("10mbit")),
-            (Value::Rate, "1.5g", Some("1.5gbit")),
-            (Value::Rate, "1000000", Some("1000000bit")),
-            (Value::Tos, "0xb8", Some("46")),
-            (Value::Tos, "184", Some("46")),
-            (Value::Tos, "0270", Some("46")),
-            (Value::Tos, "300", None),
-            (Value::Dscp, "46", Some("46")),
-            (Value::Dscp, "0xb8", Some("46")),
-            (Value::Dscp, "EF", Some("ef")),
-            (Value::Address, "192.0.2.7", Some("192.0.2.7")),
-            (Value::Address, "192.0.2.7%eth0", Some("192.0.2.7 --device eth0")),
-            (Value::Address, "fe80::1%eth0", Some("fe80::1%eth0")),
-            (Value::Address, "eth0", None),
-            (Value::Device, "eth0", Some("eth0")),
-            (Value::Device, "192.0.2.7", None),
-            (Value::Host, "far.example", Some("far.example")),
-            (Value::Host, "100", None),
-            (Value::Cpus, "2", None),
-            (Value::UnitLetter, "m", Some("m")),
+            ("seconds", "10", Some("10s")),
+            ("seconds", "1m", Some("1m")),
+            ("seconds", "udp", None),
+            ("millis", "5", Some("5ms")),
+            ("percent", "2", Some("2%")),
+            ("bytes", "256K", Some("256KiB")),
+            ("bytes", "1500", Some("1500B")),
+            ("bytes", "4MB", Some("4MB")),
+            ("message", "172", Some("172")),
+            ("message", "128K", None),
+            ("rate", "10M", Some("10mbit")),
+            ("rate", "1.5g", Some("1.5gbit")),
+            ("rate", "1000000", Some("1000000bit")),
+            ("tos", "0xb8", Some("46")),
+            ("tos", "184", Some("46")),
+            ("tos", "0270", Some("46")),
+            ("tos", "300", None),
+            ("dscp", "46", Some("46")),
+            ("dscp", "0xb8", Some("46")),
+            ("dscp", "EF", Some("ef")),
+            ("address", "192.0.2.7", Some("192.0.2.7")),
+            ("address", "192.0.2.7%eth0", Some("192.0.2.7 --device eth0")),
+            ("address", "fe80::1%eth0", Some("fe80::1%eth0")),
+            ("address", "eth0", None),
+            ("device", "eth0", Some("eth0")),
+            ("device", "192.0.2.7", None),
+            ("host", "far.example", Some("far.example")),
+            ("host", "100", None),
+            ("cpus", "2", None),
+            ("letter", "m", Some("m")),
         ] {
-            assert_eq!(kind.meant(typed).as_deref(), meant, "{kind:?} {typed}");
+            assert_eq!(super::meant(kind, typed).as_deref(), meant, "{kind} {typed}");
         }
     }
 

@@ -9,10 +9,8 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Reach;
 use deadheat_contract::label;
 use deadheat_contract::workload::{self, load};
-use deadheat_datapath::transport::far_end;
-use deadheat_datapath::transport::via;
 use deadheat_datapath::transport::{
-    self, Place, Transport, equal, header, optional, prefers, several,
+    self, Place, Transport, equal, far_end, header, optional, prefers, several, via,
 };
 use deadheat_path::{grammar, profile};
 use deadheat_race::advise::bundled as apps;

@@ -10,9 +10,8 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::percent;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, PacketRate};
-use deadheat_path::PathSpec;
-use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
+use deadheat_path::{PathSpec, SenderCpus};
 use deadheat_result::layout;
 use deadheat_trial::path::check::{
     Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,

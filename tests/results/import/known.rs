@@ -439,7 +439,7 @@ fn what_is_not_read_is_named_with_a_command_that_works_when_typed() {
             assert!(shown.contains("imported from 1 file"), "{command}: {shown}");
         }
     }
-    for format in UNREAD {
+    for format in UNREAD.iter() {
         assert!(met.contains(&format.name), "{} has no example", format.name);
     }
     let list = |name: &str, want: &str| {

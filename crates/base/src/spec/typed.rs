@@ -8,8 +8,8 @@
 //! use deadheat_base::units::BitRate;
 //!
 //! const DELAY: Preset<Nanos> =
-//!     Optional::span("delay", (0, 1_000_000_000), "time on the way").or("5ms");
-//! const RATE: Optional<BitRate> = Optional::rate("rate", (1, 1_000_000), "packets leave at it");
+//!     Optional::span("delay", (0, 1_000_000_000)).or("5ms").doc("time on the way");
+//! const RATE: Optional<BitRate> = Optional::rate("rate", (1, 1_000_000)).doc("packets leave at it");
 //! const KEYS: &[Key] = &[DELAY.key(), RATE.key()];
 //!
 //! let settings = Settings::check(&Spec::parse("link").unwrap(), KEYS).unwrap();
@@ -64,13 +64,16 @@ impl<T: Clone> Reading<T> {
 }
 
 impl<T: 'static> Optional<T> {
-    const fn new(
-        name: &'static str,
-        kind: Kind,
-        reading: Reading<T>,
-        doc: &'static str,
-    ) -> Optional<T> {
-        Optional { key: Key { name, kind, default: "", doc }, reading }
+    const fn new(name: &'static str, kind: Kind, reading: Reading<T>) -> Optional<T> {
+        Optional { key: Key { name, kind, default: "", doc: "" }, reading }
+    }
+
+    /// Adds the description of its effect, in one line.
+    pub const fn doc(self, doc: &'static str) -> Optional<T>
+    where
+        T: Copy,
+    {
+        Optional { key: Key { doc, ..self.key }, reading: self.reading }
     }
 
     /// Declares a choice of words; each stands for the value at its index.
@@ -78,9 +81,8 @@ impl<T: 'static> Optional<T> {
         name: &'static str,
         words: &'static [&'static str; N],
         values: &'static [T; N],
-        doc: &'static str,
     ) -> Optional<T> {
-        Optional::new(name, Kind::Choice(words), Reading::Chosen(words, values), doc)
+        Optional::new(name, Kind::Choice(words), Reading::Chosen(words, values))
     }
 
     /// Declares a form of the owner's, of kind [`Kind::Own`] with the check that `form` parses the value. `blank` is
@@ -90,9 +92,8 @@ impl<T: 'static> Optional<T> {
         kind: Kind,
         form: fn(&str) -> Result<T>,
         blank: T,
-        doc: &'static str,
     ) -> Optional<T> {
-        Optional::new(name, kind, Reading::Form(form, blank), doc)
+        Optional::new(name, kind, Reading::Form(form, blank))
     }
 
     /// Adds a default, as typed, which [`Settings::assume`] may remove: then the key has no value.
@@ -147,6 +148,11 @@ impl<T: 'static> Preset<T> {
 }
 
 impl<T: Copy + 'static> Preset<T> {
+    /// Adds the description of its effect, in one line.
+    pub const fn doc(self, doc: &'static str) -> Preset<T> {
+        Preset(self.0.doc(doc))
+    }
+
     /// Parses a value; `None` if it is invalid for the key.
     pub fn read(&self, typed: &str) -> Option<T> {
         self.0.read(typed)
@@ -165,118 +171,93 @@ impl<T: Copy + 'static> Preset<T> {
 
 impl Optional<bool> {
     /// Declares `on` or `off`.
-    pub const fn switch(name: &'static str, doc: &'static str) -> Optional<bool> {
-        Optional::new(name, Kind::Switch, Reading::OfKind(Value::switch, false), doc)
+    pub const fn switch(name: &'static str) -> Optional<bool> {
+        Optional::new(name, Kind::Switch, Reading::OfKind(Value::switch, false))
     }
 }
 
 impl Optional<u64> {
     /// Declares a count within a range.
-    pub const fn count(
-        name: &'static str,
-        (low, high): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<u64> {
-        Optional::new(name, Kind::Count(low, high), Reading::OfKind(Value::count, 0), doc)
+    pub const fn count(name: &'static str, (low, high): (u64, u64)) -> Optional<u64> {
+        Optional::new(name, Kind::Count(low, high), Reading::OfKind(Value::count, 0))
     }
 }
 
 impl Optional<Bytes> {
     /// Declares a size within a range, in bytes.
-    pub const fn size(
-        name: &'static str,
-        (low, high): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<Bytes> {
-        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::size, Bytes(0)), doc)
+    pub const fn size(name: &'static str, (low, high): (u64, u64)) -> Optional<Bytes> {
+        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::size, Bytes(0)))
     }
 }
 
 impl Optional<usize> {
     /// Declares a size within a range, in bytes, as a length in memory.
-    pub const fn length(
-        name: &'static str,
-        (low, high): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<usize> {
-        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::length, 0), doc)
+    pub const fn length(name: &'static str, (low, high): (u64, u64)) -> Optional<usize> {
+        Optional::new(name, Kind::Size(low, high), Reading::OfKind(Value::length, 0))
     }
 }
 
 impl Optional<OfferedRate> {
     /// Declares a rate to offer: at most `bits` or `packets` per second, or `max`.
-    pub const fn offered(
-        name: &'static str,
-        (bits, packets): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<OfferedRate> {
+    pub const fn offered(name: &'static str, (bits, packets): (u64, u64)) -> Optional<OfferedRate> {
         let reading = Reading::OfKind(Value::offered, OfferedRate::Max);
-        Optional::new(name, Kind::Offered(bits, packets), reading, doc)
+        Optional::new(name, Kind::Offered(bits, packets), reading)
     }
 }
 
 impl Optional<BitRate> {
     /// Declares a rate within a range, in bits per second.
-    pub const fn rate(
-        name: &'static str,
-        (low, high): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<BitRate> {
-        Optional::new(name, Kind::Rate(low, high), Reading::OfKind(Value::rate, BitRate(0)), doc)
+    pub const fn rate(name: &'static str, (low, high): (u64, u64)) -> Optional<BitRate> {
+        Optional::new(name, Kind::Rate(low, high), Reading::OfKind(Value::rate, BitRate(0)))
     }
 }
 
 impl Optional<Nanos> {
     /// Declares a duration within a range, in nanoseconds.
-    pub const fn span(
-        name: &'static str,
-        (low, high): (u64, u64),
-        doc: &'static str,
-    ) -> Optional<Nanos> {
-        Optional::new(name, Kind::Span(low, high), Reading::OfKind(Value::span, Nanos::ZERO), doc)
+    pub const fn span(name: &'static str, (low, high): (u64, u64)) -> Optional<Nanos> {
+        Optional::new(name, Kind::Span(low, high), Reading::OfKind(Value::span, Nanos::ZERO))
     }
 }
 
 impl Optional<f64> {
     /// Declares a share from 0 to 1, as a fraction.
-    pub const fn any_share(name: &'static str, doc: &'static str) -> Optional<f64> {
-        Optional::new(name, Kind::Share, Reading::OfKind(Value::share, 0.0), doc)
+    pub const fn any_share(name: &'static str) -> Optional<f64> {
+        Optional::new(name, Kind::Share, Reading::OfKind(Value::share, 0.0))
     }
 
     /// Declares a share, as a fraction, that `check` also accepts.
     pub const fn share(
         name: &'static str,
         check: fn(&str) -> crate::error::Result<()>,
-        doc: &'static str,
     ) -> Optional<f64> {
-        Optional::new(
-            name,
-            Kind::Narrow(&Kind::Share, check),
-            Reading::OfKind(Value::share, 0.0),
-            doc,
-        )
+        Optional::new(name, Kind::Narrow(&Kind::Share, check), Reading::OfKind(Value::share, 0.0))
     }
 }
 
 impl Text {
     /// Declares a free word, of letters, digits, `_` and `-`.
-    pub const fn word(name: &'static str, doc: &'static str) -> Text {
-        Text(Key { name, kind: Kind::Word, default: "", doc })
+    pub const fn word(name: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Word, default: "", doc: "" })
     }
 
     /// Declares a path of a file.
-    pub const fn path(name: &'static str, doc: &'static str) -> Text {
-        Text(Key { name, kind: Kind::Path, default: "", doc })
+    pub const fn path(name: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Path, default: "", doc: "" })
     }
 
     /// Declares a command line.
-    pub const fn command(name: &'static str, doc: &'static str) -> Text {
-        Text(Key { name, kind: Kind::Command, default: "", doc })
+    pub const fn command(name: &'static str) -> Text {
+        Text(Key { name, kind: Kind::Command, default: "", doc: "" })
     }
 
     /// Declares a form of the owner's, of kind [`Kind::Own`].
-    pub const fn form(name: &'static str, kind: Kind, doc: &'static str) -> Text {
-        Text(Key { name, kind, default: "", doc })
+    pub const fn form(name: &'static str, kind: Kind) -> Text {
+        Text(Key { name, kind, default: "", doc: "" })
+    }
+
+    /// Adds the description of its effect, in one line.
+    pub const fn doc(self, doc: &'static str) -> Text {
+        Text(Key { doc, ..self.0 })
     }
 
     /// Adds a default, as typed.
@@ -360,10 +341,10 @@ mod tests {
     }
 
     const ORDER: Preset<Order> =
-        Optional::choice("order", &["kept", "free"], &[Order::Kept, Order::Free], "").or("kept");
-    const MTU: Preset<u64> = Optional::count("mtu", (576, 65_535), "").or("1500");
-    const ECN: Optional<bool> = Optional::switch("ecn", "");
-    const ROOM: Optional<Bytes> = Optional::size("room", (0, 1_000_000), "");
+        Optional::choice("order", &["kept", "free"], &[Order::Kept, Order::Free]).or("kept");
+    const MTU: Preset<u64> = Optional::count("mtu", (576, 65_535)).or("1500");
+    const ECN: Optional<bool> = Optional::switch("ecn");
+    const ROOM: Optional<Bytes> = Optional::size("room", (0, 1_000_000));
     const KEYS: &[Key] = &[ORDER.key(), MTU.key(), ECN.key(), ROOM.key()];
 
     #[test]
@@ -382,7 +363,7 @@ mod tests {
 
     #[test]
     fn words_forms_and_texts_are_declared_once_too() {
-        const WORD: Text = Text::word("control", "").or("cubic");
+        const WORD: Text = Text::word("control").or("cubic");
         const EVEN: fn(&str) -> Result<u64> = |typed| match typed.parse() {
             Ok(number) if number % 2 == 0 => Ok(number),
             _ => Err(crate::error::Error::usage("not an even number")),
@@ -392,8 +373,8 @@ mod tests {
             check: |typed| EVEN(typed).map(drop),
             refers: crate::spec::plain,
         };
-        const PAIRS: Preset<u64> = Optional::form("pairs", KIND, EVEN, 0, "").or("4");
-        const ROOM: Optional<Bytes> = Optional::size("room", (0, 1_000_000), "").assumed("1kB");
+        const PAIRS: Preset<u64> = Optional::form("pairs", KIND, EVEN, 0).or("4");
+        const ROOM: Optional<Bytes> = Optional::size("room", (0, 1_000_000)).assumed("1kB");
         const KEYS: &[Key] = &[WORD.key(), PAIRS.key(), ROOM.key()];
         let check = |typed: &str| Settings::check(&Spec::parse(typed).unwrap(), KEYS);
         let mut usual = check("link").unwrap();

@@ -18,13 +18,13 @@ pub enum ContentState {
 }
 
 /// Content of a transfer at both ends.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// Result of the comparison of the received content with the sent content.
     pub state: ContentState,
     /// Digest of the received content, or of the sent content if the received one was not read: `sha256 ` and 64
     /// hexadecimal digits, as `sha256sum` prints them; absent if not computed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// Content bytes that were sent, without headers of messages.
     pub bytes: u64,
@@ -32,10 +32,8 @@ pub struct Verified {
     #[serde(default, skip_serializing_if = "is_unset")]
     pub bytes_missing: u64,
     /// Offset of the first byte that differs, from 0; absent if none does, or if not compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_at: Option<u64>,
     /// File with the received content: the path given, or the same with `.partial` appended; absent if none was
     /// written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }

@@ -35,66 +35,40 @@ use shares::share_metrics;
 pub use shares::{JAIN, PARTS, SHARE, STAY, add_flows, add_shares, stay_after};
 
 /// Keys that every workload has beside its own.
-pub const KEYS: &[Key] = &[
-    LOAD.key(),
-    RATE.key(),
-    FLOWS.key(),
-    DIRECTION.key(),
-    LEAD.key(),
-    FROM.key(),
-    FOR.key(),
-    PHASE.key(),
-];
+pub const KEYS: &[Key] = deadheat_base::keys![LOAD, RATE, FLOWS, DIRECTION, LEAD, FROM, FOR, PHASE];
 
-const LOAD: Text = Text::form(
-    "load",
-    Kind::Own { form: "CONTENDER|none", check: check_contender, refers },
-    "bulk data of this contender shares the path; its knobs are joined with +: load=tcp:cc=bbr+nodelay=off",
-);
+const LOAD: Text = Text::form("load", Kind::Own { form: "CONTENDER|none", check: check_contender, refers })
+    .doc("bulk data of this contender shares the path; its knobs are joined with +: load=tcp:cc=bbr+nodelay=off");
 
-const RATE: Optional<BitRate> = Optional::rate(
-    "load-rate",
-    (1_000, 1_000_000_000_000),
-    "rate of the load in each direction, all its connections together, in messages of 1400 bytes (as much as it can send)",
-);
+const RATE: Optional<BitRate> = Optional::rate("load-rate", (1_000, 1_000_000_000_000))
+    .doc("rate of the load in each direction, all its connections together, in messages of 1400 bytes (as much as it can send)");
 
 const FLOWS: Preset<u64> =
-    Optional::count("load-flows", (1, 64), "connections of the load in each direction").or("1");
+    Optional::count("load-flows", (1, 64)).or("1").doc("connections of the load in each direction");
 
-const DIRECTION: Preset<&'static str> = Optional::choice(
-    "load-direction",
-    &["up", "down", "both"],
-    &["up", "down", "both"],
-    "near to far, far to near, or both",
-)
-.or("up");
+const DIRECTION: Preset<&'static str> =
+    Optional::choice("load-direction", &["up", "down", "both"], &["up", "down", "both"])
+        .or("up")
+        .doc("near to far, far to near, or both");
 
-const LEAD: Optional<Nanos> = Optional::span(
-    "load-lead",
-    (0, 60 * 1_000_000_000),
-    "time of the load before the work begins; with load-from: time behind its start and its end that belongs to no \
-     phase (20 round trips of the path, from 50ms to 1.3s)",
-);
+const LEAD: Optional<Nanos> = Optional::span("load-lead", (0, 60 * 1_000_000_000))
+    .doc("time of the load before the work begins; with load-from: time behind its start and its end that belongs to no \
+     phase (20 round trips of the path, from 50ms to 1.3s)");
 
-const FROM: Optional<Nanos> = Optional::span(
-    "load-from",
-    (10_000_000, 600 * 1_000_000_000),
+const FROM: Optional<Nanos> = Optional::span("load-from", (10_000_000, 600 * 1_000_000_000)).doc(
     "when the load begins, after the work: the trial then has phases before, during and after it",
 );
 
-const FOR: Optional<Nanos> = Optional::span(
-    "load-for",
-    (10_000_000, 600 * 1_000_000_000),
-    "time that the load then runs (as long as load-from)",
-);
+const FOR: Optional<Nanos> = Optional::span("load-for", (10_000_000, 600 * 1_000_000_000))
+    .doc("time that the load then runs (as long as load-from)");
 
 const PHASE: Preset<Option<Phase>> = Optional::choice(
     "load-phase",
     &["before", "during", "after", "all"],
     &[Some(Phase::Before), Some(Phase::During), Some(Phase::After), None],
-    "with load-from, the phase whose figure verdicts are for; all: of the whole work",
 )
-.or("during");
+.or("during")
+.doc("with load-from, the phase whose figure verdicts are for; all: of the whole work");
 
 const NONE: &str = "none";
 

@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::call;
 use super::option::{drops, ip_header_bytes, set_int};
 use super::patience::{ReceiveGuard, flag};
-use super::policer;
 use super::stamps::{KeyUnit, Stamps};
+use super::{call, policer};
 use deadheat_contract::contract::{GUARD, Patience};
 
 mod outgoing;

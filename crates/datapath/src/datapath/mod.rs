@@ -32,6 +32,5 @@ pub mod uring;
 pub mod wait;
 pub mod zerocopy;
 
-pub use deadheat_base::checksum;
-pub use deadheat_base::cpu;
+pub use deadheat_base::{checksum, cpu};
 pub use deadheat_contract::buffer;

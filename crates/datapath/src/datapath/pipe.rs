@@ -1,8 +1,7 @@
 //! Pipes (pipe(7)): as a channel of their own, and as the buffer inside splice(2).
 
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::{fs, io};
 
 use super::call;
 use super::channel::{Calls, Channel, SystemCalls, done, interrupted, no_sigpipe};

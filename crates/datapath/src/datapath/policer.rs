@@ -13,10 +13,9 @@
 //! the allowed rate.
 
 use std::cell::Cell;
-use std::fmt;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use socket2::{Protocol, Socket};
 

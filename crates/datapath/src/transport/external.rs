@@ -35,14 +35,14 @@ pub const FORM: (&str, &str) = (
 /// Keys of an external contender.
 pub const KEYS: &[Key] = &[FILE.key(), NEAR.key(), FAR.key(), CARRIES.key()];
 
-const FILE: Text = Text::path("file", "file with the keys near, far and carries");
-const NEAR: Text = Text::command("near", "command at the near end's host");
-const FAR: Text = Text::command("far", "command at the far end's host");
+const FILE: Text = Text::path("file").doc("file with the keys near, far and carries");
+const NEAR: Text = Text::command("near").doc("command at the near end's host");
+const FAR: Text = Text::command("far").doc("command at the far end's host");
 const CARRIES: Text = Text::form(
     "carries",
     Kind::Own { form: "CONTENDER", check: |typed| Kind::Command.check(typed), refers: contender },
-    "contender that goes through them",
-);
+)
+.doc("contender that goes through them");
 
 /// Placeholders of commands.
 const PLACES: [&str; 9] = [

@@ -22,8 +22,10 @@ use std::sync::Arc;
 use super::hello::Token;
 use super::plain::{PlainProtocol, PlainTransport};
 use super::via::Via;
-use super::{Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Place, Transport};
-use super::{commands, external};
+use super::{
+    Carrier, Conn, Contender, Dial, Effective, Info, Listen, Listener, Place, Transport, commands,
+    external,
+};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::figures::list;
 use deadheat_base::spec::Settings;

@@ -4,9 +4,8 @@
 //! Both ends set them. The fields that arrive are read once for each connection, from the packets that open it, so that no
 //! message costs a system call more ([`ArrivedHeader`]).
 
-use std::fmt;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::{fmt, io};
 
 use socket2::{SockRef, Socket, Type};
 
@@ -22,33 +21,22 @@ use deadheat_contract::dscp::{self, ARRIVED_DSCP, Dscp};
 use deadheat_contract::recorded::Meaning;
 
 /// DSCP (RFC 2474): six bits of the IP header by which routers may treat packets differently.
-pub const DSCP: Optional<Dscp> = Optional::form(
-    dscp::DSCP,
-    Kind::Own {
+pub const DSCP: Optional<Dscp> = Optional::form(dscp::DSCP, Kind::Own {
         form: "EF|AF41|CS1|LE|…|0-63",
         check: |value| Dscp::parse(value).map(drop),
         refers: plain,
-    },
-    Dscp::parse,
-    Dscp::DEFAULT,
-    "DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. \
-     The result has the value that arrived; not set: the host's, CS0",
-);
+    }, Dscp::parse, Dscp::DEFAULT)
+    .doc("DSCP of all packets, both ways (IP_TOS, IPV6_TCLASS): a name of RFC 2474, 2597, 3246, 5865 or 8622, or a number. \
+     The result has the value that arrived; not set: the host's, CS0");
 
 /// TTL of IPv4 (RFC 791), hop limit of IPv6 (RFC 8200).
-pub const TTL: Optional<u64> = Optional::count(
-    "ttl",
-    (1, 255),
-    "most hops, both ways (IP_TTL, IPV6_UNICAST_HOPS); not set: the host's, 64 on Linux",
-);
+pub const TTL: Optional<u64> = Optional::count("ttl", (1, 255))
+    .doc("most hops, both ways (IP_TTL, IPV6_UNICAST_HOPS); not set: the host's, 64 on Linux");
 
 /// Greatest rate of a socket.
-pub const PACE: Optional<BitRate> = Optional::rate(
-    "pace",
-    (8_000, 1_000_000_000_000),
-    "greatest rate of each connection, as IP packets, both ways (SO_MAX_PACING_RATE); of datagrams only where the \
-     interface's queue is fq alone",
-);
+pub const PACE: Optional<BitRate> = Optional::rate("pace", (8_000, 1_000_000_000_000))
+    .doc("greatest rate of each connection, as IP packets, both ways (SO_MAX_PACING_RATE); of datagrams only where the \
+     interface's queue is fq alone");
 
 /// Keys that contenders over IP take beside their own.
 pub const KEYS: &[Key] = &[DSCP.key(), TTL.key(), PACE.key()];

@@ -54,9 +54,9 @@ pub const CIPHER: Optional<Cipher> = Optional::choice(
     "cipher",
     &["aes128", "aes256", "chacha20"],
     &[Cipher::Aes128, Cipher::Aes256, Cipher::ChaCha20],
-    "the cipher suite of TLS 1.3, with X25519 as key exchange",
 )
-.assumed(equal::CIPHER);
+.assumed(equal::CIPHER)
+.doc("the cipher suite of TLS 1.3, with X25519 as key exchange");
 
 /// Cipher suite that a knob asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +70,9 @@ pub enum Cipher {
 }
 
 /// The certificate of the far end.
-pub const CERTIFICATE: Text = Text::path(
-    "certificate",
-    "a PEM file with the far end's certificate, those that vouch for it, and its private key; the near end takes no \
-     other. Not set: each trial has its own, with an Ed25519 key",
-);
+pub const CERTIFICATE: Text = Text::path("certificate")
+    .doc("a PEM file with the far end's certificate, those that vouch for it, and its private key; the near end takes no \
+     other. Not set: each trial has its own, with an Ed25519 key");
 
 /// Defaults of rustls by itself.
 pub const OWN_CIPHER: OwnDefault = OwnDefault {
@@ -133,14 +131,10 @@ impl Cipher {
 }
 
 /// Knob for resumption (RFC 8446, 2.2) and early data (2.3; RFC 9001, 4.6).
-pub const RESUME: Preset<Resume> = Optional::choice(
-    "resume",
-    &["off", "on", "0rtt"],
-    &[Resume::Off, Resume::Ticket, Resume::Early],
-    "on: later connections of a trial resume an earlier one by a ticket, without certificate and signature; 0rtt: and \
-     send their first data with the handshake, which a listener can replay",
-)
-.or(equal::RESUME);
+pub const RESUME: Preset<Resume> = Optional::choice("resume", &["off", "on", "0rtt"], &[Resume::Off, Resume::Ticket, Resume::Early])
+    .or(equal::RESUME)
+    .doc("on: later connections of a trial resume an earlier one by a ticket, without certificate and signature; 0rtt: and \
+     send their first data with the handshake, which a listener can replay");
 
 /// Resumption of later connections, as a knob requests it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,10 +93,10 @@ static LOSSY: Info = Info {
 };
 
 const LOSS: Preset<u64> =
-    Optional::count("loss", (0, 1000), "messages lost in a thousand, each way").or("100");
+    Optional::count("loss", (0, 1000)).or("100").doc("messages lost in a thousand, each way");
 
 const SEED: Preset<u64> =
-    Optional::count("seed", (0, u64::MAX), "decides which messages are lost").or("1");
+    Optional::count("seed", (0, u64::MAX)).or("1").doc("decides which messages are lost");
 
 impl Transport for Mem {
     fn info(&self) -> &'static Info {

@@ -38,6 +38,7 @@ pub mod handover;
 pub mod header;
 pub mod hello;
 pub mod identity;
+#[cfg(any(test, feature = "testing"))]
 pub mod mem;
 pub mod optional;
 pub mod options;
@@ -145,7 +146,7 @@ impl Info {
 
     /// Returns the meanings of its options for a comparison, its own before the shared ones.
     pub fn meanings(&self) -> Vec<Meaning> {
-        [self.options, options::SHARED].concat()
+        [self.options, &options::SHARED[..]].concat()
     }
 }
 
@@ -300,7 +301,7 @@ pub enum Address {
     Ip(SocketAddr),
     /// Name in the abstract Unix socket namespace (unix(7)), without the leading NUL.
     Unix(String),
-    /// Slot in this process, for [`mem`].
+    /// Slot in this process, for tests.
     Process(u64),
     /// Address for each part of a contender that consists of several.
     Several(Vec<Address>),

@@ -4,7 +4,7 @@
 
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::typed::Preset;
-use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{parse_span, span_text};
 use deadheat_contract::contract::{Delivery, Guarantees, Ordering, Service};
@@ -15,13 +15,10 @@ const FORM: &str = "usual|SERVICE[/SERVICE…]";
 /// Key for the preference, which contenders take beside their own.
 pub const KEYS: &[Key] = &[KEY];
 
-const KEY: Key = Key {
-    name: "lane",
-    kind: Kind::Own { form: FORM, check: |value| parse(value).map(drop), refers: plain },
-    default: "usual",
-    doc: "services of a lane, the most wanted first, where the work leaves them open: ordered, unordered, lifetime:TIME \
-         (given up after that time), best-effort. Of several a lane has the first that its messages allow",
-};
+const KEY: Key = Key::own("lane", FORM, |value| parse(value).map(drop))
+    .or("usual")
+    .doc("services of a lane, the most wanted first, where the work leaves them open: ordered, unordered, lifetime:TIME \
+     (given up after that time), best-effort. Of several a lane has the first that its messages allow");
 
 const LANE: Preset<Vec<Service>> = Preset::form(KEY, parse, Vec::new());
 

@@ -3,7 +3,7 @@
 
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::spec::typed::Preset;
-use deadheat_base::spec::{Key, Kind, Settings, Spec, plain};
+use deadheat_base::spec::{Key, Settings, Spec};
 use deadheat_contract::contract::Reach;
 
 use super::Info;
@@ -20,15 +20,12 @@ const FORM: &str = "none|relay|relay@HOST[:PORT]|coturn|turn:HOST[:PORT]";
 /// Key for the relay, which contenders take beside their own.
 pub const KEYS: &[Key] = &[KEY];
 
-const KEY: Key = Key {
-    name: "via",
-    kind: Kind::Own { form: FORM, check: |value| Via::parse(value).map(drop), refers: plain },
-    default: "none",
-    doc: "relay: a process that forwards everything from one port, over TCP or UDP, at the far end's host or, in an \
-         emulated network, at that of relay=. relay@HOST: one at a third host, where `deadheat serve --relay-to` runs, \
-         with --to. coturn: Debian's TURN server, started where relay would be for the trial, without --to. turn:HOST: a \
-         TURN server of yours, with --to",
-};
+const KEY: Key = Key::own("via", FORM, |value| Via::parse(value).map(drop))
+    .or("none")
+    .doc("relay: a process that forwards everything from one port, over TCP or UDP, at the far end's host or, in an \
+     emulated network, at that of relay=. relay@HOST: one at a third host, where `deadheat serve --relay-to` runs, \
+     with --to. coturn: Debian's TURN server, started where relay would be for the trial, without --to. turn:HOST: a \
+     TURN server of yours, with --to");
 
 const VIA: Preset<Via> = Preset::form(KEY, Via::parse, Via::Direct);
 

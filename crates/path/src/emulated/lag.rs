@@ -1,9 +1,8 @@
 //! Wake-up time of a sleeping thread. When a sleeping thread reads a frame, the frame has waited in its device for
 //! this time, and no device reports when it arrived: the wake-up time is the only estimate of its arrival.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use super::wait::{Sleeper, go_first};

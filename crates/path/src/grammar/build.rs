@@ -16,8 +16,7 @@ use crate::network::{
     Discipline, Ecn, GilbertElliott, Impairments, Jitter, Limit, Loss, LossPer, Order, Outages,
     Queue, Rate, Reorder, Shape,
 };
-use crate::trace::content;
-use crate::trace::{Content, Format, OPPORTUNITY_OVERHEAD};
+use crate::trace::{Content, Format, OPPORTUNITY_OVERHEAD, content};
 use deadheat_base::error::{Error, Result, nearest, unknown};
 use deadheat_base::spec::Settings;
 use deadheat_base::time::Nanos;

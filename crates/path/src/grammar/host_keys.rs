@@ -2,78 +2,31 @@
 
 use super::hosts;
 use crate::network;
-use deadheat_base::error::Result;
-use deadheat_base::spec::{Key, Kind, plain};
+use deadheat_base::spec::Key;
 
-/// Declares the key of a role.
-const fn role(
-    name: &'static str,
-    form: &'static str,
-    check: fn(&str) -> Result<()>,
-    doc: &'static str,
-) -> Key {
-    Key { name, kind: Kind::Own { form, check, refers: plain }, default: "", doc }
-}
+pub(super) const NEAR: Key = Key::own(network::NEAR, "HOST", hosts::check_name)
+    .doc("of several hosts, the one that opens connections; not set: the first that a link names");
 
-pub(super) const NEAR: Key = role(
-    network::NEAR,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one that opens connections; not set: the first that a link names",
-);
+pub(super) const FAR: Key = Key::own(network::FAR, "HOST", hosts::check_name)
+    .doc("of several hosts, the one where servers listen; not set: the last that a link names");
 
-pub(super) const FAR: Key = role(
-    network::FAR,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one where servers listen; not set: the last that a link names",
-);
+pub(super) const RELAY: Key = Key::own(network::RELAY, "HOST", hosts::check_name)
+    .doc("of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one");
 
-pub(super) const RELAY: Key = role(
-    network::RELAY,
-    "HOST",
-    hosts::check_name,
-    "of several hosts, the one where the relay of `via=relay` and `via=coturn` runs; not set: the far one",
-);
+pub(super) const RECEIVERS: Key = Key::own(network::RECEIVERS, "HOST/HOST/…", hosts::check_names)
+    .doc("of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
+     if not set, is the first of them");
 
-pub(super) const RECEIVERS: Key = role(
-    network::RECEIVERS,
-    "HOST/HOST/…",
-    hosts::check_names,
-    "of several hosts, those of the far ends of work that has several, which are dealt over them in order; far, \
-          if not set, is the first of them",
-);
+pub(super) const LOAD: Key = Key::own(network::LOAD, "HOST/HOST", hosts::check_names)
+    .doc("of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
+     far");
 
-pub(super) const LOAD: Key = role(
-    network::LOAD,
-    "HOST/HOST",
-    hosts::check_names,
-    "of several hosts, the two between which the load beside the work runs, its near end first; not set: near and \
-          far",
-);
+pub(super) const PEOPLE: Key = Key::own(network::PEOPLE, "HOST/HOST/…", hosts::check_names)
+    .doc("of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them");
 
-pub(super) const PEOPLE: Key = role(
-    network::PEOPLE,
-    "HOST/HOST/…",
-    hosts::check_names,
-    "of several hosts, those of a session, in order; near and far, if not set, are the first and the last of them",
-);
+pub(super) const HOST_DOWN: Key = Key::own("host-down", "HOST@FROM-TO", |typed| hosts::down(typed).map(drop))
+    .doc("times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s");
 
-pub(super) const HOST_DOWN: Key = Key {
-    name: "host-down",
-    kind: Kind::Own {
-        form: "HOST@FROM-TO",
-        check: |typed| hosts::down(typed).map(drop),
-        refers: plain,
-    },
-    default: "",
-    doc: "times at which all links of a host are down, since the path began: vancouver@10s-13s/20s-21s/isp@5s-6s",
-};
-
-pub(super) const ROUTE: Key = Key {
-    name: "route",
-    kind: Kind::Own { form: "HOST/HOST/…", check: hosts::check_routes, refers: plain },
-    default: "",
-    doc: "the way to the last of these hosts from each before it, as a/r/b; several with a bar between them; not set: \
-          the quickest. While a link of it is down, `reroute` finds another",
-};
+pub(super) const ROUTE: Key = Key::own("route", "HOST/HOST/…", hosts::check_routes)
+    .doc("the way to the last of these hosts from each before it, as a/r/b; several with a bar between them; not set: \
+     the quickest. While a link of it is down, `reroute` finds another");

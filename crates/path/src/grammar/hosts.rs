@@ -3,10 +3,9 @@
 
 use super::host_keys::{HOST_DOWN, ROUTE};
 use super::words::Word;
-use crate::Family;
 use crate::down::DownTimes;
 use crate::network::{FAR, LEAST_IPV6_MTU, LOAD, NEAR, Network, PEOPLE, RECEIVERS, RELAY};
-use crate::routes;
+use crate::{Family, routes};
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result, unknown};
 

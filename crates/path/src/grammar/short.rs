@@ -29,11 +29,11 @@ pub struct Form {
 }
 
 const PAIRS: Preset<u64> =
-    Optional::count("pairs", (1, 127), "pairs of a sender and a receiver").or("2");
+    Optional::count("pairs", (1, 127)).or("2").doc("pairs of a sender and a receiver");
 
-const SPOKES: Preset<u64> = Optional::count("hosts", (2, 255), "hosts around the hub").or("3");
+const SPOKES: Preset<u64> = Optional::count("hosts", (2, 255)).or("3").doc("hosts around the hub");
 
-const PEERS: Preset<u64> = Optional::count("hosts", (2, 23), "hosts, all linked").or("3");
+const PEERS: Preset<u64> = Optional::count("hosts", (2, 23)).or("3").doc("hosts, all linked");
 
 /// Every short form. The numbers keep to the most links of a network.
 pub const FORMS: &[Form] = &[

@@ -6,14 +6,13 @@ use super::build::{chain_of, outages_of};
 use super::forms::{EVERY, limit_text};
 use super::hosts;
 use super::keys::{HAIRPIN, IP, NAT, NAT_TIMEOUT, REORDERING};
-use crate::Family;
-use crate::block;
 use crate::nat::Middlebox;
 use crate::network::{
     self, Discipline, Ecn, GilbertElliott, Impairments, Jitter, Link, Loss, LossPer, Network, Nic,
     Order, Outages, Queue, Rate, ReleaseWait, Shape, USUAL_MTU,
 };
 use crate::trace::Content;
+use crate::{Family, block};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{Bytes, bytes_text, percent, rate_text, span_text};
 

@@ -2,12 +2,11 @@
 //! the main command.
 
 use std::ffi::OsString;
-use std::io;
-use std::iter;
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{io, iter};
 
 use deadheat_base::ports::SocketTable;
 

@@ -10,10 +10,10 @@
 //! | [`run`] | race after race into a directory, and resuming of an interrupted run |
 //! | `lock` | lock on a directory, for one study at a time |
 //! | [`judge`], `agree`, `fault` | published figures beside measured ones, and claims; pure |
-//! | [`again`] | earlier runs, judged by the current rules and claims; pure |
+//! | `again` | earlier runs, judged by the current rules and claims; pure |
 //! | [`save`] | writing and reading these results |
 
-pub mod again;
+mod again;
 mod agree;
 pub mod bundled;
 pub mod check;
@@ -22,5 +22,7 @@ pub mod judge;
 mod lock;
 pub mod plan;
 pub mod read;
+#[cfg(any(test, feature = "testing"))]
+pub mod restated;
 pub mod run;
 pub mod save;

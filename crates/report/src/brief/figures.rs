@@ -2,12 +2,11 @@
 
 use crate::boxes::BoxAxis;
 use crate::document::{Cell, Column, Table, Tone};
-use crate::names;
 use crate::names::{entrant, label};
 use crate::results::{self, Bound};
 use crate::standing::Standing;
 use crate::words::Scale;
-use crate::{contests, factors, spark};
+use crate::{contests, factors, names, spark};
 use deadheat_contract::measurements::{Metric, Role};
 use deadheat_result::analysis::spread::{self, FiveNumbers};
 use deadheat_result::analysis::translated::translated;

@@ -1,9 +1,8 @@
 //! Line under the title: the workload, the place, and the duration of the race.
 
-use crate::names;
 use crate::names::entered;
 use crate::totals::blocks_done;
-use crate::{imported, words};
+use crate::{imported, names, words};
 use deadheat_base::time::Nanos;
 use deadheat_path::PathKind;
 use deadheat_records::idle::Idle;

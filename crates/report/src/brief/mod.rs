@@ -6,8 +6,7 @@ mod head;
 mod trust;
 
 use super::document::{Block, Document, Line, Section, Tone};
-use super::names;
-use super::{Colour, Style, answer, commands, explain, terminal, words};
+use super::{Colour, Style, answer, commands, explain, names, terminal, words};
 use deadheat_result::outcome::Outcome;
 
 pub(super) use figures::claimed;

@@ -2,9 +2,8 @@
 
 use crate::document::{Line, Tone};
 use crate::names::label;
-use crate::standing;
 use crate::totals::TrialSet;
-use crate::{outages, words};
+use crate::{outages, standing, words};
 use deadheat_contract::measurements::Unit;
 use deadheat_result::analysis::lost_shares::LedgerSums;
 use deadheat_result::outcome::{Outcome, Verdict, Warning};

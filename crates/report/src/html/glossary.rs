@@ -1,123 +1,42 @@
 //! Words of this program that a page uses, with their meanings, at its end.
 
+use std::sync::LazyLock;
+
 use super::markup::{Link, Markup};
 
 /// Word with a meaning of its own.
 struct Term {
-    /// Name in the list, and of its element.
-    name: &'static str,
-    /// Other forms under which a page has it, in lower case.
-    forms: &'static [&'static str],
+    /// Its name in the list, which its element has, too, and other forms.
+    forms: Vec<&'static str>,
     meaning: &'static str,
-}
-
-const fn term(name: &'static str, forms: &'static [&'static str], meaning: &'static str) -> Term {
-    Term { name, forms, meaning }
 }
 
 /// Heading of the list, and name of its element.
 const HEADING: &str = "Words on this page";
 const ID: &str = "words";
 
-const TERMS: &[Term] = &[
-    term(
-        "ahead",
-        &[],
-        "Better by more than the margin, with an interval that leaves out that both are equal.",
-    ),
-    term(
-        "block",
-        &["blocks"],
-        "Every contender once, in random order, one right after the other. Contenders are compared block by block, so \
-         that a slow minute of the machine harms none of them.",
-    ),
-    term(
-        "claim",
-        &["claims", "claimed"],
-        "A comparison that was chosen before the race. It gets a verdict; all other figures only describe.",
-    ),
-    term(
-        "confidence",
-        &["interval", "intervals"],
-        "An interval at 95 % confidence has the true value in it in 95 of 100 races such as this one.",
-    ),
-    term("contender", &["contenders"], "A transport with its options: a row of the tables."),
-    term(
-        "control",
-        &["identical copies"],
-        "A second copy of the first contender that runs with the others. Two identical contenders are equal, so their \
-         difference shows how much noise there is here.",
-    ),
-    term(
-        "dead heat",
-        &["dead heats"],
-        "A tie that was shown: the difference lies within the margin, and so does its interval.",
-    ),
-    term(
-        "emulated path",
-        &["emulated paths"],
-        "A network that deadheat builds inside one machine, with the delay, losses and rate that were asked for.",
-    ),
-    term(
-        "floor",
-        &[],
-        "The round trip that the far kernel answers by itself, without a program. It takes part in no verdict.",
-    ),
-    term(
-        "gate",
-        &["gates"],
-        "A check of each trial that was fixed before the race and does not look at its result. A trial that fails it is \
-         left out, and listed.",
-    ),
-    term("goodput", &[], "Data of the application that arrived at the receiver, per second."),
-    term(
-        "load beside the work",
-        &["beside a load"],
-        "Bulk data of a contender that shares the path with the measured work, as a download of another user does.",
-    ),
-    term("loopback", &[], "Both ends run on one machine, and nothing passes a network card."),
-    term(
-        "margin",
-        &[],
-        "The difference that does not matter to the reader, fixed before the race: 5 % unless another one was asked for.",
-    ),
-    term("p50", &["median", "medians"], "The median: half of all values are below it."),
-    term("p90", &[], "Nine of ten values are below it."),
-    term("p99", &[], "99 of 100 values are below it: the slowest 1 % are above."),
-    term("p99.9", &[], "999 of 1000 values are below it."),
-    term(
-        "resolution",
-        &[],
-        "The difference that this race would have found 4 times in 5. It belongs to the machine, the time and the noise.",
-    ),
-    term(
-        "round trip",
-        &["rtt", "round trips"],
-        "RTT: the time from the moment at which a message was due until its answer arrived.",
-    ),
-    term(
-        "simulation",
-        &["simulated"],
-        "The transport's own code over a path that is computed, in virtual time. It is no measurement of a machine.",
-    ),
-    term(
-        "trial",
-        &["trials"],
-        "One contender does the work once, in new processes and over a new connection.",
-    ),
-    term("undecided", &[], "Neither ahead nor a dead heat: the interval is too wide for either."),
-    term("verdict", &["verdicts"], "The outcome of a claim: ahead, dead heat, or undecided."),
-];
+/// A line for each term, in alphabetical order: its name, other forms under which a page has it, in lower case, and its
+/// meaning.
+static TERMS: LazyLock<Vec<Term>> = LazyLock::new(|| {
+    let term = |line: &'static str| {
+        let (names, meaning) = line.split_once(": ")?;
+        Some(Term { forms: names.split(", ").collect(), meaning })
+    };
+    include_str!("glossary.txt").lines().filter_map(term).collect()
+});
 
 impl Term {
+    fn name(&self) -> &'static str {
+        self.forms[0]
+    }
+
     fn id(&self) -> String {
-        format!("{ID}-{}", super::slug(self.name))
+        format!("{ID}-{}", super::slug(self.name()))
     }
 
     /// Returns the first place of the term in `text`, which is in lower case, with its length.
     fn find(&self, text: &str) -> Option<(usize, usize)> {
-        let forms = std::iter::once(&self.name).chain(self.forms);
-        forms.filter_map(|form| Some((word(text, form)?, form.len()))).min()
+        self.forms.iter().filter_map(|form| Some((word(text, form)?, form.len()))).min()
     }
 }
 
@@ -141,7 +60,7 @@ pub(super) fn linked(html: &mut Markup, text: &str) {
     let mut at = 0;
     loop {
         let rest = &lower[at..];
-        let open = TERMS.iter().filter(|term| !linked.contains(&term.name));
+        let open = TERMS.iter().filter(|term| !linked.contains(&term.name()));
         let next = open.filter_map(|term| Some((term.find(rest)?, term)));
         // Of two terms at one place the longer one is meant.
         let next = next.min_by_key(|((from, length), _)| (*from, usize::MAX - length));
@@ -150,7 +69,7 @@ pub(super) fn linked(html: &mut Markup, text: &str) {
         html.text(&text[at..from]);
         html.open("a", &[("class", "term"), ("href", &format!("#{}", term.id()))]);
         html.text(&text[from..to]).made("</a>");
-        linked.push(term.name);
+        linked.push(term.name());
         at = to;
     }
     html.text(&text[at..]);
@@ -170,7 +89,7 @@ pub(super) fn write(html: &mut Markup, content: &str) -> Option<Link> {
     html.open("dl", &[("class", "facts")]);
     for term in used {
         html.open("div", &[("id", &term.id())]);
-        html.leaf("dt", &[], term.name).leaf("dd", &[], term.meaning).close("div");
+        html.leaf("dt", &[], term.name()).leaf("dd", &[], term.meaning).close("div");
     }
     html.close("dl").close("section").close("details");
     Some((format!("#{ID}"), HEADING.to_owned()))
@@ -220,9 +139,9 @@ mod tests {
 
     #[test]
     fn terms_are_in_order_and_their_forms_are_in_lower_case() {
-        assert!(TERMS.windows(2).all(|pair| pair[0].name < pair[1].name));
-        let forms = TERMS.iter().flat_map(|term| term.forms.iter().chain([&term.name]));
-        let mut all: Vec<&&str> = forms.collect();
+        assert!(TERMS.windows(2).all(|pair| pair[0].name() < pair[1].name()));
+        assert_eq!(TERMS.len(), include_str!("glossary.txt").lines().count());
+        let mut all: Vec<&&str> = TERMS.iter().flat_map(|term| &term.forms).collect();
         assert!(all.iter().all(|form| **form == form.to_ascii_lowercase()));
         let count = all.len();
         all.sort_unstable();

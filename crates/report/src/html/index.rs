@@ -3,9 +3,8 @@
 use super::markup::Markup;
 use super::{blocks, day, several, shell, study};
 use crate::document::{Line, Tone};
-use crate::names;
 use crate::opening::RaceSet;
-use crate::{opening, words};
+use crate::{names, opening, words};
 use deadheat_result::outcome::Outcome;
 use deadheat_result::study::outcome::StudyRun;
 

@@ -17,10 +17,9 @@
 
 use super::document::{Block, Document, Line};
 use super::figure::Figure;
-use super::names;
 use super::opening::{Opening, RaceSet};
 use super::plot::palette::{self, Tint};
-use super::{Report, ReportInput, Samples, Style, content};
+use super::{Report, ReportInput, Samples, Style, content, names};
 use deadheat_base::error::Result;
 use deadheat_result::study::outcome::StudyRun;
 

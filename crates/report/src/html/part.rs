@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::markup::{Link, Markup, slug};
-use super::shell;
 use super::study::RaceDescription;
-use super::{Part, blocks, day, figure, opening, section_id};
+use super::{Part, blocks, day, figure, opening, section_id, shell};
 use crate::content::{self, Place};
 use crate::document::{Line, Section, Tone};
 use crate::figure::Figure;

@@ -1,9 +1,7 @@
 //! A page over several studies: every claim with its ruling. The races of a study are in its own page.
 
-use super::markup::Link;
-use super::markup::Markup;
-use super::shell;
-use super::{blocks, opening, study};
+use super::markup::{Link, Markup};
+use super::{blocks, opening, shell, study};
 use crate::document::{Line, Tone};
 use crate::opening::{Opening, OpeningFigure};
 use crate::studies::{how_many_studies, remarks, subtitle, table, title};

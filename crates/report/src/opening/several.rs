@@ -3,12 +3,11 @@
 
 use super::{Opening, OpeningFigure, beside, figure};
 use crate::document::{Cell, Column, Line, Table, Tone};
-use crate::factors;
-use crate::names;
 use crate::results::{Bound, figure};
 use crate::standing::Standing;
 use crate::totals::blocks_done;
 use crate::words::{self, Scale};
+use crate::{factors, names};
 use deadheat_base::figures::percent;
 use deadheat_contract::measurements::Metric;
 use deadheat_result::analysis::claims;

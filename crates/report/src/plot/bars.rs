@@ -1,6 +1,5 @@
 //! Bars: round trips in their parts, CPU time of both ends, the ladder of goodput.
 
-use crate::names;
 use std::collections::BTreeSet;
 
 use super::axis::{Axis, Quantity};
@@ -13,7 +12,7 @@ use crate::explain::name;
 use crate::figure::Figure;
 use crate::names::label;
 use crate::totals::{Cost, Work};
-use crate::words;
+use crate::{names, words};
 use deadheat_contract::measurements::{Role, Unit};
 use deadheat_records::parts::{Part, RoundTrip};
 use deadheat_result::outcome::{Outcome, Summary};

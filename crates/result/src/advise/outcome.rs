@@ -85,6 +85,7 @@ pub struct RacedTraffic {
 }
 
 /// Race of the advice.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdviceRace {
     /// Traffic.
@@ -101,12 +102,10 @@ pub struct AdviceRace {
     /// True if it ran in virtual time.
     pub is_virtual: bool,
     /// File of its result, beside this one; absent if it has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// True if its result can be trusted.
     pub trusted: bool,
     /// Reason why it did not run, or is not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 

@@ -18,10 +18,9 @@
 //! ratios with such a figure can show a lead, but never a tie, and a block with two censored figures has no ratio.
 
 use super::judgement::{DecisionStage, JudgingTerms, Question, decided, is_decided, judge};
-use super::own_state;
 use super::table::{Column, Table, TrialFilter};
 pub use super::table::{Pairs, pairs};
-use super::{control, exclusions};
+use super::{control, exclusions, own_state};
 use crate::analysis::claims::{alpha, claimed};
 use crate::analysis::spread::median_of_bounds;
 use crate::analysis::time_differences::{clock_bound, clocks_apart, terms};

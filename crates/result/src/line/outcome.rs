@@ -16,6 +16,7 @@ use deadheat_records::trial::PathFacts;
 pub const FORMAT: u32 = 1;
 
 /// Surveys of one line.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineOutcome {
     /// Kind of the file: `line`.
@@ -33,12 +34,10 @@ pub struct LineOutcome {
     /// The near host.
     pub host: HostFacts,
     /// The far host; absent on a path that this program made itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_host: Option<HostFacts>,
     /// Works of the trials.
     pub works: LineWorks,
     /// Time between the starts of two surveys, in nanoseconds; absent for a single survey.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ns: Option<u64>,
     /// Surveys, in order of time.
     pub surveys: Vec<Survey>,
@@ -53,6 +52,7 @@ pub enum LineFileKind {
 }
 
 /// One survey: a minute of trials.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Survey {
     /// Start time, in milliseconds since the Unix epoch.
@@ -64,7 +64,6 @@ pub struct Survey {
     /// Contender of the small messages: the first that was tried, or the second if the first does not get through.
     pub probe: String,
     /// Largest IP packet that passes unfragmented, as the near host knows it; absent if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<u64>,
     /// Marks of packets that were tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -79,43 +78,39 @@ pub struct Survey {
     /// Trials, in the order run.
     pub trials: Vec<LineTrial>,
     /// Reason why the survey ended before its time; absent if it did not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
 /// A transport that was tried.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// The contender, as typed.
     pub contender: String,
     /// Reason why no message came back; absent if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
     /// Number of small messages that were sent; absent if it was not tried, and in files from before it was recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<u64>,
     /// Number of them that came back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
 }
 
 /// A DSCP that was tried, in both directions.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriedMark {
     /// DSCP with which packets left both hosts: `EF`.
     pub dscp: String,
     /// DSCP with which they arrived at the far host; absent if it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<String>,
     /// DSCP with which they arrived at the near host; absent if it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<String>,
     /// Reason why none came back; absent if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 
 /// A figure of the line with its interval.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineFigure {
     /// Name, unit last: `rtt_up_8_ns`.
@@ -142,11 +137,9 @@ pub struct LineFigure {
     pub untrusted: bool,
     /// For the goodput of a load, how far it filled the line; absent for all others, and in files from before it was
     /// recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filling: Option<LineFilling>,
     /// Largest error by the clocks of two hosts, in nanoseconds, for a time one way; absent for all others, and on one
     /// clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_bound_ns: Option<u64>,
 }
 
@@ -176,6 +169,7 @@ pub struct LoadCourse {
 }
 
 /// A trial of a survey.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineTrial {
     /// Number of the round, from 0.
@@ -185,7 +179,6 @@ pub struct LineTrial {
     /// Work as run, with all its settings.
     pub workload: String,
     /// Reason why its figures do not count; absent if they do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_invalid: Option<String>,
     /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: u64,
@@ -197,12 +190,10 @@ pub struct LineTrial {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub censored: Vec<String>,
     /// Course of the load, if there is one and its counters over time are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadCourse>,
     /// Fate of the messages.
     pub ledger: Ledger,
     /// Far clock in relation to the near one; absent on one clock, and if they were not compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockEstimate>,
 }
 

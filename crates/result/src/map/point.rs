@@ -7,6 +7,7 @@ use crate::outcome::{Outcome, Summary, Verdict};
 use deadheat_stats::Outcome as Ruled;
 
 /// Point of a map, with the relevant results of its race.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapPoint {
     /// Level of each key, in the order of the grid's keys.
@@ -19,12 +20,10 @@ pub struct MapPoint {
     /// between them. Empty if there is no result.
     pub leaders: Vec<usize>,
     /// Reason why there is no leader; absent with a leader and in a dead heat.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// True if the race is trusted; otherwise it has no leader.
     pub trusted: bool,
     /// Workload of each trial; absent if no block is complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// Number of complete blocks.
     pub blocks: u64,

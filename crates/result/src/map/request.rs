@@ -27,6 +27,7 @@ pub enum GridPart<'a> {
 }
 
 /// Request for a map, with defaults filled in: enough to run each of its points.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MapRequest {
     /// Contenders in the order typed.
@@ -38,10 +39,8 @@ pub struct MapRequest {
     /// Keys of the grid, each with its levels.
     pub over: Vec<Factor>,
     /// Maximum number of blocks at each point; absent if only the time is limited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u64>,
     /// Maximum duration at each point, in nanoseconds; absent if unlimited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
     /// Margin, as a fraction.
     pub margin: f64,

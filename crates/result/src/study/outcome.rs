@@ -68,15 +68,14 @@ impl Setting {
 }
 
 /// State of one race of a study.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RaceRun {
     /// Id of the race in the study.
     pub id: String,
     /// File of its result, beside the study's; absent if the race did not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Reason why the race did not run, or did not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
     /// True if the race is trusted.
     pub trusted: bool,

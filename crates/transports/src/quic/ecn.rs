@@ -10,14 +10,10 @@ use deadheat_base::spec::typed::Optional;
 use deadheat_datapath::transport::userspace::{ECN, EQUAL_ECN};
 
 /// Key of QUIC by quinn.
-pub(crate) const QUINN_ECN: Optional<Ecn> = Optional::choice(
-    ECN.name(),
-    &["off", "on", "l4s"],
-    &[Ecn::Off, Ecn::On(Codepoint::NotEct), Ecn::L4s(Codepoint::NotEct)],
-    "on: marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless the \
-     path clears the marks (RFC 9000, 13.4); l4s: marks them ECT(1) (RFC 9331), with Prague as congestion control",
-)
-.assumed(EQUAL_ECN);
+pub(crate) const QUINN_ECN: Optional<Ecn> = Optional::choice(ECN.name(), &["off", "on", "l4s"], &[Ecn::Off, Ecn::On(Codepoint::NotEct), Ecn::L4s(Codepoint::NotEct)])
+    .assumed(EQUAL_ECN)
+    .doc("on: marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless the \
+     path clears the marks (RFC 9000, 13.4); l4s: marks them ECT(1) (RFC 9331), with Prague as congestion control");
 
 /// ECN of one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn_proto::crypto;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{ClientConfig, ServerConfig};
+use quinn_proto::{ClientConfig, ServerConfig, crypto};
 
 use super::acknowledged::{Acknowledged, counting_of};
 use super::ecn::Ecn;

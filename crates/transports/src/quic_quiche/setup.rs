@@ -9,9 +9,8 @@ use boring::x509::X509;
 use quiche::{Config, CongestionControlAlgorithm};
 
 use super::CONTROL;
-use crate::quic::LEAST_PAYLOAD;
-use crate::quic::QuicControl;
 use crate::quic::terms::Configuration;
+use crate::quic::{LEAST_PAYLOAD, QuicControl};
 use deadheat_contract::contract::Side;
 use deadheat_datapath::transport::identity::{self, Cipher, Failure, Identity};
 

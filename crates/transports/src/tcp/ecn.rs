@@ -20,14 +20,10 @@ pub(crate) enum EcnRequest {
 }
 
 /// Knob of connections that ask for it, or do not.
-pub(super) const ECN: Optional<EcnRequest> = Optional::choice(
-    "ecn",
-    &["off", "on", "accurate"],
-    &[EcnRequest::Off, EcnRequest::On, EcnRequest::Accurate],
-    "on: connections ask for explicit congestion notification (RFC 3168); accurate: for its accurate form (RFC 9768; Linux \
+pub(super) const ECN: Optional<EcnRequest> = Optional::choice("ecn", &["off", "on", "accurate"], &[EcnRequest::Off, EcnRequest::On, EcnRequest::Accurate])
+    .doc("on: connections ask for explicit congestion notification (RFC 3168); accurate: for its accurate form (RFC 9768; Linux \
      7.0); sysctl net.ipv4.tcp_ecn, set for each connection on an emulated path, and by you elsewhere; not set: as the \
-     host has it",
-);
+     host has it");
 
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_ecn";
 

@@ -14,24 +14,21 @@ use deadheat_base::spec::{Key, Kind, Settings};
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::{ConnStats, Headers};
-use deadheat_datapath::datapath::option;
 use deadheat_datapath::datapath::stamps::{KeyUnit, Stamps};
 use deadheat_datapath::datapath::stream::CountedSocket;
-use deadheat_datapath::datapath::tcp_info;
+use deadheat_datapath::datapath::{option, tcp_info};
 use deadheat_datapath::transport::equal::{self, OwnDefault};
 use deadheat_datapath::transport::header::HeaderTerms;
 use deadheat_datapath::transport::{ConnInfo, Effective, frame};
 
 /// Congestion control.
 pub(crate) const CC: Text =
-    Text::word("cc", "congestion control; `host` leaves the host's default").or(equal::CC);
+    Text::word("cc").or(equal::CC).doc("congestion control; `host` leaves the host's default");
 
 /// Nagle's algorithm.
-pub(crate) const NODELAY: Preset<bool> = Optional::switch(
-    "nodelay",
-    "send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896",
-)
-.or(equal::NODELAY);
+pub(crate) const NODELAY: Preset<bool> = Optional::switch("nodelay")
+    .or(equal::NODELAY)
+    .doc("send small messages at once (TCP_NODELAY); off: Nagle's algorithm, RFC 896");
 
 /// Defaults of a kernel by itself.
 pub(crate) const OWN_CC: OwnDefault =
@@ -43,36 +40,24 @@ pub(crate) const OWN_NODELAY: OwnDefault = OwnDefault {
 };
 
 /// Send buffer.
-pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
-    "sndbuf",
-    (2048, 1 << 30),
-    "send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it",
-);
+pub(crate) const SNDBUF: Optional<Bytes> = Optional::size("sndbuf", (2048, 1 << 30))
+    .doc("send buffer (SO_SNDBUF, which Linux doubles); not set: the kernel tunes it");
 
 /// Receive buffer.
-pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
-    "rcvbuf",
-    (2048, 1 << 30),
-    "receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it",
-);
+pub(crate) const RCVBUF: Optional<Bytes> = Optional::size("rcvbuf", (2048, 1 << 30))
+    .doc("receive buffer (SO_RCVBUF, which Linux doubles); not set: the kernel tunes it");
 
 /// Data in the SYN.
-pub(crate) const FASTOPEN: Preset<bool> = Optional::choice(
-    "fastopen",
-    &["off", "on"],
-    &[false, true],
-    "on: TCP Fast Open (RFC 7413): data in the SYN, once a first connection of the trial has the cookie; takes bits 1 \
-     (near end) and 2 (far end) of sysctl net.ipv4.tcp_fastopen",
-)
-.or("off");
+pub(crate) const FASTOPEN: Preset<bool> = Optional::choice("fastopen", &["off", "on"], &[false, true])
+    .or("off")
+    .doc("on: TCP Fast Open (RFC 7413): data in the SYN, once a first connection of the trial has the cookie; takes bits 1 \
+     (near end) and 2 (far end) of sysctl net.ipv4.tcp_fastopen");
 
 /// Timeouts of streams with few packets under way.
-pub(crate) const THIN: Preset<bool> = Optional::switch(
-    "thin",
+pub(crate) const THIN: Preset<bool> = Optional::switch("thin").or("off").doc(
     "on: while fewer than 4 packets are under way, the first 6 retransmission timeouts \
      do not double (TCP_THIN_LINEAR_TIMEOUTS)",
-)
-.or("off");
+);
 
 pub(super) const KEYS: &[Key] = &[
     CC.key(),
@@ -109,23 +94,16 @@ pub(super) const KEYS: &[Key] = &[
     },
 ];
 
-const MSS: Optional<Bytes> = Optional::size(
-    "mss",
-    (88, 32_767),
-    "largest segment (TCP_MAXSEG); not set: the largest that the path allows",
-);
+const MSS: Optional<Bytes> = Optional::size("mss", (88, 32_767))
+    .doc("largest segment (TCP_MAXSEG); not set: the largest that the path allows");
 
-const QUICKACK: Optional<bool> = Optional::switch(
-    "quickack",
+const QUICKACK: Optional<bool> = Optional::switch("quickack").doc(
     "acknowledge at once (TCP_QUICKACK), set again after each receive; not set: the \
      kernel decides",
 );
 
-const NOTSENT_LOWAT: Optional<Bytes> = Optional::size(
-    "notsent_lowat",
-    (1, 1 << 30),
-    "unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)",
-);
+const NOTSENT_LOWAT: Optional<Bytes> = Optional::size("notsent_lowat", (1, 1 << 30))
+    .doc("unsent bytes above which the socket has no room (TCP_NOTSENT_LOWAT)");
 
 /// Knobs as the socket takes them.
 #[derive(Debug, Clone)]

@@ -2,9 +2,8 @@
 
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::Congestion;
-use deadheat_datapath::transport::ALL;
-use deadheat_datapath::transport::Contender;
 use deadheat_datapath::transport::equal::*;
+use deadheat_datapath::transport::{ALL, Contender};
 
 fn knob(typed_as: &str, key: &str) -> Option<String> {
     Contender::parse(typed_as).unwrap().knobs.text(key).map(str::to_owned)

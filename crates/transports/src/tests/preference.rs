@@ -2,16 +2,14 @@
 
 use deadheat_base::error::Error;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::{Guarantees, Lane, Service};
-use deadheat_datapath::transport::{Address, Conn, Contender};
 use std::thread;
 
 use crate::testing::{ConnRig, HELLO, Kept, LONG};
-use deadheat_contract::contract::{AsksLanes, Patience};
+use deadheat_contract::contract::{AsksLanes, Guarantees, Lane, Patience, Service};
 use deadheat_contract::measurements::FallbackCause;
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::several::*;
-use deadheat_datapath::transport::{Listener, Progress, mem};
+use deadheat_datapath::transport::{Address, Conn, Contender, Listener, Progress, mem};
 
 /// Work of one lane, of any service.
 struct Plain;

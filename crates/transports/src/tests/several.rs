@@ -2,18 +2,18 @@
 
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
-use deadheat_contract::contract::{Guarantees, Reach, Service};
-use deadheat_datapath::transport::{Address, Conn, Contender};
 use std::thread;
 
 use crate::testing::{ConnRig, LONG};
-use deadheat_contract::contract::{AsksLanes, Inbox, Patience, WaitMode};
+use deadheat_contract::contract::{
+    AsksLanes, Guarantees, Inbox, Patience, Reach, Service, WaitMode,
+};
 use deadheat_contract::recorded::RecordedContender;
 use deadheat_datapath::datapath::wait::{Interest, Waiter, WakeReason};
 use deadheat_datapath::transport::equal::{Terms, on};
 use deadheat_datapath::transport::handover::ConnectionSource;
 use deadheat_datapath::transport::several::{at_node, hosts};
-use deadheat_datapath::transport::{Listener, Progress};
+use deadheat_datapath::transport::{Address, Conn, Contender, Listener, Progress};
 
 /// Work whose lanes have these names, and the usual service of their carrier.
 struct Named<'a>(&'a [&'a str]);

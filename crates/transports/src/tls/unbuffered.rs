@@ -3,12 +3,11 @@
 
 use std::io;
 
-use rustls::ConnectionTrafficSecrets;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{ExtractedSecrets, HandshakeKind};
+use rustls::{ConnectionTrafficSecrets, ExtractedSecrets, HandshakeKind};
 
 use super::process::endless;
 use super::{RECORD_HEADER, invalid};

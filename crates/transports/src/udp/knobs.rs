@@ -25,71 +25,45 @@ const COALESCED: usize = 8;
 pub(super) const KEYS: &[Key] =
     &[IO.key(), RX.key(), BATCH.key(), CONNECTED.key(), DF.key(), RCVBUF.key(), SNDBUF.key()];
 
-pub(crate) const IO: Preset<SendEngine> = Optional::choice(
-    "io",
-    SendEngine::WORDS,
-    SendEngine::ALL,
-    "how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that the kernel cuts into \
-     datagrams (gso, UDP_SEGMENT), or many such buffers a call; uring: io_uring, up to 16 linked datagrams a call",
-)
-.or("gso");
+pub(crate) const IO: Preset<SendEngine> = Optional::choice("io", SendEngine::WORDS, SendEngine::ALL)
+    .or("gso")
+    .doc("how bulk data is sent: a datagram a call (send), many a call (sendmmsg), a buffer that the kernel cuts into \
+     datagrams (gso, UDP_SEGMENT), or many such buffers a call; uring: io_uring, up to 16 linked datagrams a call");
 
-pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice(
-    "rx",
-    ReceiveEngine::WORDS,
-    ReceiveEngine::ALL,
-    "how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer of datagrams that the \
+pub(crate) const RX: Preset<ReceiveEngine> = Optional::choice("rx", ReceiveEngine::WORDS, ReceiveEngine::ALL)
+    .or("gro+recvmmsg")
+    .doc("how bulk data is received: a datagram a call (recv), many a call (recvmmsg), a buffer of datagrams that the \
      kernel put together (gro, UDP_GRO), or many such buffers a call; uring: io_uring, one request fills up to 16 \
-     buffers",
-)
-.or("gro+recvmmsg");
+     buffers");
 
 /// Datagrams or buffers per call.
-pub(crate) const BATCH: Optional<u64> = Optional::count(
-    "batch",
-    (1, 1024),
-    "most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg, within the workload's call size; not set: \
-     64, and 8 for gro",
-);
+pub(crate) const BATCH: Optional<u64> = Optional::count("batch", (1, 1024))
+    .doc("most datagrams, or buffers with gso and gro, per sendmmsg or recvmmsg, within the workload's call size; not set: \
+     64, and 8 for gro");
 
 /// Way in which calls address the peer.
-pub(crate) const CONNECTED: Preset<bool> = Optional::switch(
-    "connected",
+pub(crate) const CONNECTED: Preset<bool> = Optional::switch("connected").or("on").doc(
     "on: the socket is connected to its peer; off: each call carries the address, and \
      the kernel looks up the route each time",
-)
-.or("on");
+);
 
 /// Fragmentation.
-pub(crate) const DF: Optional<Fragmenting> = Optional::choice(
-    "df",
-    &["on", "off", "probe"],
-    &[Fragmenting::Refused, Fragmenting::Allowed, Fragmenting::Probed],
-    "the don't-fragment bit (IP_MTU_DISCOVER): on refuses messages over the path MTU, off lets hosts and routers cut, probe sets the bit and ignores the \
-     path MTU; not set: the host's way, which cuts packets over the path MTU here",
-);
+pub(crate) const DF: Optional<Fragmenting> = Optional::choice("df", &["on", "off", "probe"], &[Fragmenting::Refused, Fragmenting::Allowed, Fragmenting::Probed])
+    .doc("the don't-fragment bit (IP_MTU_DISCOVER): on refuses messages over the path MTU, off lets hosts and routers cut, probe sets the bit and ignores the \
+     path MTU; not set: the host's way, which cuts packets over the path MTU here");
 
 /// Receive buffer. By default it is the host's (`net.core.rmem_default`).
-pub(crate) const RCVBUF: Optional<Bytes> = Optional::size(
-    "rcvbuf",
-    (4_096, 1 << 29),
-    "receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)",
-);
+pub(crate) const RCVBUF: Optional<Bytes> = Optional::size("rcvbuf", (4_096, 1 << 29))
+    .doc("receive buffer (SO_RCVBUF; the kernel doubles it for its own overhead)");
 
 /// Send buffer.
-pub(crate) const SNDBUF: Optional<Bytes> = Optional::size(
-    "sndbuf",
-    (4_096, 1 << 29),
-    "send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)",
-);
+pub(crate) const SNDBUF: Optional<Bytes> = Optional::size("sndbuf", (4_096, 1 << 29))
+    .doc("send buffer (SO_SNDBUF; the kernel doubles it for its own overhead)");
 
 /// Part of a datagram that UDP-Lite's checksum covers; UDP has no such key.
-pub(crate) const COVERAGE: Optional<Bytes> = Optional::size(
-    "coverage",
-    (8, 65_535),
-    "bytes that the checksum covers, header of 8 included, and must cover of what arrives (UDPLITE_SEND_CSCOV, \
-     UDPLITE_RECV_CSCOV); not set: all",
-);
+pub(crate) const COVERAGE: Optional<Bytes> = Optional::size("coverage", (8, 65_535))
+    .doc("bytes that the checksum covers, header of 8 included, and must cover of what arrives (UDPLITE_SEND_CSCOV, \
+     UDPLITE_RECV_CSCOV); not set: all");
 
 /// Origin of a value: typed by the user, or a default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

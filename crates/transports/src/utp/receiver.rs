@@ -15,6 +15,7 @@ enum EarlyPacket {
     End,
 }
 
+#[derive(Default)]
 pub(super) struct UtpReceiver {
     /// Most bytes stored.
     window: u64,
@@ -41,20 +42,7 @@ pub(super) struct UtpReceiver {
 impl UtpReceiver {
     /// Creates a receiver with room for `window` bytes.
     pub(super) fn new(window: u64) -> UtpReceiver {
-        UtpReceiver {
-            window,
-            next: 0,
-            ready: VecDeque::new(),
-            read: 0,
-            ready_bytes: 0,
-            early: VecDeque::new(),
-            early_bytes: 0,
-            spare: Vec::new(),
-            is_over: false,
-            announced: window,
-            owes: false,
-            made_room: None,
-        }
+        UtpReceiver { window, announced: window, ..UtpReceiver::default() }
     }
 
     /// Notes the number of the peer's first packet.

@@ -18,13 +18,11 @@ use deadheat_datapath::transport::{Conn, spent};
 use super::driver::{Flow, limited};
 use super::end::AgentEnd;
 use super::exchange::Member;
-use super::hole;
 use super::intervals::Sampler;
-use super::means;
 use super::parting::Parting;
 use super::session::{Entrance, Session, control_failed, send_message};
-use super::stand_in;
 use super::upkeep::{self, ControlEvent};
+use super::{hole, means, stand_in};
 
 /// Runs an agent on its control link; returns the process's exit code. The bytes that it sends and receives are added
 /// to `account`, if the process that started it shares one.

@@ -14,12 +14,11 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_datapath::datapath::origin::Origin;
 use deadheat_datapath::transport::step::STEP;
 
-use super::heartbeat;
 use super::key::Pin;
 use super::patient::{Patient, sleep};
 use super::reach::{self, ReachedServer, Route};
 use super::stream::{ControlStream, Stream};
-use super::{FromServer, Greeting, Limits, MAGIC, OLDEST_PROTOCOL, PROTOCOL, Secret};
+use super::{FromServer, Greeting, Limits, MAGIC, OLDEST_PROTOCOL, PROTOCOL, Secret, heartbeat};
 use crate::control;
 use deadheat_datapath::transport::handover::readable;
 use deadheat_datapath::transport::hello::Token;

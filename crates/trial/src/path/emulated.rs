@@ -12,11 +12,10 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Side;
 use deadheat_contract::measurements::path::{Captured, PathFigures};
 use deadheat_contract::workload::{NodeHost, TaskInfo};
-use deadheat_path::SenderCpus;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::network::Network;
 use deadheat_path::observe::Observation;
-use deadheat_path::{Family, PathKind, gate, routes};
+use deadheat_path::{Family, PathKind, SenderCpus, gate, routes};
 use deadheat_records::path::{BuiltPath, How};
 use deadheat_records::trial::{PathFacts, Record};
 

@@ -1,7 +1,6 @@
 //! Fake runner without sockets or processes: a closure of the test yields each trial's outcome.
 
-use crate::TrialOutcome;
-use crate::{Order, Runner};
+use crate::{Order, Runner, TrialOutcome};
 use deadheat_base::error::{Error, Result};
 use deadheat_host::placement::Load;
 use deadheat_path::PathKind;

@@ -11,9 +11,8 @@ use deadheat_contract::measurements::Tally;
 use super::keeper::{Fit, Keeper};
 use super::marks::{Marks, Timing};
 use crate::silence::Silence;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::{self, Header, SeqWindow, count};
-use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, Standing};
 
 pub(super) struct BulkReceiver {
     framing: Framing,

@@ -7,9 +7,8 @@ use deadheat_contract::contract::{Action, FileAt, Lane, Source, Store};
 use deadheat_contract::measurements::Tally;
 
 use super::Stop;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::{self, Header};
-use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{BulkPart, Endpoint, EndpointReport, FlowEvent, Standing};
 
 pub(super) struct BulkSender {
     stop: Stop,

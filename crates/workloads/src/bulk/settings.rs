@@ -7,9 +7,10 @@ use deadheat_base::time::Nanos;
 use deadheat_base::units::Bytes;
 use deadheat_contract::contract::{CountSource, Direction, Framing, PeerFacts, Side};
 
-use deadheat_contract::workload::header;
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting};
+use deadheat_contract::workload::{
+    ELSEWHERE, EndMemory, NamedFile, ProgramWork, Purpose, Setting, header,
+};
 
 /// Value of [`CONNECT`] that includes connection set-up in the span of the goodput.
 pub(super) const TIMED: &str = "timed";
@@ -19,95 +20,56 @@ pub(crate) const WAYS: [&[Direction]; 3] =
     [&[Direction::Up], &[Direction::Down], &[Direction::Up, Direction::Down]];
 
 /// Time to send for.
-pub(crate) const TIME: Optional<Nanos> = Optional::span(
-    "time",
-    (10_000_000, 86_400 * 1_000_000_000),
-    "time of sending after the warm-up, instead of bytes (without either 300ms, or 40 round trips of the path up to \
-     2.6s)",
-);
+pub(crate) const TIME: Optional<Nanos> = Optional::span("time", (10_000_000, 86_400 * 1_000_000_000))
+    .doc("time of sending after the warm-up, instead of bytes (without either 300ms, or 40 round trips of the path up to \
+     2.6s)");
 
 /// Time to send before the measured time.
-pub(crate) const WARMUP: Optional<Nanos> = Optional::span(
-    "warmup",
-    (0, 60 * 1_000_000_000),
-    "time of sending before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)",
-);
+pub(crate) const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000))
+    .doc("time of sending before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)");
 
 /// Message size.
-pub(crate) const SIZE: Preset<usize> = Optional::length(
-    "size",
-    (header::LEN as u64, 65_507),
-    "message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame",
-)
-.or("1400");
+pub(crate) const SIZE: Preset<usize> = Optional::length("size", (header::LEN as u64, 65_507))
+    .or("1400")
+    .doc("message size, for transports that keep boundaries; 1400 bytes fit an Ethernet frame");
 
-pub(super) const KEYS: &[Key] = &[
-    BYTES.key(),
-    TIME.key(),
-    WARMUP.key(),
-    DIRECTION.key(),
-    STREAMS.key(),
-    SIZE.key(),
-    CALL.key(),
-    FILE.key(),
-    SINK.key(),
-    VERIFY.key(),
-    ALLOC.key(),
-    CONNECT.key(),
+pub(super) const KEYS: &[Key] = deadheat_base::keys![
+    BYTES, TIME, WARMUP, DIRECTION, STREAMS, SIZE, CALL, FILE, SINK, VERIFY, ALLOC, CONNECT
 ];
 
 pub(super) const BYTES: Optional<Bytes> =
-    Optional::size("bytes", (1, 1 << 50), "bytes in each direction, all streams together");
+    Optional::size("bytes", (1, 1 << 50)).doc("bytes in each direction, all streams together");
 
-const DIRECTION: Preset<&'static [Direction]> = Optional::choice(
-    "direction",
-    &["up", "down", "both"],
-    &WAYS,
-    "near to far, far to near, or both",
-)
-.or("up");
+const DIRECTION: Preset<&'static [Direction]> =
+    Optional::choice("direction", &["up", "down", "both"], &WAYS)
+        .or("up")
+        .doc("near to far, far to near, or both");
 
 const STREAMS: Preset<u64> =
-    Optional::count("streams", (1, 128), "connections in each direction").or("1");
+    Optional::count("streams", (1, 128)).or("1").doc("connections in each direction");
 
-const CALL: Preset<usize> = Optional::length(
-    "call",
-    (64, 16 << 20),
+const CALL: Preset<usize> = Optional::length("call", (64, 16 << 20)).or("128KiB").doc(
     "bytes the application hands over per call; datagram transports make of it what one call takes",
-)
-.or("128KiB");
-
-const FILE: Text = Text::path(
-    "file",
-    "send this file, or its first `bytes`; with several streams each carries a part of it",
 );
 
-const SINK: Text = Text::path(
-    "sink",
-    "write the received data to this file, and check it afterwards; takes `file` or `bytes`",
-);
+const FILE: Text = Text::path("file")
+    .doc("send this file, or its first `bytes`; with several streams each carries a part of it");
 
-const VERIFY: Preset<bool> = Optional::switch(
-    "verify",
+const SINK: Text = Text::path("sink")
+    .doc("write the received data to this file, and check it afterwards; takes `file` or `bytes`");
+
+const VERIFY: Preset<bool> = Optional::switch("verify").or("off").doc(
     "check the content while receiving, which costs CPU time; `sink` has it checked afterwards",
-)
-.or("off");
+);
 
-const ALLOC: Preset<Memory> = Optional::choice(
-    "alloc",
-    &["ready", "fresh"],
-    &[Memory::Ready, Memory::Fresh],
-    "fresh: after the first bytes the receiver allocates memory for all, within the time that counts",
-)
-.or("ready");
+const ALLOC: Preset<Memory> = Optional::choice("alloc", &["ready", "fresh"], &[Memory::Ready, Memory::Fresh])
+    .or("ready")
+    .doc("fresh: after the first bytes the receiver allocates memory for all, within the time that counts");
 
-pub(super) const CONNECT: Preset<SetUp> = Optional::choice(
-    "connect",
-    &["apart", "timed"],
-    &[SetUp::Apart, SetUp::Timed],
-    "timed: the span of goodput has the longest connection set-up in it",
-)
-.or("apart");
+pub(super) const CONNECT: Preset<SetUp> =
+    Optional::choice("connect", &["apart", "timed"], &[SetUp::Apart, SetUp::Timed])
+        .or("apart")
+        .doc("timed: the span of goodput has the longest connection set-up in it");
 
 /// Maximum memory of `alloc=fresh` at the receiving end, all streams together. An end also refuses if its host has less
 /// than twice the memory needed.

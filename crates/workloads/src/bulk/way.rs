@@ -4,9 +4,8 @@ use deadheat_contract::contract::{Direction, Framing};
 use deadheat_contract::measurements::{Account, ConnStats, SEGMENTS, Tally};
 
 use super::settings::{Extent, SetUp};
-use deadheat_contract::workload::EndpointReport;
 use deadheat_contract::workload::header::{account, add};
-use deadheat_contract::workload::{Clocks, Reports};
+use deadheat_contract::workload::{Clocks, EndpointReport, Reports};
 
 /// A sum of rates; unknown if one of them is.
 #[derive(Debug, Clone, Copy)]

@@ -7,8 +7,7 @@ use deadheat_contract::measurements::{ConnStats, PacedFlow, Pacing, Quantile, to
 use super::{CbrEnd, CbrTask};
 use crate::bulk::Timing;
 use crate::paced;
-use deadheat_contract::workload::Reports;
-use deadheat_contract::workload::{EndpointReport, Measurements};
+use deadheat_contract::workload::{EndpointReport, Measurements, Reports};
 
 impl CbrTask {
     pub(super) fn timing(&self) -> Timing {

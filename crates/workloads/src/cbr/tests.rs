@@ -7,8 +7,7 @@ use deadheat_contract::measurements::{
     ConnStats, Distribution, Headers, OneWayDelays, Pacing, Quantile, Recorder, RoundTripSummary,
     Sample, SendSummary, Tally,
 };
-use deadheat_contract::workload::EndpointReport;
-use deadheat_contract::workload::{Clocks, FlowEvent};
+use deadheat_contract::workload::{Clocks, EndpointReport, FlowEvent};
 
 /// Keeps every time, for tests to look at.
 #[derive(Clone, Default)]

@@ -5,9 +5,8 @@ use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::Tally;
 
 use super::ConnectTask;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::{Header, SeqWindow, count};
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, Standing};
 
 pub(super) struct Answerer {
     tag: u32,

@@ -4,8 +4,7 @@ use super::*;
 use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::{ConnStats, Ledger};
 use deadheat_contract::workload;
-use deadheat_contract::workload::PathKind;
-use deadheat_contract::workload::{Clocks, FlowEvent};
+use deadheat_contract::workload::{Clocks, FlowEvent, PathKind};
 
 const MS: u64 = 1_000_000;
 
@@ -21,7 +20,7 @@ fn race(
     set_up: impl Fn(u64) -> u64,
     lost: &[u64],
 ) -> [workload::EndpointReport; 2] {
-    let (mut near, mut far) = (ConnectSender::new(task, 7), Answerer::new(task, 7));
+    let (mut near, mut far) = (ConnectSender::new(task, 7, false), Answerer::new(task, 7));
     let mut out = vec![0; task.info().largest_message];
     let mut under_way: VecDeque<(Nanos, Side, Vec<u8>)> = VecDeque::new();
     let (mut now, mut opened, mut sent) = (Nanos(MS), 0, 0);
@@ -107,7 +106,7 @@ fn a_request_that_is_lost_is_asked_again_and_its_wait_counts() {
 #[test]
 fn an_answer_to_an_earlier_connection_is_none_to_this_one() {
     let task = task("connect:count=20");
-    let mut near = ConnectSender::new(&task, 7);
+    let mut near = ConnectSender::new(&task, 7, false);
     let mut out = vec![0; 64];
     near.on_event(Nanos(0), FlowEvent::Opened { set_up: Nanos(0) });
     for at in [0, 2_000 * MS] {
@@ -158,7 +157,7 @@ fn it_says_how_many_connections_it_opens_and_what_it_is() {
 fn set_up_alone_asks_nothing_and_needs_nobody_who_answers() {
     let task = task("connect:count=30,claim=set_up");
     assert!(task.info().metrics.iter().all(|metric| metric.name.starts_with("set_up_")));
-    let mut near = ConnectSender::new(&task, 7);
+    let mut near = ConnectSender::new(&task, 7, false);
     let mut out = [0; 64];
     for nth in 0..30 {
         assert_eq!(near.poll(Nanos(MS * nth), &mut out), Action::Open);

@@ -11,8 +11,9 @@ use super::wire::Tick;
 use crate::paced::{DRAIN, Intake, Otherwise, Pacer, Period, Plan, Slot, Turn};
 use deadheat_contract::workload::header::{Header, add};
 use deadheat_contract::workload::load::Item;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
-use deadheat_contract::workload::{Part, RecentTimes, Standing};
+use deadheat_contract::workload::{
+    Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing,
+};
 
 pub(super) struct Peer {
     tag: u32,

@@ -7,8 +7,7 @@ use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Metric, Metrics, PacedFlow, Pacing, total};
 
 pub(super) use deadheat_contract::workload::header::{DUE_LEN, read_due, write_due};
-use deadheat_contract::workload::{EndpointReport, Measurements};
-use deadheat_contract::workload::{MOST_LATE, Reports};
+use deadheat_contract::workload::{EndpointReport, MOST_LATE, Measurements, Reports};
 
 mod held;
 mod intake;
@@ -34,27 +33,24 @@ pub(super) const MOST_MESSAGES: u64 = 10_000_000;
 
 /// Declares the number of messages that a [`Paced`] workload sends; `doc` describes the default.
 pub(super) const fn count_key(doc: &'static str) -> Optional<u64> {
-    Optional::count("count", (20, MOST_MESSAGES), doc)
+    Optional::count("count", (20, MOST_MESSAGES)).doc(doc)
 }
 
 /// Declares the size of a message of a [`Paced`] workload.
 pub(super) const fn size_key(default: &'static str, doc: &'static str) -> Preset<usize> {
-    Optional::length("size", (DUE_LEN as u64, 65_507), doc).or(default)
+    Optional::length("size", (DUE_LEN as u64, 65_507)).or(default).doc(doc)
 }
 
 /// Declares the direction of the messages of a [`Paced`] workload.
 pub(super) const fn direction_key(default: &'static str, doc: &'static str) -> Preset<Direction> {
     let values = &[Direction::Up, Direction::Down];
-    Optional::choice("direction", &["up", "down"], values, doc).or(default)
+    Optional::choice("direction", &["up", "down"], values).or(default).doc(doc)
 }
 
 /// Declares the number of far ends of a [`Paced`] workload, each of which gets all its messages.
-pub(super) const RECEIVERS: Optional<u64> = Optional::count(
-    "receivers",
-    (1, 64),
-    "with direction=up: far ends, each a process with a connection of its own, as the players of a game; figures are \
-     means over them (1)",
-);
+pub(super) const RECEIVERS: Optional<u64> = Optional::count("receivers", (1, 64))
+    .doc("with direction=up: far ends, each a process with a connection of its own, as the players of a game; figures are \
+     means over them (1)");
 
 /// Figure for verdicts, as a word of the key `claim` selects it.
 #[derive(Debug, Clone, Copy)]

@@ -6,8 +6,7 @@ use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Lane;
 use deadheat_contract::measurements::{Pacing, Recorder, SendSummary, Tally};
 
-use deadheat_contract::workload::EndpointReport;
-use deadheat_contract::workload::Part;
+use deadheat_contract::workload::{EndpointReport, Part};
 
 /// Message to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,8 @@ use deadheat_contract::measurements::series::RoundTrips;
 
 use super::intake::Intake;
 use super::read_due;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::load::Item;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes, Standing};
 
 /// Measurement that a workload takes of arrivals.
 pub(crate) trait Measure: Send {

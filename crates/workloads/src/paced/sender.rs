@@ -7,8 +7,7 @@ use super::pacer::{Otherwise, Pacer, Plan, Slot, Turn};
 use super::schedule::Schedule;
 use super::write_due;
 use deadheat_contract::workload::header::Header;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
-use deadheat_contract::workload::{Part, Standing};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, Part, Standing};
 
 pub(crate) struct Sender<I> {
     tag: u32,

@@ -16,8 +16,9 @@ use deadheat_contract::workload::header::account_of;
 use deadheat_contract::workload::load::{Items, Observed};
 use deadheat_contract::workload::setting::{claiming, filled, needing};
 use deadheat_contract::workload::theory::{Conditions, Prediction};
-use deadheat_contract::workload::{EndMemory, Lengths, Part, Reports, Task, TaskInfo};
-use deadheat_contract::workload::{Endpoint, Measurements};
+use deadheat_contract::workload::{
+    EndMemory, Endpoint, Lengths, Measurements, Part, Reports, Task, TaskInfo,
+};
 
 /// Part of a paced workload that differs from the others.
 pub(crate) trait Work: Send + Sync {
@@ -70,6 +71,7 @@ pub(crate) trait Work: Send + Sync {
 pub(crate) type ItemNames = ([&'static str; 2], Option<Nanos>);
 
 /// Facts of a paced workload, except those given by the pace.
+#[derive(Default)]
 pub(crate) struct WorkFacts {
     /// Name of the workload.
     pub(crate) id: &'static str,

@@ -5,8 +5,7 @@ use deadheat_contract::measurements::{Distribution, Percentile, Quantile, name};
 
 use super::figures::rtt as name_of;
 use super::{PingLoop, PingTask};
-use deadheat_contract::workload::MOST_LATE;
-use deadheat_contract::workload::{EndpointReport, Measurements};
+use deadheat_contract::workload::{EndpointReport, MOST_LATE, Measurements};
 
 /// Largest effect of lateness on the claimed figure in a valid trial, as a ratio: a fifth of the figure is then due to
 /// the generator. On a host that wakes late, all contenders of a race are late alike, so a smaller effect does not

@@ -7,9 +7,8 @@ use deadheat_contract::contract::{Action, Lane};
 use deadheat_contract::measurements::Tally;
 
 use super::PingTask;
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, Standing};
 
 /// An answer that waits for its think time to end.
 struct DelayedAnswer {

@@ -11,8 +11,9 @@ use super::far_side::{FarSide, TripTimes};
 use super::{PingEnd, PingLoop, PingTask, fill, fill_from};
 use crate::silence::Silence;
 use deadheat_contract::workload::header::{Arrival, FarStamps, Header, SeqWindow, count};
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-use deadheat_contract::workload::{Part, Standing};
+use deadheat_contract::workload::{
+    Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, Standing,
+};
 
 /// Fate of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,8 +21,9 @@ use super::answers::{Answer, items};
 use crate::paced::{DRAIN, DUE_LEN, Intake, fill, read_due, write_due};
 use deadheat_contract::workload::header::Header;
 use deadheat_contract::workload::load::Item;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, RecentTimes};
-use deadheat_contract::workload::{Part, RequestTimes, Standing};
+use deadheat_contract::workload::{
+    Endpoint, EndpointReport, FlowEvent, Part, RecentTimes, RequestTimes, Standing,
+};
 
 /// Progress with the current request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

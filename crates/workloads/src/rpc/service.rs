@@ -10,9 +10,8 @@ use deadheat_contract::measurements::Tally;
 
 use super::{Calls, Connections};
 use crate::paced::{DUE_LEN, Intake, fill, read_due, write_due};
-use deadheat_contract::workload::Standing;
 use deadheat_contract::workload::header::Header;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, Standing};
 
 /// A response with bytes left to send.
 #[derive(Debug, Clone, Copy)]

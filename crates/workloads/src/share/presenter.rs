@@ -16,8 +16,7 @@ use super::rooms::Rooms;
 use super::{Live, Session, Slides};
 use crate::paced::{Otherwise, Pacer, Plan, Slot, Turn, fill, write_due};
 use deadheat_contract::workload::header::Header;
-use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent};
-use deadheat_contract::workload::{Part, Standing};
+use deadheat_contract::workload::{Endpoint, EndpointReport, FlowEvent, Part, Standing};
 
 pub(crate) struct Presenter {
     tag: u32,

@@ -6,8 +6,9 @@ use super::*;
 use crate::paced::pacer::tests::part;
 use deadheat_contract::contract::{Action, Lane, Offer, Offers, PeerFacts, Side};
 use deadheat_contract::measurements::ConnStats;
-use deadheat_contract::workload::{self, EndpointReport, Measurements, PathKind, Reports};
-use deadheat_contract::workload::{Clocks, FlowEvent};
+use deadheat_contract::workload::{
+    self, Clocks, EndpointReport, FlowEvent, Measurements, PathKind, Reports,
+};
 
 const MS: u64 = 1_000_000;
 

@@ -2,9 +2,8 @@
 
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
-use deadheat_contract::workload::Setting;
 use deadheat_contract::workload::traffic::*;
-use deadheat_contract::workload::{Bounds, PathKind, parse_on};
+use deadheat_contract::workload::{Bounds, PathKind, Setting, parse_on};
 
 fn read(text: &str) -> Traffic {
     serde_json::from_str(text).unwrap()

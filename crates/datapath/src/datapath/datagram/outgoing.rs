@@ -6,9 +6,7 @@ use std::os::fd::AsFd;
 
 use super::send::{MOST_SEGMENTED, MOST_SEGMENTS};
 use super::{DatagramSocket, is_full, is_network_error, is_segmentation_refused};
-use crate::datapath::call;
-use crate::datapath::ecn;
-use crate::datapath::policer;
+use crate::datapath::{call, ecn, policer};
 use deadheat_base::ecn::Codepoint;
 
 /// Largest number of datagrams that wait at once.

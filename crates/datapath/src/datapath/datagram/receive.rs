@@ -8,11 +8,8 @@ use deadheat_base::cmsg::{self, Room};
 
 use super::{DatagramSocket, Peer, set_int};
 use crate::datapath::buffer::prefaulted;
-use crate::datapath::call;
-use crate::datapath::ecn;
 use crate::datapath::patience::flag;
-use crate::datapath::policer;
-use crate::datapath::uring;
+use crate::datapath::{call, ecn, policer, uring};
 use deadheat_base::ecn::Codepoint;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Patience;

@@ -7,9 +7,7 @@ use socket2::SockAddr;
 
 use super::{DatagramSocket, Peer, set_segment};
 use crate::datapath::buffer::prefaulted;
-use crate::datapath::call;
-use crate::datapath::policer;
-use crate::datapath::uring;
+use crate::datapath::{call, policer, uring};
 
 /// Largest number of datagrams in one buffer that the kernel cuts; every kernel with `UDP_SEGMENT` takes as many.
 pub const MOST_SEGMENTS: usize = 64;

@@ -51,12 +51,12 @@ pub const FORM: (&str, &str) = (
 pub const COMMAND_KEYS: &[Key] = &[FILE.key(), SET.key()];
 
 /// The file contains commands, so its key names commands as well as a file ([`outside`]).
-const FILE: Text = Text::path("file", "file with the keys server and client");
+const FILE: Text = Text::path("file").doc("file with the keys server and client");
 const SET: Text = Text::form(
     "set",
     Kind::Own { form: "NAME=VALUE", check: |typed| variable(typed).map(drop), refers: plain },
-    "value of a variable, {NAME}; may be given several times",
-);
+)
+.doc("value of a variable, {NAME}; may be given several times");
 
 fn variable(typed: &str) -> Result<(String, String)> {
     let is_name = |name: &str| {

@@ -39,11 +39,9 @@ pub(super) const FORM: (&str, &str) = (
 /// Keys of a part beside its contender's.
 const KEYS: &[Key] = &[TO.key()];
 
-const TO: Text = Text::form(
-    "to",
-    Kind::Own { form: "HOST[:PORT]", check: |_| Ok(()), refers: plain },
-    "host of the part's far end, as after --to (the first)",
-);
+const TO: Text =
+    Text::form("to", Kind::Own { form: "HOST[:PORT]", check: |_| Ok(()), refers: plain })
+        .doc("host of the part's far end, as after --to (the first)");
 
 /// Takes the host of its far end out of a part as typed.
 fn split_host(typed: &str) -> Result<(Spec, Option<String>)> {

@@ -39,19 +39,18 @@ pub(super) const FORM: (&str, &str) = (
 const KEYS: &[Key] = &[AFTER.key(), SILENCE.key()];
 
 /// RFC 8305, section 5, has these bounds for the delay before the next attempt.
-const AFTER: Preset<Nanos> = Optional::span(
-    "after",
-    (10_000_000, 2_000_000_000),
+const AFTER: Preset<Nanos> = Optional::span("after", (10_000_000, 2_000_000_000)).or("1s").doc(
     "how long the first may take to connect before the second is tried; the default is TCP's \
      first retransmission timeout (RFC 6298)",
-)
-.or("1s");
+);
 
 const SILENCE: Optional<Option<Nanos>> = Optional::form(
     "silence",
     Form::Own { form: "10ms..60s|off", check: |typed| silence(typed).map(drop), refers: plain },
     silence,
     None,
+)
+.doc(
     "how long nothing may come over the first once it is connected; not set: 1s where messages \
      may be lost, and off where none may, since those under way would be",
 );

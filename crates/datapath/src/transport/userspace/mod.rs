@@ -27,8 +27,7 @@ pub use crate::datapath::datagram::{Received, Transmit};
 pub use epoch::Epoch;
 pub use held::{LimitTimes, SendLimit};
 pub use over_path::OverPath;
-pub use protocol::nowhere;
-pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace};
+pub use protocol::{Opening, Protocol, ProtocolStats, Rest, State, UDP_HEADER, Userspace, nowhere};
 pub use ring::{InOrder, Ring, SendBuffer};
 pub use round_trip::RoundTrip;
 pub use serial::Segments;
@@ -43,20 +42,15 @@ pub const EQUAL_MTU: &str = "1500B";
 pub const EQUAL_ECN: &str = "off";
 
 /// Key for the largest packet, for protocols that fill packets.
-pub const MTU: Optional<Bytes> = Optional::size(
-    "mtu",
-    (576, 65_535),
-    "the largest IP packet; the path's where that is less; not typed: with --to the largest that probes find",
-)
-.assumed(EQUAL_MTU);
+pub const MTU: Optional<Bytes> = Optional::size("mtu", (576, 65_535))
+    .assumed(EQUAL_MTU)
+    .doc("the largest IP packet; the path's where that is less; not typed: with --to the largest that probes find");
 
 /// Key for explicit congestion notification.
-pub const ECN: Optional<bool> = Optional::switch(
-    "ecn",
-    "marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless \
-     the path clears the marks (RFC 9000, 13.4)",
-)
-.assumed(EQUAL_ECN);
+pub const ECN: Optional<bool> = Optional::switch("ecn")
+    .assumed(EQUAL_ECN)
+    .doc("marks packets as capable of congestion notification (RFC 3168), which queues mark instead of dropping, unless \
+     the path clears the marks (RFC 9000, 13.4)");
 
 impl<T: Userspace + Copy + Send + 'static> Transport for T {
     fn info(&self) -> &'static Info {

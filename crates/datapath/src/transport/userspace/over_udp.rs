@@ -23,13 +23,12 @@ use crate::datapath::stamps::Stamps;
 use crate::datapath::wait::Interest;
 use crate::transport::handover::readable;
 use crate::transport::header::{self, HeaderTerms};
-use crate::transport::hello;
 use crate::transport::udp_handshake::{
     self, DatagramListener, DialledFlow, FlowTerms, LateDatagram, UDP,
 };
 use crate::transport::{
     Address, Conn, ConnInfo, Dial, Effective, Info, Listen, Listener, Progress, Readiness,
-    effective_options, unstamped,
+    effective_options, hello, unstamped,
 };
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};

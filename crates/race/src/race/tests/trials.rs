@@ -1,10 +1,9 @@
 //! Trials that are blocked, fail, break or miss their gate, and contenders that drop out by them.
 
 use super::{ask, blocks, codes};
-use crate::race::SilentObserver;
 use crate::race::context::RaceContext;
 use crate::race::testing::{self, OnPath, WORKLOAD, noisy, ran, run, run_staged};
-use crate::race::{Request, replay};
+use crate::race::{Request, SilentObserver, replay};
 use deadheat_base::error::Error;
 use deadheat_base::time::{Manual, Nanos};
 use deadheat_path::PathKind;

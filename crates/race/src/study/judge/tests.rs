@@ -1,6 +1,6 @@
 use super::*;
 use crate::race::testing;
-use crate::study::{again, read};
+use crate::study::{read, restated};
 use deadheat_path::measurements::{LinkFigures, PathFigures};
 use deadheat_result::analysis::judgement::DecisionStage;
 use deadheat_result::study::outcome::{RaceRun, StudyRun};
@@ -377,11 +377,11 @@ fn a_run_of_before_is_restated_with_the_claims_of_now() {
     let mut now = study(&claim(&[("", UDP_TCP, "below 0.95")])).study;
     now.races[0].blocks = Some(99);
     for _ in 0..2 {
-        again::restate(&mut run, &now, &results);
+        restated::restate(&mut run, &now, &results);
         assert_eq!(run.rulings[0].ruling, Ruling::Holds);
         let ids: Vec<&str> = run.races.iter().map(|race| race.id.as_str()).collect();
         assert_eq!(ids, ["plain", "varied", "lossy"]);
-        assert_eq!(run.races[2].why_not.as_deref(), Some(again::ADDED_LATER));
+        assert_eq!(run.races[2].why_not.as_deref(), Some(restated::ADDED_LATER));
         assert_eq!(run.study.races[0].blocks, Some(12), "races stay as they ran");
     }
 }
@@ -393,11 +393,11 @@ fn a_run_of_some_races_is_judged_by_the_claims_that_ask_them() {
     let checked = study(&format!("{}{lossy}", claim(&[("", UDP_TCP, "below 0.95")])));
     let mut run = unjudged(&checked);
     let results = ran(&checked, "plain", Setting::Full, noisy(echoes));
-    again::restate(&mut run, &checked.study, &results);
+    restated::restate(&mut run, &checked.study, &results);
     let rulings = |run: &StudyRun| run.rulings.iter().map(|one| one.ruling).collect::<Vec<_>>();
     assert_eq!(rulings(&run), [Ruling::Holds, Ruling::Open]);
-    run.races[2].why_not = Some(again::LEFT_OUT.into());
-    again::restate(&mut run, &checked.study, &results);
+    run.races[2].why_not = Some(restated::LEFT_OUT.into());
+    restated::restate(&mut run, &checked.study, &results);
     assert_eq!(rulings(&run), [Ruling::Holds]);
 }
 

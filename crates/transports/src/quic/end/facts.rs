@@ -7,9 +7,8 @@ use super::super::qlog::Qlog;
 use super::{QuicEnd, nanoseconds};
 use deadheat_contract::measurements::TcpView;
 use deadheat_contract::measurements::congestion::CongestionPhase;
-use deadheat_datapath::transport::identity;
 use deadheat_datapath::transport::userspace::ProtocolStats;
-use deadheat_datapath::transport::{Effective, effective_options};
+use deadheat_datapath::transport::{Effective, effective_options, identity};
 
 impl<M: QuicMachine> QuicEnd<M> {
     /// Returns the current maximum packet size in bytes.

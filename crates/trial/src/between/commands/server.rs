@@ -18,8 +18,7 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::measurements::Tally;
 use deadheat_datapath::transport::Address;
-use deadheat_datapath::transport::commands::Port;
-use deadheat_datapath::transport::commands::{LineSign, ReadySign, StopSignal};
+use deadheat_datapath::transport::commands::{LineSign, Port, ReadySign, StopSignal};
 use deadheat_host::process_tree::TreeTimes;
 use deadheat_records::commands::CommandReport;
 
