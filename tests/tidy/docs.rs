@@ -254,7 +254,7 @@ fn paths() -> String {
         writeln!(out, "| `{name}:{}={default}` | {values} | {doc} |", key.name).unwrap();
     }
     out.push_str("\n### Profiles\n\n");
-    for profile in profile::ALL.iter() {
+    for profile in profile::ALL {
         writeln!(out, "**`{}`**: {}.\n", profile.name, profile.summary).unwrap();
         writeln!(out, "```text\n{}\n```\n", profile.text.replace(" + ", " +\n")).unwrap();
         writeln!(out, "{}\n", profile.source).unwrap();

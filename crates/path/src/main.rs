@@ -118,7 +118,7 @@ fn list() -> String {
     out += "\nKeys of the whole path, once:\n";
     put(&mut out, grammar::WHOLE);
     out += "\nProfiles of a link; keys that follow one replace its own:\n";
-    for profile in profile::ALL.iter() {
+    for profile in profile::ALL {
         out += &format!("  {}: {}\n    {}\n", profile.name, profile.summary, profile.text);
     }
     out

@@ -273,7 +273,7 @@ fn a_path_by_another_name_is_pointed_to_and_not_to_one_that_only_looks_alike() {
     refused("LEO,loss=1%", &["`leo-satellite`"]);
     refused("starlink,loss=1%", &["keys that follow a whole network"]);
     refused("cabel", &["did you mean `cable`"]);
-    for profile in profile::ALL.iter() {
+    for profile in profile::ALL {
         let taken = |name: &&'static str| profile::ALL.iter().any(|other| other.name == *name);
         assert!(!profile.known_as.iter().any(taken), "{}", profile.name);
     }
@@ -452,7 +452,7 @@ fn real_files_are_read_and_other_things_refused() {
 
 #[test]
 fn every_profile_is_a_path_and_prints_itself() {
-    for profile in profile::ALL.iter() {
+    for profile in profile::ALL {
         let network = read(profile.name).unwrap();
         assert_eq!(read(&network.to_string()).unwrap(), network, "{}", profile.name);
         assert_eq!(read(profile.text).unwrap(), network, "{}", profile.name);
