@@ -109,7 +109,7 @@ fn nothing_to_compare(outcome: &Outcome) -> Line {
         .collect();
     let text = match running.as_slice() {
         [] => "No contender got through; there is nothing to compare.".into(),
-        [only] => format!("{only} ran alone; there is nothing to compare it with."),
+        [only] => format!("There is no other contender to compare {only} with."),
         _ => "No verdict yet: too few blocks.".into(),
     };
     Line::new(text, Tone::Open)

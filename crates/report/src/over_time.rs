@@ -9,6 +9,7 @@ use super::text::field;
 use super::words;
 use deadheat_contract::measurements::Unit;
 use deadheat_contract::measurements::series::{Interval, Series, TcpColumns, goodput_bps};
+use deadheat_records::trial::Record;
 use deadheat_result::analysis::spread::valid_trials;
 use deadheat_result::outcome::{Outcome, Trial};
 
@@ -46,10 +47,36 @@ pub(super) fn section(outcome: &Outcome) -> Option<Section> {
         (name, values.iter().map(|value| bar(*value, greatest)).collect())
     };
     let facts = lines.into_iter().map(bars).collect();
-    Section::new(
-        "Over time",
-        vec![Block::Facts(facts), Block::Sentences(vec![Line::new(legend, Tone::Aside)])],
-    )
+    let sentences = [Some(legend), missed(outcome)].into_iter().flatten();
+    let sentences = sentences.map(|text| Line::new(text, Tone::Aside)).collect();
+    Section::new("Over time", vec![Block::Facts(facts), Block::Sentences(sentences)])
+}
+
+/// Returns the sentence on points that the series of all trials lack; `None` if they lack none.
+fn missed(outcome: &Outcome) -> Option<String> {
+    let all = outcome.trials.iter().flat_map(|trial| series(&trial.record));
+    missed_points(all.flat_map(|(_, flows)| flows))
+}
+
+/// Returns the sentence on points that these series lack; `None` if they lack none.
+pub(super) fn missed_points<'a>(all: impl IntoIterator<Item = &'a Series>) -> Option<String> {
+    let missed = all.into_iter().fold(0u64, |sum, one| sum.saturating_add(one.missed_points));
+    let were = match missed {
+        0 => return None,
+        1 => "1 point was".to_owned(),
+        more => format!("{more} points were"),
+    };
+    Some(format!("{were} due and not taken: the thread that takes them was late."))
+}
+
+/// Returns the series of a trial, by end.
+fn series(record: &Record) -> [(&'static str, &[Series]); 4] {
+    [
+        ("near", &record.intervals),
+        ("far", &record.far_intervals),
+        ("load-near", &record.load_intervals),
+        ("load-far", &record.load_far_intervals),
+    ]
 }
 
 /// Returns the values of a trial's bars: rates if the race compares rates, else round trips.
@@ -87,21 +114,14 @@ const COLUMNS: &str = "block,order,contender,control,valid,end,flow,from_ns,to_n
 /// are empty.
 pub fn csv(outcome: &Outcome) -> String {
     let names: Vec<&str> = TcpColumns::default().columns().map(|(name, _)| name).collect();
-    let mut text = format!("{COLUMNS},{},phase,began_ns\n", names.join(","));
+    let mut text = format!("{COLUMNS},{},phase,began_ns,missed_points\n", names.join(","));
     for trial in &outcome.trials {
         let name = field(&label(outcome, trial.contender));
         let head = format!(
             "{},{},{name},{},{}",
             trial.block, trial.order, trial.control, trial.record.valid
         );
-        let record = &trial.record;
-        let ends = [
-            ("near", &record.intervals),
-            ("far", &record.far_intervals),
-            ("load-near", &record.load_intervals),
-            ("load-far", &record.load_far_intervals),
-        ];
-        for (end, flows) in ends {
+        for (end, flows) in series(&trial.record) {
             for (flow, series) in flows.iter().enumerate() {
                 for (at, interval) in series.intervals().enumerate() {
                     // Writing to a String cannot fail.
@@ -150,7 +170,7 @@ fn row(text: &mut String, series: &Series, at: usize, interval: &Interval) {
     if let Some(began) = series.began_ns {
         let _ = write!(text, "{began}");
     }
-    text.push('\n');
+    let _ = writeln!(text, ",{}", series.missed_points);
 }
 
 #[cfg(test)]

@@ -50,18 +50,24 @@ fn a_load_at_a_rate_takes_its_rate_and_harms_by_little() {
     assert!((1.0..1.3).contains(&times), "{times}");
 }
 
-/// One of two that begin at the same time has to send first. Seeds decide which, so that identical contenders have a half on
-/// average: over 40 seeds within three standard errors.
+/// One of two that connect and begin together has to be first, and gains or loses by it. Seeds decide which, so that a contender
+/// has a half beside itself: the interval at 99 % over 60 seeds holds a half. `kcp`, whose trials are alike but for that,
+/// has the one part or the other.
 #[test]
 fn a_contender_beside_itself_has_a_half() {
-    let work = "bulk:time=1500ms,warmup=500ms,load=quic:cc=bbr,load-lead=0s";
+    const SEEDS: u64 = 60;
     let path = "delay=10ms,rate=10mbit,queue=2bdp";
-    let share = |seed| 1.0 - seeded(path, "quic:cc=bbr", work, seed).metrics["load_goodput_share"];
-    let shares: Vec<f64> = (1..=40).map(share).collect();
-    let mean = shares.iter().sum::<f64>() / 40.0;
-    let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
-    let error = (squares / 39.0 / 40.0).sqrt();
-    assert!((mean - 0.5).abs() < 3.0 * error && error < 0.02, "{mean} {error}");
+    for (contender, load) in [("quic", "quic"), ("quic:cc=bbr", "quic:cc=bbr"), ("kcp", "kcp")] {
+        let work = format!("bulk:time=1500ms,warmup=500ms,load={load},load-lead=0s");
+        let share = |seed| 1.0 - seeded(path, contender, &work, seed).metrics["load_goodput_share"];
+        let shares: Vec<f64> = (1..=SEEDS).map(share).collect();
+        let mean = shares.iter().sum::<f64>() / SEEDS as f64;
+        let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
+        let error = (squares / (SEEDS - 1) as f64 / SEEDS as f64).sqrt();
+        // 2.66: the quantile of Student's t with 59 degrees of freedom.
+        assert!((mean - 0.5).abs() < 2.66 * error, "{contender}: {mean} ± {error}");
+        assert!(contender == "kcp" || error < 0.012, "{contender}: {mean} ± {error}");
+    }
 }
 
 /// The list of shares has the contender's flows before the load's.

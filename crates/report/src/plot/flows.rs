@@ -9,6 +9,7 @@ use super::sender::{self, SenderLines, Values};
 use super::{drawn, label as text, left_out, long, numbers, order, palette, queue, slug};
 use crate::figure::Figure;
 use crate::names::label;
+use crate::over_time::missed_points;
 use crate::words;
 use deadheat_contract::measurements::Unit;
 use deadheat_contract::measurements::series::Series;
@@ -40,6 +41,8 @@ struct FlowsTrial {
     /// Name of the direction with the fullest queue, and the waits there.
     queue: Option<(String, Vec<(f64, f64)>)>,
     end: f64,
+    /// Sentence on points that its series lack, if they lack some.
+    missed: Option<String>,
 }
 
 /// Panel of lines: its name, the quantity of its axis with the number of a column's units in one of the axis's.
@@ -67,9 +70,10 @@ pub(super) fn figures(outcome: &Outcome) -> Vec<Figure> {
     let figure = |(id, trial, flows): &(usize, &Trial, FlowsTrial)| {
         let caption = format!(
             "Each flow that sent, in the trial whose {} is nearest to the median (block {}), from the start of the first \
-             flow. Bars: phases of congestion control but steady ones (congestion avoidance, ProbeBW).{}",
+             flow. Bars: phases of congestion control but steady ones (congestion avoidance, ProbeBW).{}{}",
             metric.label,
             trial.block + 1,
+            flows.missed.as_ref().map_or_else(String::new, |missed| format!(" {missed}")),
             left_out(all.len(), MOST_FIGURES)
         );
         drawn(
@@ -102,6 +106,7 @@ fn of(outcome: &Outcome, trial: &Trial) -> Option<FlowsTrial> {
         })
         .take(MOST_FLOWS)
         .collect();
+    let missed = missed_points(senders.iter().map(|(.., series)| *series));
     let start = senders.iter().filter_map(|(.., series)| series.began_ns).min()?;
     let line = |(number, name, is_first, series): (usize, String, bool, &Series)| {
         let lines = sender::of_flow(series, series.tcp.as_ref()?).later(series.began_ns? - start);
@@ -111,7 +116,7 @@ fn of(outcome: &Outcome, trial: &Trial) -> Option<FlowsTrial> {
     let times = flows.iter().flat_map(|flow| &flow.lines.window).map(|(at, _)| *at);
     let end = times.fold(0.0, f64::max);
     let queue = queue::fullest(outcome, trial, start, end);
-    (flows.len() > 1 && end > 0.0).then_some(FlowsTrial { flows, queue, end })
+    (flows.len() > 1 && end > 0.0).then_some(FlowsTrial { flows, queue, end, missed })
 }
 
 fn rows(trial: &FlowsTrial) -> Vec<Vec<String>> {
@@ -259,9 +264,15 @@ mod tests {
         for name in ["congestion window, kB", "smoothed round trip", "phases", "slow start"] {
             assert!(drawn.wide.contains(&format!(">{name}</text>")), "{name}: {}", drawn.wide);
         }
+        assert!(drawn.caption.ends_with("(congestion avoidance, ProbeBW)."), "{}", drawn.caption);
         let at = |at: usize| drawn.numbers.rows[at].clone();
         assert_eq!(at(0)[1..], ["105 ms", "1.00", "20.0 ms"], "100 ms later than the load");
         assert_eq!(at(199)[1..], ["500 ms", "200", "20.0 ms"]);
+        for trial in &mut outcome.trials {
+            trial.record.load_intervals[0].missed_points = 3;
+        }
+        let caption = &super::figures(&outcome)[0].caption;
+        assert!(caption.contains(" 3 points were due and not taken: "), "{caption}");
         for trial in &mut outcome.trials {
             trial.record.load_intervals[0].began_ns = None;
         }

@@ -2,6 +2,7 @@
 
 use crate::Order;
 use crate::explain::Pass;
+use deadheat_base::rng::first;
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::series::{Series, TcpColumns, goodput_between};
@@ -17,10 +18,12 @@ use super::both_reports::BothReports;
 pub(crate) const OVER_TOO_SOON: &str =
     "the work was over before the load beside it; give it more time after load-from and load-for";
 
-/// Returns the order of the load in the trial of `work`; `None` if it has none.
+/// Returns the order of the load in the trial of `work`; `None` if it has none. It draws by a seed of its own: with that of
+/// the work, a load by the same contender would draw the same numbers.
 pub(crate) fn order(work: &Order) -> Option<Order> {
     let pairing = work.pairing.load.as_deref()?.clone();
-    Some(Order { pairing, samples: None, pass: Pass::Figures, ..work.clone() })
+    let seed = first(work.seed);
+    Some(Order { pairing, seed, samples: None, pass: Pass::Figures, ..work.clone() })
 }
 
 /// Time of the work beside a load that begins before it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::BEGIN;
 use crate::agent::driver::{Flow, Signal, Turns, Watch, failed};
 use deadheat_base::ecn::Codepoint;
 use deadheat_base::error::Result;
@@ -346,9 +347,11 @@ impl SimulatedEnd {
         self.flow.end(now, &mut self.reports);
         let report = self.flow.half.report(now);
         self.reports.sent.get_or_insert(report.sent);
+        let sampler = &self.flow.sampler;
+        let began_ns = sampler.is_dense().then(|| (sampler.started() - BEGIN).0);
         self.stopped = Some(Stops {
             report,
-            series: self.flow.sampler.series(),
+            series: Series { began_ns, ..sampler.series() },
             stats: self.flow.stats(),
             effective: self.flow.conn.effective(),
         });

@@ -22,6 +22,7 @@ use crate::path::emulated::NodeHosts;
 use crate::path::model_time;
 use cast::{SimulatedCast, places, report};
 use deadheat_base::error::{Error, Result};
+use deadheat_base::rng::first;
 use deadheat_base::time::{Clock, Manual, Nanos};
 use deadheat_contract::contract::{Ending, Framing, Lane, Reach, Service, Side};
 use deadheat_contract::workload::{Clocks, Task};
@@ -38,7 +39,7 @@ use deadheat_records::placement::Placement;
 use deadheat_records::trial::{PathFacts, Record};
 use flight::{Cutter, MOST_PARTS};
 use wires::Wires;
-use world::{LoadSchedule, SimulatedFlows, World};
+use world::{LoadSchedule, Role, World};
 
 mod cast;
 mod end;
@@ -121,35 +122,14 @@ impl Simulation {
         let outage = model_time::outage(&self.network);
         let mut world =
             World::new(clock.clone(), wires, self.cutter, outage).stop_on(Arc::clone(&self.stop));
-        let transit = model_time::transit(&self.network);
-        let cast = SimulatedCast {
-            hosts: &NodeHosts::of_work(&self.network),
-            transit,
-            order,
-            contender,
-            task: &**task,
-            cutter: self.cutter,
-            clock: &clock,
-            is_viewed: self.on_interval.is_some(),
-        };
-        let work = cast.group()?;
-        let (beside, when) = match (&task.info().load, load::order(order)) {
-            (Some(asked), Some(order)) => {
-                let Pairing { contender, task, .. } = &order.pairing;
-                self.fits(contender, &**task)?;
-                let hosts = &NodeHosts::of_load(&self.network);
-                let cast = SimulatedCast { hosts, order: &order, contender, task: &**task, ..cast };
-                (cast.group()?, LoadSchedule { lead: asked.lead, stint: asked.stint })
-            }
-            _ => (SimulatedFlows::default(), LoadSchedule::default()),
-        };
-        let flows = 0..work.places.len() as u16;
+        let beside = self.connect(&mut world, order, &clock)?;
+        let flows = 0..task.info().flows.len() as u16;
         let flows = flows.flat_map(|flow| [(Side::Near, flow), (Side::Far, flow)]);
         let label = task.info().delay_label();
         let mut live = Live::new(&order.contender(), label, order.interval, flows);
         let on_interval = &mut self.on_interval;
         let longest = task.info().longest + SLACK + model_time::drain(&self.network) + outage;
-        let ran = world.run(work, beside, when, longest, &mut |side, flow, point| {
+        let ran = world.run(beside, longest, &mut |side, flow, point| {
             if let Some(callback) = on_interval.as_mut() {
                 live.note(side, flow, point).iter().for_each(callback);
             }
@@ -180,6 +160,44 @@ impl Simulation {
         record.captured = captured;
         record.implementation = contender.implementation(None, &record.effective);
         Ok(record)
+    }
+
+    /// Connects the flows of the work and of the load beside it, and returns the times of the load.
+    fn connect(&self, world: &mut World, order: &Order, clock: &Manual) -> Result<LoadSchedule> {
+        let Pairing { contender, task, .. } = &order.pairing;
+        let [hosts, load_hosts] =
+            [NodeHosts::of_work(&self.network), NodeHosts::of_load(&self.network)];
+        let cast = SimulatedCast {
+            hosts: &hosts,
+            transit: model_time::transit(&self.network),
+            order,
+            contender,
+            task: &**task,
+            cutter: self.cutter,
+            clock,
+            is_viewed: self.on_interval.is_some(),
+        };
+        let mut casts = vec![(Role::Measured, cast)];
+        let load_order = load::order(order);
+        if let Some(order) = &load_order {
+            let Pairing { contender, task, .. } = &order.pairing;
+            self.fits(contender, &**task)?;
+            let (hosts, task) = (&load_hosts, &**task);
+            casts.push((Role::Load, SimulatedCast { hosts, order, contender, task, ..cast }));
+        }
+        // One of both has to be first; seeds decide, so that neither role gains by it.
+        if first(order.seed) & 1 == 0 {
+            casts.reverse();
+        }
+        for (role, cast) in casts {
+            let connected = world.connect(role, cast.group()?);
+            connected.map_err(|error| of_contender(&cast.order.contender(), error))?;
+        }
+        let load = task.info().load.as_ref();
+        Ok(load.map_or_else(LoadSchedule::default, |load| LoadSchedule {
+            lead: load.lead,
+            stint: load.stint,
+        }))
     }
 
     /// Checks that the contender can do the work here.

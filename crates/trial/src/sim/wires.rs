@@ -9,7 +9,9 @@ use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_base::units::BitRate;
 use deadheat_contract::contract::{Direction, Side};
-use deadheat_contract::measurements::path::{DirectionFigures, LinkFigures, PathFigures};
+use deadheat_contract::measurements::path::{
+    DirectionFigures, LinkFigures, PathFigures, QueueCourse,
+};
 use deadheat_path::impair::Channel;
 use deadheat_path::impair::packet::{Cause, Changes, End, Packet, Place};
 use deadheat_path::nat::Verdict;
@@ -288,9 +290,10 @@ impl Wire {
     fn figures(&self, way: usize) -> DirectionFigures {
         let behind = self.middlebox.as_ref().filter(|_| way == 1);
         let refused = behind.map_or((0, 0), |middlebox| middlebox.refused);
+        let course = self.channels[way].queue_course();
         DirectionFigures {
             fates: self.channels[way].fates().blocked_behind(refused),
-            queue_course: self.channels[way].queue_course(),
+            queue_course: course.map(|course| QueueCourse { began_ns: Some(0), ..course }),
             losses: self.channels[way].log().if_short(),
             wire: self.observers[way].as_ref().and_then(|observer| observer.wire()).map(Box::new),
             ..DirectionFigures::default()

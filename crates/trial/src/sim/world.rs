@@ -2,10 +2,11 @@
 //! done.
 //!
 //! Events at the same time are handled in this order: packets leave the links, in their order and up before down; timers of protocols
-//! fire; flows take their turns, near ends first; control reports that a node will send no more; and the interfaces, those
-//! of near ends first, accept outgoing packets.
+//! fire; flows take their turns, near ends first; control reports that a node will send no more; and the interfaces accept
+//! outgoing packets.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,7 +38,7 @@ const FIRST_PORT: u16 = 49_152;
 /// Number of events between two looks at the stop flag.
 const LOOK_EVERY: u64 = 1 << 12;
 
-/// Simulated world of hosts. Ends are numbered: the near ends by flow, then the far ends.
+/// Simulated world of hosts. Ends are numbered by flow: the near end of a flow, then its far end.
 pub(super) struct World {
     clock: Manual,
     start: Nanos,
@@ -45,16 +46,16 @@ pub(super) struct World {
     flights: Flights,
     cutter: Cutter,
     hosts: Vec<SimulatedHost>,
-    /// Longest time for the set-up of all connections.
+    /// Longest time for the set-up of the connections of work or load.
     until_connected: Nanos,
     ends: Vec<SimulatedEnd>,
     /// Own and other endpoint of each end's connection.
     sockets: Vec<[Endpoint; 2]>,
     /// Places of each flow's near and far end.
     places: Vec<Places>,
-    /// Number of flows of the work, which are first; the others are load beside it.
-    work: usize,
-    /// Steps of work and load still to come once everything is connected, with their times; the earliest is first.
+    /// Flows of the work; the others are load beside it.
+    work: Range<usize>,
+    /// Steps of work and load still to come, with their times; the earliest is first.
     agenda: VecDeque<(Nanos, AgendaStep)>,
     /// True for each end of the work that knows, from control, what the other end has sent.
     knows_sent: Vec<bool>,
@@ -85,7 +86,6 @@ pub(super) struct Places {
 }
 
 /// Ends of the flows of a work or a load, near and far, with their places by flow.
-#[derive(Default)]
 pub(super) struct SimulatedFlows {
     pub(super) ends: [Vec<SimulatedEnd>; 2],
     pub(super) places: Vec<Places>,
@@ -93,7 +93,7 @@ pub(super) struct SimulatedFlows {
 
 /// Role of flows: measured work, or load beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Measured,
     Load,
 }
@@ -116,16 +116,18 @@ pub(super) struct LoadSchedule {
 }
 
 impl LoadSchedule {
-    /// Returns the steps from `now` on, in their order.
-    fn agenda(self, now: Nanos) -> VecDeque<(Nanos, AgendaStep)> {
-        let (work, load) = (AgendaStep::Begin(Role::Measured), AgendaStep::Begin(Role::Load));
-        match self.stint {
-            None => [(now, load), (now + self.lead, work)].into(),
-            Some(stint) => {
-                let end = (now + stint.end(), AgendaStep::EndLoad);
-                [(now, work), (now + stint.from, load), end].into()
-            }
-        }
+    /// Returns the steps from `now` on, in their order. Of two at one time the step of the role that is first comes first.
+    fn agenda(self, now: Nanos, roles: [Role; 2]) -> VecDeque<(Nanos, AgendaStep)> {
+        let begin = |role| match (role, self.stint) {
+            (Role::Measured, None) => now + self.lead,
+            (Role::Load, Some(stint)) => now + stint.from,
+            _ => now,
+        };
+        let mut steps: Vec<_> =
+            roles.into_iter().map(|role| (begin(role), AgendaStep::Begin(role))).collect();
+        steps.extend(self.stint.map(|stint| (now + stint.end(), AgendaStep::EndLoad)));
+        steps.sort_by_key(|(at, _)| *at);
+        steps.into()
     }
 }
 
@@ -147,7 +149,7 @@ impl World {
             ends: Vec::new(),
             sockets: Vec::new(),
             places: Vec::new(),
-            work: 0,
+            work: 0..0,
             agenda: VecDeque::new(),
             knows_sent: Vec::new(),
             sent: [0; 2],
@@ -161,46 +163,68 @@ impl World {
         self
     }
 
-    /// Runs all flows of the work to their ends, and then stops the load; `beside` says when the load runs.
+    /// Adds flows at their hosts, and handles events until they are connected. Work and load connect one after the other, as
+    /// in real trials: each has its first round trips over a path without the other one.
     ///
     /// # Errors
-    /// Fails with the error of a flow; if the connections are not set up after [`UNTIL_CONNECTED`], or the flows not done
-    /// `longest` after that.
+    /// Fails with the error of a flow; if the connections are not set up after [`UNTIL_CONNECTED`].
+    pub(super) fn connect(&mut self, role: Role, flows: SimulatedFlows) -> Result<()> {
+        self.settle(role, flows)?;
+        let deadline = self.clock.now() + self.until_connected;
+        let is_connected = self.advance(deadline, &mut |_, _, _| {}, World::are_set_up)?;
+        if is_connected { Ok(()) } else { Err(unconnected(self.until_connected)) }
+    }
+
+    /// Runs all flows of the work to their ends, and then stops the load; `beside` says when the load runs. If both begin at
+    /// the same time, the role that connected first begins first.
+    ///
+    /// # Errors
+    /// Fails with the error of a flow; if the flows are not done after `longest`.
     pub(super) fn run(
         &mut self,
-        work: SimulatedFlows,
-        load: SimulatedFlows,
         beside: LoadSchedule,
         longest: Nanos,
         on_point: OnPoint<'_>,
     ) -> Result<()> {
-        self.settle(work, load)?;
-        let mut deadline = self.start + self.until_connected;
+        let now = self.clock.now();
+        let roles = if self.work.start == 0 {
+            [Role::Measured, Role::Load]
+        } else {
+            [Role::Load, Role::Measured]
+        };
+        self.agenda = beside.agenda(now, roles);
+        let work_is_over =
+            |world: &mut World| Ok(world.of(Role::Measured).all(|end| end.is_over()));
+        if !self.advance(now + longest + beside.lead, on_point, work_is_over)? {
+            return Err(unfinished());
+        }
+        if !self.agenda.is_empty() {
+            return Err(Error::peer("trial", OVER_TOO_SOON));
+        }
+        let now = self.clock.now();
+        self.of(Role::Load).filter(|end| !end.is_over()).for_each(|end| end.stop(now));
+        Ok(())
+    }
+
+    /// Handles one event after the other until `is_done`; returns false if that does not come until `deadline`.
+    fn advance(
+        &mut self,
+        deadline: Nanos,
+        on_point: OnPoint<'_>,
+        is_done: fn(&mut World) -> Result<bool>,
+    ) -> Result<bool> {
         let (mut now, mut here, mut steps) = (self.clock.now(), 0, 0u64);
-        let mut is_set_up = false;
         loop {
             self.step(now, on_point)?;
-            if !is_set_up && self.are_set_up()? {
-                is_set_up = true;
-                deadline = now + longest + beside.lead;
-                self.agenda = beside.agenda(now);
-            }
             while let Some((_, step)) = self.agenda.front().copied().filter(|(at, _)| *at <= now) {
                 self.agenda.pop_front();
                 self.take(step, now);
                 self.step(now, on_point)?;
             }
-            if is_set_up && self.of(Role::Measured).all(|end| end.is_over()) {
-                if !self.agenda.is_empty() {
-                    return Err(Error::peer("trial", OVER_TOO_SOON));
-                }
-                self.of(Role::Load).filter(|end| !end.is_over()).for_each(|end| end.stop(now));
-                return Ok(());
+            if is_done(self)? {
+                return Ok(true);
             }
-            let next = self.next(now).filter(|at| *at <= deadline);
-            let next = next.ok_or_else(|| {
-                if is_set_up { unfinished() } else { unconnected(self.until_connected) }
-            })?;
+            let Some(next) = self.next(now).filter(|at| *at <= deadline) else { return Ok(false) };
             here = if next > now { 0 } else { here + 1 };
             if here > STANDSTILL {
                 return Err(Error::peer(
@@ -219,16 +243,17 @@ impl World {
         }
     }
 
-    /// Puts the ends at their hosts.
-    fn settle(&mut self, work: SimulatedFlows, load: SimulatedFlows) -> Result<()> {
-        self.work = work.places.len();
-        self.places = work.places.into_iter().chain(load.places).collect();
-        let sides = work.ends.into_iter().zip(load.ends);
-        self.ends = sides.flat_map(|(work, load)| work.into_iter().chain(load)).collect();
-        self.knows_sent = vec![false; self.ends.len()];
+    /// Puts the ends of new flows at their hosts.
+    fn settle(&mut self, role: Role, flows: SimulatedFlows) -> Result<()> {
+        let first = self.flows();
+        self.places.extend(flows.places);
+        let new = first..self.flows();
+        let [near, far] = flows.ends;
+        self.ends.extend(near.into_iter().zip(far).flat_map(|(near, far)| [near, far]));
+        self.knows_sent.resize(self.ends.len(), false);
         for side in [Side::Near, Side::Far] {
-            for (flow, places) in self.places.iter().enumerate() {
-                let (at, end) = (places.hosts[side as usize], self.end(side, flow));
+            for flow in new.clone() {
+                let (at, end) = (self.places[flow].hosts[side as usize], end_of(side, flow));
                 match self.hosts.iter_mut().find(|host| host.at == at) {
                     Some(host) => host.ends.push(end),
                     None => {
@@ -238,17 +263,20 @@ impl World {
                 }
             }
         }
-        let dialled: Result<Vec<_>> = (0..self.flows()).map(|flow| self.dial(flow, 0)).collect();
-        let dialled = dialled?;
-        self.sockets =
-            [0, 1].into_iter().flat_map(|side| dialled.iter().map(move |of| of[side])).collect();
+        for flow in new.clone() {
+            let dialled = self.dial(flow, 0)?;
+            self.sockets.extend(dialled);
+        }
+        if role == Role::Measured {
+            self.work = new;
+        }
         Ok(())
     }
 
     /// Opens the sockets of a flow's connection with this number: own and other endpoint, at both ends.
     fn dial(&mut self, flow: usize, connection: u16) -> Result<[[Endpoint; 2]; 2]> {
         let port = |number: u64| FIRST_PORT + (number % u64::from(u16::MAX - FIRST_PORT)) as u16;
-        let number = of_flow(flow);
+        let number = hash(flow);
         let ports = [port(number.wrapping_add(connection.into())), port(number)];
         let ends = self.wires.join(self.places[flow].hosts, ports)?;
         let [near, far] = ends;
@@ -265,8 +293,8 @@ impl World {
 
     /// Returns the ends, at both hosts, of the work or of the load.
     fn of(&mut self, role: Role) -> impl Iterator<Item = &mut SimulatedEnd> {
-        let (flows, work) = (self.flows().max(1), self.work);
-        let belongs = move |at: usize| (at % flows < work) == (role == Role::Measured);
+        let work = self.work.clone();
+        let belongs = move |at: usize| work.contains(&flow_of(at)) == (role == Role::Measured);
         self.ends.iter_mut().enumerate().filter(move |(at, _)| belongs(*at)).map(|(_, end)| end)
     }
 
@@ -286,23 +314,26 @@ impl World {
             end.wake_if_called(now);
             end.fire(now)?;
         }
-        let flows = self.flows();
-        for at in 0..self.ends.len() {
-            if self.ends[at].is_due(now) {
-                self.ends[at].visit(&self.clock)?;
-                if self.ends[at].asks_for_next() {
-                    // The far end's machine exists before the first datagram of the near one.
-                    let flow = at % flows;
-                    for end in [flow, flow + flows] {
-                        self.ends[end].go_on(now)?;
-                    }
-                    let sockets = self.dial(flow, self.ends[flow].connection())?;
-                    (self.sockets[flow], self.sockets[flow + flows]) = (sockets[0], sockets[1]);
+        let all = 0..self.flows();
+        let turns = [Side::Near, Side::Far].into_iter();
+        for (side, flow) in turns.flat_map(|side| all.clone().map(move |flow| (side, flow))) {
+            let at = end_of(side, flow);
+            if !self.ends[at].is_due(now) {
+                continue;
+            }
+            self.ends[at].visit(&self.clock)?;
+            if self.ends[at].asks_for_next() {
+                // The far end's machine exists before the first datagram of the near one.
+                let both = [Side::Near, Side::Far].map(|side| end_of(side, flow));
+                for end in both {
+                    self.ends[end].go_on(now)?;
                 }
-                let (side, flow) =
-                    if at < flows { (Side::Near, at) } else { (Side::Far, at - flows) };
-                let is_work = flow < self.work;
-                for point in self.ends[at].points().filter(|_| is_work) {
+                let sockets = self.dial(flow, self.ends[both[0]].connection())?;
+                both.into_iter().zip(sockets).for_each(|(end, own)| self.sockets[end] = own);
+            }
+            let of_work = self.work.contains(&flow).then(|| flow - self.work.start);
+            for point in self.ends[at].points() {
+                if let Some(flow) = of_work {
                     on_point(side, flow as u16, point);
                 }
             }
@@ -325,11 +356,6 @@ impl World {
 
     fn flows(&self) -> usize {
         self.places.len()
-    }
-
-    /// Returns the number of a flow's end on one side.
-    fn end(&self, side: Side, flow: usize) -> usize {
-        flow + side as usize * self.flows()
     }
 
     /// Handles the arrivals at the hosts until now.
@@ -355,23 +381,23 @@ impl World {
     /// Reports to nodes of the other side what this side's ends of their flows have sent, once all nodes of these have sent
     /// all they will.
     fn announce_sent(&mut self, now: Nanos, side: Side) {
-        let (work, me) = (self.work, side as usize);
-        let own = self.end(side, 0);
-        let sent = |world: &World, flow: usize| world.ends[own + flow].sent();
-        let ends = (0..work).filter(|flow| sent(self, *flow).is_some()).count();
+        let (work, me) = (self.work.clone(), side as usize);
+        let sent = |world: &World, flow: usize| world.ends[end_of(side, flow)].sent();
+        let ends = work.clone().filter(|flow| sent(self, *flow).is_some()).count();
         if std::mem::replace(&mut self.sent[me], ends) == ends {
             return;
         }
         let node = |flow: usize, side: Side| self.places[flow].nodes[side as usize];
         let has_sent =
-            |of: u16| (0..work).all(|flow| node(flow, side) != of || sent(self, flow).is_some());
+            |of: u16| work.clone().all(|flow| node(flow, side) != of || sent(self, flow).is_some());
         let knows = |of: u16| {
-            let mut flows = (0..work).filter(|flow| node(*flow, side.other()) == of);
+            let mut flows = work.clone().filter(|flow| node(*flow, side.other()) == of);
             flows.all(|flow| has_sent(node(flow, side)))
         };
-        let told: Vec<usize> = (0..work).filter(|flow| knows(node(*flow, side.other()))).collect();
+        let told: Vec<usize> =
+            work.clone().filter(|flow| knows(node(*flow, side.other()))).collect();
         for flow in told {
-            let other = self.end(side.other(), flow);
+            let other = end_of(side.other(), flow);
             if let Some(sent) = sent(self, flow).filter(|_| !self.knows_sent[other]) {
                 self.knows_sent[other] = true;
                 self.ends[other].on_peer_finished(now, sent);
@@ -386,8 +412,7 @@ impl World {
             let host = &mut self.hosts[at];
             let from = host.ends[host.turn];
             host.turn = (host.turn + 1) % count;
-            let flows = self.flows();
-            let to = (from + flows) % (2 * flows);
+            let to = end_of(side_of(from).other(), flow_of(from));
             let to = (to, self.ends[to].connection());
             let end = &mut self.ends[from];
             let launched = self
@@ -405,11 +430,10 @@ impl World {
 
     /// Sends a datagram from its end, packet after packet, and returns the time that this takes the interface.
     fn leave(&mut self, now: Nanos, slot: u32, from: usize) -> Nanos {
-        let flows = self.flows();
-        let to = if from < flows { Side::Far } else { Side::Near };
+        let to = side_of(from).other();
         let bytes = self.flights.len(slot) + u64::from(UDP_HEADER);
         let fragments = (self.cutter.parts(bytes), self.cutter.room());
-        self.flights.cut(slot, fragments, of_flow(from % flows));
+        self.flights.cut(slot, fragments, hash(flow_of(from)));
         let (since, ends) = (now - self.start, self.sockets[from]);
         let mut carried = 0;
         for (part, len) in self.cutter.packets(bytes).enumerate() {
@@ -445,16 +469,33 @@ impl World {
     /// took.
     pub(super) fn stops(self) -> ([Vec<Stops>; 2], [Vec<Stops>; 2], Nanos) {
         let took = self.clock.now() - self.start;
-        let (flows, work) = (self.flows(), self.work);
-        let mut near: Vec<Stops> = self.ends.into_iter().filter_map(SimulatedEnd::stops).collect();
-        let mut far = near.split_off(flows.min(near.len()));
-        let load = [&mut near, &mut far].map(|host| host.split_off(work.min(host.len())));
-        ([near, far], load, took)
+        let work = self.work;
+        let (mut own, mut load) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for (at, end) in self.ends.into_iter().enumerate() {
+            let of = if work.contains(&flow_of(at)) { &mut own } else { &mut load };
+            of[side_of(at) as usize].extend(end.stops());
+        }
+        (own, load, took)
     }
 }
 
+/// Returns the number of a flow's end on one side.
+fn end_of(side: Side, flow: usize) -> usize {
+    2 * flow + side as usize
+}
+
+/// Returns the flow of an end.
+fn flow_of(end: usize) -> usize {
+    end / 2
+}
+
+/// Returns the side of an end.
+fn side_of(end: usize) -> Side {
+    if end.is_multiple_of(2) { Side::Near } else { Side::Far }
+}
+
 /// Returns the hash by which queues tell a flow apart.
-fn of_flow(flow: usize) -> u64 {
+fn hash(flow: usize) -> u64 {
     SplitMix64::new(flow as u64).next_u64()
 }
 
