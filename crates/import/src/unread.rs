@@ -98,14 +98,13 @@ pub const UNREAD: &[UnreadFormat] = &[
             &[" IP ", " > ", ": UDP, length"],
             &[" IP6 ", " > ", ": Flags ["],
         ],
-        why: "packets are no measurement of a transport; of a capture `tshark -r CAPTURE -T fields -e \
-              tcp.analysis.ack_rtt` writes round trips, to import with --unit s",
+        why: "it lacks half of each header; the capture itself is read, which `tcpdump -w FILE` writes",
         ..NONE
     },
     UnreadFormat {
         name: "a list of packets from Wireshark",
         signs: &[&["\"No.\",\"Time\",\"Source\""]],
-        why: "packets are no measurement of a transport",
+        why: "it lacks half of each header; the capture itself is read, as Wireshark saves it",
         ..NONE
     },
     UnreadFormat {
