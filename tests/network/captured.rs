@@ -1,6 +1,6 @@
 //! Captures of real transfers, imported: what they say is what the account of the path, the kernel and both ends say.
 //!
-//! Needs network namespaces, `tcpdump` and `iperf3`; says so and passes where they are missing.
+//! Needs network namespaces, `tcpdump` and `python3`; says so and passes where they are missing.
 #![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
 
 use std::path::Path;
@@ -63,52 +63,73 @@ fn the_capture_of_a_race_has_the_losses_of_the_paths_account() {
     }
 }
 
+/// Sends 3 MB, waits until all of it is read, and prints the segments that its kernel sent again (`tcpi_total_retrans`).
+const SENDER: &str = r#"
+import socket, struct
+while True:
+    try: s = socket.create_connection(("198.18.0.2", 5201)); break
+    except ConnectionRefusedError: pass
+s.sendall(b"x" * 3000000); s.shutdown(1); s.recv(1)
+print(struct.unpack_from("I", s.getsockopt(6, 11, 104), 100)[0])
+"#;
+
+/// Reads until the end.
+const RECEIVER: &str = r#"
+import socket
+own = socket.create_server(("198.18.0.2", 5201)); s, _ = own.accept()
+while s.recv(65536): pass
+"#;
+
 #[test]
 fn captures_at_both_ends_of_a_transfer_say_what_its_kernel_says() {
-    let backend = "packet";
-    if !can(backend, &["tcpdump", "iperf3"]) {
+    if !can("packet", &["tcpdump", "python3"]) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).display().to_string();
-    let capture = |name: &str| {
+    // Nothing is sent after the receiver's FIN, which is written before the capture is interrupted.
+    let captured = |name: &str, command: &str| {
+        let [dump, says] = [file(name), file(&format!("{name}-says"))];
         format!(
-            "tcpdump -n -i dh0 -s 128 -U -w {} tcp 2> {} & echo $! > {}; until grep -q listening {}; do sleep 0.01; done",
-            file(name),
-            file(&format!("{name}-says")),
-            file(&format!("{name}-id")),
-            file(&format!("{name}-says"))
+            "tcpdump -n -i dh0 -s 128 -U --immediate-mode -w {dump} tcp 2> {says} & id=$!
+             until grep -q listening {says}; do sleep 0.01; done
+             {command}
+             until tcpdump -n -r {dump} 'tcp[13] & 1 != 0 and src host {FAR}' 2> /dev/null | grep -q .; do sleep 0.01; done
+             kill -INT $id; wait"
         )
     };
-    let stop = |name: &str| format!("kill -INT $(cat {}); wait", file(&format!("{name}-id")));
-    let far = format!("{}; iperf3 -s -1 > {}; {}", capture("far"), file("server"), stop("far"));
-    let near = format!(
-        "{}; until iperf3 -c {FAR} -n 3M -J > {}; do sleep 0.05; done; {}",
-        capture("near"),
-        file("i.json"),
-        stop("near")
+    std::fs::write(file("sender.py"), SENDER).unwrap();
+    std::fs::write(file("receiver.py"), RECEIVER).unwrap();
+    let far = captured("far", &format!("python3 {}", file("receiver.py")));
+    let [says, sender, count] = ["far-says", "sender.py", "count"].map(file);
+    let near = captured(
+        "near",
+        &format!(
+            "until grep -q listening {says}; do sleep 0.01; done; python3 {sender} > {count}"
+        ),
     );
-    let path = format!("delay=10ms,rate=50mbit,queue=200kB,loss=0.5%,backend={backend}");
-    let output = run(&[&path, "--far", &far, "--", "sh", "-c", &near]);
+    let path = "delay=10ms,rate=50mbit,queue=200kB,loss=0.5%,backend=packet";
+    let output = run(&[path, "--far", &far, "--", "sh", "-c", &near]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let says: Value = serde_json::from_slice(&std::fs::read(file("i.json")).unwrap()).unwrap();
-    let kernel = says["end"]["sum_sent"]["retransmits"].as_u64().unwrap();
-    let largest = |name: &str| {
-        let all = imported(Path::new(&file(name)));
-        all.into_iter().max_by_key(|record| record.delivered_bytes).unwrap()
+    let kernel: u64 = std::fs::read_to_string(count).unwrap().trim().parse().unwrap();
+    let only = |name: &str| {
+        let mut all = imported(Path::new(&file(name)));
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
     };
-    let (near, far) = (largest("near"), largest("far"));
+    let (near, far) = (only("near"), only("far"));
     assert_eq!(near.retransmits, Some(kernel), "{near:?}");
     assert_eq!(near.effective["captured"], "at the client");
     assert_eq!(far.effective["captured"], "at the server");
-    assert_eq!(lost(&near), lost(&far), "{near:?} {far:?}");
+    // Of a segment that was lost twice the far capture sees a gap once.
+    let (all, seen) = (lost(&near), lost(&far));
+    assert!(seen <= all && seen * 10 >= all * 9 && seen > 0, "{near:?} {far:?}");
     for record in [&near, &far] {
-        assert!(record.delivered_bytes.unwrap() >= 3 << 20);
+        assert_eq!(record.delivered_bytes, Some(3_000_000));
         assert!(record.metrics["rtt_min_ns"] >= 2e7);
         assert!(record.connect_ns >= 20_000_000);
     }
     // Both are one run.
     let both = Import::new([file("near"), file("far")]).run(None).unwrap();
-    let largest = |record: &Record| record.delivered_bytes >= Some(3 << 20);
-    assert_eq!(both.trials.iter().filter(|trial| largest(&trial.record)).count(), 1);
+    assert_eq!(both.trials.iter().filter(|trial| trial.record.valid).count(), 1);
 }

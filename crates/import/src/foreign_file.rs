@@ -107,7 +107,7 @@ impl ForeignFile {
         self.is_capture
     }
 
-    /// Returns its bytes behind those that were read.
+    /// Returns a reader of its bytes from here on.
     pub(super) fn bytes(&mut self) -> &mut dyn BufRead {
         &mut self.reader
     }

@@ -194,9 +194,13 @@ impl Connection {
 
     /// Returns true if one of the last packets was the same.
     fn is_twice(&mut self, packet: &Packet<'_>, side: usize, hasher: &impl BuildHasher) -> bool {
+        let is_quic = matches!(&self.state, ConnectionState::Udp(udp) if udp.quic.is_some());
         let hash = match &packet.content {
-            // Acknowledgements without an identification may be alike.
+            // deadheat notes each packet once.
+            _ if self.title.is_some() => return false,
+            // Without an identification, acknowledgements and datagrams may be alike.
             PacketContent::Tcp(own) if packet.id == 0 && own.len == 0 => return false,
+            PacketContent::Udp(..) if packet.id == 0 && !is_quic => return false,
             PacketContent::Tcp(own) => hasher.hash_one((packet.id, own)),
             PacketContent::Udp(bytes, len) => hasher.hash_one((packet.id, bytes, len)),
         };
@@ -250,8 +254,9 @@ impl Tcp {
             };
             if let Some(took) = self.ways[other].is_acknowledged(&ack) {
                 self.answered(side, took);
-                let to_sender = self.ways[other].least_answer.unwrap_or(0);
-                self.ways[other].keep(took.saturating_add(to_sender));
+                let way = &mut self.ways[other];
+                let to_sender = way.answer.or(way.least_answer).unwrap_or(0);
+                way.keep(took.saturating_add(to_sender));
             }
         }
         if !segment.is_reset {
@@ -304,10 +309,13 @@ impl Tcp {
     /// Takes the time between a time stamp and its echo.
     fn stamps(&mut self, at: u64, side: usize, segment: &Segment) {
         let Some((own, echoed)) = segment.stamps else { return };
-        if segment.ack.is_some()
-            && let Some(sent) = self.ways[1 - side].stamped_at(echoed)
-        {
-            self.answered(side, at.saturating_sub(sent));
+        let sent = segment.ack.and_then(|_| self.ways[1 - side].stamped_at(echoed));
+        let took = sent.map(|sent| at.saturating_sub(sent));
+        if let Some(took) = took {
+            self.answered(side, took);
+        }
+        if segment.len > 0 {
+            self.ways[side].answers(at, took);
         }
         self.ways[side].stamp(own, at);
     }

@@ -81,14 +81,16 @@ impl Connection {
 
     /// Returns a trial with the round trips alone.
     fn round_trips(&self, context: &mut ReaderContext<'_>) -> Result<ImportedTrial, String> {
-        let (values, thinned) = match &self.state {
+        let (values, thinned, is_partial) = match &self.state {
             ConnectionState::Tcp(tcp) => {
                 // Of the direction with the most.
                 let [near, far] = &tcp.ways;
                 let most = if far.round_trips.len() > near.round_trips.len() { far } else { near };
-                (&most.round_trips, most.thinned())
+                let whole = most.round_trip.unwrap_or(0) as f64;
+                let is_away = most.least_answer.unwrap_or(0) as f64 > AT_END * whole;
+                (&most.round_trips, most.thinned(), is_away && !most.has_answers)
             }
-            ConnectionState::Udp(udp) => (&udp.round_trips, 1),
+            ConnectionState::Udp(udp) => (&udp.round_trips, 1, false),
         };
         let spins = match &self.state {
             ConnectionState::Udp(udp) => udp.quic.as_ref().is_some_and(|quic| quic.spins()),
@@ -102,6 +104,13 @@ impl Connection {
         let mut trial = samples.trial(&MetricNaming::rtt(), context)?;
         // Round trips may rise all the time, and times of a capture are not coarse.
         trial.doubts.clear();
+        if is_partial {
+            trial.doubts.push(
+                "It has no time stamps: of the way between the capture and the sender its round trips have the least \
+                 time."
+                    .into(),
+            );
+        }
         if thinned > 1 {
             trial.doubts.push(format!("Of its round trips, one in {thinned} is in the figures."));
         }

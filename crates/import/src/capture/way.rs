@@ -84,7 +84,10 @@ pub(super) struct Way {
     seen_round_trips: u64,
     /// Round trips since the last point of the series.
     pub recent: RoundTrips,
-    /// Least time in which this direction's sender answered, and the least whole round trip.
+    /// Last time in which this direction's sender answered while it was sending; absent without time stamps.
+    pub answer: Option<u64>,
+    pub has_answers: bool,
+    /// Least time in which it answered, and the least whole round trip.
     pub least_answer: Option<u64>,
     pub round_trip: Option<u64>,
     /// Acknowledgements that the sender does not have yet, and the last that it has.
@@ -244,6 +247,14 @@ impl Way {
         let until = self.stamps.partition_point(|(own, _)| !is_before(echoed, *own));
         let (own, at) = self.stamps.drain(..until).next_back()?;
         (own == echoed).then_some(at)
+    }
+
+    /// Notes the time in which its sender answered with data, by a time stamp if there is one: behind a pause it is of the
+    /// program.
+    pub(super) fn answers(&mut self, at: u64, took: Option<u64>) {
+        let is_sending = at.saturating_sub(self.last_data) <= self.least_answer.unwrap_or(0);
+        self.answer = took.or(self.answer).filter(|_| is_sending);
+        self.has_answers |= self.answer.is_some();
     }
 
     /// Returns the counters, and begins the round trips of the next point.
