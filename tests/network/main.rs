@@ -7,6 +7,7 @@ mod handed_in;
 mod answers;
 mod away;
 mod browser;
+mod captured;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, dead_code)] // Other tests use the rest of it.
 #[path = "../common/browser.rs"]
 mod chromium;

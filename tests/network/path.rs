@@ -18,7 +18,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const DEADHEAT: &str = env!("CARGO_BIN_EXE_deadheat");
-const FAR: &str = "198.18.0.2";
+pub(crate) const FAR: &str = "198.18.0.2";
 const FAR_V6: &str = "fd64:6864:6868::2";
 const BACKENDS: &[&str] = &["tun", "packet"];
 
@@ -67,7 +67,7 @@ fn path_run(args: &[&str]) -> Command {
     command
 }
 
-fn run(args: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str]) -> Output {
     path_run(args).output().unwrap()
 }
 
@@ -75,7 +75,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use serde::de::DeserializeOwned;
 
+use super::capture;
 pub(super) use super::packings::RawBytes;
 use super::packings::{HashedBytes, Unpacked, peeked, unpack};
 use deadheat_base::error::{Error, Result};
@@ -26,6 +27,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 pub(super) struct ForeignFile {
     name: String,
     head: String,
+    is_capture: bool,
     reader: Box<dyn BufRead>,
     raw: HashedBytes,
     content: HashedBytes,
@@ -61,7 +63,8 @@ impl ForeignFile {
             (raw.clone(), reader)
         };
         let (mut head, mut reader) = peeked(reader, HEAD).map_err(failed)?;
-        if let Some(order) = ByteOrder::of(&head) {
+        let is_capture = capture::MAGICS.iter().any(|magic| head.starts_with(magic));
+        if let Some(order) = ByteOrder::of(&head).filter(|_| !is_capture) {
             let mut bytes = Vec::new();
             reader.take(LARGEST_WHOLE + 1).read_to_end(&mut bytes).map_err(failed)?;
             if bytes.len() as u64 > LARGEST_WHOLE {
@@ -71,11 +74,12 @@ impl ForeignFile {
             let utf8 = io::Cursor::new(order.text(&bytes).into_bytes());
             (head, reader) = peeked(Box::new(utf8), HEAD).map_err(failed)?;
         }
-        let text = text_of(&head).map_err(wrong)?;
+        let text = if is_capture { String::new() } else { text_of(&head).map_err(wrong)? };
         let (line, number, passed) = (Vec::new(), 0, 0);
         Ok(ForeignFile {
             name: name.to_owned(),
             head: text,
+            is_capture,
             reader,
             raw,
             content,
@@ -95,6 +99,16 @@ impl ForeignFile {
     /// Returns its beginning as text, without a byte order mark.
     pub(super) fn head(&self) -> &str {
         &self.head
+    }
+
+    /// Returns true for a capture of packets, which is not text: its beginning as text is empty.
+    pub(super) fn is_capture(&self) -> bool {
+        self.is_capture
+    }
+
+    /// Returns a reader of its bytes from here on.
+    pub(super) fn bytes(&mut self) -> &mut dyn BufRead {
+        &mut self.reader
     }
 
     /// Returns its name without its folder.
@@ -239,19 +253,6 @@ fn text_of(head: &[u8]) -> Result<String, String> {
     let is_control =
         |byte: &&u8| **byte < 0x20 && !b"\t\n\x0b\x0c\r\x1b\x08\x07\x1a".contains(byte);
     let controls = head.iter().filter(is_control).count();
-    // Magic numbers of pcap, in both orders of bytes and with nanoseconds, and of pcapng.
-    let captures: [&[u8]; 5] = [
-        b"\xd4\xc3\xb2\xa1",
-        b"\xa1\xb2\xc3\xd4",
-        b"\x4d\x3c\xb2\xa1",
-        b"\xa1\xb2\x3c\x4d",
-        b"\x0a\x0d\x0d\x0a",
-    ];
-    if captures.iter().any(|magic| head.starts_with(magic)) {
-        return Err("this is a capture of packets, which is not read: packets are no measurement of a transport; `tshark -r \
-                    CAPTURE -T fields -e tcp.analysis.ack_rtt` writes round trips, to import with --unit s"
-            .into());
-    }
     if head.contains(&0) || controls * 50 > head.len() {
         return Err(
             "this is not text, but binary data; no format that is read looks like it".into()

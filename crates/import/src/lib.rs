@@ -13,6 +13,7 @@
 //! | `echo`, `rates` | runs of round trips, and metrics, that several formats share |
 //! | `collection` | contenders, trials and verdicts from the files read |
 //! | [`browser`] | races that a page in a browser runs: their plan, and their result |
+//! | `capture` | connections in captures of packets |
 //! | `stalls` | intervals of a transfer in which nothing moved |
 //! | `summaries` | programs whose figures stand behind names: which stands where is data |
 //! | [`unread`] | formats that are known and not read, with their remedies |
@@ -32,6 +33,7 @@ use deadheat_result::imported::Spread;
 use deadheat_everything as _;
 
 pub mod browser;
+mod capture;
 mod collection;
 mod curl;
 mod duplicates;
@@ -92,6 +94,7 @@ pub const ALL: &[&Format] = &[
     &fping::FORMAT,
     &wget::FORMAT,
     &ping::FORMAT,
+    &capture::FORMAT,
     &plain::FORMAT,
 ];
 

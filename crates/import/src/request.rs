@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::collection::{self, LeftOut, SourceFile};
 use super::sources::{self, ForeignSource, SourceChoice};
-use super::{Format, ReaderContext, RowColumns, duplicates, find, ids, sniff};
+use super::{Format, ReaderContext, RowColumns, capture, duplicates, find, ids, sniff};
 use deadheat_base::error::{Error, Result};
 use deadheat_result::outcome::Outcome;
 
@@ -224,6 +224,14 @@ impl Import {
         let mut file = source.open()?;
         let wrong = |what: String| Error::data(name.clone(), what);
         let reader = match self.reader {
+            None if file.is_capture() => &capture::FORMAT,
+            Some(reader) if file.is_capture() && reader.id() != capture::FORMAT.id => {
+                let what = format!(
+                    "this is a capture of packets, and not {}; leave --as away",
+                    reader.id()
+                );
+                return Err(wrong(what));
+            }
             Some(reader) => reader,
             // Columns are of tables, which words beside their numbers make hard to detect.
             None if self.columns.any() => find(super::plain::FORMAT.id)?,

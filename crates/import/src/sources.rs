@@ -97,9 +97,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Returns a file's name without its folder and without endings that only show its format.
 pub(super) fn stem(file: &Path) -> String {
-    const ENDINGS: [&str; 15] = [
+    const ENDINGS: [&str; 17] = [
         "gz", "bz2", "zst", "tar", "tgz", "tbz2", "tzst", "json", "jsonl", "txt", "csv", "log",
-        "flent", "dat", "out",
+        "flent", "dat", "out", "pcap", "pcapng",
     ];
     let mut name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     while let Some((before, ending)) = name.rsplit_once('.') {

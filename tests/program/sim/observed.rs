@@ -1,5 +1,6 @@
 //! Trials in virtual time whose packets are observed: the capture and the counts hold what the account holds.
 
+use deadheat::import::Import;
 use deadheat::measurements::path::{DirectionFigures, WireEnd};
 use deadheat::path::{Family, PathSpec, observe::pcapng};
 use deadheat::records::placement::Placement;
@@ -77,6 +78,29 @@ fn every_loss_of_the_account_is_in_the_capture_and_none_more() {
     let longest = |end: &WireEnd| end.train_packets.max.unwrap();
     assert!(longest(&wire.entrance) >= 6, "{wire:?}");
     assert!(longest(&wire.exit) < longest(&wire.entrance), "{wire:?}");
+}
+
+/// The capture of a race, imported: its contenders with what each lost.
+#[test]
+fn an_imported_capture_has_the_losses_of_each_contender() {
+    let path = "sim:delay=10ms,rate=20mbit,queue=10pkt,loss=1%";
+    let (records, capture) = observed(path, &["quic", "arq"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("race.pcapng");
+    std::fs::write(&file, capture).unwrap();
+    let outcome = Import::new([&file]).run(None).unwrap();
+    let labels: Vec<&str> = outcome.contenders.iter().map(|own| own.label.as_str()).collect();
+    assert_eq!(labels, ["quic", "arq"]);
+    for (record, trial) in records.iter().zip(&outcome.trials) {
+        let link = &record.path.as_ref().unwrap().links[0];
+        let lost: u64 =
+            [&link.up, &link.down].map(|way| way.fates.lost + way.fates.full).iter().sum();
+        let packets = record.captured.as_ref().unwrap().packets as f64;
+        let share = trial.record.metrics["lost_packets_share"];
+        assert!(lost > 10 && (share * packets).round() as u64 == lost, "{share} {lost}");
+        assert!(trial.record.metrics["throughput_bps"] > 1e6);
+    }
+    assert!(outcome.trials[0].record.metrics["connect_ns"] >= 2e7);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn what_is_no_measurement_is_refused_by_what_it_is() {
         (&b""[..], "the file is empty"),
         (b" \n\t\n", "the file is empty"),
         (b"\x7fELF\x02\x01\0\0", "binary data"),
-        (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "this is a capture of packets"),
+        (b"\xd4\xc3\xb2\xa1\x02\0\x04\0", "read as capture: at byte 0: the header of a pcap file"),
         (b"# only this\n", "no format that is read looks like this"),
         (b"hello world\n", "it begins with `hello world`. Formats: iperf3, irtt, flent"),
         (b"{\"a\": 1}", "no format that is read looks like this"),
@@ -99,6 +99,7 @@ fn a_format_by_force_says_what_does_not_fit() {
         "fping",
         "wget",
         "ping",
+        "capture",
     ] {
         let import = Import::new([file("../README.md")]).format(name).unwrap();
         let said = import.run(None).unwrap_err().to_string();
