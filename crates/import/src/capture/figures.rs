@@ -131,6 +131,8 @@ impl Connection {
         let arrived = sum(super::way::Way::arrived);
         trial.record.delivered_bytes = Some(arrived);
         self.goodput(tcp, rates, trial);
+        // The figure of bulk data stands before that of messages.
+        trial.metrics.sort_by_key(|own| own.name != GOODPUT);
         let segments = sum(|way| way.segments);
         // A packet that the capture dropped may have been sent again, or not.
         let unseen = sum(|way| way.unseen);
