@@ -213,12 +213,11 @@ impl Connection {
         let [near, far] = tcp.ways.each_ref().map(|way| way.syn.is_some());
         let has_data = tcp.ways.iter().any(|way| way.bytes > 0);
         let mut note = |text: &str| trial.doubts.push(text.to_owned());
-        if !near || !far {
-            if has_data {
-                note(
-                    "It began before the capture: scale of the receive window, segment sizes and handshake are not known.",
-                );
-            }
+        if has_data && !(near && far) {
+            note(
+                "It began before the capture: scale of the receive window, segment sizes and handshake are not \
+                 known.",
+            );
         }
         if tcp.ways.iter().any(|way| way.super_segments > 0) {
             note(
