@@ -104,9 +104,7 @@ fn captures_at_both_ends_of_a_transfer_say_what_its_kernel_says() {
     let [says, sender, count] = ["far-says", "sender.py", "count"].map(file);
     let near = captured(
         "near",
-        &format!(
-            "until grep -q listening {says}; do sleep 0.01; done; python3 {sender} > {count}"
-        ),
+        &format!("until grep -q listening {says}; do sleep 0.01; done; python3 {sender} > {count}"),
     );
     let path = "delay=10ms,rate=50mbit,queue=200kB,loss=0.5%,backend=packet";
     let output = run(&[path, "--far", &far, "--", "sh", "-c", &near]);

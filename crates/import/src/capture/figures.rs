@@ -131,6 +131,8 @@ impl Connection {
         let arrived = sum(super::way::Way::arrived);
         trial.record.delivered_bytes = Some(arrived);
         self.goodput(tcp, rates, trial);
+        // The figure of bulk data stands before that of messages.
+        trial.metrics.sort_by_key(|own| own.name != GOODPUT);
         let segments = sum(|way| way.segments);
         // A packet that the capture dropped may have been sent again, or not.
         let unseen = sum(|way| way.unseen);
@@ -211,12 +213,11 @@ impl Connection {
         let [near, far] = tcp.ways.each_ref().map(|way| way.syn.is_some());
         let has_data = tcp.ways.iter().any(|way| way.bytes > 0);
         let mut note = |text: &str| trial.doubts.push(text.to_owned());
-        if !near || !far {
-            if has_data {
-                note(
-                    "It began before the capture: scale of the receive window, segment sizes and handshake are not known.",
-                );
-            }
+        if has_data && !(near && far) {
+            note(
+                "It began before the capture: scale of the receive window, segment sizes and handshake are not \
+                 known.",
+            );
         }
         if tcp.ways.iter().any(|way| way.super_segments > 0) {
             note(

@@ -8,7 +8,6 @@ const MOST_OUT_OF_TURN: f64 = 0.1;
 
 /// Bits of the first byte of a packet.
 const LONG_HEADER: u8 = 0x80;
-const FIXED: u8 = 0x40;
 const SPIN: u8 = 0x20;
 
 /// Long header of a packet.
@@ -34,8 +33,13 @@ impl LongHeader<'_> {
         };
         let (destination, rest) = id(rest)?;
         let (source, _) = id(rest)?;
-        let is_long = first & (LONG_HEADER | FIXED) == LONG_HEADER | FIXED;
-        is_long.then_some(LongHeader { version, is_initial, destination, source })
+        // The second bit may be drawn (RFC 9287).
+        (first & LONG_HEADER != 0).then_some(LongHeader {
+            version,
+            is_initial,
+            destination,
+            source,
+        })
     }
 }
 
@@ -122,6 +126,7 @@ impl Quic {
 mod tests {
     use super::*;
 
+    const FIXED: u8 = 0x40;
     const INITIAL: &[u8] = b"\xc3\0\0\0\x01\x08abcdefgh\x02xy\0";
 
     #[test]
