@@ -34,6 +34,7 @@ impl Outcome {
             contests: Vec::new(),
             verdicts: Vec::new(),
             unfiltered: Vec::new(),
+            causes: Vec::new(),
             control: None,
             differences: Vec::new(),
             warnings: Vec::new(),
