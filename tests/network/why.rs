@@ -69,7 +69,8 @@ fn a_server_with_a_small_send_buffer_is_named_by_what_arrives() {
     let server = format!("nginx -p {} -c nginx.conf", dir.path().display());
     let work = "bulk:direction=down,time=3s";
     let args = ["tls", "-w", work, "--to", "https://far/document"];
-    let (outcome, trials) = saved(&visit_over("delay=15ms", &server, &args, dir.path()), dir.path());
+    let (outcome, trials) =
+        saved(&visit_over("delay=15ms", &server, &args, dir.path()), dir.path());
     let rounds = &trials[0].1["intervals"][0]["rounds"];
     assert!(rounds["n"].as_u64() > Some(20), "{}", trials[0].1);
     let found = causes(&outcome);

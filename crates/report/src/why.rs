@@ -2,9 +2,8 @@
 //! each contender with what would change it.
 
 use super::document::{Block, Line, Point, Section, Tone};
-use super::names::label;
+use super::names::{self, label};
 use super::words;
-use deadheat_base::figures;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Role, Unit};
 use deadheat_result::causes::race::{VerdictCause, of_verdict};
@@ -17,7 +16,8 @@ const MOST: usize = 3;
 /// Returns the sentences below the verdicts: what makes the difference, each once, or else what holds all back alike.
 /// None where the cause is not known.
 pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
-    if outcome.causes.is_empty() || !outcome.trusted() || outcome.verdicts.len() > 2 * MOST {
+    let is_one_table = !names::vary(outcome) && outcome.verdicts.len() <= 2 * MOST;
+    if outcome.causes.is_empty() || !outcome.trusted() || !is_one_table {
         return Vec::new();
     }
     let is_claim = |verdict: &&Verdict| {
@@ -112,7 +112,7 @@ fn in_full(finding: &Finding, whose: &str) -> String {
 fn tested(finding: &Finding) -> String {
     let Some(test) = &finding.test else { return String::new() };
     let figure = test.ratio.map_or_else(String::new, |ratio| {
-        format!(", where the figure is {} as great", figures::times(ratio))
+        format!(", where the figure is {} times as great", words::significant(ratio))
     });
     match test.result {
         TestOutcome::Confirmed => format!("; confirmed with {}{figure}", test.change),

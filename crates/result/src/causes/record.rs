@@ -1,5 +1,6 @@
 //! Signs of a usual trial, from its record: series of both ends, CPU time, the account of an emulated path, the ledger.
 
+use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::name::{GOODPUT, LOST, MetricName, RTT_P50};
@@ -7,11 +8,13 @@ use deadheat_contract::measurements::path::{DirectionFigures, PathFigures};
 use deadheat_contract::measurements::series::{Series, TcpColumns};
 use deadheat_contract::measurements::{Account, Cost, Metric, Unit, total};
 use deadheat_path::PathKind;
+use deadheat_path::gate::least_rtt;
 use deadheat_records::placement::Placement;
 use deadheat_records::trial::Record;
 
 use super::signs::{EndSigns, MessageSigns, PathSigns, ProtocolSigns, Signs, WorkKind};
 use crate::analysis::claims::claimed;
+use crate::analysis::path_ways::network;
 use crate::outcome::Outcome;
 
 /// Part of the least round trip above it at which a queue is assumed to stand, as in the times that libraries report.
@@ -36,13 +39,16 @@ impl<'a> SignReader<'a> {
     /// Returns the facts; `None` for a race without a claim, or for work whose causes are not known.
     pub(super) fn of(outcome: &'a Outcome) -> Option<SignReader<'a>> {
         let claim = claimed(&outcome.metrics).next()?;
-        let built = outcome.path.built.as_ref();
+        let path_rtt_ns = match &outcome.path.built {
+            Some(built) => built.rtt_least_ns,
+            None => network(outcome).and_then(|network| least_rtt(&network)).map(|Nanos(ns)| ns),
+        };
         let placement = Placement::parse(&outcome.plan.placement).ok();
         let is_here = outcome.path.kind != PathKind::Remote;
         Some(SignReader {
             claim,
             work: work_of(claim)?,
-            path_rtt_ns: built.and_then(|built| built.rtt_least_ns).map(|ns| ns as f64),
+            path_rtt_ns: path_rtt_ns.map(|ns| ns as f64),
             placement,
             is_cpu_shared: placement == Some(Placement::SameCore) && is_here,
         })
@@ -168,7 +174,13 @@ impl<'a> SignReader<'a> {
         let claimed_ns = *record.metrics.get(&self.claim.name)?;
         let rtt = record.rtt_ns.as_ref();
         let queued = record.path.as_ref().map_or(0.0, |path| {
-            [Direction::Up, Direction::Down].map(|way| queued_ns(path, way)).iter().sum()
+            let ways = [Direction::Up, Direction::Down];
+            let busy = ways.map(|way| path_signs(path, way, record.took_ns).busy);
+            let seen: f64 = ways.map(|way| queued_ns(path, way)).iter().sum();
+            // In virtual time no packet's wait is noted; behind a busy link it is the time above the way's own.
+            let is_busy = seen == 0.0 && busy.iter().any(|busy| *busy >= 0.5);
+            let above = self.path_rtt_ns.map_or(0.0, |least| claimed_ns - least);
+            if is_busy { above } else { seen }
         });
         let sent = record.ledger.accounts().map(|(_, account)| account);
         let sent = total(sent.filter(|one| one.unit == "messages").map(|one| one.sent)).max(1);
@@ -258,7 +270,8 @@ fn protocol(senders: &[&Series], span_ns: u64, bytes: u64) -> Option<ProtocolSig
     };
     Some(ProtocolSigns {
         is_kernel: !first.rwnd_limited_ns.is_empty(),
-        busy: share(|tcp| &tcp.busy_ns),
+        // A protocol that does not count it has always data to send, as the work is.
+        busy: if first.busy_ns.is_empty() { 1.0 } else { share(|tcp| &tcp.busy_ns) },
         rwnd_limited: share(|tcp| &tcp.rwnd_limited_ns),
         sndbuf_limited: share(|tcp| &tcp.sndbuf_limited_ns),
         library_limited: share(|tcp| &tcp.library_limited_ns),

@@ -281,7 +281,8 @@ fn slow_start(signs: &Signs) -> Option<Proof> {
 
 fn message_timeouts(signs: &Signs) -> Option<Proof> {
     let (messages, late) = late(signs)?;
-    of_time(&messages, late).filter(|_| late >= TIMEOUT)
+    let least = messages.least_ns.unwrap_or(0.0);
+    of_time(&messages, late).filter(|_| late >= TIMEOUT.max(4.0 * least))
 }
 
 fn retransmission(signs: &Signs) -> Option<Proof> {

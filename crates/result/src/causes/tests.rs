@@ -188,7 +188,8 @@ fn a_message_is_split_into_its_parts() {
     };
     assert_eq!(of(message), [Cause::Retransmission, Cause::PathDelay]);
     assert_eq!(of(MessageSigns { resent: 0.0, ..message }), [Cause::PathDelay]);
-    let late = MessageSigns { claimed_ns: 260.0 * MS, ..message };
+    let short = MessageSigns { least_ns: Some(10.0 * MS), ..message };
+    let late = MessageSigns { claimed_ns: 260.0 * MS, ..short };
     assert_eq!(of(late), [Cause::Timeouts]);
     let queued = MessageSigns { queued_ns: 55.0 * MS, resent: 0.0, ..message };
     assert_eq!(of(queued), [Cause::Queue, Cause::PathDelay]);
