@@ -66,6 +66,7 @@ bench: ## figures beside the floor and beside peers (BENCH="ping bulk" selects),
 	cargo bench --locked --features $(BENCH_FEATURES) --bench workloads
 	cargo bench --locked --features $(BENCH_FEATURES) --bench verdicts -- $(RACES) $(TWINS)
 	cargo bench --locked --features $(BENCH_FEATURES) --bench closed_forms
+	cargo bench --locked --features $(BENCH_FEATURES) --bench causes
 
 fuzz: ## each fuzz target for SECONDS=60, two at a time, on stable Rust
 	scripts/need.sh cargo cc g++ cargo-fuzz

@@ -9,7 +9,7 @@ use deadheat_base::foreign::visible;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{self, Bare};
 use deadheat_race::race::request::DEFAULT_CONFIDENCE;
-use deadheat_race::race::{DEFAULT_BLAST, Request, resume};
+use deadheat_race::race::{DEFAULT_BLAST, Request, resume, why};
 use deadheat_report::{Report, ReportInput, Samples};
 use deadheat_result::outcome::{Outcome, RACE_FAILED};
 use deadheat_result::save;
@@ -216,6 +216,12 @@ pub(super) struct RaceArgs {
     /// A second pass takes the kernel's timestamps.
     #[arg(long, conflicts_with_all = ["resume", "replay"])]
     explain: bool,
+    /// Afterwards, test the cause of each difference by changing it
+    ///
+    /// Where a setting of a contender that is behind would change the cause, that contender races itself with this
+    /// setting, and the cause is confirmed or withdrawn.
+    #[arg(long, conflicts_with_all = ["resume", "replay", "vary"])]
+    why: bool,
 }
 
 /// Contenders of a race that names none.
@@ -232,7 +238,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
         places => Some(Gate::open(places, args.gate_races, replaced)?),
     };
     let mut done = 0;
-    let (outcome, file) = match &args.resume {
+    let (mut outcome, file) = match &args.resume {
         Some(file) => (go_on(&args, file, gate.as_ref(), &mut done)?, file.clone()),
         None => match start(&args, report, gate.as_ref()) {
             Err(Error::Interrupted) => {
@@ -242,6 +248,9 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
             started => started?,
         },
     };
+    if args.why {
+        test_causes(&args, &mut outcome, &file)?;
+    }
     let samples = save::samples_of(&file);
     let shown = ReportInput { outcome: &outcome, samples: samples.as_deref() };
     let rendered = report.render(&shown, &args.form.style());
@@ -315,6 +324,23 @@ fn start(args: &RaceArgs, report: &dyn Report, gate: Option<&Gate>) -> Result<(O
     let outcome =
         with_stage(&staging(args, kept)?, &request, file, |stage| request.run_with(stage))?;
     Ok((outcome, file.to_path_buf()))
+}
+
+/// Tests the causes of the differences in a race, each in a race of its own beside it, and saves what they show.
+fn test_causes(args: &RaceArgs, outcome: &mut Outcome, file: &Path) -> Result<()> {
+    for (index, test) in why::experiments(outcome)?.iter().enumerate() {
+        if !args.quiet {
+            let label = outcome.contenders.get(test.contender).map_or("?", |own| &own.label);
+            tell!("testing the cause: {label} against itself with {}", test.change);
+        }
+        let beside = file.with_extension(format!("why-{}.json", index + 1));
+        save::prepare(&beside)?;
+        let staging = staging(args, false)?;
+        let tested =
+            with_stage(&staging, &test.request, &beside, |stage| test.request.run_with(stage))?;
+        why::conclude(outcome, test, &tested);
+    }
+    save::save(outcome, file)
 }
 
 /// Goes on with the race in `file`, and sets `done` to the number of trials that it had before.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 #![allow(clippy::unwrap_used, reason = "a fixture that fails is a failed test")]
 
+mod causes;
 pub(crate) mod large;
 pub(crate) mod map;
 pub(crate) mod ordinary;
@@ -20,6 +21,7 @@ use deadheat::measurements::path::{Captured, DirectionFigures, L4sOutcomes, Link
 use deadheat::measurements::path::{
     PacketOutcomes, PathFigures, QueueCourse, WireEnd, WireFigures,
 };
+use deadheat::measurements::rounds::Rounds;
 use deadheat::measurements::series::{Point, RoundTrips, Series};
 use deadheat::measurements::{
     Account, Allocations, Better, ClockEstimate, ClockNeed, ContentState, Cost, Distribution,
@@ -37,7 +39,7 @@ use deadheat::records::quiet::{Disturbance, Disturber, HostQuiet, HostState, Pro
 use deadheat::records::trial::{PathFacts, Record};
 use deadheat::result::contest::{Contest, Harm, Portion};
 use deadheat::result::explained::{
-    BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Limit, Userspace, UserspaceEnd,
+    BulkEnd, BulkTransfer, Calls, Explanation, Explanations, Userspace, UserspaceEnd,
 };
 use deadheat::result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, PairedBy, Spread, SpreadOver,
@@ -480,6 +482,7 @@ pub(crate) fn full() -> Outcome {
         contests: Vec::new(),
         verdicts: verdicts(),
         unfiltered: Vec::new(),
+        causes: causes::of_race(),
         control: Some(control()),
         differences: differences(),
         warnings: vec![
@@ -596,7 +599,7 @@ pub(crate) fn hostile() -> Outcome {
     }
     for explanation in outcome.explain.iter_mut().flat_map(|explain| &mut explain.contenders) {
         explanation.missing.iter_mut().for_each(|what| *what = bad());
-        explanation.moving.iter_mut().for_each(|moving| moving.why = bad());
+        explanation.moving.iter_mut().for_each(|moving| moving.why = Some(bad()));
     }
     outcome
 }
@@ -630,8 +633,8 @@ fn moving() -> BulkTransfer {
         packets_per_mb: Some(15.4),
         sender: cpu,
         receiver: cpu,
-        limit: Limit::ReceiverCpu,
-        why: "The receiver's CPU: its thread ran 97 % of the time.".into(),
+        causes: causes::of_pass(),
+        why: Some("The receiver's CPU: its thread ran 97 % of the time.".into()),
     }
 }
 
@@ -1033,7 +1036,17 @@ fn series(contender: usize, rtt_ns: u64) -> Series {
         }
     };
     let began_ns = Some(1_800_000_000_000_000_000);
-    Series { missed_points: 1, began_ns, ..Series::new(500_000_000, &[1, 2, 3].map(point)) }
+    let rounds = Some(Rounds {
+        rtt_ns: 16_000_000,
+        n: 64,
+        p10_bytes: 64_800,
+        p50_bytes: 65_536,
+        p90_bytes: 65_536,
+        silent_ns: 1_400_000_000,
+        span_ns: 1_430_000_000,
+    });
+    let points = [1, 2, 3].map(point);
+    Series { missed_points: 1, began_ns, rounds, ..Series::new(500_000_000, &points) }
 }
 
 fn verified(lost: u64) -> Verified {

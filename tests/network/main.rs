@@ -37,6 +37,7 @@ mod spread;
 mod uml;
 mod ways;
 mod web;
+mod why;
 
 /// True if every case runs, as in `make soak`; otherwise one of each kind does.
 fn runs_all() -> bool {

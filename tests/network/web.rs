@@ -29,6 +29,11 @@ fn visit(only: &str, args: &[&str], dir: &Path) -> Option<Output> {
 
 /// Runs a race at `server` on the far host of a path, which has a certificate of its name in its directory.
 fn visit_server(server: &str, args: &[&str], dir: &Path) -> Output {
+    visit_over(PATH, server, args, dir)
+}
+
+/// Runs such a race over this path.
+pub(crate) fn visit_over(path: &str, server: &str, args: &[&str], dir: &Path) -> Output {
     let key = KeyPair::generate().unwrap();
     let certificate =
         CertificateParams::new(["far".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -37,14 +42,14 @@ fn visit_server(server: &str, args: &[&str], dir: &Path) -> Output {
     let files = [("certificate.pem", certificate), ("key.pem", key)];
     files.iter().for_each(|(name, text)| fs::write(dir.join(name), text).unwrap());
     let mut command = Command::new(DEADHEAT);
-    command.args(["path", "run", "-q", PATH, "--far", server, "--far-ready", "443", "--"]);
+    command.args(["path", "run", "-q", path, "--far", server, "--far-ready", "443", "--"]);
     command.args([DEADHEAT, "race", "--idle", "host", "--seed", "1"]).args(args);
     command.args(["--blocks", "1", "-q", "-o", "race.json"]);
     command.env("SSL_CERT_FILE", "certificate.pem").current_dir(dir).output().unwrap()
 }
 
 /// The saved race, and the trials with the name of their contender.
-fn saved(done: &Output, dir: &Path) -> (Value, Vec<(String, Value)>) {
+pub(crate) fn saved(done: &Output, dir: &Path) -> (Value, Vec<(String, Value)>) {
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(matches!(done.status.code(), Some(0 | 3)), "{said}");
     let outcome = outcome(&dir.join("race.json"));
@@ -192,7 +197,7 @@ fn nginx_is_asked_over_http_2() {
     }
 }
 
-const NGINX: &str = "
+pub(crate) const NGINX: &str = "
 daemon off;
 master_process off;
 pid nginx.pid;

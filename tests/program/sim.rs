@@ -17,6 +17,7 @@ use deadheat::trial::sim::Simulation;
 use deadheat::trial::{Order, Pairing, Runner, TrialOutcome};
 
 mod arrivals;
+mod causes;
 mod hosts;
 mod matrix;
 mod nat;

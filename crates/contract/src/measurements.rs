@@ -23,6 +23,7 @@ pub mod far_view;
 pub mod name;
 mod outage;
 pub mod path_mtu;
+pub mod rounds;
 pub mod scale;
 pub mod series;
 mod throttled;
@@ -192,6 +193,14 @@ impl Ledger {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         } = Some(account);
+    }
+
+    /// Returns the account of a direction.
+    pub fn toward(&self, direction: Direction) -> Option<&Account> {
+        match direction {
+            Direction::Up => self.up.as_ref(),
+            Direction::Down => self.down.as_ref(),
+        }
     }
 
     /// Returns the accounts that exist, with their names.

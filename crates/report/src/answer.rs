@@ -4,7 +4,7 @@ use super::document::{Block, Line, Section, Tone};
 use super::names::{label, vary};
 use super::standing::{Standing, result, tone};
 use super::totals::blocks_done;
-use super::{absence, contests, factors, imported, libraries, resolution, sweeps, words};
+use super::{absence, contests, factors, imported, libraries, resolution, sweeps, why, words};
 use deadheat_result::analysis::{claims, host_use, no_figures};
 use deadheat_result::outcome::{Outcome, Status, Verdict};
 
@@ -56,6 +56,7 @@ pub(super) fn lines(outcome: &Outcome) -> Vec<Line> {
             line.tone = Tone::Open;
         }
     }
+    lines.extend(why::lines(outcome));
     lines.extend(libraries::lines(outcome));
     lines.extend(resolution::lines(outcome));
     let basis = outcome.imported.as_ref().map(|imported| imported.basis.as_str());

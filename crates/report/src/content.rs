@@ -4,7 +4,7 @@ use super::document::{Document, Section};
 use super::{
     answer, arrived, brief, commands, contests, evidence, explain, factors, far_end, highs,
     imported, names, needs, network, outages, over_time, path, results, scatter, sweeps, theory,
-    way, wire,
+    way, why, wire,
 };
 use deadheat_result::outcome::Outcome;
 
@@ -32,7 +32,7 @@ pub(super) fn document(outcome: &Outcome) -> Document {
 
 /// Returns its sections in the order of text, each with its place beside drawings.
 pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
-    let sections: [(Place, Option<Section>); 34] = [
+    let sections: [(Place, Option<Section>); 35] = [
         (Place::Answer, answer::section(outcome)),
         (Place::Results, sweeps::section(outcome)),
         (Place::Results, contests::section(outcome)),
@@ -43,6 +43,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<(Place, Section)> {
         (Place::Letters, scatter::section(outcome)),
         (Place::Answer, evidence::verdicts(outcome)),
         (Place::Answer, evidence::unfiltered(outcome)),
+        (Place::Basis, why::section(outcome)),
         (Place::Basis, explain::section(outcome)),
         (Place::Basis, theory::section(outcome)),
         (Place::Basis, evidence::control(outcome)),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::document::{Block, Cell, Column, Line, Point, Section, Table, Tone};
 use super::names::label;
+use super::why;
 use super::words;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::Unit;
@@ -204,7 +205,9 @@ fn limits(outcome: &Outcome, explained: &Explanations) -> Vec<Line> {
     each_moving(explained)
         .map(|(contender, moving)| {
             let name = direction_label(outcome, contender, moving);
-            Line::new(format!("{name}: {}", moving.why), Tone::Plain)
+            // A result of before the causes has a sentence.
+            let held = moving.why.clone().unwrap_or_else(|| why::of_transfer(&moving.causes));
+            Line::new(format!("{name}: {held}"), Tone::Plain)
         })
         .collect()
 }

@@ -22,6 +22,7 @@
 //! | `needs.rs` | bytes on the wire, memory and allocations |
 //! | `evidence.rs` | control, differences, excluded trials, conditions |
 //! | `theory.rs` | closed forms beside the measurement |
+//! | `why.rs` | causes of the verdicts, and of each contender |
 //! | `explain.rs` | breakdown of time, from the second pass |
 //! | `imported.rs` | the files that a result was imported from, and five numbers of each |
 //! | `document.rs` | headings, tables and lists, independent of their form |
@@ -103,6 +104,7 @@ mod text;
 mod theory;
 mod totals;
 mod way;
+mod why;
 mod wire;
 pub mod words;
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::causes::Finding;
 use deadheat_contract::contract::Direction;
 use deadheat_records::parts::{Clocks, RoundTrip};
 
@@ -91,10 +92,11 @@ pub struct BulkTransfer {
     pub sender: BulkEnd,
     /// The receiver's CPU.
     pub receiver: BulkEnd,
-    /// Bottleneck of the transfer.
-    pub limit: Limit,
-    /// Reason in one sentence, with its evidence.
-    pub why: String,
+    /// Causes that held it back, the largest first; none if they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Finding>,
+    /// Bottleneck in one sentence, as versions before the causes wrote it.
+    pub why: Option<String>,
 }
 
 /// The system calls of one end.
@@ -125,28 +127,4 @@ pub struct BulkEnd {
     pub busy_share: f64,
     /// Share of the trial that they spent in interrupts and soft interrupts, in which packets are received.
     pub interrupts_share: f64,
-}
-
-/// Bottleneck of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Sender CPU: the sender's thread, or other work of its CPU.
-    SenderCpu,
-    /// Receiver CPU: the receiver's thread, or other work of its CPU.
-    ReceiverCpu,
-    /// Shared CPU of both ends, never idle.
-    OneCpu,
-    /// Other programs, not part of the trial, that used the CPU.
-    OtherPrograms,
-    /// Congestion window: the amount that congestion control allowed in flight.
-    CongestionWindow,
-    /// Receive window: the free space at the receiver.
-    ReceiveWindow,
-    /// Send buffer: the free space in the sender's socket.
-    SendBuffer,
-    /// Pacing: the rate at which the sender's kernel released packets.
-    Pacing,
-    /// Path between the two hosts: none of the above.
-    Path,
 }

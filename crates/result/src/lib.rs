@@ -6,6 +6,7 @@
 //! | [`explained`], [`path_way`], [`imported`] | parts of it: breakdown of time, account of a path, origin of an import |
 //! | `trust` | the reasons that speak against a race |
 //! | [`dropped`], [`knee`] | parts of it: contenders that dropped out, knees under rising load |
+//! | [`causes`] | what held a contender back: a table of causes, and the judge over the signs of trials |
 //! | [`save`], [`layout`], [`packed`] | writing and reading; JSON and its layout; files that may be compressed |
 //! | `journal` | blocks of a running race, appended beside it |
 //! | [`lock`] | one race per file |
@@ -19,6 +20,7 @@ use deadheat_everything as _;
 pub mod advise;
 pub mod analysis;
 mod blank;
+pub mod causes;
 pub mod command;
 pub mod contest;
 pub mod date;

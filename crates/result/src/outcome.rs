@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use super::imported::ImportOrigin;
+use crate::causes::ContenderCauses;
 use crate::contest::Contest;
 use crate::explained::Explanations;
 use crate::far_hosts::FarHosts;
@@ -87,6 +88,9 @@ pub struct Outcome {
     /// from another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unfiltered: Vec<Verdict>,
+    /// Causes of the contenders' figures, as far as their trials prove some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<ContenderCauses>,
     /// Comparison of the first contender with its hidden copy.
     pub control: Option<Control>,
     /// Differences in conditions between contenders.

@@ -6,6 +6,7 @@ use serde_with::skip_serializing_none;
 
 use super::TcpView;
 use super::congestion::{PhaseChange, changes};
+use super::rounds::Rounds;
 use deadheat_base::time::Nanos;
 use deadheat_base::unset::is_unset;
 
@@ -181,6 +182,9 @@ pub struct Series {
     /// Phases of its congestion control, each with its first point; absent if the implementation reports none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseChange>,
+    /// Bursts in which bulk data arrived; absent if the round trip is shorter than 2 ms or unknown, if the data never
+    /// stopped for a quarter of one, and if this end received none.
+    pub rounds: Option<Rounds>,
 }
 
 macro_rules! tcp_columns {
@@ -324,6 +328,7 @@ impl Series {
             delay_max_ns: delay(|delay| delay.max_ns),
             tcp: views.filter(|_| has_sent).map(|views| TcpColumns::new(&views)),
             phases,
+            rounds: None,
         }
     }
 

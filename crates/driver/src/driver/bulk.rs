@@ -50,7 +50,14 @@ impl<C: Conn + ?Sized> Flow<C> {
         let BulkPart::Receives(sink) = self.half.bulk() else { return Err(no_bulk()) };
         let progress = self.conn.drain(patience, sink).map_err(|e| failed("receive", e))?;
         match progress {
-            Progress::Moved => self.half.on_event(clock.now(), FlowEvent::Drained),
+            Progress::Moved => {
+                let now = clock.now();
+                self.half.on_event(now, FlowEvent::Drained);
+                if self.sampler.measures_rounds() {
+                    let received = self.half.standing(now).received.bytes;
+                    self.sampler.arrived(now, received);
+                }
+            }
             Progress::Idle => {}
             Progress::Closed => self.half.on_event(clock.now(), FlowEvent::Closed),
         }

@@ -23,6 +23,7 @@ use deadheat_path::network::Network;
 use deadheat_result::analysis::judgement::DecisionStage;
 use deadheat_result::analysis::pauses::Pauses;
 use deadheat_result::analysis::verdicts;
+use deadheat_result::causes;
 use deadheat_result::journal::Journal;
 use deadheat_result::outcome::{Entrant, Outcome, Status, blocks_done};
 use deadheat_result::save;
@@ -295,7 +296,10 @@ impl<'a> BlockLoop<'a> {
         self.outcome.status = status;
         self.save()?;
         match explain::run(&mut self.context, &self.common, &self.outcome) {
-            Ok(explained) => self.outcome.explain = Some(explained),
+            Ok(explained) => {
+                self.outcome.explain = Some(explained);
+                causes::race::refresh(&mut self.outcome);
+            }
             // The race is complete; only its explanation is missing.
             Err(Error::Interrupted) => {}
             Err(error) => return Err(error),

@@ -14,7 +14,6 @@ use deadheat_stats::quantile::median;
 use deadheat_trial::explain::Pass;
 use deadheat_trial::{Observations, Order, Pairing, TrialOutcome};
 
-pub mod bottleneck;
 mod bulk;
 mod echo;
 mod userspace;

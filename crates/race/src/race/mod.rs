@@ -21,6 +21,7 @@
 //! | [`outside`] | files and commands that a request from a file names |
 //! | [`written`] | files that people write by hand, and their errors |
 //! | [`explain`] | the second, instrumented pass: where the time goes |
+//! | [`why`] | tests of causes: a contender against itself with one setting changed |
 //! | [`gate`] | a race against a baseline: is a contender worse? |
 //! | [`mod@resume`] | resuming a race, and running one again |
 //! | [`samples_file`] | raw samples beside the saved race |
@@ -74,6 +75,7 @@ mod roles;
 mod run;
 pub mod samples_file;
 pub mod steering;
+pub mod why;
 pub mod written;
 
 #[cfg(test)]

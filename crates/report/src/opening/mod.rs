@@ -13,7 +13,7 @@ use super::names;
 use super::names::label;
 use super::standing::Standing;
 use super::totals::blocks_done;
-use super::{contests, factors, sweeps, words};
+use super::{contests, factors, sweeps, why, words};
 use deadheat_result::analysis::{claims, no_figures};
 use deadheat_result::imported::ImportOrigin;
 use deadheat_result::outcome::{Outcome, Status};
@@ -78,6 +78,7 @@ pub(super) fn of_race(outcome: &Outcome) -> Opening {
         headlines.extend(beside::taken(outcome));
     }
     headlines.truncate(MOST);
+    headlines.extend(why::lines(outcome));
     if no_figures::is_blank(outcome) {
         let text =
             "No contender has a valid trial, so there are no figures, and nothing to compare.";

@@ -10,6 +10,7 @@ use super::{contests, host_use, notice, shares, sweep, warnings};
 use crate::analysis::claims::looks;
 use crate::analysis::judgement::DecisionStage;
 use crate::analysis::verdicts;
+use crate::causes;
 use crate::journal::{self, JournalRecovery};
 use crate::outcome::{DEFAULT_MARGIN, Entrant, Outcome, Trial, Verdict, Warning, blocks_done};
 use deadheat_base::error::Result;
@@ -58,6 +59,7 @@ pub fn refresh(
         outcome.sweeps = sweep::sweeps(outcome);
         outcome.contests = contests::contests(outcome);
     }
+    causes::race::refresh(outcome);
     outcome.differences = differences(&outcome.contenders, contenders);
     outcome.path_ways = path_ways::ways(outcome, network);
     warnings::refresh(outcome, network);

@@ -1,10 +1,12 @@
-//! Bulk data: the cost of a call, a byte and a packet, and the bottleneck of the transfer.
+//! Bulk data: the cost of a call, a byte and a packet, and the signs by which causes are judged.
 
 use super::PassTrial;
-use super::bottleneck::{Cpus, EndWork, TcpEvidence, TransferEvidence, judge};
 use deadheat_contract::contract::{Delivery, Direction, Framing, Guarantees};
 use deadheat_contract::measurements::{ConnStats, TcpView};
 use deadheat_contract::workload::{EndpointReport, Task};
+use deadheat_result::causes::SignSource;
+use deadheat_result::causes::judge::judge;
+use deadheat_result::causes::signs::{EndSigns, ProtocolSigns, Signs, WorkKind};
 use deadheat_result::explained::{BulkEnd, BulkTransfer, Calls, Explanation};
 use deadheat_trial::explain::{EndNotes, FlowNotes, Visits};
 
@@ -141,7 +143,8 @@ impl<'a> DirectionFlows<'a> {
             sender.end(send_span as f64, sent as f64),
             receiver.end(span as f64, delivered as f64),
         ];
-        let (limit, why) = judge(&self.evidence(guarantees, goodput_bps, &ends));
+        let signs =
+            Signs { span_ns: span, bytes: delivered, goodput_bps, ..self.signs(guarantees, &ends) };
         let send_calls = sender.conns.iter().map(|conn| conn.send_calls).sum();
         let receive_calls = receiver.conns.iter().map(|conn| conn.receive_calls).sum();
         Some(BulkTransfer {
@@ -153,19 +156,14 @@ impl<'a> DirectionFlows<'a> {
             packets_per_mb: packets.map(|packets| packets as f64 * 1e6 / sent.max(1) as f64),
             sender: ends[0],
             receiver: ends[1],
-            limit,
-            why,
+            causes: judge(&signs),
+            why: None,
         })
     }
 
-    fn evidence(
-        &self,
-        guarantees: &Guarantees,
-        goodput_bps: f64,
-        ends: &[BulkEnd; 2],
-    ) -> TransferEvidence {
+    fn signs(&self, guarantees: &Guarantees, ends: &[BulkEnd; 2]) -> Signs {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let worker = |end: &BulkEnd| EndWork {
+        let worker = |end: &BulkEnd| EndSigns {
             ran: end.ran_share,
             busy: (end.cpus == 1).then_some(end.busy_share),
             interrupts: end.interrupts_share,
@@ -187,36 +185,42 @@ impl<'a> DirectionFlows<'a> {
             (dropped, lost) =
                 (share(drops.min(undelivered)), share(undelivered - drops.min(undelivered)));
         }
-        TransferEvidence {
-            sender: worker(&ends[0]),
-            receiver: worker(&ends[1]),
-            cpus: if is_shared { Cpus::Shared } else { Cpus::Apart },
-            goodput_bps,
+        Signs {
+            source: SignSource::Pass,
+            work: WorkKind::Bulk,
+            direction: Some(self.direction),
+            sender: Some(worker(&ends[0])),
+            receiver: Some(worker(&ends[1])),
+            is_cpu_shared: is_shared,
+            protocol: views.and_then(|views| protocol(&views)),
             dropped,
             lost,
-            tcp: views.filter(|views| !views.is_empty()).map(|views| tcp(&views)),
+            ..Signs::default()
         }
     }
 }
 
-/// Returns the evidence from the kernel's view of several connections together.
-fn tcp(views: &[&TcpView]) -> TcpEvidence {
+/// Returns the signs in the last views of several connections together; `None` without any. What changes over time, such
+/// as a queue, a usual trial's series shows better.
+fn protocol(views: &[&TcpView]) -> Option<ProtocolSigns> {
+    let first = views.first()?;
     let sum = |of: fn(&TcpView) -> Option<u64>| {
         views.iter().map(|view| of(view)).sum::<Option<u64>>().unwrap_or(0) as f64
     };
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     let busy = sum(|view| view.busy_ns);
-    let window = |view: &&TcpView| {
-        let srtt = view.srtt_ns.filter(|srtt| *srtt > 0)?;
-        let cwnd = Some(view.cwnd_bytes).filter(|bytes| *bytes > 0)?;
-        Some(cwnd as f64 * 8e9 / srtt as f64)
-    };
-    let pacing = |view: &&TcpView| view.pacing_rate_bps.map(|bps| bps as f64);
-    TcpEvidence {
+    let resent = share(sum(|view| Some(view.retransmits)), sum(|view| view.data_segs_out));
+    Some(ProtocolSigns {
+        busy: f64::from(u8::from(busy > 0.0)),
         rwnd_limited: share(sum(|view| view.rwnd_limited_ns), busy),
         sndbuf_limited: share(sum(|view| view.sndbuf_limited_ns), busy),
-        window_bps: views.iter().map(window).sum(),
-        pacing_bps: views.iter().map(pacing).sum(),
-        resent: share(sum(|view| Some(view.retransmits)), sum(|view| view.data_segs_out)),
-    }
+        library_limited: share(sum(|view| view.library_limited_ns), busy),
+        resent,
+        is_congested: resent > 0.0,
+        cwnd_bytes: views.iter().map(|view| Some(view.cwnd_bytes).filter(|bytes| *bytes > 0)).sum(),
+        peer_window_bytes: views.iter().map(|view| view.snd_wnd_bytes).sum(),
+        srtt_ns: first.srtt_ns,
+        min_rtt_ns: first.min_rtt_ns,
+        ..ProtocolSigns::default()
+    })
 }

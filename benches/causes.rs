@@ -1,0 +1,59 @@
+//! Planted causes in virtual time: each at conditions drawn by seed, and the table of what the judge named. It fails where
+//! less than 95 % are right, or where the same seed twice has another cause.
+//!
+//! `cargo bench --bench causes -- TIMES` plants each so many times. The figures are the same on every machine.
+#![allow(clippy::print_stdout, reason = "a program whose output is its purpose")]
+
+#[path = "../tests/common/handed_in.rs"]
+mod handed_in;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use deadheat::result::causes::Cause;
+
+#[path = "causes/plants.rs"]
+mod plants;
+
+/// Least share of plants of each kind that the judge has to find.
+const LEAST: f64 = 0.95;
+
+fn main() -> Result<ExitCode, String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.iter().any(|word| word == "--bench") {
+        println!("causes: plants only under `cargo bench`");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let times: u64 = words.iter().find_map(|word| word.parse().ok()).unwrap_or(20);
+    let mut is_met = true;
+    println!("| planted | in | right | named instead |");
+    println!("|---|---|---|---|");
+    for plant in plants::PLANTS {
+        let mut named: BTreeMap<Option<Cause>, u64> = BTreeMap::new();
+        for seed in 1..=times {
+            let (cause, _) = plant.run(seed)?;
+            *named.entry(cause).or_default() += 1;
+        }
+        let right = named.remove(&Some(plant.cause)).unwrap_or(0);
+        let others: Vec<String> = named
+            .iter()
+            .map(|(cause, n)| match cause {
+                Some(cause) => format!("{} {n}", name(*cause)),
+                None => format!("not known {n}"),
+            })
+            .collect();
+        let planted = name(plant.cause);
+        println!(
+            "| {planted} | {} | {right} of {times} | {} |",
+            plant.contender,
+            others.join(", ")
+        );
+        is_met &= right as f64 >= LEAST * times as f64;
+    }
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the name of a cause in results.
+fn name(cause: Cause) -> String {
+    let json = serde_json::to_value(cause).unwrap_or_default();
+    json.as_str().unwrap_or_default().replace('_', " ")
+}

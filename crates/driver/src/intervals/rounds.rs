@@ -1,0 +1,103 @@
+//! Meter of the bursts in which bulk data arrives, of a fixed size in memory and a few nanoseconds for each arrival.
+
+use deadheat_base::time::Nanos;
+use deadheat_contract::measurements::rounds::Rounds;
+
+/// Shortest round trip that is looked at: on shorter ones the threads' own times to wake up are gaps, too.
+const SHORTEST: Nanos = Nanos::from_millis(2);
+/// Bursts whose sizes are stored: the last ones.
+const MOST: usize = 256;
+
+/// Meter of bursts of one flow.
+#[derive(Debug)]
+pub(super) struct RoundMeter {
+    rtt: Nanos,
+    first: Nanos,
+    last: Nanos,
+    /// Bytes of the flow so far, and at the start of the burst.
+    bytes: u64,
+    burst_from: u64,
+    silent: Nanos,
+    sizes: Vec<u64>,
+    /// Place of the next size.
+    next: usize,
+}
+
+impl RoundMeter {
+    /// Creates the meter of a flow over a connection with this least round trip; `None` on too short a one.
+    pub(super) fn new(rtt: Nanos) -> Option<RoundMeter> {
+        (rtt >= SHORTEST).then(|| {
+            // Every page is written once, so that none is allocated later.
+            let mut sizes = vec![0; MOST];
+            sizes.clear();
+            let (first, last, silent) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+            RoundMeter { rtt, first, last, bytes: 0, burst_from: 0, silent, sizes, next: 0 }
+        })
+    }
+
+    /// Notes that the flow has received `bytes` in all by `now`.
+    #[inline]
+    pub(super) fn arrived(&mut self, now: Nanos, bytes: u64) {
+        if self.first == Nanos::ZERO {
+            self.first = now;
+        } else if now - self.last > Nanos(self.rtt.0 / 4) {
+            self.silent += now - self.last;
+            self.end_burst();
+        }
+        (self.last, self.bytes) = (now, bytes);
+    }
+
+    fn end_burst(&mut self) {
+        let size = self.bytes - self.burst_from;
+        match self.sizes.get_mut(self.next) {
+            Some(oldest) => *oldest = size,
+            None => self.sizes.push(size),
+        }
+        (self.next, self.burst_from) = ((self.next + 1) % MOST, self.bytes);
+    }
+
+    /// Returns the bursts so far; `None` without a burst that ended.
+    pub(super) fn rounds(&self) -> Option<Rounds> {
+        let mut sizes = self.sizes.clone();
+        sizes.sort_unstable();
+        let at = |tenth: usize| sizes.get((sizes.len() * tenth).div_ceil(10).max(1) - 1).copied();
+        Some(Rounds {
+            rtt_ns: self.rtt.0,
+            n: sizes.len() as u64,
+            p10_bytes: at(1)?,
+            p50_bytes: at(5)?,
+            p90_bytes: at(9)?,
+            silent_ns: self.silent.0,
+            span_ns: (self.last - self.first).0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    #[test]
+    fn a_window_in_each_round_trip_is_a_burst_of_its_size_and_a_silence() {
+        let mut meter = RoundMeter::new(MS(20)).unwrap();
+        for round in 0..1_000u64 {
+            for piece in 1..=4 {
+                meter.arrived(MS(1_000 + 20 * round + piece), 64_000 * round + 16_000 * piece);
+            }
+        }
+        let rounds = meter.rounds().unwrap();
+        assert_eq!((rounds.n, rounds.rtt_ns), (256, 20_000_000));
+        assert_eq!([rounds.p10_bytes, rounds.p50_bytes, rounds.p90_bytes], [64_000; 3]);
+        assert_eq!((rounds.silent_ns, rounds.span_ns), (999 * 17_000_000, 19_983 * 1_000_000));
+    }
+
+    #[test]
+    fn data_that_never_stops_has_no_bursts_and_a_short_way_no_meter() {
+        let mut meter = RoundMeter::new(MS(20)).unwrap();
+        (0..1_000).for_each(|ms| meter.arrived(MS(1 + ms), 1_000 * (ms + 1)));
+        assert_eq!(meter.rounds(), None);
+        assert!(RoundMeter::new(MS(1)).is_none());
+    }
+}

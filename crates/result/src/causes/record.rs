@@ -1,0 +1,334 @@
+//! Signs of a usual trial, from its record: series of both ends, CPU time, the account of an emulated path, the ledger.
+
+use deadheat_base::time::Nanos;
+use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::congestion::CongestionPhase;
+use deadheat_contract::measurements::name::{GOODPUT, LOST, MetricName, RTT_P50};
+use deadheat_contract::measurements::path::{DirectionFigures, PathFigures};
+use deadheat_contract::measurements::series::{Series, TcpColumns};
+use deadheat_contract::measurements::{Account, Cost, Metric, Unit, total};
+use deadheat_path::PathKind;
+use deadheat_path::gate::least_rtt;
+use deadheat_records::placement::Placement;
+use deadheat_records::trial::Record;
+
+use super::signs::{EndSigns, MessageSigns, PathSigns, ProtocolSigns, Signs, WorkKind};
+use crate::analysis::claims::claimed;
+use crate::analysis::path_ways::network;
+use crate::outcome::Outcome;
+
+/// Part of the least round trip above it at which a queue is assumed to stand, as in the times that libraries report.
+const STANDS: f64 = 0.5;
+/// Time above that part: a delayed wake-up is no queue.
+const SLACK_NS: f64 = 1e6;
+/// Bytes of a segment, for the number of segments in some bytes.
+const SEGMENT: u64 = 1_448;
+
+/// Reader of signs, with the facts of a race that they depend on.
+pub(super) struct SignReader<'a> {
+    claim: &'a Metric,
+    work: WorkKind,
+    /// Least round trip of an emulated path.
+    path_rtt_ns: Option<f64>,
+    placement: Option<Placement>,
+    /// True if both ends ran on one CPU.
+    is_cpu_shared: bool,
+}
+
+impl<'a> SignReader<'a> {
+    /// Returns the facts; `None` for a race without a claim, or for work whose causes are not known.
+    pub(super) fn of(outcome: &'a Outcome) -> Option<SignReader<'a>> {
+        let claim = claimed(&outcome.metrics).next()?;
+        let path_rtt_ns = match &outcome.path.built {
+            Some(built) => built.rtt_least_ns,
+            None => network(outcome).and_then(|network| least_rtt(&network)).map(|Nanos(ns)| ns),
+        };
+        let placement = Placement::parse(&outcome.plan.placement).ok();
+        let is_here = outcome.path.kind != PathKind::Remote;
+        Some(SignReader {
+            claim,
+            work: work_of(claim)?,
+            path_rtt_ns: path_rtt_ns.map(|ns| ns as f64),
+            placement,
+            is_cpu_shared: placement == Some(Placement::SameCore) && is_here,
+        })
+    }
+
+    /// Returns the signs of a trial, for each direction in which it moved data.
+    pub(super) fn signs(&self, record: &Record) -> Vec<Signs> {
+        match self.work {
+            WorkKind::Bulk if record.intervals.is_empty() && record.far_intervals.is_empty() => {
+                self.of_commands(record).into_iter().collect()
+            }
+            // Data at a rate of its own is not held back, but missed or lost.
+            WorkKind::Bulk if record.paced.is_empty() => [Direction::Up, Direction::Down]
+                .into_iter()
+                .filter_map(|direction| self.of_data(record, direction))
+                .collect(),
+            WorkKind::Bulk | WorkKind::Losses => [Direction::Up, Direction::Down]
+                .into_iter()
+                .filter_map(|direction| self.of_losses(record, direction))
+                .collect(),
+            WorkKind::Messages | WorkKind::Connections => {
+                self.of_messages(record).into_iter().collect()
+            }
+        }
+    }
+
+    fn of_data(&self, record: &Record, direction: Direction) -> Option<Signs> {
+        let (sending, receiving) = match direction {
+            Direction::Up => (&record.intervals, &record.far_intervals),
+            Direction::Down => (&record.far_intervals, &record.intervals),
+        };
+        let senders: Vec<&Series> =
+            sending.iter().filter(|flow| last(&flow.sent_bytes) > 0).collect();
+        let receivers: Vec<&Series> =
+            receiving.iter().filter(|flow| last(&flow.received_bytes) > 0).collect();
+        let all = || senders.iter().chain(&receivers);
+        let span_ns = all().map(|flow| last(&flow.at_ns)).max().filter(|span| *span > 0)?;
+        let sent = total(senders.iter().map(|flow| last(&flow.sent_bytes)));
+        let acked = senders.iter().filter_map(|flow| end(&flow.tcp.as_ref()?.bytes_acked));
+        let bytes = match receivers[..] {
+            [] => total(acked).min(sent),
+            _ => total(receivers.iter().map(|flow| last(&flow.received_bytes))),
+        };
+        let [near, far] = [
+            self.cpu(Some(&record.cost), record.intervals.len(), span_ns),
+            self.cpu(record.far_cost.as_ref(), record.far_intervals.len(), span_ns),
+        ];
+        let (sender, receiver) = match direction {
+            Direction::Up => (near, far),
+            Direction::Down => (far, near),
+        };
+        let account = record.ledger.toward(direction);
+        Some(Signs {
+            direction: Some(direction),
+            span_ns,
+            bytes,
+            goodput_bps: bytes as f64 * 8e9 / span_ns as f64,
+            sender: sender.filter(|_| !senders.is_empty()),
+            receiver: receiver.filter(|_| !receivers.is_empty()),
+            is_cpu_shared: self.is_cpu_shared && record.far_cost.is_some(),
+            protocol: protocol(&senders, span_ns, bytes),
+            // Bursts of one flow; several take turns in their silences.
+            rounds: match receivers[..] {
+                [only] => only.rounds,
+                _ => None,
+            },
+            path: record.path.as_ref().map(|path| path_signs(path, direction, span_ns)),
+            ..self.with_losses(record, account, span_ns)
+        })
+    }
+
+    /// Returns the signs of commands, which report no series: their CPU time, and the way on which the path carried most.
+    fn of_commands(&self, record: &Record) -> Option<Signs> {
+        let path = record.path.as_ref()?;
+        let carried = |way: Direction| {
+            total(path.links.iter().map(|link| link.toward(way).fates.arrived_bytes))
+        };
+        let is_up = carried(Direction::Up) >= carried(Direction::Down);
+        let direction = if is_up { Direction::Up } else { Direction::Down };
+        let span_ns = record.took_ns;
+        let near = self.cpu(Some(&record.cost), 1, span_ns);
+        let far = self.cpu(record.far_cost.as_ref(), 1, span_ns);
+        let (sender, receiver) = if is_up { (near, far) } else { (far, near) };
+        Some(Signs {
+            direction: Some(direction),
+            goodput_bps: record.metrics.get(GOODPUT).copied().unwrap_or(0.0),
+            sender,
+            receiver,
+            is_cpu_shared: self.is_cpu_shared,
+            path: Some(path_signs(path, direction, span_ns)),
+            ..self.with_losses(record, None, span_ns)
+        })
+    }
+
+    fn of_losses(&self, record: &Record, direction: Direction) -> Option<Signs> {
+        let account = record.ledger.toward(direction)?;
+        let series = record.intervals.iter().chain(&record.far_intervals);
+        let span_ns = series.map(|flow| last(&flow.at_ns)).max().unwrap_or(record.took_ns);
+        Some(Signs {
+            work: WorkKind::Losses,
+            direction: Some(direction),
+            path: record.path.as_ref().map(|path| path_signs(path, direction, span_ns)),
+            ..self.with_losses(record, Some(account), span_ns)
+        })
+    }
+
+    /// Returns the signs of lost messages.
+    fn with_losses(&self, record: &Record, account: Option<&Account>, span_ns: u64) -> Signs {
+        let messages = account.filter(|account| account.unit == "messages" && account.sent > 0);
+        let share = |n: u64| messages.map_or(0.0, |account| n as f64 / account.sent as f64);
+        let out = total(record.outages.iter().map(|one| one.length_ns));
+        Signs {
+            work: self.work,
+            span_ns,
+            dropped: share(messages.and_then(|account| account.dropped_at_receiver).unwrap_or(0)),
+            lost: share(messages.map_or(0, |account| account.lost_on_path)),
+            out: (out as f64 / span_ns.max(1) as f64).min(1.0),
+            ..Signs::default()
+        }
+    }
+
+    fn of_messages(&self, record: &Record) -> Option<Signs> {
+        let claimed_ns = *record.metrics.get(&self.claim.name)?;
+        let rtt = record.rtt_ns.as_ref();
+        let queued = record.path.as_ref().map_or(0.0, |path| {
+            let ways = [Direction::Up, Direction::Down];
+            let busy = ways.map(|way| path_signs(path, way, record.took_ns).busy);
+            let seen: f64 = ways.map(|way| queued_ns(path, way)).iter().sum();
+            // In virtual time no packet's wait is noted; behind a busy link it is the time above the way's own.
+            let is_busy = seen == 0.0 && busy.iter().any(|busy| *busy >= 0.5);
+            let above = self.path_rtt_ns.map_or(0.0, |least| claimed_ns - least);
+            if is_busy { above } else { seen }
+        });
+        let sent = record.ledger.accounts().map(|(_, account)| account);
+        let sent = total(sent.filter(|one| one.unit == "messages").map(|one| one.sent)).max(1);
+        let messages = MessageSigns {
+            claimed_ns,
+            least_ns: rtt.and_then(|rtt| rtt.min).map(|ns| ns as f64),
+            median_ns: record
+                .metrics
+                .get(RTT_P50)
+                .copied()
+                .or_else(|| Some(rtt?.p50?.at_least_ns() as f64)),
+            path_rtt_ns: self.path_rtt_ns,
+            queued_ns: queued,
+            resent: record.retransmits.unwrap_or(0) as f64 / sent as f64,
+            is_beside_load: record.load_series().next().is_some(),
+            ..MessageSigns::default()
+        };
+        let is_time = claimed_ns.is_finite() && claimed_ns > 0.0;
+        is_time.then(|| Signs {
+            work: self.work,
+            span_ns: record.took_ns,
+            messages: Some(messages),
+            ..Signs::default()
+        })
+    }
+
+    /// Returns the work of an end of ours with this many flows.
+    fn cpu(&self, cost: Option<&Cost>, flows: usize, span_ns: u64) -> Option<EndSigns> {
+        let is_real = self.placement != Some(Placement::Virtual);
+        let cost = cost.filter(|cost| cost.cpu_ns > 0 && is_real)?;
+        // A pinned end has one CPU for all its flows.
+        let is_pinned = self.placement.is_some_and(|placement| placement != Placement::Host);
+        let threads = if is_pinned { 1 } else { flows.max(1) };
+        let ran = cost.working_ns() as f64 / span_ns.max(1) as f64 / threads as f64;
+        Some(EndSigns { ran: ran.min(1.0), ..EndSigns::default() })
+    }
+}
+
+/// Returns the kind of work behind a claim.
+fn work_of(claim: &Metric) -> Option<WorkKind> {
+    let quantity = MetricName::parse(&claim.name).quantity;
+    match claim.unit {
+        Unit::BitRate if claim.name == GOODPUT => Some(WorkKind::Bulk),
+        Unit::Share if claim.name == LOST => Some(WorkKind::Losses),
+        Unit::Nanos => match quantity.split('_').next().unwrap_or_default() {
+            "transfer" => Some(WorkKind::Bulk),
+            "rtt" | "response" => Some(WorkKind::Messages),
+            "first" | "set" => Some(WorkKind::Connections),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn last(column: &[u64]) -> u64 {
+    column.last().copied().unwrap_or(0)
+}
+
+fn end(column: &[Option<u64>]) -> Option<u64> {
+    column.last().copied().flatten()
+}
+
+fn median(column: &[Option<u64>]) -> Option<u64> {
+    let mut known: Vec<u64> = column.iter().copied().flatten().filter(|one| *one > 0).collect();
+    known.sort_unstable();
+    known.get(known.len() / 2).copied()
+}
+
+/// Returns the state of the sender's protocol over all flows; `None` if one of them reports none.
+fn protocol(senders: &[&Series], span_ns: u64, bytes: u64) -> Option<ProtocolSigns> {
+    let columns: Option<Vec<&TcpColumns>> = senders.iter().map(|flow| flow.tcp.as_ref()).collect();
+    let columns = columns.filter(|columns| !columns.is_empty())?;
+    let flows = columns.len() as f64;
+    let share = |of: fn(&TcpColumns) -> &[Option<u64>]| {
+        let ns = total(columns.iter().filter_map(|tcp| end(of(tcp))));
+        (ns as f64 / (span_ns as f64 * flows)).min(1.0)
+    };
+    let resent = total(columns.iter().filter_map(|tcp| end(&tcp.retransmits)));
+    let congested = columns.iter().map(|tcp| {
+        end(&tcp.congestion_events).unwrap_or(0).max(end(&tcp.ce_delivered).unwrap_or(0))
+    });
+    let timeouts: f64 = senders.iter().map(|flow| in_timeouts(flow)).sum();
+    let queued: Option<Vec<f64>> = columns.iter().map(|tcp| queued(tcp)).collect();
+    let first = columns.first()?;
+    let whole = |of: fn(&TcpColumns) -> Option<u64>| -> Option<u64> {
+        columns.iter().map(|tcp| of(tcp)).sum()
+    };
+    Some(ProtocolSigns {
+        is_kernel: !first.rwnd_limited_ns.is_empty(),
+        // A protocol that does not count it has always data to send, as the work is.
+        busy: if first.busy_ns.is_empty() { 1.0 } else { share(|tcp| &tcp.busy_ns) },
+        rwnd_limited: share(|tcp| &tcp.rwnd_limited_ns),
+        sndbuf_limited: share(|tcp| &tcp.sndbuf_limited_ns),
+        library_limited: share(|tcp| &tcp.library_limited_ns),
+        timeouts: timeouts / (span_ns as f64 * flows),
+        queued: queued.map(|shares| shares.iter().sum::<f64>() / flows),
+        is_starting: senders.iter().all(|flow| is_starting(flow)),
+        resent: resent as f64 / (bytes / SEGMENT + resent).max(1) as f64,
+        is_congested: resent > 0 || total(congested) > 0,
+        cwnd_bytes: whole(|tcp| median(&tcp.cwnd_bytes)),
+        peer_window_bytes: whole(|tcp| median(&tcp.snd_wnd_bytes)),
+        srtt_ns: median(&first.srtt_ns),
+        min_rtt_ns: end(&first.min_rtt_ns)
+            .or_else(|| first.srtt_ns.iter().copied().flatten().min()),
+    })
+}
+
+/// Returns the share of points whose smoothed round trip shows a standing queue.
+fn queued(tcp: &TcpColumns) -> Option<f64> {
+    let least = tcp.min_rtt_ns.iter().copied().flatten().min()? as f64;
+    let known: Vec<f64> = tcp.srtt_ns.iter().copied().flatten().map(|ns| ns as f64).collect();
+    let stands = known.iter().filter(|ns| **ns > least * (1.0 + STANDS) + SLACK_NS).count();
+    (!known.is_empty()).then(|| stands as f64 / known.len() as f64)
+}
+
+/// Returns the time in recovery after retransmission timeouts, in nanoseconds.
+fn in_timeouts(flow: &Series) -> f64 {
+    let until = flow.phases.iter().skip(1).map(|change| change.at_ns).chain([last(&flow.at_ns)]);
+    let spans = flow.phases.iter().zip(until);
+    let timeouts = spans.filter(|(change, _)| change.phase == CongestionPhase::Timeout);
+    timeouts.map(|(change, until)| until.saturating_sub(change.at_ns) as f64).sum()
+}
+
+fn is_starting(flow: &Series) -> bool {
+    let is_start = |phase| matches!(phase, CongestionPhase::SlowStart | CongestionPhase::Startup);
+    !flow.phases.is_empty() && flow.phases.iter().all(|change| is_start(change.phase))
+}
+
+/// Returns the signs of the link that was busiest in this direction, and the losses of all.
+fn path_signs(path: &PathFigures, direction: Direction, span_ns: u64) -> PathSigns {
+    let ways: Vec<&DirectionFigures> =
+        path.links.iter().map(|link| link.toward(direction)).collect();
+    let busiest = ways.iter().max_by_key(|way| way.fates.busy_ns).map(|way| way.fates);
+    let arrived = ways.iter().map(|way| way.fates.arrived).max().unwrap_or(0).max(1) as f64;
+    let lost = total(ways.iter().map(|way| way.fates.lost + way.fates.down));
+    let overflowed = total(ways.iter().map(|way| way.fates.full + way.fates.early));
+    let busy = busiest.filter(|fates| fates.busy_ns > 0);
+    PathSigns {
+        busy: busy.map_or(0.0, |fates| (fates.busy_ns as f64 / span_ns.max(1) as f64).min(1.0)),
+        rate_bps: busy.map(|fates| fates.busy_bytes as f64 * 8e9 / fates.busy_ns as f64),
+        lost: lost as f64 / arrived,
+        overflowed: overflowed as f64 / arrived,
+    }
+}
+
+/// Returns the median time in the queues of a direction.
+fn queued_ns(path: &PathFigures, direction: Direction) -> f64 {
+    let ways = path.links.iter().map(|link| link.toward(direction));
+    let medians = ways.filter_map(|way| Some(way.queued_ns.as_ref()?.p50?.at_least_ns() as f64));
+    medians.sum()
+}
