@@ -9,7 +9,9 @@ use deadheat_base::waiting::SPIN_WINDOW;
 use deadheat_contract::measurements::series::{Point, Series};
 
 pub use shared::{NextPoint, SharedPoints};
+use rounds::RoundMeter;
 
+mod rounds;
 mod shared;
 
 /// Interval if none is given.
@@ -49,6 +51,8 @@ pub struct Sampler {
     missed: u64,
     /// Points that another thread takes; the flow's thread only leaves its counters.
     shared: Option<Arc<SharedPoints>>,
+    /// Meter of the bursts in which bulk data arrives.
+    rounds: Option<RoundMeter>,
 }
 
 /// Longest time that a point may wait for a moment at which taking it delays nothing, whatever the interval.
@@ -95,6 +99,25 @@ impl Sampler {
         match &self.shared {
             Some(shared) => shared.start(now),
             None => self.due = now + self.interval,
+        }
+    }
+
+    /// Measures the bursts in which bulk data arrives over a connection with this least round trip.
+    pub fn measure_rounds(&mut self, rtt: Nanos) {
+        self.rounds = RoundMeter::new(rtt);
+    }
+
+    /// Returns true if the bursts of bulk data are measured.
+    #[inline]
+    pub fn measures_rounds(&self) -> bool {
+        self.rounds.is_some()
+    }
+
+    /// Notes that `bytes` of bulk data have arrived in all by `now`.
+    #[inline]
+    pub fn arrived(&mut self, now: Nanos, bytes: u64) {
+        if let Some(rounds) = &mut self.rounds {
+            rounds.arrived(now, bytes);
         }
     }
 
@@ -213,13 +236,14 @@ impl Sampler {
 
     /// Returns the stored points as a series.
     pub fn series(&self) -> Series {
-        match &self.shared {
+        let series = match &self.shared {
             Some(shared) => shared.series(),
             None => {
                 let missed_points = self.missed;
                 Series { missed_points, ..Series::new(self.interval.0, &self.points) }
             }
-        }
+        };
+        Series { rounds: self.rounds.as_ref().and_then(RoundMeter::rounds), ..series }
     }
 }
 
