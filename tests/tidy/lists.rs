@@ -100,6 +100,7 @@ pub(crate) const FOLDERS: &[Folder] = &[
             ("boxes", "box plots in text"),
             ("browser", "the answer for a page that ran the race"),
             ("way", "the way to a far end behind a server"),
+            ("why", "causes of the verdicts"),
             ("wire", "trains, gaps and acknowledgements at the emulator"),
             ("far_end", "a far end of others"),
             ("commands", "programs of a pair, and what their start costs"),

@@ -12,7 +12,7 @@ use deadheat_base::time::{Clock, Monotonic, Nanos};
 use deadheat_contract::contract::{Action, GUARD, Inbox, Lane, Patience, WaitMode};
 use deadheat_contract::measurements::series::Point;
 use deadheat_contract::measurements::{ConnStats, Tally};
-use deadheat_contract::workload::{BulkPart, Endpoint, FlowEvent};
+use deadheat_contract::workload::{Endpoint, FlowEvent};
 use deadheat_datapath::datapath::policer::{self, Overrun};
 use deadheat_datapath::datapath::wait::{Interest, Plan, Waiter, WakeReason, plan};
 use deadheat_datapath::transport::{Conn, ConnInfo, Progress, Readiness};
@@ -160,11 +160,7 @@ impl<C: Conn + ?Sized> Flow<C> {
     /// Begins the flow now.
     pub fn begin(&mut self, now: Nanos) -> Turns {
         self.sampler.start(now);
-        if matches!(self.half.bulk(), BulkPart::Receives(_))
-            && let Some(rtt_ns) = self.conn.info().view.and_then(|view| view.min_rtt_ns)
-        {
-            self.sampler.measure_rounds(Nanos(rtt_ns));
-        }
+        self.measure_rounds();
         if self.sampler.is_shared() {
             let counters = self.counters(now);
             self.sampler.keep(counters);

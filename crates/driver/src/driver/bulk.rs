@@ -3,7 +3,7 @@
 use std::io;
 
 use deadheat_base::error::{Error, Result};
-use deadheat_base::time::Clock;
+use deadheat_base::time::{Clock, Nanos};
 use deadheat_contract::contract::{GUARD, Patience, WaitMode};
 use deadheat_contract::workload::{BulkPart, FlowEvent};
 use deadheat_datapath::datapath::wait::{Interest, Waiter};
@@ -40,6 +40,15 @@ impl<C: Conn + ?Sized> Flow<C> {
             }
         };
         self.drain(patience, clock)
+    }
+
+    /// Has the bursts measured in which bulk data arrives, where this end receives it and knows the round trip.
+    pub(super) fn measure_rounds(&mut self) {
+        if matches!(self.half.bulk(), BulkPart::Receives(_))
+            && let Some(rtt_ns) = self.conn.info().view.and_then(|view| view.min_rtt_ns)
+        {
+            self.sampler.measure_rounds(Nanos(rtt_ns));
+        }
     }
 
     /// Receives the bulk data that has arrived.
