@@ -106,7 +106,7 @@ fn captures_at_both_ends_of_a_transfer_say_what_its_kernel_says() {
         "near",
         &format!("until grep -q listening {says}; do sleep 0.01; done; python3 {sender} > {count}"),
     );
-    let path = "delay=10ms,rate=50mbit,queue=200kB,loss=0.5%,backend=packet";
+    let path = "delay=10ms,rate=50mbit,queue=4MB,loss=1%,backend=packet";
     let output = run(&[path, "--far", &far, "--", "sh", "-c", &near]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let kernel: u64 = std::fs::read_to_string(count).unwrap().trim().parse().unwrap();
@@ -119,9 +119,10 @@ fn captures_at_both_ends_of_a_transfer_say_what_its_kernel_says() {
     assert_eq!(near.retransmits, Some(kernel), "{near:?}");
     assert_eq!(near.effective["captured"], "at the client");
     assert_eq!(far.effective["captured"], "at the server");
-    // Of a segment that was lost twice the far capture sees a gap once.
+    // Of a segment that was lost twice, or whose second copy was needless, the far capture sees a gap once: the queue
+    // loses none here, so that these are few.
     let (all, seen) = (lost(&near), lost(&far));
-    assert!(seen <= all && seen * 10 >= all * 9 && seen > 0, "{near:?} {far:?}");
+    assert!(seen <= all && seen + 5 >= all && seen > 0, "{seen} of {all}: {near:?} {far:?}");
     for record in [&near, &far] {
         assert_eq!(record.delivered_bytes, Some(3_000_000));
         assert!(record.metrics["rtt_min_ns"] >= 2e7);
