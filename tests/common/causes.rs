@@ -11,9 +11,9 @@ fn finding(cause: Cause, share: f64, evidence: Evidence) -> Finding {
     Finding { cause, direction: None, source, trials, of, share, evidence, test: None }
 }
 
-/// Returns the causes of the race.
-pub(crate) fn of_race() -> Vec<ContenderCauses> {
-    let window = Evidence {
+/// Returns evidence with every figure.
+fn window() -> Evidence {
+    Evidence {
         bytes: Some(65_536),
         rtt_ns: Some(16_200_000),
         round_trips: Some(12.5),
@@ -23,11 +23,19 @@ pub(crate) fn of_race() -> Vec<ContenderCauses> {
         interrupts: Some(0.2),
         time_ns: Some(41_000_000),
         beside_load: true,
-    };
-    let (way, result) = (Some(Direction::Up), TestOutcome::Confirmed);
-    let test = Some(CauseTest { change: "window=16MB".into(), result, ratio: Some(7.5) });
+    }
+}
+
+fn confirmed() -> Option<CauseTest> {
+    let result = TestOutcome::Confirmed;
+    Some(CauseTest { change: "window=16MB".into(), result, ratio: Some(7.5) })
+}
+
+/// Returns the causes of the race.
+pub(crate) fn of_race() -> Vec<ContenderCauses> {
+    let (way, test) = (Some(Direction::Up), confirmed());
     let of_tcp = vec![
-        Finding { direction: way, test, ..finding(Cause::PeerWindow, 0.98, window) },
+        Finding { direction: way, test, ..finding(Cause::PeerWindow, 0.98, window()) },
         Finding { source: SignSource::Pass, ..finding(Cause::WakeUp, 0.54, Evidence::default()) },
     ];
     let delay = Evidence { time_ns: Some(50_000_000), ..Evidence::default() };
@@ -40,13 +48,12 @@ pub(crate) fn of_race() -> Vec<ContenderCauses> {
 
 /// Returns the causes of a transfer in the instrumented pass.
 pub(crate) fn of_pass() -> Vec<Finding> {
-    let evidence = Evidence { other_ran: Some(0.4), ..Evidence::default() };
-    let direction = Some(Direction::Up);
     vec![Finding {
-        direction,
+        direction: Some(Direction::Up),
         source: SignSource::Pass,
         trials: 1,
         of: 1,
-        ..finding(Cause::ReceiverCpu, 0.97, evidence)
+        test: confirmed(),
+        ..finding(Cause::ReceiverCpu, 0.97, window())
     }]
 }
