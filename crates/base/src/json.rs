@@ -66,7 +66,7 @@ fn indented(line: &str) -> String {
             b']' | b'}' => {
                 depth -= 1;
                 let is_empty = matches!(before, b'[' | b'{');
-                if !is_empty && !(is_inline && first == b']') {
+                if !(is_empty || is_inline && first == b']') {
                     new_line(&mut text, depth);
                 }
                 is_inline = false;

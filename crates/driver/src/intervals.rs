@@ -8,8 +8,8 @@ use deadheat_base::time::Nanos;
 use deadheat_base::waiting::SPIN_WINDOW;
 use deadheat_contract::measurements::series::{Point, Series};
 
-pub use shared::{NextPoint, SharedPoints};
 use rounds::RoundMeter;
+pub use shared::{NextPoint, SharedPoints};
 
 mod rounds;
 mod shared;
