@@ -320,6 +320,14 @@ fn prepare(dir: &Path) {
     for (file, copy) in copies {
         fs::copy(files.join(file), dir.join(copy)).unwrap();
     }
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds/import-odd");
+    for (file, copy) in [
+        ("capture.pcap", "tcp-quic.pcap"),
+        ("capture.pcapng", "before.pcapng"),
+        ("capture.pcapng", "after.pcapng"),
+    ] {
+        fs::copy(captures.join(file), dir.join(copy)).unwrap();
+    }
     let packed =
         Command::new("tar").current_dir(dir).args(["-czf", "runs.tar.gz", "monday"]).status();
     assert!(packed.unwrap().success());

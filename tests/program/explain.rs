@@ -106,8 +106,6 @@ fn bulk_data_is_told_by_call_packet_and_bottleneck() {
                 let bytes = calls["bytes"].as_f64().unwrap() * calls["per_mb"].as_f64().unwrap();
                 assert!((bytes - 1e6).abs() < 1.0, "{moving:#}");
             }
-            let why = moving["why"].as_str().unwrap();
-            assert!(why.contains(':') && why.ends_with('.'), "{why}");
         }
     }
 }

@@ -129,7 +129,7 @@ pub fn list<T: AsRef<str>>(items: &[T]) -> String {
 }
 
 /// Writes commas between the thousands of a whole number; a number with a point is unchanged.
-fn grouped(number: &str) -> String {
+pub fn grouped(number: &str) -> String {
     if number.len() <= 3 || !number.bytes().all(|digit| digit.is_ascii_digit()) {
         return number.to_owned();
     }

@@ -4,6 +4,7 @@
 use super::document::{Block, Line, Point, Section, Tone};
 use super::names::{self, label};
 use super::words;
+use deadheat_base::figures::grouped;
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::{Role, Unit};
 use deadheat_result::causes::race::{VerdictCause, of_verdict};
@@ -141,7 +142,7 @@ fn of_time(finding: &Finding) -> String {
 fn clause(finding: &Finding, whose: &str) -> String {
     let evidence = &finding.evidence;
     let ns = |ns: Option<u64>| words::figure(ns.unwrap_or(0) as f64, Unit::Nanos);
-    let bytes = grouped(evidence.bytes.unwrap_or(0));
+    let bytes = grouped(&evidence.bytes.unwrap_or(0).to_string());
     let lost = words::percent(evidence.lost_share.unwrap_or(0.0));
     let interrupts = evidence.interrupts.map_or_else(String::new, |share| {
         format!(", {} of it in interrupts, where packets are received,", words::percent(share))
@@ -205,19 +206,6 @@ fn consequence(finding: &Finding) -> String {
         ),
         _ => String::new(),
     }
-}
-
-/// Formats a number with a comma at each thousand.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Returns what would change a cause.
@@ -352,7 +340,7 @@ mod tests {
 
     #[test]
     fn numbers_have_a_comma_at_each_thousand() {
-        let texts = [5, 1_000, 65_536, 12_345_678].map(grouped);
+        let texts = [5, 1_000, 65_536, 12_345_678].map(|n: u64| grouped(&n.to_string()));
         assert_eq!(texts, ["5", "1,000", "65,536", "12,345,678"]);
     }
 }
