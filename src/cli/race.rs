@@ -220,7 +220,7 @@ pub(super) struct RaceArgs {
     ///
     /// Where a setting of a contender that is behind would change the cause, that contender races itself with this
     /// setting, and the cause is confirmed or withdrawn.
-    #[arg(long, conflicts_with_all = ["resume", "replay", "vary"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["resume", "replay", "vary"])]
     why: bool,
 }
 

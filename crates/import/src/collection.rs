@@ -15,6 +15,7 @@ use deadheat_records::samples::{self, Place};
 use deadheat_records::trial::PathFacts;
 use deadheat_result::analysis::spread::figures;
 use deadheat_result::analysis::{independent, verdicts};
+use deadheat_result::causes;
 use deadheat_result::date;
 use deadheat_result::imported::{
     DateSource, ImportOrigin, ImportPairing, ImportedFile, KIND, Spread, SpreadOver,
@@ -100,6 +101,7 @@ pub(super) fn outcome(
         outcome.verdicts = independent::verdicts(&outcome);
     }
     outcome.plan.claims = outcome.verdicts.len() as u64;
+    causes::race::refresh(&mut outcome);
     settle(&mut outcome);
     outcome.warnings = warnings(&left_out);
     let spreads = spreads(&outcome, &gathered.samples);
