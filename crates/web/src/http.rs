@@ -3,8 +3,6 @@
 
 use std::io;
 
-use tungstenite::http::StatusCode;
-
 use crate::channel::Channel;
 use deadheat_base::time::{Clock, Monotonic, Nanos};
 
@@ -283,8 +281,21 @@ impl From<BadRequest> for Answer {
 
 /// Returns the words of a status (RFC 9110, section 15).
 fn reason(status: u16) -> &'static str {
-    let known = StatusCode::from_u16(status).ok();
-    known.and_then(|status| status.canonical_reason()).unwrap_or("Service Unavailable")
+    match status {
+        101 => "Switching Protocols",
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        421 => "Misdirected Request",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        _ => "Service Unavailable",
+    }
 }
 
 #[cfg(test)]
