@@ -334,9 +334,10 @@ pub trait Sink {
     /// or discarded by the kernel.
     fn pass(&mut self, bytes: u64);
     /// Notes the amount that has arrived so far in any order, with copies and data behind a gap, in a unit of the
-    /// transport: bytes with headers, or packets. It is called before the arrivals of that time are noted.
-    fn arrived(&mut self, _amount: u64) {}
-    /// Returns true if the next call of [`Sink::arrived`] is worth a system call.
+    /// transport: bytes with headers, or packets; `None` if nothing has overtaken anything, or if it is unknown.
+    fn arrived(&mut self, _amount: Option<u64>) {}
+    /// Returns true if the next call of [`Sink::arrived`] is worth a system call. A drain asks as it begins, and after
+    /// each read.
     fn wants_arrived(&self) -> bool {
         false
     }

@@ -274,7 +274,7 @@ impl Sink for DecodingSink<'_> {
         self.sink.pass(bytes);
     }
 
-    fn arrived(&mut self, amount: u64) {
+    fn arrived(&mut self, amount: Option<u64>) {
         self.sink.arrived(amount);
     }
 

@@ -293,12 +293,11 @@ impl<F: Flavour> StreamConn<F> {
     }
 
     fn say_arrived(&self, sink: &mut dyn Sink) {
-        if self.facts.counts_arrivals
-            && let Ok(info) = tcp_info::read(&SockRef::from(&self.channel.inlet()))
-            && let Some(packets) = info.arrived_in_any_order
-        {
-            sink.arrived(packets);
-        }
+        let info = self
+            .facts
+            .counts_arrivals
+            .then(|| tcp_info::read(&SockRef::from(&self.channel.inlet())));
+        sink.arrived(info.and_then(Result::ok).and_then(|info| info.arrived_in_any_order));
     }
 }
 
@@ -400,6 +399,9 @@ impl<F: Flavour> Conn for StreamConn<F> {
     fn drain(&mut self, patience: Patience, sink: &mut dyn Sink) -> io::Result<Progress> {
         let mut progress = Progress::Idle;
         let mut patience = patience;
+        if sink.wants_arrived() {
+            self.say_arrived(sink);
+        }
         loop {
             match self.drain.step(&mut self.channel, patience, sink)? {
                 None => {

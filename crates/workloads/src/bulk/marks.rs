@@ -28,8 +28,12 @@ struct Level {
 enum AmountQuestion {
     #[default]
     None,
+    /// To be asked as the warm-up ends.
     Later,
-    Now,
+    /// Asked, for the level at the end of the warm-up.
+    Begin,
+    /// Asked, for the level at the end.
+    End,
 }
 
 /// Span of a flow, and its progress at some times, noted as bytes arrive.
@@ -54,7 +58,7 @@ impl Marks {
         Marks { timing, ..Marks::default() }
     }
 
-    /// Asks for the amount that has arrived in any order as the warm-up ends; the span then begins one arrival later.
+    /// Asks for the amount that has arrived in any order as the warm-up ends.
     pub(crate) fn asking(self) -> Marks {
         Marks { question: AmountQuestion::Later, ..self }
     }
@@ -62,20 +66,26 @@ impl Marks {
     /// Asks once more, if the amount at the end of the warm-up is known: a flow that is stopped sees no end of its stream.
     pub(crate) fn ask_at_stop(&mut self) {
         if self.span.is_some() && self.levels[1].brought.is_some() {
-            self.question = AmountQuestion::Now;
+            self.question = AmountQuestion::End;
         }
     }
 
-    /// Notes the amount that has arrived in any order; called before [`Marks::note`] of the same arrival.
+    /// Notes the amount that has arrived in any order; called before [`Marks::note`] of the same arrival, or as the
+    /// answer to a question.
     #[inline]
-    pub(crate) fn arrived(&mut self, amount: u64) {
-        self.brought = Some(amount);
+    pub(crate) fn arrived(&mut self, amount: Option<u64>) {
+        if self.question == AmountQuestion::Begin {
+            self.levels[1].brought = amount;
+            self.question = AmountQuestion::None;
+        } else {
+            self.brought = amount;
+        }
     }
 
-    /// Returns true if the span begins with the next arrival, and the amount that has arrived in any order is not known yet.
+    /// Returns true if the amount that has arrived in any order is asked for now.
     #[inline]
     pub(crate) fn want_arrived(&self) -> bool {
-        self.question == AmountQuestion::Now
+        matches!(self.question, AmountQuestion::Begin | AmountQuestion::End)
     }
 
     /// Notes an arrival; `bytes` have now arrived in all.
@@ -89,12 +99,11 @@ impl Marks {
         *last = now;
         let Some(span) = &mut self.span else {
             if now - *first >= self.timing.warmup {
+                // The span begins now, and not with the answer's arrival: a gap may lie between.
                 let warmed = self.timing.warmup > Nanos::ZERO;
-                if warmed && level.brought.is_none() && self.question == AmountQuestion::Later {
-                    self.question = AmountQuestion::Now;
-                    return;
-                }
-                self.question = AmountQuestion::None;
+                let asks =
+                    warmed && level.brought.is_none() && self.question == AmountQuestion::Later;
+                self.question = if asks { AmountQuestion::Begin } else { AmountQuestion::None };
                 self.levels[1] = level;
                 let (first_bytes, warmup_bytes) = if warmed { (0, bytes) } else { (bytes, 0) };
                 let (first_ns, last_ns) = (now.0, now.0);
@@ -143,8 +152,7 @@ impl Marks {
         let (Some(then), Some(whole)) = (begin.brought, self.brought) else {
             return handed_on;
         };
-        // Without a later answer the whole is unknown.
-        if handed_on == 0 || whole <= then.max(from) {
+        if handed_on == 0 || whole <= from {
             return handed_on;
         }
         let later = u128::from(bytes.saturating_sub(had));
@@ -207,7 +215,7 @@ mod tests {
         let mut marks = Marks::new(Timing { warmup: us(100), measured: us(400) });
         // The path brings 100 bytes a microsecond, 80 of them content. From 80 to 200 a gap holds all back, and ends in turns.
         let mut note = |at: u64, had: u64| {
-            marks.arrived(1000 + at * 100);
+            marks.arrived(Some(1000 + at * 100));
             marks.note(us(50 + at), had);
         };
         note(0, 80);
@@ -233,28 +241,43 @@ mod tests {
             let timing = Timing { warmup: us(100), measured: us(400) };
             let mut marks = Marks::new(timing).asking();
             let mut asked = Vec::new();
-            for (at, had) in
-                [(0, 1000), (90, 2000), (100, 3000), (110, 3000), (120, 8000), (500, 40_000)]
-            {
+            for (at, had) in [(0, 1000), (90, 2000), (100, 3000), (120, 8000), (500, 40_000)] {
                 if marks.want_arrived() {
                     asked.push(at);
-                    if let Some(packets) = answers[0] {
-                        marks.arrived(packets);
-                    }
+                    marks.arrived(answers[0]);
                 }
                 marks.note(us(at), had);
             }
-            if let Some(packets) = answers[1] {
-                marks.arrived(packets);
-            }
+            marks.arrived(answers[1]);
             let span = marks.span(40_000).unwrap();
             (asked, span.first_ns, span.warmup_bytes)
         };
-        // A tenth of all packets had arrived; 1000 of their bytes waited.
-        assert_eq!(run([Some(4), Some(40)]), (vec![110], 110_000, 4000));
-        for answers in [[None, None], [Some(4), None], [None, Some(40)], [Some(40), Some(40)]] {
-            assert_eq!(run(answers), (vec![110], 110_000, 3000), "{answers:?}");
+        // A tenth of all packets had arrived; 1000 of their bytes waited. The question is asked before the next read.
+        assert_eq!(run([Some(4), Some(40)]), (vec![120], 100_000, 4000));
+        for answers in [[None, None], [Some(4), None], [None, Some(40)]] {
+            assert_eq!(run(answers), (vec![120], 100_000, 3000), "{answers:?}");
         }
+        assert_eq!(run([Some(40), Some(40)]).2, 40_000, "all had arrived");
+    }
+
+    #[test]
+    fn a_gap_right_after_the_warm_up_is_in_the_span() {
+        let us = Nanos::from_micros;
+        let timing = Timing { warmup: us(100), measured: us(400) };
+        let mut marks = Marks::new(timing).asking();
+        for (at, had) in [(0, 1000), (100, 101_000)] {
+            marks.note(us(at), had);
+        }
+        // Nothing has overtaken anything as the warm-up ends. Then a loss holds 250 µs of data back.
+        assert!(marks.want_arrived());
+        marks.arrived(None);
+        assert!(!marks.want_arrived(), "an answer of nothing is an answer");
+        for (at, had) in [(350, 351_000), (500, 501_000)] {
+            marks.note(us(at), had);
+        }
+        marks.arrived(Some(501));
+        let span = marks.span(501_000).unwrap();
+        assert_eq!((span.first_ns, span.last_ns, span.warmup_bytes), (100_000, 500_000, 101_000));
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Sink for BulkReceiver {
         }
     }
 
-    fn arrived(&mut self, amount: u64) {
+    fn arrived(&mut self, amount: Option<u64>) {
         self.marks.arrived(amount);
     }
 

@@ -263,7 +263,7 @@ impl Session {
         match progress {
             Progress::Idle if self.has_ended() => Progress::Closed,
             Progress::Moved => {
-                sink.arrived(self.arrived);
+                sink.arrived(Some(self.arrived));
                 progress
             }
             progress => progress,
