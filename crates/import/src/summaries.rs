@@ -163,4 +163,32 @@ mod tests {
             }
         }
     }
+
+    /// Fails if a line of `text` begins with none of these words, or has no list or pair where its word asks for one.
+    fn check_lines(text: &'static str, words: &[&str]) {
+        for entry in entries(text) {
+            let lines = text.split("\n\n").find(|lines| lines.starts_with(entry.0)).unwrap();
+            assert_eq!(entry.1.len(), lines.trim_end().lines().count() - 1, "{}", entry.0);
+            for (word, rest) in entry.1 {
+                assert!(words.contains(&word), "{}: {word}", entry.0);
+                match word {
+                    "sign" | "intervals" | "flows" => {
+                        assert!(serde_json::from_str::<Vec<String>>(rest).is_ok(), "{rest}");
+                    }
+                    "json" | "column" | "label" => assert!(rest.contains(" = "), "{rest}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_line_of_the_texts_is_read() {
+        let text = include_str!("summaries/summaries.txt");
+        let words = "sign json column label line intervals flows unknown says trial";
+        check_lines(text, &words.split(' ').collect::<Vec<_>>());
+        assert_eq!(all().count(), entries(text).count());
+        let words = ["sign", "why", "figures", "command", "options"];
+        check_lines(include_str!("unread.txt"), &words);
+    }
 }
