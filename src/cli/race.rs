@@ -248,7 +248,7 @@ pub(super) fn run(args: RaceArgs) -> Result<Verdict> {
             started => started?,
         },
     };
-    if args.why {
+    if args.why && !resume::is_unfinished(&outcome) {
         test_causes(&args, &mut outcome, &file)?;
     }
     let samples = save::samples_of(&file);
@@ -336,9 +336,12 @@ fn test_causes(args: &RaceArgs, outcome: &mut Outcome, file: &Path) -> Result<()
         let beside = file.with_extension(format!("why-{}.json", index + 1));
         save::prepare(&beside)?;
         let staging = staging(args, false)?;
-        let tested =
-            with_stage(&staging, &test.request, &beside, |stage| test.request.run_with(stage))?;
-        why::conclude(outcome, test, &tested);
+        match with_stage(&staging, &test.request, &beside, |stage| test.request.run_with(stage)) {
+            Ok(tested) => why::conclude(outcome, test, &tested),
+            // The race is complete; only this test is missing.
+            Err(Error::Interrupted) => break,
+            Err(error) => return Err(error),
+        }
     }
     save::save(outcome, file)
 }

@@ -16,9 +16,24 @@ const ALIKE: f64 = 1.25;
 /// Difference of two shares that count as alike.
 const ALIKE_SHARE: f64 = 0.25;
 
-/// Derives the causes of all contenders from their trials, and from the instrumented pass where there was one.
+/// Derives the causes of all contenders from their trials, and from the instrumented pass where there was one. What a
+/// test of a cause showed stays.
 pub fn refresh(outcome: &mut Outcome) {
+    let before = std::mem::take(&mut outcome.causes);
     outcome.causes = causes(outcome);
+    keep_tests(&before, &mut outcome.causes);
+}
+
+/// Copies the tests of the causes `before` to the same causes `now`.
+pub(super) fn keep_tests(before: &[ContenderCauses], now: &mut [ContenderCauses]) {
+    for own in now {
+        let earlier = before.iter().filter(|earlier| earlier.contender == own.contender);
+        let tested: Vec<&Finding> = earlier.flat_map(|earlier| &earlier.findings).collect();
+        for finding in &mut own.findings {
+            let same = tested.iter().find(|earlier| earlier.cause == finding.cause);
+            finding.test = same.and_then(|earlier| earlier.test.clone());
+        }
+    }
 }
 
 fn causes(outcome: &Outcome) -> Vec<ContenderCauses> {

@@ -1,9 +1,10 @@
 //! The judge on signs that are made by hand.
 
 use super::judge::{judge, judge_all};
+use super::race::keep_tests;
 use super::signs::{EndSigns, MessageSigns, PathSigns, ProtocolSigns, Signs, WorkKind};
 use super::table::TABLE;
-use super::{Cause, SignSource};
+use super::{Cause, CauseTest, ContenderCauses, SignSource, TestOutcome};
 use deadheat_contract::measurements::rounds::Rounds;
 
 const IDLE: EndSigns = EndSigns { ran: 0.4, busy: Some(0.5), interrupts: 0.1 };
@@ -214,4 +215,22 @@ fn a_contender_has_the_causes_that_most_trials_prove() {
     let pass = Signs { source: SignSource::Pass, ..held(0.8) };
     assert_eq!(judge_all(&[held(0.9), pass.clone()]).len(), 1);
     assert_eq!(judge_all(&[pass])[0].source, SignSource::Pass);
+}
+
+#[test]
+fn what_a_test_showed_stays_with_its_cause_of_its_contender() {
+    let held = |share| with(ProtocolSigns { rwnd_limited: share, ..kernel() });
+    let causes =
+        |contender, share| ContenderCauses { contender, findings: judge_all(&[held(share)]) };
+    let shown = CauseTest {
+        change: "rcvbuf=8MB".to_owned(),
+        result: TestOutcome::Confirmed,
+        ratio: Some(3.0),
+    };
+    let mut before = [causes(0, 0.8), causes(1, 0.8)];
+    before[0].findings[0].test = Some(shown.clone());
+    let mut now = [causes(0, 0.9), causes(1, 0.9)];
+    keep_tests(&before, &mut now);
+    assert_eq!(now[0].findings[0].test, Some(shown));
+    assert_eq!((now[0].findings[0].share, &now[1].findings[0].test), (0.9, &None));
 }
