@@ -8,7 +8,7 @@ use deadheat_base::time::Nanos;
 use deadheat_base::waiting::SPIN_WINDOW;
 use deadheat_contract::measurements::series::{Point, Series};
 
-use rounds::RoundMeter;
+pub use rounds::RoundMeter;
 pub use shared::{NextPoint, SharedPoints};
 
 mod rounds;
@@ -107,18 +107,10 @@ impl Sampler {
         self.rounds = RoundMeter::new(rtt);
     }
 
-    /// Returns true if the bursts of bulk data are measured.
+    /// Returns the meter of the bursts of bulk data; `None` if they are not measured.
     #[inline]
-    pub fn measures_rounds(&self) -> bool {
-        self.rounds.is_some()
-    }
-
-    /// Notes that `bytes` of bulk data have arrived in all by `now`.
-    #[inline]
-    pub fn arrived(&mut self, now: Nanos, bytes: u64) {
-        if let Some(rounds) = &mut self.rounds {
-            rounds.arrived(now, bytes);
-        }
+    pub fn rounds(&mut self) -> Option<&mut RoundMeter> {
+        self.rounds.as_mut()
     }
 
     /// Returns true if the interval is so short that a flow which sleeps in a call would miss points.

@@ -62,9 +62,8 @@ impl<C: Conn + ?Sized> Flow<C> {
             Progress::Moved => {
                 let now = clock.now();
                 self.half.on_event(now, FlowEvent::Drained);
-                if self.sampler.measures_rounds() {
-                    let received = self.half.standing(now).received.bytes;
-                    self.sampler.arrived(now, received);
+                if let Some(rounds) = self.sampler.rounds() {
+                    rounds.arrived(now, self.half.standing(now).received.bytes);
                 }
             }
             Progress::Idle => {}

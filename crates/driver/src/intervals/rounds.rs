@@ -10,7 +10,7 @@ const MOST: usize = 256;
 
 /// Meter of bursts of one flow.
 #[derive(Debug)]
-pub(super) struct RoundMeter {
+pub struct RoundMeter {
     rtt: Nanos,
     first: Nanos,
     last: Nanos,
@@ -37,7 +37,7 @@ impl RoundMeter {
 
     /// Notes that the flow has received `bytes` in all by `now`.
     #[inline]
-    pub(super) fn arrived(&mut self, now: Nanos, bytes: u64) {
+    pub fn arrived(&mut self, now: Nanos, bytes: u64) {
         if self.first == Nanos::ZERO {
             self.first = now;
         } else if now - self.last > Nanos(self.rtt.0 / 4) {

@@ -222,8 +222,9 @@ pub fn run(
             }
         }
     };
+    let threads = most.min(together.len());
     let together = Mutex::new(together.into_iter());
-    std::thread::scope(|scope| (0..most).for_each(|_| drop(scope.spawn(|| work(&together)))));
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work(&together)))));
     work(&Mutex::new(alone.into_iter()));
     let (course, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed?;
