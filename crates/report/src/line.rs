@@ -6,9 +6,10 @@ use super::figure::Figure;
 use super::opening::{Opening, OpeningFigure};
 use super::plot::line::LineRow;
 use super::words::{self, Scale};
-use super::{Style, html, markdown, plot, terminal};
+use super::{Style, html, markdown, plot, terminal, why};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_contract::contract::Direction;
+use deadheat_result::causes::Cause;
 use deadheat_result::line::figures::{self, few_rounds, per_minute};
 use deadheat_result::line::hours::{FigureCourse, SurveyFigure, course};
 use deadheat_result::line::outcome::{LineFigure, LineFilling, LineOutcome, Survey};
@@ -237,6 +238,7 @@ fn answer(survey: &Survey, load: &str) -> Vec<Line> {
         lines.push(Line::new(text, Tone::Bad));
     }
     lines.extend(unfilled(survey, load).map(|text| Line::new(text, Tone::Open)));
+    lines.extend(slower_alone(survey, load).into_iter().map(|text| Line::new(text, Tone::Plain)));
     if !survey.left_out.is_empty() {
         let names: Vec<String> = survey.left_out.iter().map(|part| head(*part, load)).collect();
         let text = format!(
@@ -259,20 +261,45 @@ fn filling(survey: &Survey, part: LinePart) -> Option<LineFilling> {
 
 /// Returns a sentence about the loads that did not fill the line: their goodput is not what it carries.
 fn unfilled(survey: &Survey, load: &str) -> Option<String> {
-    let reasons = [
-        (LineFilling::Growing, "still growing at the end"),
-        (
-            LineFilling::Unfilled,
-            "nothing waited and nothing was lost: the hosts or a window held it",
-        ),
-    ];
-    let named = reasons.into_iter().filter_map(|(how, why)| {
+    let mut named: Vec<(String, Vec<String>)> = Vec::new();
+    for how in [LineFilling::Growing, LineFilling::Unfilled] {
         let parts = LinePart::ALL.into_iter().filter(|part| filling(survey, *part) == Some(how));
-        let names: Vec<String> = parts.map(|part| head(part, load)).collect();
-        (!names.is_empty()).then(|| format!("{} ({why})", words::list(&names)))
-    });
-    let named: Vec<String> = named.collect();
+        for part in parts {
+            let why = match how {
+                LineFilling::Growing => "still growing at the end".to_owned(),
+                _ => cause_of_load(survey, part).unwrap_or_else(|| {
+                    "nothing waited and nothing was lost: the hosts or a window held it".to_owned()
+                }),
+            };
+            match named.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, names)) => names.push(head(part, load)),
+                None => named.push((why, vec![head(part, load)])),
+            }
+        }
+    }
+    let named: Vec<String> =
+        named.iter().map(|(why, names)| format!("{} ({why})", words::list(names))).collect();
     (!named.is_empty()).then(|| format!("Did not fill the line: {}.", named.join("; ")))
+}
+
+/// Returns the first cause that held the load of a part back, if it is not the line itself.
+fn cause_of_load(survey: &Survey, part: LinePart) -> Option<String> {
+    let first = survey.load_causes(part).into_iter().next()?;
+    (first.cause != Cause::PathRate).then(|| why::in_full(&first, "its"))
+}
+
+/// Returns sentences about single connections that got notably less than several did, with their cause.
+fn slower_alone(survey: &Survey, load: &str) -> Vec<String> {
+    let pairs = [(LinePart::Up1, LinePart::Up8), (LinePart::Down1, LinePart::Down8)];
+    let sentence = |(one, many): (LinePart, LinePart)| {
+        let goodput = |part| survey.figure(&figures::goodput(part));
+        let (alone, together) = (goodput(one)?, goodput(many)?);
+        let is_known = alone.filling != Some(LineFilling::Unfilled);
+        let why = cause_of_load(survey, one).filter(|_| is_known && alone.high < together.low)?;
+        let (one, many) = (head(one, load), head(many, load));
+        Some(format!("{one} is behind {many}: {why}."))
+    };
+    pairs.into_iter().filter_map(sentence).collect()
 }
 
 /// Returns the name of a part: `8 tcp up`.
@@ -432,6 +459,7 @@ pub(super) mod tests {
     use deadheat_records::host::HostFacts;
     use deadheat_records::path::ReachFacts;
     use deadheat_records::trial::PathFacts;
+    use deadheat_result::causes::{Evidence, Finding, SignSource};
     use deadheat_result::line::outcome::{FORMAT, LineFileKind, LineTrial, Reached, TriedMark};
     use deadheat_result::line::part::LineWorks;
     use deadheat_result::outcome::Program;
@@ -469,6 +497,7 @@ pub(super) mod tests {
                     metrics: metrics.into_iter().collect(),
                     censored: Vec::new(),
                     load: None,
+                    load_causes: Vec::new(),
                     ledger: if is_paced {
                         Ledger { up: Some(account.clone()), down: Some(account), round_trip: None }
                     } else {
@@ -626,6 +655,53 @@ pub(super) mod tests {
         ] {
             assert!(joined.contains(part), "no `{part}`:\n{text}");
         }
+    }
+
+    #[test]
+    fn the_cause_of_a_load_stands_with_it_where_most_trials_prove_it() {
+        let mut survey = survey(0);
+        let finding = |cause, bytes| Finding {
+            cause,
+            direction: Some(Direction::Up),
+            source: SignSource::Trials,
+            trials: 1,
+            of: 1,
+            share: 0.9,
+            evidence: Evidence {
+                bytes: Some(bytes),
+                lost_share: Some(0.01),
+                ..Evidence::default()
+            },
+            test: None,
+        };
+        for trial in &mut survey.trials {
+            let (seldom, often) = (trial.round < 2, trial.round != 3);
+            trial.load_causes.extend(match trial.part {
+                LinePart::Up8 if often => Some(finding(Cause::ReceiveWindow, 65_536)),
+                LinePart::Down1 if often => Some(finding(Cause::CongestionWindow, 30_000)),
+                LinePart::Down8 => Some(finding(Cause::PathRate, 0)),
+                LinePart::Both8 if seldom => Some(finding(Cause::SendBuffer, 9_000)),
+                _ => None,
+            });
+        }
+        for figure in &mut survey.figures {
+            match figure.name.as_str() {
+                "goodput_up_8_bps" | "goodput_both_8_bps" => {
+                    figure.filling = Some(LineFilling::Unfilled);
+                }
+                "goodput_down_1_bps" => (figure.low, figure.high) = (5e6, 6e6),
+                _ => {}
+            }
+        }
+        let text = render(&line(vec![survey]), "markdown", &Style::default()).unwrap();
+        for part in [
+            "8 tcp up (its receive window let 65,536 bytes out a round trip (5 of 6 trials, 90 % of the time)); \
+             8 tcp both ways (nothing waited",
+            "1 tcp down is behind 8 tcp down: its congestion window was about 30,000 bytes after losses (1 % sent again)",
+        ] {
+            assert!(text.contains(part), "no `{part}`:\n{text}");
+        }
+        assert!(!text.contains("1 tcp up is behind"), "{text}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub(super) fn of_transfer(causes: &[Finding]) -> String {
 }
 
 /// Returns a cause with its trials, its share and what follows from it.
-fn in_full(finding: &Finding, whose: &str) -> String {
+pub(super) fn in_full(finding: &Finding, whose: &str) -> String {
     let way = match finding.direction {
         Some(Direction::Down) if finding.source == SignSource::Pass => ", down",
         _ => "",
@@ -129,6 +129,7 @@ fn of_time(finding: &Finding) -> String {
         Cause::PathRate if finding.evidence.rate_bps.is_none() => "of the messages",
         Cause::Queue
         | Cause::Retransmission
+        | Cause::Nagle
         | Cause::PathDelay
         | Cause::FarProgram
         | Cause::WakeUp
@@ -183,6 +184,10 @@ fn clause(finding: &Finding, whose: &str) -> String {
         Cause::Retransmission => {
             format!("late messages waited {} for retransmissions", ns(evidence.time_ns))
         }
+        Cause::Nagle => format!(
+            "{whose} small messages waited {} for acknowledgements of earlier ones (Nagle)",
+            ns(evidence.time_ns)
+        ),
         Cause::Handshake => format!(
             "{whose} set-up takes {} of {}",
             words::count(evidence.round_trips.unwrap_or(0.0) as u64, "round trip"),
@@ -242,6 +247,7 @@ fn remedy(cause: Cause) -> &'static str {
         Cause::Retransmission => {
             "lanes or streams of their own, messages that may be lost, or forward error correction"
         }
+        Cause::Nagle => "nodelay=on, or one write for what belongs together",
         Cause::Handshake => "a reused or resumed connection, or a handshake with fewer round trips",
         Cause::PathDelay => "a shorter way: no setting of the ends changes it",
         Cause::FarProgram => "look at the program at the far end",

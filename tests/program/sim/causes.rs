@@ -10,7 +10,7 @@ fn each_planted_cause_is_named_first() {
     let mut wrong = Vec::new();
     for plant in PLANTS {
         for seed in [1, 2] {
-            let (cause, said) = plant.run(seed).unwrap();
+            let (cause, said) = plant.run("sim:", seed).unwrap();
             if cause != Some(plant.cause) {
                 wrong.push(format!("{:?} planted, {cause:?} named: {said}", plant.cause));
             }

@@ -19,6 +19,7 @@ use deadheat_host::placement::Load;
 use deadheat_path::PathKind;
 use deadheat_records::placement::Placement;
 use deadheat_records::trial::Record;
+use deadheat_result::causes::record::of_load;
 use deadheat_result::line::figures::{enough_rounds, figures};
 use deadheat_result::line::outcome::{
     FORMAT, LineFileKind, LineOutcome, LineTrial, LoadCourse, Reached, Survey,
@@ -350,6 +351,7 @@ impl Surveyor<'_, '_> {
         if let Some(LoadCourse { halves_bps: [first, second], .. }) = load {
             record.metrics.insert(GOODPUT.to_owned(), (first + second) / 2.0);
         }
+        let load_causes = part.load().map_or_else(Vec::new, |_| of_load(&record));
         self.current().trials.push(LineTrial {
             round,
             part,
@@ -360,6 +362,7 @@ impl Surveyor<'_, '_> {
             metrics: record.metrics,
             censored: record.censored,
             load,
+            load_causes,
             ledger: record.ledger,
             clock: record.clock,
         });

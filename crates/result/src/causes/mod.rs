@@ -4,7 +4,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | [`signs`] | signs of one trial in one direction |
-//! | `record` | signs from the record of a usual trial |
+//! | [`record`] | signs from the record of a usual trial, and causes of its load |
 //! | [`table`] | causes, each with its proof |
 //! | [`judge`] | causes of a trial, and of a contender's trials |
 //! | [`race`] | causes of a race's contenders, and the cause that makes the difference between two |
@@ -17,7 +17,7 @@ use deadheat_contract::contract::Direction;
 
 pub mod judge;
 pub mod race;
-mod record;
+pub mod record;
 pub mod signs;
 pub mod table;
 
@@ -57,6 +57,8 @@ pub enum Cause {
     PathLoss,
     /// Outage: nothing arrived at all for a while.
     Outage,
+    /// Nagle's algorithm: small messages that wait until earlier ones are acknowledged (RFC 896).
+    Nagle,
     /// Queue that messages wait in on the path.
     Queue,
     /// Messages that wait for a retransmission, and messages that wait behind these.

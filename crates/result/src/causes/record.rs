@@ -2,6 +2,7 @@
 
 use deadheat_base::time::Nanos;
 use deadheat_contract::contract::Direction;
+use deadheat_contract::measurements::Effective;
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::name::{GOODPUT, LOST, MetricName, RTT_P50};
 use deadheat_contract::measurements::path::{DirectionFigures, PathFigures};
@@ -12,6 +13,8 @@ use deadheat_path::gate::least_rtt;
 use deadheat_records::placement::Placement;
 use deadheat_records::trial::Record;
 
+use super::Finding;
+use super::judge::judge;
 use super::signs::{EndSigns, MessageSigns, PathSigns, ProtocolSigns, Signs, WorkKind};
 use crate::analysis::claims::claimed;
 use crate::analysis::path_ways::network;
@@ -76,47 +79,29 @@ impl<'a> SignReader<'a> {
     }
 
     fn of_data(&self, record: &Record, direction: Direction) -> Option<Signs> {
-        let (sending, receiving) = match direction {
-            Direction::Up => (&record.intervals, &record.far_intervals),
-            Direction::Down => (&record.far_intervals, &record.intervals),
-        };
-        let senders: Vec<&Series> =
-            sending.iter().filter(|flow| last(&flow.sent_bytes) > 0).collect();
-        let receivers: Vec<&Series> =
-            receiving.iter().filter(|flow| last(&flow.received_bytes) > 0).collect();
-        let all = || senders.iter().chain(&receivers);
-        let span_ns = all().map(|flow| last(&flow.at_ns)).max().filter(|span| *span > 0)?;
-        let sent = total(senders.iter().map(|flow| last(&flow.sent_bytes)));
-        let acked = senders.iter().filter_map(|flow| end(&flow.tcp.as_ref()?.bytes_acked));
-        let bytes = match receivers[..] {
-            [] => total(acked).min(sent),
-            _ => total(receivers.iter().map(|flow| last(&flow.received_bytes))),
-        };
+        let ends = [&record.intervals[..], &record.far_intervals];
+        let (signs, flows) = (of_series(ends, direction)?, ends.map(<[Series]>::len));
         let [near, far] = [
-            self.cpu(Some(&record.cost), record.intervals.len(), span_ns),
-            self.cpu(record.far_cost.as_ref(), record.far_intervals.len(), span_ns),
+            self.cpu(Some(&record.cost), flows[0], signs.span_ns),
+            self.cpu(record.far_cost.as_ref(), flows[1], signs.span_ns),
         ];
         let (sender, receiver) = match direction {
             Direction::Up => (near, far),
             Direction::Down => (far, near),
         };
         let account = record.ledger.toward(direction);
+        let losses = self.with_losses(record, account, signs.span_ns);
+        let path = record.path.as_ref().map(|path| path_signs(path, direction, signs.span_ns));
         Some(Signs {
-            direction: Some(direction),
-            span_ns,
-            bytes,
-            goodput_bps: bytes as f64 * 8e9 / span_ns as f64,
-            sender: sender.filter(|_| !senders.is_empty()),
-            receiver: receiver.filter(|_| !receivers.is_empty()),
+            sender: signs.sender.and(sender),
+            receiver: signs.receiver.and(receiver),
             is_cpu_shared: self.is_cpu_shared && record.far_cost.is_some(),
-            protocol: protocol(&senders, span_ns, bytes),
-            // Bursts of one flow; several take turns in their silences.
-            rounds: match receivers[..] {
-                [only] => only.rounds,
-                _ => None,
-            },
-            path: record.path.as_ref().map(|path| path_signs(path, direction, span_ns)),
-            ..self.with_losses(record, account, span_ns)
+            path,
+            work: losses.work,
+            dropped: losses.dropped,
+            lost: losses.lost,
+            out: losses.out,
+            ..signs
         })
     }
 
@@ -194,6 +179,7 @@ impl<'a> SignReader<'a> {
                 .or_else(|| Some(rtt?.p50?.at_least_ns() as f64)),
             path_rtt_ns: self.path_rtt_ns,
             queued_ns: queued,
+            waits_for_acks: [&record.effective, &record.far_effective].into_iter().any(has_nagle),
             resent: record.retransmits.unwrap_or(0) as f64 / sent as f64,
             is_beside_load: record.load_series().next().is_some(),
             ..MessageSigns::default()
@@ -217,6 +203,60 @@ impl<'a> SignReader<'a> {
         let ran = cost.working_ns() as f64 / span_ns.max(1) as f64 / threads as f64;
         Some(EndSigns { ran: ran.min(1.0), ..EndSigns::default() })
     }
+}
+
+/// Returns true if an end's small messages may wait for acknowledgements: a stream of the kernel with `nodelay` off. KCP,
+/// which has an interval, calls something else by that name.
+fn has_nagle(end: &Effective) -> bool {
+    end.get("nodelay").is_some_and(|value| value == "off") && !end.contains_key("interval")
+}
+
+/// Returns the causes that hold back the load beside the work of a trial, the largest first. The CPU time of a trial is
+/// that of both, so that no CPU is among them.
+pub fn of_load(record: &Record) -> Vec<Finding> {
+    let ends = [&record.load_intervals[..], &record.load_far_intervals];
+    let both = [Direction::Up, Direction::Down];
+    let signs = both.into_iter().filter_map(|direction| {
+        let signs = of_series(ends, direction)?;
+        let path = record.path.as_ref().map(|path| path_signs(path, direction, signs.span_ns));
+        Some(Signs { path, ..signs })
+    });
+    signs.flat_map(|signs| judge(&signs)).collect()
+}
+
+/// Returns the signs in the series of the near and the far end; `None` if no data went in this direction. An end with
+/// series is ours, and its CPU time is not known from them.
+fn of_series([near, far]: [&[Series]; 2], direction: Direction) -> Option<Signs> {
+    let (sending, receiving) = match direction {
+        Direction::Up => (near, far),
+        Direction::Down => (far, near),
+    };
+    let senders: Vec<&Series> = sending.iter().filter(|flow| last(&flow.sent_bytes) > 0).collect();
+    let receivers: Vec<&Series> =
+        receiving.iter().filter(|flow| last(&flow.received_bytes) > 0).collect();
+    let all = || senders.iter().chain(&receivers);
+    let span_ns = all().map(|flow| last(&flow.at_ns)).max().filter(|span| *span > 0)?;
+    let sent = total(senders.iter().map(|flow| last(&flow.sent_bytes)));
+    let acked = senders.iter().filter_map(|flow| end(&flow.tcp.as_ref()?.bytes_acked));
+    let bytes = match receivers[..] {
+        [] => total(acked).min(sent),
+        _ => total(receivers.iter().map(|flow| last(&flow.received_bytes))),
+    };
+    Some(Signs {
+        direction: Some(direction),
+        span_ns,
+        bytes,
+        goodput_bps: bytes as f64 * 8e9 / span_ns as f64,
+        sender: (!senders.is_empty()).then(EndSigns::default),
+        receiver: (!receivers.is_empty()).then(EndSigns::default),
+        protocol: protocol(&senders, span_ns, bytes),
+        // Bursts of one flow; several take turns in their silences.
+        rounds: match receivers[..] {
+            [only] => only.rounds,
+            _ => None,
+        },
+        ..Signs::default()
+    })
 }
 
 /// Returns the kind of work behind a claim.

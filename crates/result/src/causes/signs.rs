@@ -135,6 +135,8 @@ pub struct MessageSigns {
     pub path_rtt_ns: Option<f64>,
     /// Median time that packets waited in the queues of the path, both ways.
     pub queued_ns: f64,
+    /// True if small messages may wait until earlier ones are acknowledged (Nagle's algorithm).
+    pub waits_for_acks: bool,
     /// Segments that were sent again, for each message.
     pub resent: f64,
     /// True if a load ran beside the work.

@@ -76,6 +76,7 @@ pub static TABLE: &[CauseRow] = &[
     row(Cause::SlowStart, DATA, slow_start, CPUS_OR_PATH),
     row(Cause::Timeouts, MESSAGES, message_timeouts, &[]),
     row(Cause::Retransmission, MESSAGES, retransmission, &[Cause::Timeouts]),
+    row(Cause::Nagle, MESSAGES, nagle, &[Cause::Timeouts, Cause::Retransmission]),
     row(Cause::Queue, MESSAGES, queue, &[]),
     row(Cause::PathDelay, MESSAGES, path_delay, &[]),
     row(Cause::FarProgram, MESSAGES, far_program, &[]),
@@ -307,6 +308,13 @@ fn of_time(messages: &MessageSigns, ns: f64) -> Option<Proof> {
         ..Evidence::default()
     };
     proved(ns / messages.claimed_ns, HELD_BACK, evidence)
+}
+
+/// A message takes longer than the path and its queues do, and the ends may hold small ones back.
+fn nagle(signs: &Signs) -> Option<Proof> {
+    let messages = signs.messages.filter(|messages| messages.waits_for_acks)?;
+    let least = messages.path_rtt_ns.or(messages.least_ns)?;
+    of_time(&messages, messages.claimed_ns - least - messages.queued_ns)
 }
 
 fn queue(signs: &Signs) -> Option<Proof> {

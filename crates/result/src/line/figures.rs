@@ -253,6 +253,7 @@ mod tests {
             metrics: [rtt, (load::GOODPUT.to_owned(), ms * 1e6)].into_iter().collect(),
             censored: Vec::new(),
             load: None,
+            load_causes: Vec::new(),
             ledger: Ledger::default(),
             clock: None,
         }

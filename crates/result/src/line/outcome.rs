@@ -5,6 +5,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::part::{LinePart, LineWorks};
+use crate::causes::Finding;
+use crate::causes::judge::of_trials;
 use crate::outcome::Program;
 use crate::{layout, packed, save};
 use deadheat_base::error::{Error, Result};
@@ -191,6 +193,9 @@ pub struct LineTrial {
     pub censored: Vec<String>,
     /// Course of the load, if there is one and its counters over time are known.
     pub load: Option<LoadCourse>,
+    /// Causes that held the load back, the largest first; none if they are not known, and in files from before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load_causes: Vec<Finding>,
     /// Fate of the messages.
     pub ledger: Ledger,
     /// Far clock in relation to the near one; absent on one clock, and if they were not compared.
@@ -217,6 +222,13 @@ impl Survey {
     /// Returns the figure of this name.
     pub fn figure(&self, name: &str) -> Option<&LineFigure> {
         self.figures.iter().find(|figure| figure.name == name)
+    }
+
+    /// Returns the causes that held the load of a part back in most of its trials, the largest first.
+    pub fn load_causes(&self, part: LinePart) -> Vec<Finding> {
+        let counted =
+            self.trials.iter().filter(|trial| trial.part == part && trial.why_invalid.is_none());
+        of_trials(&counted.map(|trial| &trial.load_causes[..]).collect::<Vec<_>>())
     }
 
     /// Returns the number of trials that count.

@@ -116,7 +116,8 @@ fn add_flow_shares(
 }
 
 /// Returns the series of one end of a load, by flow: bytes sent and received, and of a sender the state of its
-/// connection by which it shares a path. Empty if the end received nothing and has no such state.
+/// connection by which it shares a path, or by which a window holds it. Empty if the end received nothing and has no
+/// such state.
 fn course(series: &[Series]) -> Vec<Series> {
     let bare = |series: &Series| {
         let tcp = series.tcp.clone().map(|tcp| TcpColumns {
@@ -126,6 +127,12 @@ fn course(series: &[Series]) -> Vec<Series> {
             delivery_rate_bps: tcp.delivery_rate_bps,
             congestion_events: tcp.congestion_events,
             ce_delivered: tcp.ce_delivered,
+            busy_ns: tcp.busy_ns,
+            rwnd_limited_ns: tcp.rwnd_limited_ns,
+            sndbuf_limited_ns: tcp.sndbuf_limited_ns,
+            library_limited_ns: tcp.library_limited_ns,
+            snd_wnd_bytes: tcp.snd_wnd_bytes,
+            min_rtt_ns: tcp.min_rtt_ns,
             ..TcpColumns::default()
         });
         let tcp = tcp.filter(|tcp| *tcp != TcpColumns::default());
