@@ -80,7 +80,7 @@ pub(crate) static PLANTS: &[Plant] = &[
         contender: "quic",
         rival: "",
         conditions: |rng| {
-            let (kilobytes, delay) = (between(rng, 60, 400), between(rng, 20, 80));
+            let (kilobytes, delay) = (between(rng, 150, 400), between(rng, 20, 80));
             let path = format!("delay={delay}ms,rate=500mbit");
             ["".into(), format!("bulk:bytes={kilobytes}kB"), path]
         },

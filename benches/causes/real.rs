@@ -83,7 +83,7 @@ pub(crate) static REAL_PLANTS: &[Plant] = &[
         contender: "tcp",
         rival: "",
         conditions: |rng| {
-            let (kilobytes, delay) = (between(rng, 60, 400), between(rng, 20, 80));
+            let (kilobytes, delay) = (between(rng, 150, 400), between(rng, 20, 80));
             let path = format!("delay={delay}ms,rate=500mbit");
             ["cc=cubic".into(), format!("bulk:bytes={kilobytes}kB"), path]
         },

@@ -340,7 +340,7 @@ fn test_causes(args: &RaceArgs, outcome: &mut Outcome, file: &Path) -> Result<()
             Ok(tested) => why::conclude(outcome, test, &tested),
             // The race is complete; only this test is missing.
             Err(Error::Interrupted) => break,
-            Err(error) => return Err(error),
+            Err(error) => tell!("the cause is not tested: {error}"),
         }
     }
     save::save(outcome, file)

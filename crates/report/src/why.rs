@@ -157,7 +157,7 @@ fn clause(finding: &Finding, whose: &str) -> String {
         Cause::ReceiveWindow => {
             format!("{whose} receive window let {bytes} bytes out a round trip")
         }
-        Cause::SendBuffer => format!("{whose} send buffer was too small"),
+        Cause::SendBuffer => format!("{whose} send buffer let about {bytes} bytes out a round trip"),
         Cause::LibraryWindow => {
             format!("{whose} library's window let about {bytes} bytes out a round trip")
         }
@@ -277,18 +277,10 @@ mod tests {
             b: 1,
             outcome: result,
             ahead,
-            ratio: None,
-            difference: None,
             margin: 0.05,
             confidence: 0.95,
             blocks: 12,
-            known_since: None,
-            more_blocks: None,
-            more_ns: None,
-            direction: None,
-            resolution: None,
-            effect: None,
-            note: String::new(),
+            ..Verdict::default()
         }];
         let own = |(contender, findings)| ContenderCauses { contender, findings };
         outcome.causes = findings.into_iter().enumerate().map(own).collect();

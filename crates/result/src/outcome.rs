@@ -459,7 +459,7 @@ pub struct LevelRatio {
 
 /// Verdict on two contenders under one metric.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verdict {
     /// Name of the metric.
     pub metric: String,

@@ -22,13 +22,32 @@ fn upper_tail(t: f64, freedom: u64) -> f64 {
 }
 
 /// Returns the `t` with `P(T > t) = tail`, for `tail` in (0, 0.5) and at least one degree of freedom.
+///
+/// Newton's method from 0: the tail is convex there, so no step goes too far.
 pub(super) fn upper_quantile(tail: f64, freedom: u64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e6);
+    let freedom = freedom.max(1);
+    let (n, scale) = (freedom as f64, scale(freedom));
+    let mut t = 0.0;
     for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if upper_tail(middle, freedom.max(1)) > tail { low = middle } else { high = middle }
+        let density = scale * (1.0 + t * t / n).powf(-0.5 * (n + 1.0));
+        let next = t + (upper_tail(t, freedom) - tail) / density;
+        if (next - t).abs() <= 1e-15 * next {
+            break;
+        }
+        t = next;
     }
-    0.5 * (low + high)
+    t
+}
+
+/// Returns the density at 0: `Γ((n + 1)/2) / (√(nπ) Γ(n/2))`, from that of two degrees of freedom less.
+fn scale(freedom: u64) -> f64 {
+    let (mut n, mut scale) =
+        if freedom % 2 == 1 { (1.0, 1.0 / PI) } else { (2.0, 0.5 / 2f64.sqrt()) };
+    while n < freedom as f64 {
+        scale *= (n + 1.0) / (n * (n + 2.0)).sqrt();
+        n += 2.0;
+    }
+    scale
 }
 
 #[cfg(test)]
@@ -52,5 +71,15 @@ mod tests {
             assert!((got / want - 1.0).abs() < 1e-9, "{freedom}: {got} instead of {want}");
         }
         assert!((upper_quantile(0.005, 4) / 4.604_094_871_349_993 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn it_is_the_inverse_of_the_tail_far_out_too() {
+        for freedom in [1, 2, 3, 8, 40, 1_000] {
+            for tail in [0.499, 0.3, 0.05, 1e-3, 1e-6] {
+                let back = upper_tail(upper_quantile(tail, freedom), freedom);
+                assert!((back / tail - 1.0).abs() < 1e-8, "{freedom}, {tail}: {back}");
+            }
+        }
     }
 }

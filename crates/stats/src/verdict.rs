@@ -37,7 +37,7 @@ use crate::Better;
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a race for two contenders and one metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Ahead: one contender is better, and not shown to be so by less than the margin.
@@ -45,6 +45,7 @@ pub enum Outcome {
     /// Dead heat: equivalent within the margin.
     DeadHeat,
     /// Undecided: not enough blocks for either.
+    #[default]
     Undecided,
 }
 

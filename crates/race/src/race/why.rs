@@ -3,7 +3,6 @@
 
 use deadheat_base::error::Result;
 use deadheat_base::spec::Spec;
-use deadheat_base::time::Nanos;
 use deadheat_datapath::transport::Contender;
 use deadheat_result::causes::race::{VerdictCause, of_verdict};
 use deadheat_result::causes::{Cause, CauseTest, TestOutcome};
@@ -23,8 +22,8 @@ const CHANGES: [(Cause, &[(&str, &str)]); 7] = [
     (Cause::ReceiverSocket, &[("rcvbuf", "8MB")]),
 ];
 
-/// Longest time of a test, in place of the time that a race takes by default.
-const LONGEST: Nanos = Nanos::from_secs(30);
+/// Most blocks of a test, which ends with its verdict.
+const BLOCKS: u64 = 12;
 
 /// Test of a cause.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,8 +72,8 @@ fn experiment(outcome: &Outcome, contender: usize, cause: Cause) -> Result<Optio
         request.plan = None;
         request.asked.contenders = vec![entrant.spec.clone(), changed];
         request.asked.explain = false;
-        request.asked.budget_ns =
-            Some(request.asked.budget_ns.map_or(LONGEST.0, |ns| ns.min(LONGEST.0)));
+        request.asked.blocks = Some(BLOCKS);
+        request.asked.budget_ns = None;
         let change = format!("{name}={value}");
         return Ok(Some(Experiment { contender, cause, change, request }));
     }

@@ -106,17 +106,13 @@ mod tests {
             outcome,
             ahead: better.filter(|_| is_ahead),
             ratio: Some(Ratio { point, low, high }),
-            difference: None,
             margin: 0.05,
             confidence: 0.95,
             blocks: 40,
-            known_since: None,
             more_blocks: Some(12),
-            more_ns: None,
             direction: better,
-            resolution: None,
-            effect: None,
             note: "as the race has it.".to_owned(),
+            ..Verdict::default()
         }
     }
 

@@ -219,17 +219,10 @@ fn verdict(
         outcome: finding.outcome,
         ahead: (finding.outcome == Ruled::Ahead).then_some(if a_wins { a.id } else { b.id }),
         ratio,
-        difference: None,
         margin: test.margin,
         confidence: 1.0 - finding.error,
         blocks: samples.a.trials.min(samples.b.trials),
-        known_since: None,
-        more_blocks: None,
-        more_ns: None,
-        direction: None,
-        resolution: None,
-        effect: None,
-        note: String::new(),
+        ..Verdict::default()
     };
     if ratio.is_none() && samples.interval(finding.error).is_some() {
         verdict.effect = samples.difference(finding.error);

@@ -404,19 +404,11 @@ mod tests {
             a: 0,
             b: 1,
             outcome,
-            ahead: None,
             ratio: Some(Ratio { point, low, high }),
-            difference: None,
             margin: 0.05,
             confidence: 0.95,
             blocks: 40,
-            known_since: None,
-            more_blocks: None,
-            more_ns: None,
-            direction: None,
-            resolution: None,
-            effect: None,
-            note: String::new(),
+            ..Verdict::default()
         };
         change(&mut verdict);
         ContenderPair { a: "tcp", b: "udp", metric: &metric }.note(&verdict, &seen)

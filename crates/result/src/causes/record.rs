@@ -24,6 +24,8 @@ use crate::outcome::Outcome;
 const STANDS: f64 = 0.5;
 /// Time above that part: a delayed wake-up is no queue.
 const SLACK_NS: f64 = 1e6;
+/// Share of a window up to which it has room for more.
+const ROOM: f64 = 0.8;
 /// Bytes of a segment, for the number of segments in some bytes.
 const SEGMENT: u64 = 1_448;
 
@@ -81,6 +83,16 @@ impl<'a> SignReader<'a> {
     fn of_data(&self, record: &Record, direction: Direction) -> Option<Signs> {
         let ends = [&record.intervals[..], &record.far_intervals];
         let (signs, flows) = (of_series(ends, direction)?, ends.map(<[Series]>::len));
+        let sender_options = match direction {
+            Direction::Up => &record.effective,
+            Direction::Down => &record.far_effective,
+        };
+        let protocol = signs.protocol.map(|protocol| {
+            let senders = if direction == Direction::Up { ends[0] } else { ends[1] };
+            let buffer = sender_options.get("sndbuf").and_then(|bytes| bytes.parse().ok());
+            let full = buffer.map_or(0.0, |bytes| in_full_buffers(senders, bytes));
+            ProtocolSigns { sndbuf_limited: protocol.sndbuf_limited.max(full), ..protocol }
+        });
         let [near, far] = [
             self.cpu(Some(&record.cost), flows[0], signs.span_ns),
             self.cpu(record.far_cost.as_ref(), flows[1], signs.span_ns),
@@ -96,6 +108,7 @@ impl<'a> SignReader<'a> {
             sender: signs.sender.and(sender),
             receiver: signs.receiver.and(receiver),
             is_cpu_shared: self.is_cpu_shared && record.far_cost.is_some(),
+            protocol,
             path,
             work: losses.work,
             dropped: losses.dropped,
@@ -328,6 +341,26 @@ fn protocol(senders: &[&Series], span_ns: u64, bytes: u64) -> Option<ProtocolSig
     })
 }
 
+/// Returns the share of points at which the senders' buffers of this size in bytes were full: all that the socket holds
+/// is under way, at least a quarter of the buffer, and both windows have room. The kernel counts this time
+/// (`tcpi_sndbuf_limited`) only where a sender that waits for room has segments left to send.
+fn in_full_buffers(senders: &[Series], buffer: u64) -> f64 {
+    let (mut full, mut known) = (0, 0);
+    for tcp in senders.iter().filter_map(|flow| flow.tcp.as_ref()) {
+        let windows = tcp.cwnd_bytes.iter().zip(&tcp.snd_wnd_bytes);
+        let waiting = tcp.in_flight_bytes.iter().zip(&tcp.notsent_bytes);
+        for ((flight, unsent), (congestion, peer)) in waiting.zip(windows) {
+            let (Some(flight), Some(window)) = (*flight, (*congestion).min(*peer)) else {
+                continue;
+            };
+            known += 1;
+            let has_room = flight as f64 <= ROOM * window as f64;
+            full += u64::from(*unsent == Some(0) && has_room && flight >= buffer / 4);
+        }
+    }
+    full as f64 / known.max(1) as f64
+}
+
 /// Returns the share of points whose smoothed round trip shows a standing queue.
 fn queued(tcp: &TcpColumns) -> Option<f64> {
     let least = tcp.min_rtt_ns.iter().copied().flatten().min()? as f64;
@@ -371,4 +404,35 @@ fn queued_ns(path: &PathFigures, direction: Direction) -> f64 {
     let ways = path.links.iter().map(|link| link.toward(direction));
     let medians = ways.filter_map(|way| Some(way.queued_ns.as_ref()?.p50?.at_least_ns() as f64));
     medians.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns as a kernel reports them: congestion window, peer's window, bytes in flight, bytes not sent yet.
+    fn flow(points: &[[u64; 4]]) -> Series {
+        let column = |at: usize| points.iter().map(|point| Some(point[at])).collect();
+        let tcp = TcpColumns {
+            cwnd_bytes: column(0),
+            snd_wnd_bytes: column(1),
+            in_flight_bytes: column(2),
+            notsent_bytes: column(3),
+            ..TcpColumns::default()
+        };
+        Series { tcp: Some(tcp), ..Series::default() }
+    }
+
+    #[test]
+    fn a_buffer_is_full_where_all_of_it_is_under_way_and_the_windows_have_room() {
+        let share = |points: &[[u64; 4]]| in_full_buffers(&[flow(points)], 86_000);
+        // A window that grows, then a buffer of 43 kB that is full, as Linux 6.18 reported them.
+        let full = [364_896, 770_048, 182_448, 0];
+        assert_eq!(share(&[[28_960, 81_920, 28_960, 66_608], full, full, full]), 0.75);
+        assert_eq!(share(&[[200_000, 770_048, 182_448, 0]]), 0.0, "the congestion window is full");
+        assert_eq!(share(&[[364_896, 200_000, 182_448, 0]]), 0.0, "the peer's window is full");
+        assert_eq!(share(&[[364_896, 770_048, 182_448, 9_000]]), 0.0, "a pacer holds data back");
+        assert_eq!(share(&[[364_896, 770_048, 9_000, 0]]), 0.0, "the program gave no more");
+        assert_eq!(in_full_buffers(&[Series::default()], 86_000), 0.0, "nothing is known");
+    }
 }

@@ -184,9 +184,11 @@ fn receiver_socket(signs: &Signs) -> Option<Proof> {
     proved(signs.dropped, NOTABLE_LOSS, evidence)
 }
 
+/// What an outage lost is the outage's.
 fn path_loss(signs: &Signs) -> Option<Proof> {
-    let evidence = Evidence { lost_share: Some(signs.lost), ..Evidence::default() };
-    proved(signs.lost, NOTABLE_LOSS, evidence)
+    let lost = signs.lost - signs.out;
+    let evidence = Evidence { lost_share: Some(lost), ..Evidence::default() };
+    proved(lost, NOTABLE_LOSS, evidence)
 }
 
 fn outage(signs: &Signs) -> Option<Proof> {

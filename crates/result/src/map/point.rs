@@ -231,17 +231,11 @@ mod tests {
             outcome,
             ahead,
             ratio: Some(Ratio { point: 1.0 + (a + b) as f64, low: 1.0, high: 9.0 }),
-            difference: None,
             margin: 0.05,
             confidence: 0.99,
             blocks: 20,
-            known_since: None,
-            more_blocks: None,
-            more_ns: None,
-            direction: None,
-            resolution: None,
-            effect: None,
             note: format!("{a} and {b}"),
+            ..Verdict::default()
         }
     }
 

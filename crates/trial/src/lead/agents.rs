@@ -317,7 +317,9 @@ impl Agents {
         let all = near.chain((0..far as u16).map(|flow| (Side::Far, flow)));
         let label = group.task.info().delay_label();
         let mut live = Live::new(&group.order.contender(), label, group.order.interval, all);
-        let longest = group.task.info().longest + SLACK + self.far.extra_time();
+        // A flow that others starve sends what is left after a pause that doubles with each loss (RFC 6298, 5.5).
+        let work = group.task.info().longest;
+        let longest = work + SLACK.max(Nanos(work.0 / 2)) + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
         stints.count_from(Monotonic.now());
