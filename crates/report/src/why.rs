@@ -157,7 +157,9 @@ fn clause(finding: &Finding, whose: &str) -> String {
         Cause::ReceiveWindow => {
             format!("{whose} receive window let {bytes} bytes out a round trip")
         }
-        Cause::SendBuffer => format!("{whose} send buffer let about {bytes} bytes out a round trip"),
+        Cause::SendBuffer => {
+            format!("{whose} send buffer let about {bytes} bytes out a round trip")
+        }
         Cause::LibraryWindow => {
             format!("{whose} library's window let about {bytes} bytes out a round trip")
         }

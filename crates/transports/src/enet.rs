@@ -94,9 +94,10 @@ static INFO: Info = Info {
     ..Info::IN_USER_SPACE
 };
 
-const THROTTLE: Preset<bool> = Optional::switch("throttle")
-    .or("on")
-    .doc("the packet throttle, by which slower round trips narrow the window, and drop messages of best effort unsent");
+const THROTTLE: Preset<bool> = Optional::switch("throttle").or("on").doc(
+    "the packet throttle, by which slower round trips narrow the window, and drop \
+     messages of best effort unsent",
+);
 
 impl Userspace for Enet {
     fn info(&self) -> &'static Info {

@@ -93,11 +93,15 @@ const INTERVAL: Preset<Nanos> = Optional::span("interval", (10_000_000, 5_000_00
     .or("10ms")
     .doc("period at which the protocol looks for data to send again");
 
-const RESEND: Optional<u64> = Optional::count("resend", (0, 100))
-    .doc("later acknowledgements after which a segment is sent again; 0: after its timeout only; not set: as the mode");
+const RESEND: Optional<u64> = Optional::count("resend", (0, 100)).doc(
+    "later acknowledgements after which a segment is sent again; 0: after its timeout \
+     only; not set: as the mode",
+);
 
-const MIN_RTO: Optional<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000))
-    .doc("the shortest retransmission timeout, in milliseconds; not set: as nodelay, and 10ms in mode=fast");
+const MIN_RTO: Optional<Nanos> = Optional::span("min-rto", (1_000_000, 60_000_000_000)).doc(
+    "the shortest retransmission timeout, in milliseconds; not set: as nodelay, and \
+     10ms in mode=fast",
+);
 
 const WINDOW: Preset<u64> = Optional::count("window", (1, 65_535))
     .or("128")
@@ -107,9 +111,11 @@ const FLUSH: Preset<bool> = Optional::switch("flush")
     .or("on")
     .doc("on: data leaves as soon as it is written; off: at the next interval");
 
-const FEC: Preset<Option<Shape>> = Optional::form("fec", fec::KIND, Shape::parse, None)
-    .or("off")
-    .doc("10+3 (10:3 within a mix): behind each 10 datagrams go 3 more that make up for any 3 lost, as in kcp-go");
+const FEC: Preset<Option<Shape>> =
+    Optional::form("fec", fec::KIND, Shape::parse, None).or("off").doc(
+        "10+3 (10:3 within a mix): behind each 10 datagrams go 3 more that make up for any \
+         3 lost, as in kcp-go",
+    );
 
 /// Defaults of the library by itself, from constants of its `src/kcp.rs`.
 const DEPLOYED: &[OwnDefault] = &[

@@ -73,16 +73,23 @@ const WINDOW: Preset<Bytes> = Optional::size("window", (576, 64 << 20))
     .or("256kB")
     .doc("the most bytes that any receiver may be behind, in whole packets and at least one");
 
-const REPAIR: Preset<RepairRule> = Optional::choice("repair", &["selective", "go-back-n"], &[RepairRule::Selective, RepairRule::GoBackN])
-    .or("selective")
-    .doc("packets that are sent again: the missing ones of a receiver, or all from the first missing one on");
+const REPAIR: Preset<RepairRule> = Optional::choice(
+    "repair",
+    &["selective", "go-back-n"],
+    &[RepairRule::Selective, RepairRule::GoBackN],
+)
+.or("selective")
+.doc(
+    "packets that are sent again: the missing ones of a receiver, or all from the first \
+     missing one on",
+);
 
 const CONTROL: Preset<MulticastControl> =
     Optional::choice("cc", &["reno", "none"], &[MulticastControl::Reno, MulticastControl::None])
         .or("reno")
         .doc(
             "congestion control: RFC 5681 by the receiver that loses most, or nothing but the \
-     window",
+             window",
         );
 
 impl Transport for Multicast {

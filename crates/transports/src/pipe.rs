@@ -53,8 +53,10 @@ const KEYS: &[Key] = &[
     },
 ];
 
-const CAPACITY: Optional<Bytes> = Optional::size("capacity", (4096, 1 << 30))
-    .doc("bytes a pipe holds (F_SETPIPE_SZ, rounded up to a power of two pages); not set: 64 KiB, the kernel's default");
+const CAPACITY: Optional<Bytes> = Optional::size("capacity", (4096, 1 << 30)).doc(
+    "bytes a pipe holds (F_SETPIPE_SZ, rounded up to a power of two pages); not set: 64 \
+     KiB, the kernel's default",
+);
 
 /// Time that the near end waits for its pipes after the welcome.
 const HAND_OVER: Nanos = Nanos::from_secs(2);

@@ -154,9 +154,11 @@ pub(super) const WINDOW: Optional<Bytes> = Optional::size("window", (16_384, 1 <
     .doc("flow control: the receiver's room, and the most unacknowledged bytes of a sender; with one lane at most twice \
      its congestion window, as Linux's TCP does");
 
-pub(super) const PACKET: Optional<Bytes> = Optional::size("mtu", (1_228, 9_216))
-    .assumed(EQUAL_MTU)
-    .doc("the largest IP packet, up to a jumbo frame; the path's where that is less; not typed: with --to the largest that probes find");
+pub(super) const PACKET: Optional<Bytes> =
+    Optional::size("mtu", (1_228, 9_216)).assumed(EQUAL_MTU).doc(
+        "the largest IP packet, up to a jumbo frame; the path's where that is less; not \
+         typed: with --to the largest that probes find",
+    );
 
 pub(super) const QLOG: Text = Text::path("qlog")
     .doc("writes packets and congestion control of each connection as qlog 0.3: q.sqlog becomes q-TRIAL-near.sqlog \

@@ -111,14 +111,16 @@ const WINDOW: Preset<units::Bytes> = Optional::size("window", (16_384, 1 << 30))
     .or("256kB")
     .doc("the most unacknowledged bytes of reliable messages");
 
-const TICK_KEY: Preset<Nanos> = Optional::span(TICK.name, (1_000_000, 1_000_000_000))
-    .or("1ms")
-    .doc("the time after which data is acknowledged, and waiting data leaves: 60,000 bytes at a time");
+const TICK_KEY: Preset<Nanos> =
+    Optional::span(TICK.name, (1_000_000, 1_000_000_000)).or("1ms").doc(
+        "the time after which data is acknowledged, and waiting data leaves: 60,000 bytes \
+         at a time",
+    );
 
 const AGAIN_KEY: Preset<Nanos> =
     Optional::span(AGAIN.name, (1_000_000, 60_000_000_000)).or("300ms").doc(
         "the time after which unacknowledged data is sent again; the library's own is \
-     300ms",
+         300ms",
     );
 
 impl Userspace for Renet {

@@ -36,9 +36,11 @@ pub(super) struct Cbr;
 const KEYS: &[Key] =
     &[RATE.key(), SIZE.key(), TIME.key(), WARMUP.key(), COUNT.key(), DIRECTION.key(), FLOWS.key()];
 
-const RATE: Preset<OfferedRate> = Optional::offered("rate", (1_000_000_000_000, 100_000_000))
-    .or("1mbit")
-    .doc("load in each direction, all flows together: application bits (20mbit) or messages (10kpps) per second, or max for as much as the transport takes");
+const RATE: Preset<OfferedRate> =
+    Optional::offered("rate", (1_000_000_000_000, 100_000_000)).or("1mbit").doc(
+        "load in each direction, all flows together: application bits (20mbit) or messages \
+         (10kpps) per second, or max for as much as the transport takes",
+    );
 
 const SIZE: Preset<usize> = Optional::length("size", (header::LEN as u64, 65_507))
     .or("1400")
@@ -48,8 +50,10 @@ const TIME: Optional<Nanos> = Optional::span("time", (1_000_000, 86_400 * 1_000_
     .doc("time of sending after the warm-up (without a count 300ms, 40 round trips of the path, or the time of 100 \
      messages a flow, up to 2.6s)");
 
-const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000))
-    .doc("time of sending before that, left out of goodput and delays: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with count nothing)");
+const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000)).doc(
+    "time of sending before that, left out of goodput and delays: start-up (with time \
+     50ms, or 20 round trips of the path up to 1.3s; with count nothing)",
+);
 
 const COUNT: Optional<u64> = Optional::count("count", (2, 1_000_000_000_000))
     .doc("messages in each direction, all flows together, instead of time");

@@ -54,9 +54,10 @@ const ANSWER: Preset<usize> = Optional::length("answer", (header::LEN as u64, 65
     .or("64")
     .doc("size of the answer to it");
 
-const RETRY: Preset<Nanos> = Optional::span("retry", (1_000_000, 60_000_000_000))
-    .or("1s")
-    .doc("time after which a request is sent again, where the transport may lose it (the first timeout of RFC 6298)");
+const RETRY: Preset<Nanos> = Optional::span("retry", (1_000_000, 60_000_000_000)).or("1s").doc(
+    "time after which a request is sent again, where the transport may lose it (the \
+     first timeout of RFC 6298)",
+);
 
 const CLAIM: Preset<Claim> = Optional::choice(
     "claim",

@@ -45,9 +45,16 @@ const SIZE: Preset<usize> = size_key("64", "the message of one event");
 const ARRIVALS: Preset<Spread> =
     arrivals_key("events at random times (a Poisson process), or equally far apart");
 
-const ORDER: Preset<Option<Service>> = Optional::choice("order", &["events", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None])
-    .or("events")
-    .doc("events in their order, each as soon as it is there, or as the transport's own lanes have it; all of them arrive");
+const ORDER: Preset<Option<Service>> = Optional::choice(
+    "order",
+    &["events", "none", "own"],
+    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
+)
+.or("events")
+.doc(
+    "events in their order, each as soon as it is there, or as the transport's own \
+     lanes have it; all of them arrive",
+);
 
 const HZ: Preset<u64> = Optional::count("hz", (0, 1_000))
     .or("60")

@@ -62,9 +62,13 @@ const MTU: Preset<usize> = Optional::length("mtu", (64, 65_507))
 const COUNT: Optional<u64> = Optional::count("count", (20, 10_000_000))
     .doc("inputs each way (as many as the claim needs: 120, or two seconds)");
 
-const CLAIM: Preset<&'static str> = Optional::choice("claim", &["p99", "smooth"], &["delay_p99_ns", "delay_smooth_ns"])
-    .or("p99")
-    .doc("the figure for verdicts: the delay with which the game stands still for 1 % of the time, or never");
+const CLAIM: Preset<&'static str> =
+    Optional::choice("claim", &["p99", "smooth"], &["delay_p99_ns", "delay_smooth_ns"])
+        .or("p99")
+        .doc(
+            "the figure for verdicts: the delay with which the game stands still for 1 % of the \
+             time, or never",
+        );
 
 static INFO: Info = Info {
     id: "inputs",

@@ -60,9 +60,16 @@ const SIZE: Preset<usize> = size_key("200", "one update, with all that changed")
 
 const COUNT: Optional<u64> = count_key("updates (as many as the claim needs: 120, or two seconds)");
 
-const SERVICE: Preset<Option<Service>> = Optional::choice("service", &["own", "latest", "reliable"], &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)])
-    .or("own")
-    .doc("service asked of the transport: its usual one, messages that may be lost in any order, or every message in order");
+const SERVICE: Preset<Option<Service>> = Optional::choice(
+    "service",
+    &["own", "latest", "reliable"],
+    &[None, Some(Service::BEST_EFFORT), Some(Service::ORDERED)],
+)
+.or("own")
+.doc(
+    "service asked of the transport: its usual one, messages that may be lost in any \
+     order, or every message in order",
+);
 
 const MOTION: Preset<Motion> = Optional::choice("motion", &["sine", "step", "bounce", "linear", "hand"], &[Motion::Sine, Motion::Step, Motion::Bounce, Motion::Linear, Motion::Hand])
     .or("sine")
@@ -90,8 +97,10 @@ const NEAR: Preset<f64> = Optional::any_share("near")
     .or("10%")
     .doc("share of the objects that are near, and a hundred times as important as the rest");
 
-const CAP: Optional<BitRate> = Optional::rate("cap", (1_000, 100_000_000_000))
-    .doc("the most that updates of several objects may take, headers of 20 bytes included (all objects in each update)");
+const CAP: Optional<BitRate> = Optional::rate("cap", (1_000, 100_000_000_000)).doc(
+    "the most that updates of several objects may take, headers of 20 bytes included \
+     (all objects in each update)",
+);
 
 const DIRECTION: Preset<Direction> =
     direction_key("down", "near to far, or far to near as from a server");

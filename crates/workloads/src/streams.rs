@@ -48,13 +48,24 @@ const SIZE: Preset<usize> = size_key("200", "message size");
 const COUNT: Optional<u64> =
     count_key("messages, all streams together (as many as the claim needs: 200, or 1000 for p99)");
 
-const OVER: Preset<Over> = Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections])
-    .or("lanes")
-    .doc("all streams over one connection, on lanes of their own where the transport has lanes; or a connection for each");
+const OVER: Preset<Over> =
+    Optional::choice("over", &["lanes", "connections"], &[Over::Lanes, Over::Connections])
+        .or("lanes")
+        .doc(
+            "all streams over one connection, on lanes of their own where the transport has \
+             lanes; or a connection for each",
+        );
 
-const ORDER: Preset<Option<Service>> = Optional::choice("order", &["stream", "none", "own"], &[Some(Service::ORDERED), Some(Service::UNORDERED), None])
-    .or("stream")
-    .doc("each stream in its order, every message as soon as it is there, or as the transport's own lanes have it; all of them arrive");
+const ORDER: Preset<Option<Service>> = Optional::choice(
+    "order",
+    &["stream", "none", "own"],
+    &[Some(Service::ORDERED), Some(Service::UNORDERED), None],
+)
+.or("stream")
+.doc(
+    "each stream in its order, every message as soon as it is there, or as the \
+     transport's own lanes have it; all of them arrive",
+);
 
 const DIRECTION: Preset<Direction> = direction_key("up", "near to far, or far to near");
 

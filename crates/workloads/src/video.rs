@@ -73,9 +73,13 @@ const COUNT: Optional<u64> = Optional::count("count", (20, 1_000_000))
 const DIRECTION: Preset<Direction> =
     direction_key("down", "near to far, or far to near as from a server");
 
-const CLAIM: Preset<&'static str> = Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"])
-    .or("missed")
-    .doc("the figure for verdicts: frames that do not arrive in time, or the mean latency of those that arrive at all");
+const CLAIM: Preset<&'static str> =
+    Optional::choice("claim", &["missed", "latency"], &["missed_share", "latency_mean_ns"])
+        .or("missed")
+        .doc(
+            "the figure for verdicts: frames that do not arrive in time, or the mean latency of \
+             those that arrive at all",
+        );
 
 /// Returns the service that gives messages up after `deadline`.
 fn expiring(deadline: Nanos) -> Option<Service> {

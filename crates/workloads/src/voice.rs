@@ -34,9 +34,16 @@ pub(super) struct Voice;
 
 const KEYS: &[Key] = deadheat_base::keys![CODEC, FRAME, SIZE, BUFFER, COUNT, RECEIVERS, DIRECTION];
 
-const CODEC: Preset<Codec> = Optional::choice("codec", &["g711", "g711-plc", "g729a"], &[Codec::G711, Codec::G711_PLC, Codec::G729A])
-    .or("g711-plc")
-    .doc("treatment of a lost frame: none (g711), or concealment by the decoder (g711-plc) or by a codec of 8 kbit/s (g729a)");
+const CODEC: Preset<Codec> = Optional::choice(
+    "codec",
+    &["g711", "g711-plc", "g729a"],
+    &[Codec::G711, Codec::G711_PLC, Codec::G729A],
+)
+.or("g711-plc")
+.doc(
+    "treatment of a lost frame: none (g711), or concealment by the decoder (g711-plc) \
+     or by a codec of 8 kbit/s (g729a)",
+);
 
 const FRAME: Preset<Nanos> = Optional::span("frame", (2_500_000, 120_000_000))
     .or("20ms")

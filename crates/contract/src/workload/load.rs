@@ -37,11 +37,16 @@ pub use shares::{JAIN, PARTS, SHARE, STAY, add_flows, add_shares, stay_after};
 /// Keys that every workload has beside its own.
 pub const KEYS: &[Key] = deadheat_base::keys![LOAD, RATE, FLOWS, DIRECTION, LEAD, FROM, FOR, PHASE];
 
-const LOAD: Text = Text::form("load", Kind::Own { form: "CONTENDER|none", check: check_contender, refers })
-    .doc("bulk data of this contender shares the path; its knobs are joined with +: load=tcp:cc=bbr+nodelay=off");
+const LOAD: Text =
+    Text::form("load", Kind::Own { form: "CONTENDER|none", check: check_contender, refers }).doc(
+        "bulk data of this contender shares the path; its knobs are joined with +: \
+         load=tcp:cc=bbr+nodelay=off",
+    );
 
-const RATE: Optional<BitRate> = Optional::rate("load-rate", (1_000, 1_000_000_000_000))
-    .doc("rate of the load in each direction, all its connections together, in messages of 1400 bytes (as much as it can send)");
+const RATE: Optional<BitRate> = Optional::rate("load-rate", (1_000, 1_000_000_000_000)).doc(
+    "rate of the load in each direction, all its connections together, in messages of \
+     1400 bytes (as much as it can send)",
+);
 
 const FLOWS: Preset<u64> =
     Optional::count("load-flows", (1, 64)).or("1").doc("connections of the load in each direction");

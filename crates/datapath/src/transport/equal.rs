@@ -174,9 +174,13 @@ pub const CANNOT: &[Unequal] = &[
 /// Key for the terms, which every contender takes beside its own keys.
 pub const KEYS: &[Key] = &[TERMS.key()];
 
-const TERMS: Preset<Terms> = Optional::choice("terms", &["equal", "deployed"], &[Terms::Equal, Terms::Deployed])
-    .or("equal")
-    .doc("options that are not typed: the same for every contender (equal), or the implementation's own (deployed)");
+const TERMS: Preset<Terms> =
+    Optional::choice("terms", &["equal", "deployed"], &[Terms::Equal, Terms::Deployed])
+        .or("equal")
+        .doc(
+            "options that are not typed: the same for every contender (equal), or the \
+             implementation's own (deployed)",
+        );
 
 /// Source of the values of knobs that are not typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

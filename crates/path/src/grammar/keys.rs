@@ -94,13 +94,19 @@ pub(super) const JITTER: Optional<Nanos> = Optional::span("jitter", (0, HOUR))
     .doc("variation of the delay, in which packets keep their order: half the range of `uniform`, the standard deviation of \
      the others");
 
-pub(super) const REORDERING: Optional<Nanos> = Optional::span("reordering-jitter", (0, HOUR))
-    .doc("the same without the order: each packet leaves when its own delay is over, past others, as with netem's jitter");
+pub(super) const REORDERING: Optional<Nanos> = Optional::span("reordering-jitter", (0, HOUR)).doc(
+    "the same without the order: each packet leaves when its own delay is over, past \
+     others, as with netem's jitter",
+);
 
-pub(super) const JITTER_SHAPE: Key = Key::own("jitter-shape", "uniform|normal|pareto|FILE", forms::shape)
-    .referring(forms::shape_refers)
-    .or("uniform")
-    .doc("distribution of the jitter; FILE has one offset a line, in units of `jitter`, with a mean of 0");
+pub(super) const JITTER_SHAPE: Key =
+    Key::own("jitter-shape", "uniform|normal|pareto|FILE", forms::shape)
+        .referring(forms::shape_refers)
+        .or("uniform")
+        .doc(
+            "distribution of the jitter; FILE has one offset a line, in units of `jitter`, with \
+             a mean of 0",
+        );
 
 pub(super) const ORDER: Preset<Order> =
     Optional::choice("order", &["kept", "free"], &[Order::Kept, Order::Free])
@@ -110,15 +116,25 @@ pub(super) const ORDER: Preset<Order> =
 pub(super) const LOSS: Optional<f64> = Optional::share("loss", forms::loss)
     .doc("the share of packets lost, each on its own unless `burst` is given; below 100%");
 
-pub(super) const BURST: Key = Key::own("burst", "PACKETS|TIME", |typed| forms::burst(typed).map(drop))
-    .doc("loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in the bad state), or in time, whatever is sent");
+pub(super) const BURST: Key =
+    Key::own("burst", "PACKETS|TIME", |typed| forms::burst(typed).map(drop)).doc(
+        "loss comes in bursts of this mean length: in packets (Gilbert-Elliott, all lost in \
+         the bad state), or in time, whatever is sent",
+    );
 
 pub(super) const GE: Key = Key::own("ge", "P/R/1-H/1-K", |typed| forms::chain(typed).map(drop))
-    .doc("loss by a Gilbert-Elliott chain in netem's order: into the bad state, out of it, loss in bad (100%), loss in good (0%)");
+    .doc(
+        "loss by a Gilbert-Elliott chain in netem's order: into the bad state, out of it, \
+         loss in bad (100%), loss in good (0%)",
+    );
 
-pub(super) const DROP: Key = Key::own("drop", "N/N-N/…|every:N|@FILE", |typed| forms::picked(typed).map(drop))
-    .referring(forms::picked_refers)
-    .doc("loses just these packets, counted from 1 in order of arrival, or each N-th; FILE has one number or range a line");
+pub(super) const DROP: Key =
+    Key::own("drop", "N/N-N/…|every:N|@FILE", |typed| forms::picked(typed).map(drop))
+        .referring(forms::picked_refers)
+        .doc(
+            "loses just these packets, counted from 1 in order of arrival, or each N-th; FILE \
+             has one number or range a line",
+        );
 
 pub(super) const BLOCK: Key = Key::own("block", "PROTOCOL[@TIME]/…", forms::block)
     .doc("a firewall drops these protocols of IP (icmp, tcp, udp, dccp, sctp, udplite): always, or from this time \
@@ -171,24 +187,32 @@ pub(super) const NAT: Optional<NatKind> = Optional::choice("nat", &[
      the remote endpoint (eim/eif), or depend on its address (adm/adf) or on address and port (apdm/apdf). With 64 it \
      makes IPv4 of IPv6 (RFC 6146), with the filter behind the slash. Without up. or down.");
 
-pub(super) const NAT_TIMEOUT: Preset<Nanos> = Optional::span("nat-timeout", (1_000_000, 24 * HOUR))
-    .or("300s")
-    .doc("time without packets after which NAT and firewall forget a binding of UDP (RFC 4787, section 4.3)");
+pub(super) const NAT_TIMEOUT: Preset<Nanos> =
+    Optional::span("nat-timeout", (1_000_000, 24 * HOUR)).or("300s").doc(
+        "time without packets after which NAT and firewall forget a binding of UDP (RFC \
+         4787, section 4.3)",
+    );
 
 pub(super) const HAIRPIN: Preset<bool> = Optional::switch("hairpin")
     .or("on")
     .doc("hosts behind the NAT reach each other by its public address (RFC 4787, section 6)");
 
-pub(super) const FIREWALL: Optional<()> = Optional::choice("firewall", &["stateful"], &[()])
-    .doc("the link's first host lets in over the link only answers to what has left by it. Without up. or down.");
+pub(super) const FIREWALL: Optional<()> = Optional::choice("firewall", &["stateful"], &[()]).doc(
+    "the link's first host lets in over the link only answers to what has left by it. \
+     Without up. or down.",
+);
 
 pub(super) const IP: Optional<Family> = Optional::choice("ip", &["4", "6"], &[Family::V4, Family::V6])
     .doc("the only version of IP on the link: its hosts have no other addresses there; not set: both, and 4 with nat=64. \
      Without up. or down.");
 
-pub(super) const LOSS_PER: Preset<LossPer> = Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super])
-    .or("packet")
-    .doc("unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as netem does with offloads");
+pub(super) const LOSS_PER: Preset<LossPer> =
+    Optional::choice("loss-per", &["packet", "super"], &[LossPer::Packet, LossPer::Super])
+        .or("packet")
+        .doc(
+            "unit of a loss: `super` loses all segments of a super-packet at once, wrongly, as \
+             netem does with offloads",
+        );
 
 pub(super) const DOWN: Key = Key::own("down", "FROM-TO", |typed| DownTimes::parse(typed).map(drop))
     .doc("times at which the link is down, since the path began: 10s-13s/20s-21s; lost is what arrives, waits in its queue \
@@ -221,15 +245,24 @@ pub(super) const RATE: Optional<BitRate> = Optional::rate("rate", (1, 1_000_000_
 );
 
 pub(super) const TRACE: Key = Text::path("trace")
-    .doc("the rate over time from a file, in mahimahi's, Pensieve's or our format; begins again at its end")
+    .doc(
+        "the rate over time from a file, in mahimahi's, Pensieve's or our format; begins \
+         again at its end",
+    )
     .key();
 
-pub(super) const TRACE_MODE: Preset<Mode> = Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst])
-    .or("spread")
-    .doc("of a file in mahimahi's format: opportunities evenly over their millisecond, or at once, as mahimahi does");
+pub(super) const TRACE_MODE: Preset<Mode> =
+    Optional::choice("trace-mode", &["spread", "burst"], &[Mode::Spread, Mode::Burst])
+        .or("spread")
+        .doc(
+            "of a file in mahimahi's format: opportunities evenly over their millisecond, or at \
+             once, as mahimahi does",
+        );
 
-pub(super) const OVERHEAD: Optional<Bytes> = Optional::size("overhead", (0, 1_500))
-    .doc("bytes that the link layer adds to each packet, which count for the rate; not set: 0B, 4B with a trace of mahimahi's");
+pub(super) const OVERHEAD: Optional<Bytes> = Optional::size("overhead", (0, 1_500)).doc(
+    "bytes that the link layer adds to each packet, which count for the rate; not set: \
+     0B, 4B with a trace of mahimahi's",
+);
 
 pub(super) const QUEUE: Key = Key::own("queue", "SIZE|Npkt|TIME|Nbdp", |typed| match product::multiple(typed)? {
             Some(_) => Ok(()),
@@ -255,9 +288,10 @@ pub(super) const INTERVAL: Preset<Nanos> = Optional::span("interval", (1_000, 10
     .or("100ms")
     .doc("time over which codel and fq-codel judge the queue");
 
-pub(super) const ECN: Preset<bool> = Optional::switch("ecn")
-    .or("off")
-    .doc("codel, fq-codel, pie and red mark packets that allow it (RFC 3168) instead of dropping them; dualpi2 always does");
+pub(super) const ECN: Preset<bool> = Optional::switch("ecn").or("off").doc(
+    "codel, fq-codel, pie and red mark packets that allow it (RFC 3168) instead of \
+     dropping them; dualpi2 always does",
+);
 
 pub(super) const SEED: Optional<u64> = Optional::count("seed", (0, u64::MAX)).doc(
     "fixes all impairments; not set: a new one for each block, the same for all of its contenders",
@@ -268,13 +302,24 @@ pub(super) const MTU: Preset<u64> = Optional::count("mtu", (576, 65_535))
     .doc("the largest IP packet, of one link where it stands in the words of a link with names of hosts; below 1280 on any link \
      there is no IPv6 (RFC 8200, section 5)");
 
-pub(super) const BACKEND: Optional<Backend> = Optional::choice("backend", &["tun", "packet", "netem"], &[Backend::Tun, Backend::Packet, Backend::Netem])
-    .doc("TUN devices, veth with packet sockets, or the kernel's netem; not set: the first that works here");
+pub(super) const BACKEND: Optional<Backend> = Optional::choice(
+    "backend",
+    &["tun", "packet", "netem"],
+    &[Backend::Tun, Backend::Packet, Backend::Netem],
+)
+.doc(
+    "TUN devices, veth with packet sockets, or the kernel's netem; not set: the first \
+     that works here",
+);
 
 pub(super) const WAIT: Preset<ReleaseWait> = Optional::choice("wait", &["hybrid", "spin", "sleep"], &[ReleaseWait::Hybrid, ReleaseWait::Spin, ReleaseWait::Sleep])
     .or("hybrid")
     .doc("waiting for a packet, and for the time of its release: hybrid sleeps, and polls around each; spin takes a core for \
      each direction; sleep never polls, and is late by a wake-up: many networks side by side take few CPUs so");
 
-pub(super) const MODE: Optional<Grouping> = Optional::choice("mode", &["strict", "aggregate"], &[Grouping::Strict, Grouping::Aggregate])
-    .doc("departures within 15us: each at its time (strict), or together (aggregate), as from a card that moderates its interrupts; not set: by rate");
+pub(super) const MODE: Optional<Grouping> =
+    Optional::choice("mode", &["strict", "aggregate"], &[Grouping::Strict, Grouping::Aggregate])
+        .doc(
+            "departures within 15us: each at its time (strict), or together (aggregate), as \
+             from a card that moderates its interrupts; not set: by rate",
+        );

@@ -184,7 +184,7 @@ fn receiver_socket(signs: &Signs) -> Option<Proof> {
     proved(signs.dropped, NOTABLE_LOSS, evidence)
 }
 
-/// What an outage lost is the outage's.
+/// Counts losses outside of outages.
 fn path_loss(signs: &Signs) -> Option<Proof> {
     let lost = signs.lost - signs.out;
     let evidence = Evidence { lost_share: Some(lost), ..Evidence::default() };

@@ -25,8 +25,10 @@ pub(crate) const TIME: Optional<Nanos> = Optional::span("time", (10_000_000, 86_
      2.6s)");
 
 /// Time to send before the measured time.
-pub(crate) const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000))
-    .doc("time of sending before that, left out of the goodput: start-up (with time 50ms, or 20 round trips of the path up to 1.3s; with bytes nothing)");
+pub(crate) const WARMUP: Optional<Nanos> = Optional::span("warmup", (0, 60 * 1_000_000_000)).doc(
+    "time of sending before that, left out of the goodput: start-up (with time 50ms, or \
+     20 round trips of the path up to 1.3s; with bytes nothing)",
+);
 
 /// Message size.
 pub(crate) const SIZE: Preset<usize> = Optional::length("size", (header::LEN as u64, 65_507))
@@ -62,9 +64,13 @@ const VERIFY: Preset<bool> = Optional::switch("verify").or("off").doc(
     "check the content while receiving, which costs CPU time; `sink` has it checked afterwards",
 );
 
-const ALLOC: Preset<Memory> = Optional::choice("alloc", &["ready", "fresh"], &[Memory::Ready, Memory::Fresh])
-    .or("ready")
-    .doc("fresh: after the first bytes the receiver allocates memory for all, within the time that counts");
+const ALLOC: Preset<Memory> =
+    Optional::choice("alloc", &["ready", "fresh"], &[Memory::Ready, Memory::Fresh])
+        .or("ready")
+        .doc(
+            "fresh: after the first bytes the receiver allocates memory for all, within the \
+             time that counts",
+        );
 
 pub(super) const CONNECT: Preset<SetUp> =
     Optional::choice("connect", &["apart", "timed"], &[SetUp::Apart, SetUp::Timed])

@@ -38,9 +38,10 @@ pub(super) const MTU: Preset<usize> = Optional::length("mtu", (2 * DUE_LEN as u6
     .or("1200")
     .doc("the largest message into which a response is cut, its header of 20 bytes included");
 
-pub(super) const LANES: Preset<u64> = Optional::count("lanes", (1, 256))
-    .or("8")
-    .doc("lanes that requests and responses take in turns, where the transport has them; else all share its order");
+pub(super) const LANES: Preset<u64> = Optional::count("lanes", (1, 256)).or("8").doc(
+    "lanes that requests and responses take in turns, where the transport has them; \
+     else all share its order",
+);
 
 pub(super) const CONNECT: Preset<Connections> = Optional::choice("connect", &["kept", "each"], &[Connections::Kept, Connections::Each])
     .or("kept")

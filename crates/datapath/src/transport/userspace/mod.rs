@@ -42,9 +42,10 @@ pub const EQUAL_MTU: &str = "1500B";
 pub const EQUAL_ECN: &str = "off";
 
 /// Key for the largest packet, for protocols that fill packets.
-pub const MTU: Optional<Bytes> = Optional::size("mtu", (576, 65_535))
-    .assumed(EQUAL_MTU)
-    .doc("the largest IP packet; the path's where that is less; not typed: with --to the largest that probes find");
+pub const MTU: Optional<Bytes> = Optional::size("mtu", (576, 65_535)).assumed(EQUAL_MTU).doc(
+    "the largest IP packet; the path's where that is less; not typed: with --to the \
+     largest that probes find",
+);
 
 /// Key for explicit congestion notification.
 pub const ECN: Optional<bool> = Optional::switch("ecn")
