@@ -194,10 +194,11 @@ fn irtt_sees_the_delay() {
     // A client on a busy host leaves out those that it is late with.
     assert!((1..=30).contains(&rtt["n"].as_u64().unwrap()), "{rtt}");
     assert!(rtt["min"].as_u64().unwrap() >= 40_000_000, "{rtt}");
-    // One clock, so each way is known by itself.
+    // One clock, so each way is known by itself. Both programs read the time of day once, as they start, and count on by
+    // a clock whose rate is disciplined (adjtimex(2)): one has run a second longer, and may be off by some microseconds.
     for way in ["send_delay", "receive_delay"] {
         let delay = &result["stats"][way];
-        assert!(delay["min"].as_u64().unwrap() >= 20_000_000, "{way}: {delay}");
+        assert!(delay["min"].as_u64().unwrap() >= 19_900_000, "{way}: {delay}");
     }
 }
 
