@@ -23,7 +23,7 @@ fn upper_tail(t: f64, freedom: u64) -> f64 {
 
 /// Returns the `t` with `P(T > t) = tail`, for `tail` in (0, 0.5) and at least one degree of freedom.
 ///
-/// Newton's method from 0: the tail is convex there, so no step goes too far.
+/// Newton's method from 0: the tail is convex there, so each step goes up and none too far, until rounding ends it.
 pub(super) fn upper_quantile(tail: f64, freedom: u64) -> f64 {
     let freedom = freedom.max(1);
     let (n, scale) = (freedom as f64, scale(freedom));
@@ -31,7 +31,7 @@ pub(super) fn upper_quantile(tail: f64, freedom: u64) -> f64 {
     for _ in 0..100 {
         let density = scale * (1.0 + t * t / n).powf(-0.5 * (n + 1.0));
         let next = t + (upper_tail(t, freedom) - tail) / density;
-        if (next - t).abs() <= 1e-15 * next {
+        if next <= t {
             break;
         }
         t = next;
