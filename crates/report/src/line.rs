@@ -285,7 +285,8 @@ fn unfilled(survey: &Survey, load: &str) -> Option<String> {
 /// Returns the first cause that held the load of a part back, if it is not the line itself.
 fn cause_of_load(survey: &Survey, part: LinePart) -> Option<String> {
     let first = survey.load_causes(part).into_iter().next()?;
-    (first.cause != Cause::PathRate).then(|| why::in_full(&first, "its"))
+    let whose = if part.load().is_some_and(|(_, flows)| flows > 1) { "their" } else { "its" };
+    (first.cause != Cause::PathRate).then(|| why::in_full(&first, whose))
 }
 
 /// Returns sentences about single connections that got notably less than several did, with their cause.
@@ -695,7 +696,7 @@ pub(super) mod tests {
         }
         let text = render(&line(vec![survey]), "markdown", &Style::default()).unwrap();
         for part in [
-            "8 tcp up (its receive window let 65,536 bytes out a round trip (5 of 6 trials, 90 % of the time)); \
+            "8 tcp up (their receive window let 65,536 bytes out a round trip (5 of 6 trials, 90 % of the time)); \
              8 tcp both ways (nothing waited",
             "1 tcp down is behind 8 tcp down: its congestion window was about 30,000 bytes after losses (1 % sent again)",
         ] {

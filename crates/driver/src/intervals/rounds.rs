@@ -14,6 +14,8 @@ pub struct RoundMeter {
     rtt: Nanos,
     first: Nanos,
     last: Nanos,
+    /// Start of the burst.
+    burst_began: Nanos,
     /// Bytes of the flow so far, and at the start of the burst.
     bytes: u64,
     burst_from: u64,
@@ -30,8 +32,18 @@ impl RoundMeter {
             // Every page is written once, so that none is allocated later.
             let mut sizes = vec![0; MOST];
             sizes.clear();
-            let (first, last, silent) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
-            RoundMeter { rtt, first, last, bytes: 0, burst_from: 0, silent, sizes, next: 0 }
+            let [first, last, burst_began, silent] = [Nanos::ZERO; 4];
+            RoundMeter {
+                rtt,
+                first,
+                last,
+                burst_began,
+                bytes: 0,
+                burst_from: 0,
+                silent,
+                sizes,
+                next: 0,
+            }
         })
     }
 
@@ -39,10 +51,14 @@ impl RoundMeter {
     #[inline]
     pub fn arrived(&mut self, now: Nanos, bytes: u64) {
         if self.first == Nanos::ZERO {
-            self.first = now;
+            (self.first, self.burst_began) = (now, now);
         } else if now - self.last > Nanos(self.rtt.0 / 4) {
             self.silent += now - self.last;
-            self.end_burst();
+            // What a sender sends in parts within a round trip is one burst.
+            if now - self.burst_began >= Nanos(self.rtt.0 / 4 * 3) {
+                self.end_burst();
+                self.burst_began = now;
+            }
         }
         (self.last, self.bytes) = (now, bytes);
     }
@@ -91,6 +107,18 @@ mod tests {
         assert_eq!((rounds.n, rounds.rtt_ns), (256, 20_000_000));
         assert_eq!([rounds.p10_bytes, rounds.p50_bytes, rounds.p90_bytes], [64_000; 3]);
         assert_eq!((rounds.silent_ns, rounds.span_ns), (999 * 17_000_000, 19_983 * 1_000_000));
+    }
+
+    #[test]
+    fn what_is_sent_in_parts_within_a_round_trip_is_one_burst() {
+        let mut meter = RoundMeter::new(MS(20)).unwrap();
+        for round in 0..100u64 {
+            meter.arrived(MS(1_000 + 20 * round), 64_000 * round + 40_000);
+            meter.arrived(MS(1_000 + 20 * round + 8), 64_000 * round + 64_000);
+        }
+        let rounds = meter.rounds().unwrap();
+        assert_eq!([rounds.p10_bytes, rounds.p50_bytes, rounds.p90_bytes], [64_000; 3]);
+        assert_eq!(rounds.silent_ns, (100 * 8 + 99 * 12) * 1_000_000);
     }
 
     #[test]
