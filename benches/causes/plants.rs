@@ -14,144 +14,123 @@ pub(crate) struct Plant {
     pub(crate) contender: &'static str,
     /// Contender that does not have it: the judge has to name what makes the difference between both; empty for none.
     pub(crate) rival: &'static str,
-    /// Knobs, workload and path at conditions drawn from this generator.
-    pub(crate) conditions: fn(&mut SplitMix64) -> [String; 3],
+    conditions: Conditions,
 }
 
-/// Returns a whole number from `least` to `most`.
-pub(crate) fn between(rng: &mut SplitMix64, least: u64, most: u64) -> u64 {
+/// Knobs, workload and path at conditions drawn from a generator.
+type Conditions = fn(&mut SplitMix64) -> [String; 3];
+
+/// Range of a number that is drawn, with both ends.
+type Range = (u64, u64);
+
+impl Plant {
+    pub(crate) const fn new(
+        cause: Cause,
+        contender: &'static str,
+        conditions: Conditions,
+    ) -> Plant {
+        Plant { cause, contender, rival: "", conditions }
+    }
+}
+
+/// Returns a whole number of a range.
+pub(crate) fn drawn(rng: &mut SplitMix64, (least, most): Range) -> u64 {
     least + (rng.unit() * (most - least + 1) as f64) as u64
 }
 
+/// Returns a path at a rate, with a queue as long as this in ms.
+pub(crate) fn slow(rng: &mut SplitMix64, [delay, rate, queue]: [Range; 3]) -> String {
+    let (delay, rate) = (drawn(rng, delay), drawn(rng, rate));
+    format!("delay={delay}ms,rate={rate}mbit,queue={}ms", drawn(rng, queue))
+}
+
+/// Returns a path with room for more than a window, at this rate in Mbit/s.
+pub(crate) fn wide(rng: &mut SplitMix64, delay: Range, rate: u64) -> String {
+    format!("delay={}ms,rate={rate}mbit,queue=100ms", drawn(rng, delay))
+}
+
+/// Returns a path that loses so many thousandths of its packets.
+pub(crate) fn lossy(rng: &mut SplitMix64, thousandths: Range, delay: Range) -> String {
+    let loss = drawn(rng, thousandths) as f64 / 10.0;
+    format!("delay={}ms,loss={loss}%", drawn(rng, delay))
+}
+
+/// Returns data whose transfer ends in slow start, and its path.
+pub(crate) fn short(rng: &mut SplitMix64) -> [String; 2] {
+    let (kilobytes, delay) = (drawn(rng, (150, 400)), drawn(rng, (20, 80)));
+    [format!("bulk:bytes={kilobytes}kB"), format!("delay={delay}ms,rate=500mbit")]
+}
+
+/// Returns datagrams at a constant rate for a time, and a path that loses some of them.
+pub(crate) fn lost(rng: &mut SplitMix64, time: &str) -> [String; 2] {
+    let (loss, rate) = (drawn(rng, (2, 10)), drawn(rng, (1, 8)));
+    let path = format!("delay={}ms,loss={loss}%", drawn(rng, (5, 50)));
+    [format!("cbr:rate={rate}mbit,time={time}"), path]
+}
+
+/// Returns datagrams at twice the rate of a path for a time, and the path.
+pub(crate) fn overload(rng: &mut SplitMix64, time: &str) -> [String; 2] {
+    let rate = drawn(rng, (2, 8));
+    let path = format!("delay={}ms,rate={rate}mbit,queue=50ms", drawn(rng, (5, 50)));
+    [format!("cbr:rate={}mbit,time={time}", 2 * rate), path]
+}
+
+/// Work of the plants of bulk data.
+const BULK: &str = "bulk:time=4s,warmup=1s";
+/// Delay and rate of a path whose rate is the cause.
+pub(crate) const SLOW: [Range; 2] = [(3, 40), (5, 40)];
+
 /// Plants in virtual time.
 pub(crate) static PLANTS: &[Plant] = &[
-    Plant {
-        cause: Cause::PathRate,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 3, 40), between(rng, 5, 40));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 40, 200));
-            ["".into(), "bulk:time=4s,warmup=1s".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathRate,
-        contender: "arq",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 3, 40), between(rng, 5, 40));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 60, 200));
-            ["".into(), "bulk:time=4s,warmup=1s".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::LibraryWindow,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            let window = between(rng, 24, 120);
-            let path = format!("delay={}ms,rate=200mbit,queue=100ms", between(rng, 15, 60));
-            [format!("window={window}kB"), "bulk:time=3s,warmup=1s".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::CongestionWindow,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            let loss = between(rng, 5, 30) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%,rate=200mbit", between(rng, 10, 50));
-            ["".into(), "bulk:time=4s,warmup=1s".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::CongestionWindow,
-        contender: "arq",
-        rival: "",
-        conditions: |rng| {
-            let loss = between(rng, 5, 30) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%,rate=200mbit", between(rng, 10, 50));
-            ["".into(), "bulk:time=4s,warmup=1s".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::SlowStart,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            let (kilobytes, delay) = (between(rng, 150, 400), between(rng, 20, 80));
-            let path = format!("delay={delay}ms,rate=500mbit");
-            ["".into(), format!("bulk:bytes={kilobytes}kB"), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathLoss,
-        contender: "sim-datagram",
-        rival: "",
-        conditions: |rng| {
-            let (loss, rate) = (between(rng, 2, 10), between(rng, 1, 8));
-            let path = format!("delay={}ms,loss={loss}%", between(rng, 5, 50));
-            ["".into(), format!("cbr:rate={rate}mbit,time=3s"), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathRate,
-        contender: "sim-datagram",
-        rival: "",
-        conditions: |rng| {
-            let rate = between(rng, 2, 8);
-            let path = format!("delay={}ms,rate={rate}mbit,queue=50ms", between(rng, 5, 50));
-            ["".into(), format!("cbr:rate={}mbit,time=3s", 2 * rate), path]
-        },
-    },
-    Plant {
-        cause: Cause::Queue,
-        contender: "sim-datagram",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 2, 15), between(rng, 5, 30));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 80, 200));
-            ["".into(), "ping:count=200,load=quic".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathDelay,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            ["".into(), "ping:count=200".into(), format!("delay={}ms", between(rng, 5, 150))]
-        },
-    },
-    Plant {
-        cause: Cause::Handshake,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            ["".into(), "connect:count=30".into(), format!("delay={}ms", between(rng, 5, 100))]
-        },
-    },
-    Plant {
-        cause: Cause::Retransmission,
-        contender: "arq",
-        rival: "",
-        conditions: |rng| {
-            let loss = between(rng, 20, 40) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%", between(rng, 10, 40));
-            ["".into(), "ping:claim=p99,interval=5ms,count=2000".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::Outage,
-        contender: "sim-datagram",
-        rival: "",
-        conditions: |rng| {
-            let (delay, from, length) =
-                (between(rng, 2, 40), between(rng, 2, 9), between(rng, 5, 9));
-            let path = format!("delay={delay}ms,down={}ms-{}ms", 100 * from, 100 * (from + length));
-            ["".into(), "cbr:rate=1mbit,time=3s".into(), path]
-        },
-    },
+    Plant::new(Cause::PathRate, "quic", |rng| {
+        ["".into(), BULK.into(), slow(rng, [SLOW[0], SLOW[1], (40, 200)])]
+    }),
+    Plant::new(Cause::PathRate, "arq", |rng| {
+        ["".into(), BULK.into(), slow(rng, [SLOW[0], SLOW[1], (60, 200)])]
+    }),
+    Plant::new(Cause::LibraryWindow, "quic", |rng| {
+        let window = drawn(rng, (24, 120));
+        [format!("window={window}kB"), "bulk:time=3s,warmup=1s".into(), wide(rng, (15, 60), 200)]
+    }),
+    Plant::new(Cause::CongestionWindow, "quic", |rng| {
+        let path = lossy(rng, (5, 30), (10, 50));
+        ["".into(), BULK.into(), format!("{path},rate=200mbit")]
+    }),
+    Plant::new(Cause::CongestionWindow, "arq", |rng| {
+        let path = lossy(rng, (5, 30), (10, 50));
+        ["".into(), BULK.into(), format!("{path},rate=200mbit")]
+    }),
+    Plant::new(Cause::SlowStart, "quic", |rng| {
+        let [work, path] = short(rng);
+        ["".into(), work, path]
+    }),
+    Plant::new(Cause::PathLoss, "sim-datagram", |rng| {
+        let [work, path] = lost(rng, "3s");
+        ["".into(), work, path]
+    }),
+    Plant::new(Cause::PathRate, "sim-datagram", |rng| {
+        let [work, path] = overload(rng, "3s");
+        ["".into(), work, path]
+    }),
+    Plant::new(Cause::Queue, "sim-datagram", |rng| {
+        let path = slow(rng, [(2, 15), (5, 30), (80, 200)]);
+        ["".into(), "ping:count=200,load=quic".into(), path]
+    }),
+    Plant::new(Cause::PathDelay, "quic", |rng| {
+        ["".into(), "ping:count=200".into(), format!("delay={}ms", drawn(rng, (5, 150)))]
+    }),
+    Plant::new(Cause::Handshake, "quic", |rng| {
+        ["".into(), "connect:count=30".into(), format!("delay={}ms", drawn(rng, (5, 100)))]
+    }),
+    Plant::new(Cause::Retransmission, "arq", |rng| {
+        let path = lossy(rng, (20, 40), (10, 40));
+        ["".into(), "ping:claim=p99,interval=5ms,count=2000".into(), path]
+    }),
+    Plant::new(Cause::Outage, "sim-datagram", |rng| {
+        let [delay, from, length] = [(2, 40), (2, 9), (5, 9)].map(|range| drawn(rng, range));
+        let path = format!("delay={delay}ms,down={}ms-{}ms", 100 * from, 100 * (from + length));
+        ["".into(), "cbr:rate=1mbit,time=3s".into(), path]
+    }),
 ];
 
 /// In place of a path: loopback, and both ends on one CPU.
@@ -166,18 +145,18 @@ impl Plant {
             "" => self.contender.to_owned(),
             knobs => format!("{}:{knobs}", self.contender),
         };
-        let specs: Vec<String> = [spec.as_str(), self.rival]
-            .iter()
-            .filter(|one| !one.is_empty())
-            .map(|one| (*one).to_owned())
-            .collect();
-        let race = Race::new(specs.clone()).workload(&workload);
-        let race = match path.as_str() {
-            SAME_CORE => race.placement(SAME_CORE),
-            path => race.path(format!("{kind}{path}")),
+        let (specs, blocks) = match self.rival {
+            "" => (vec![spec], 2),
+            rival => (vec![spec, rival.to_owned()], BLOCKS),
         };
-        let said = format!("{} -w {workload} --path {kind}{path}", specs.join(" "));
-        (race.blocks(if self.rival.is_empty() { 2 } else { BLOCKS }).seed(seed), said)
+        let said = format!("{} -w {workload}", specs.join(" "));
+        let race = Race::new(specs).workload(workload).blocks(blocks).seed(seed);
+        if path == SAME_CORE {
+            return (race.placement(SAME_CORE), format!("{said} --placement {SAME_CORE}"));
+        }
+        let path = format!("{kind}{path}");
+        let said = format!("{said} --path {path}");
+        (race.path(path), said)
     }
 
     /// Runs it once. Returns the cause that the judge names, and the race.

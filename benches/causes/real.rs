@@ -1,162 +1,83 @@
 //! Causes planted in real time.
 
-use super::plants::{Plant, SAME_CORE, between};
+use super::plants::{Plant, SAME_CORE, SLOW, drawn, lossy, lost, overload, short, slow, wide};
 use deadheat::result::causes::Cause;
+
+impl Plant {
+    const fn beside(mut self, rival: &'static str) -> Plant {
+        self.rival = rival;
+        self
+    }
+}
 
 /// Work of the plants of bulk data in real time.
 const BULK: &str = "bulk:time=1500ms,warmup=500ms";
 
 /// Plants in kernels' and libraries' transports, in real time over an emulated path.
 pub(crate) static REAL_PLANTS: &[Plant] = &[
-    Plant {
-        cause: Cause::ReceiveWindow,
-        contender: "tcp",
-        rival: "tcp",
-        conditions: |rng| {
-            let buffer = between(rng, 16, 64);
-            let path = format!("delay={}ms,rate=100mbit,queue=100ms", between(rng, 10, 40));
-            [format!("rcvbuf={buffer}kB"), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::SendBuffer,
-        contender: "tcp",
-        rival: "tcp",
-        conditions: |rng| {
-            let buffer = between(rng, 16, 64);
-            let path = format!("delay={}ms,rate=100mbit,queue=100ms", between(rng, 10, 40));
-            [format!("sndbuf={buffer}kB"), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::LibraryWindow,
-        contender: "quic",
-        rival: "quic",
-        conditions: |rng| {
-            let window = between(rng, 24, 120);
-            let path = format!("delay={}ms,rate=100mbit,queue=100ms", between(rng, 15, 40));
-            [format!("window={window}kB"), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::CongestionWindow,
-        contender: "tcp",
-        rival: "tcp:cc=bbr",
-        conditions: |rng| {
-            let loss = between(rng, 5, 20) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%,rate=100mbit", between(rng, 10, 40));
-            ["cc=reno".into(), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::CongestionWindow,
-        contender: "quic",
-        rival: "tcp:cc=bbr",
-        conditions: |rng| {
-            let loss = between(rng, 5, 20) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%,rate=100mbit", between(rng, 10, 40));
-            ["cc=cubic".into(), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathRate,
-        contender: "tcp",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 3, 40), between(rng, 5, 40));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 40, 200));
-            ["cc=cubic".into(), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathRate,
-        contender: "quic",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 3, 40), between(rng, 5, 40));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 40, 200));
-            ["".into(), BULK.into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::SlowStart,
-        contender: "tcp",
-        rival: "",
-        conditions: |rng| {
-            let (kilobytes, delay) = (between(rng, 150, 400), between(rng, 20, 80));
-            let path = format!("delay={delay}ms,rate=500mbit");
-            ["cc=cubic".into(), format!("bulk:bytes={kilobytes}kB"), path]
-        },
-    },
-    Plant {
-        cause: Cause::OneCpu,
-        contender: "tcp",
-        rival: "",
-        conditions: |_| ["".into(), BULK.into(), SAME_CORE.into()],
-    },
-    Plant {
-        cause: Cause::PathDelay,
-        contender: "tcp",
-        rival: "",
-        conditions: |rng| {
-            ["".into(), "ping:count=100".into(), format!("delay={}ms", between(rng, 5, 80))]
-        },
-    },
-    Plant {
-        cause: Cause::Nagle,
-        contender: "tcp",
-        rival: "tcp",
-        conditions: |rng| {
-            let path = format!("delay={}ms", between(rng, 10, 40));
-            ["nodelay=off".into(), "ping:interval=5ms,count=300".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::Retransmission,
-        contender: "tcp",
-        rival: "udp",
-        conditions: |rng| {
-            let loss = between(rng, 20, 40) as f64 / 10.0;
-            let path = format!("delay={}ms,loss={loss}%", between(rng, 10, 40));
-            ["".into(), "ping:claim=p90,interval=5ms,count=600".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::Queue,
-        contender: "tcp",
-        rival: "",
-        conditions: |rng| {
-            let (delay, rate) = (between(rng, 2, 15), between(rng, 5, 30));
-            let path = format!("delay={delay}ms,rate={rate}mbit,queue={}ms", between(rng, 80, 200));
-            ["".into(), "ping:count=100,load=tcp:cc=cubic".into(), path]
-        },
-    },
-    Plant {
-        cause: Cause::Handshake,
-        contender: "tls",
-        rival: "tcp",
-        conditions: |rng| {
-            ["".into(), "connect:count=20".into(), format!("delay={}ms", between(rng, 5, 60))]
-        },
-    },
-    Plant {
-        cause: Cause::PathLoss,
-        contender: "udp",
-        rival: "",
-        conditions: |rng| {
-            let (loss, rate) = (between(rng, 2, 10), between(rng, 1, 8));
-            let path = format!("delay={}ms,loss={loss}%", between(rng, 5, 50));
-            ["".into(), format!("cbr:rate={rate}mbit,time=2s"), path]
-        },
-    },
-    Plant {
-        cause: Cause::PathRate,
-        contender: "udp",
-        rival: "",
-        conditions: |rng| {
-            let rate = between(rng, 2, 8);
-            let path = format!("delay={}ms,rate={rate}mbit,queue=50ms", between(rng, 5, 50));
-            ["".into(), format!("cbr:rate={}mbit,time=2s", 2 * rate), path]
-        },
-    },
+    Plant::new(Cause::ReceiveWindow, "tcp", |rng| {
+        let buffer = drawn(rng, (16, 64));
+        [format!("rcvbuf={buffer}kB"), BULK.into(), wide(rng, (10, 40), 100)]
+    })
+    .beside("tcp"),
+    Plant::new(Cause::SendBuffer, "tcp", |rng| {
+        let buffer = drawn(rng, (16, 64));
+        [format!("sndbuf={buffer}kB"), BULK.into(), wide(rng, (10, 40), 100)]
+    })
+    .beside("tcp"),
+    Plant::new(Cause::LibraryWindow, "quic", |rng| {
+        let window = drawn(rng, (24, 120));
+        [format!("window={window}kB"), BULK.into(), wide(rng, (15, 40), 100)]
+    })
+    .beside("quic"),
+    Plant::new(Cause::CongestionWindow, "tcp", |rng| {
+        let path = lossy(rng, (5, 20), (10, 40));
+        ["cc=reno".into(), BULK.into(), format!("{path},rate=100mbit")]
+    })
+    .beside("tcp:cc=bbr"),
+    Plant::new(Cause::CongestionWindow, "quic", |rng| {
+        let path = lossy(rng, (5, 20), (10, 40));
+        ["cc=cubic".into(), BULK.into(), format!("{path},rate=100mbit")]
+    })
+    .beside("tcp:cc=bbr"),
+    Plant::new(Cause::PathRate, "tcp", |rng| {
+        ["cc=cubic".into(), BULK.into(), slow(rng, [SLOW[0], SLOW[1], (40, 200)])]
+    }),
+    Plant::new(Cause::PathRate, "quic", |rng| {
+        ["".into(), BULK.into(), slow(rng, [SLOW[0], SLOW[1], (40, 200)])]
+    }),
+    Plant::new(Cause::SlowStart, "tcp", |rng| {
+        let [work, path] = short(rng);
+        ["cc=cubic".into(), work, path]
+    }),
+    Plant::new(Cause::OneCpu, "tcp", |_| ["".into(), BULK.into(), SAME_CORE.into()]),
+    Plant::new(Cause::PathDelay, "tcp", |rng| {
+        ["".into(), "ping:count=100".into(), format!("delay={}ms", drawn(rng, (5, 80)))]
+    }),
+    Plant::new(Cause::Nagle, "tcp", |rng| {
+        let path = format!("delay={}ms", drawn(rng, (10, 40)));
+        ["nodelay=off".into(), "ping:interval=5ms,count=300".into(), path]
+    })
+    .beside("tcp"),
+    Plant::new(Cause::Retransmission, "tcp", |rng| {
+        let path = lossy(rng, (20, 40), (10, 40));
+        ["".into(), "ping:claim=p90,interval=5ms,count=600".into(), path]
+    })
+    .beside("udp"),
+    Plant::new(Cause::Queue, "tcp", |rng| {
+        let path = slow(rng, [(2, 15), (5, 30), (80, 200)]);
+        ["".into(), "ping:count=100,load=tcp:cc=cubic".into(), path]
+    }),
+    Plant::new(Cause::Handshake, "tls", |rng| {
+        ["".into(), "connect:count=20".into(), format!("delay={}ms", drawn(rng, (5, 60)))]
+    })
+    .beside("tcp"),
+    Plant::new(Cause::PathLoss, "udp", |rng| {
+        let [work, path] = lost(rng, "2s");
+        ["".into(), work, path]
+    }),
+    Plant::new(Cause::PathRate, "udp", |rng| {
+        let [work, path] = overload(rng, "2s");
+        ["".into(), work, path]
+    }),
 ];

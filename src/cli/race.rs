@@ -334,9 +334,12 @@ fn test_causes(args: &RaceArgs, outcome: &mut Outcome, file: &Path) -> Result<()
             tell!("testing the cause: {label} against itself with {}", test.change);
         }
         let beside = file.with_extension(format!("why-{}.json", index + 1));
-        save::prepare(&beside)?;
-        let staging = staging(args, false)?;
-        match with_stage(&staging, &test.request, &beside, |stage| test.request.run_with(stage)) {
+        let run = || {
+            save::prepare(&beside)?;
+            let staging = staging(args, false)?;
+            with_stage(&staging, &test.request, &beside, |stage| test.request.run_with(stage))
+        };
+        match run() {
             Ok(tested) => why::conclude(outcome, test, &tested),
             // The race is complete; only this test is missing.
             Err(Error::Interrupted) => break,

@@ -82,40 +82,27 @@ impl<'a> SignReader<'a> {
 
     fn of_data(&self, record: &Record, direction: Direction) -> Option<Signs> {
         let ends = [&record.intervals[..], &record.far_intervals];
-        let (signs, flows) = (of_series(ends, direction)?, ends.map(<[Series]>::len));
-        let sender_options = match direction {
-            Direction::Up => &record.effective,
-            Direction::Down => &record.far_effective,
-        };
-        let protocol = signs.protocol.map(|protocol| {
-            let senders = if direction == Direction::Up { ends[0] } else { ends[1] };
-            let buffer = sender_options.get("sndbuf").and_then(|bytes| bytes.parse().ok());
-            let full = buffer.map_or(0.0, |bytes| in_full_buffers(senders, bytes));
-            ProtocolSigns { sndbuf_limited: protocol.sndbuf_limited.max(full), ..protocol }
-        });
-        let [near, far] = [
-            self.cpu(Some(&record.cost), flows[0], signs.span_ns),
-            self.cpu(record.far_cost.as_ref(), flows[1], signs.span_ns),
-        ];
-        let (sender, receiver) = match direction {
-            Direction::Up => (near, far),
-            Direction::Down => (far, near),
-        };
-        let account = record.ledger.toward(direction);
-        let losses = self.with_losses(record, account, signs.span_ns);
-        let path = record.path.as_ref().map(|path| path_signs(path, direction, signs.span_ns));
-        Some(Signs {
+        let signs = of_series(ends, direction)?;
+        let [senders, _] = by_role(ends, direction);
+        let [options, _] = by_role([&record.effective, &record.far_effective], direction);
+        let buffer = options.get("sndbuf").and_then(|bytes| bytes.parse().ok());
+        let full = buffer.map_or(0.0, |bytes| in_full_buffers(senders, bytes));
+        let costs = [Some(&record.cost), record.far_cost.as_ref()];
+        let [near, far] = [0, 1].map(|end| self.cpu(costs[end], ends[end].len(), signs.span_ns));
+        let [sender, receiver] = by_role([near, far], direction);
+        let signs = Signs {
             sender: signs.sender.and(sender),
             receiver: signs.receiver.and(receiver),
             is_cpu_shared: self.is_cpu_shared && record.far_cost.is_some(),
-            protocol,
-            path,
-            work: losses.work,
-            dropped: losses.dropped,
-            lost: losses.lost,
-            out: losses.out,
+            protocol: signs.protocol.map(|protocol| ProtocolSigns {
+                sndbuf_limited: protocol.sndbuf_limited.max(full),
+                ..protocol
+            }),
+            path: record.path.as_ref().map(|path| path_signs(path, direction, signs.span_ns)),
+            work: self.work,
             ..signs
-        })
+        };
+        Some(with_losses(record, record.ledger.toward(direction), signs))
     }
 
     /// Returns the signs of commands, which report no series: their CPU time, and the way on which the path carried most.
@@ -129,43 +116,33 @@ impl<'a> SignReader<'a> {
         let span_ns = record.took_ns;
         let near = self.cpu(Some(&record.cost), 1, span_ns);
         let far = self.cpu(record.far_cost.as_ref(), 1, span_ns);
-        let (sender, receiver) = if is_up { (near, far) } else { (far, near) };
-        Some(Signs {
+        let [sender, receiver] = by_role([near, far], direction);
+        let signs = Signs {
+            work: self.work,
+            span_ns,
             direction: Some(direction),
             goodput_bps: record.metrics.get(GOODPUT).copied().unwrap_or(0.0),
             sender,
             receiver,
             is_cpu_shared: self.is_cpu_shared,
             path: Some(path_signs(path, direction, span_ns)),
-            ..self.with_losses(record, None, span_ns)
-        })
+            ..Signs::default()
+        };
+        Some(with_losses(record, None, signs))
     }
 
     fn of_losses(&self, record: &Record, direction: Direction) -> Option<Signs> {
         let account = record.ledger.toward(direction)?;
         let series = record.intervals.iter().chain(&record.far_intervals);
         let span_ns = series.map(|flow| last(&flow.at_ns)).max().unwrap_or(record.took_ns);
-        Some(Signs {
+        let signs = Signs {
             work: WorkKind::Losses,
+            span_ns,
             direction: Some(direction),
             path: record.path.as_ref().map(|path| path_signs(path, direction, span_ns)),
-            ..self.with_losses(record, Some(account), span_ns)
-        })
-    }
-
-    /// Returns the signs of lost messages.
-    fn with_losses(&self, record: &Record, account: Option<&Account>, span_ns: u64) -> Signs {
-        let messages = account.filter(|account| account.unit == "messages" && account.sent > 0);
-        let share = |n: u64| messages.map_or(0.0, |account| n as f64 / account.sent as f64);
-        let out = total(record.outages.iter().map(|one| one.length_ns));
-        Signs {
-            work: self.work,
-            span_ns,
-            dropped: share(messages.and_then(|account| account.dropped_at_receiver).unwrap_or(0)),
-            lost: share(messages.map_or(0, |account| account.lost_on_path)),
-            out: (out as f64 / span_ns.max(1) as f64).min(1.0),
             ..Signs::default()
-        }
+        };
+        Some(with_losses(record, Some(account), signs))
     }
 
     fn of_messages(&self, record: &Record) -> Option<Signs> {
@@ -218,6 +195,27 @@ impl<'a> SignReader<'a> {
     }
 }
 
+/// Puts a pair of the near and the far end into the order of sender and receiver.
+fn by_role<T>([near, far]: [T; 2], direction: Direction) -> [T; 2] {
+    match direction {
+        Direction::Up => [near, far],
+        Direction::Down => [far, near],
+    }
+}
+
+/// Adds the messages that were lost, and the time in outages.
+fn with_losses(record: &Record, account: Option<&Account>, signs: Signs) -> Signs {
+    let messages = account.filter(|account| account.unit == "messages" && account.sent > 0);
+    let share = |n: u64| messages.map_or(0.0, |account| n as f64 / account.sent as f64);
+    let out = total(record.outages.iter().map(|one| one.length_ns));
+    Signs {
+        dropped: share(messages.and_then(|account| account.dropped_at_receiver).unwrap_or(0)),
+        lost: share(messages.map_or(0, |account| account.lost_on_path)),
+        out: (out as f64 / signs.span_ns.max(1) as f64).min(1.0),
+        ..signs
+    }
+}
+
 /// Returns true if an end's small messages may wait for acknowledgements: a stream of the kernel with `nodelay` off. KCP,
 /// which has an interval, calls something else by that name.
 fn has_nagle(end: &Effective) -> bool {
@@ -239,11 +237,8 @@ pub fn of_load(record: &Record) -> Vec<Finding> {
 
 /// Returns the signs in the series of the near and the far end; `None` if no data went in this direction. An end with
 /// series is ours, and its CPU time is not known from them.
-fn of_series([near, far]: [&[Series]; 2], direction: Direction) -> Option<Signs> {
-    let (sending, receiving) = match direction {
-        Direction::Up => (near, far),
-        Direction::Down => (far, near),
-    };
+fn of_series(ends: [&[Series]; 2], direction: Direction) -> Option<Signs> {
+    let [sending, receiving] = by_role(ends, direction);
     let senders: Vec<&Series> = sending.iter().filter(|flow| last(&flow.sent_bytes) > 0).collect();
     let receivers: Vec<&Series> =
         receiving.iter().filter(|flow| last(&flow.received_bytes) > 0).collect();

@@ -20,7 +20,7 @@ use super::far_clock::FarClocks;
 use super::files::{Overwrite, TrialFiles};
 use super::live::{Live, LiveRow};
 use super::load::TimeBeside;
-use super::nodes::{Nodes, SLACK};
+use super::nodes::{Nodes, with_slack};
 use super::path_probe::PathProbes;
 use super::served::ServedCast;
 use super::served_pair::ServedPairs;
@@ -317,9 +317,7 @@ impl Agents {
         let all = near.chain((0..far as u16).map(|flow| (Side::Far, flow)));
         let label = group.task.info().delay_label();
         let mut live = Live::new(&group.order.contender(), label, group.order.interval, all);
-        // A flow that others starve sends what is left after a pause that doubles with each loss (RFC 6298, 5.5).
-        let work = group.task.info().longest;
-        let longest = work + SLACK.max(Nanos(work.0 / 2)) + self.far.extra_time();
+        let longest = with_slack(group.task.info().longest) + self.far.extra_time();
         let on_interval = &mut self.on_interval;
         nodes.start()?;
         stints.count_from(Monotonic.now());

@@ -25,6 +25,12 @@ mod silence;
 
 /// Time that all nodes may take for everything but the work itself.
 pub(crate) const SLACK: Nanos = Nanos::from_secs(20);
+/// Returns the longest time of a trial whose work takes this long at most. A flow that others starve sends its rest after
+/// a pause that doubles with each loss (RFC 6298, 5.5).
+pub(crate) fn with_slack(work: Nanos) -> Nanos {
+    work + SLACK.max(Nanos(work.0 / 2))
+}
+
 /// Longest time that relays may take to release the resources that they hold on other hosts.
 const RELAYS_PART: Nanos = Nanos::from_secs(2);
 

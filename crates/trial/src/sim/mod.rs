@@ -16,7 +16,7 @@ use crate::lead::both_reports::BothReports;
 use crate::lead::conclude::conclude;
 use crate::lead::live::{Live, LiveRow};
 use crate::lead::load::{self, TimeBeside};
-use crate::lead::nodes::SLACK;
+use crate::lead::nodes::with_slack;
 use crate::observers::Observers;
 use crate::path::emulated::NodeHosts;
 use crate::path::model_time;
@@ -128,7 +128,8 @@ impl Simulation {
         let label = task.info().delay_label();
         let mut live = Live::new(&order.contender(), label, order.interval, flows);
         let on_interval = &mut self.on_interval;
-        let longest = task.info().longest + SLACK + model_time::drain(&self.network) + outage;
+        let drain = model_time::drain(&self.network);
+        let longest = with_slack(task.info().longest) + drain + outage;
         let ran = world.run(beside, longest, &mut |side, flow, point| {
             if let Some(callback) = on_interval.as_mut() {
                 live.note(side, flow, point).iter().for_each(callback);
