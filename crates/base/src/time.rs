@@ -155,6 +155,12 @@ impl Realtime {
         // The reading with the shortest interruption.
         (0..5).map(sample).min().map_or(0, |(_, ahead)| ahead)
     }
+
+    /// Returns the time of this clock at `at` of [`Monotonic`]. A thread that is stopped between two readings, as one
+    /// is on a busy host, does not move it.
+    pub fn when(at: Nanos) -> Nanos {
+        Nanos(at.0.saturating_add_signed(Realtime::ahead_of_monotonic()))
+    }
 }
 
 impl Clock for Realtime {

@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::lag::{SenderCpus, least_wake_up};
 use super::port::Port;
@@ -25,7 +24,7 @@ use deadheat_base::bell::Bell;
 use deadheat_base::cpu::{allowed_cpus, pin};
 use deadheat_base::ends::Direction;
 use deadheat_base::error::{Error, Result};
-use deadheat_base::time::{Clock, Monotonic, Nanos};
+use deadheat_base::time::{Clock, Monotonic, Nanos, Realtime};
 use deadheat_base::units::BitRate;
 use deadheat_base::waiting::Plan;
 
@@ -169,8 +168,7 @@ impl Forwarder {
     /// [`Error::Setup`] where a thread has failed before, with its reason.
     pub fn begin(&mut self, seed: u64) -> Result<()> {
         let origin = Monotonic.now();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.began_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(0);
+        self.began_ns = Realtime::when(origin).0;
         let observation = self.observation.clone();
         let order =
             |done| ThreadOrder::Begin { seed, origin, observation: observation.clone(), done };

@@ -16,7 +16,7 @@ use crate::control::{self, AgentPlan, AgentReport, FromAgent, ToAgent};
 use crate::explain::{Before, FlowNotes, Pass};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::process::spawn;
-use deadheat_base::time::{Clock, Monotonic, Nanos, read};
+use deadheat_base::time::{Clock, Monotonic, Nanos, Realtime};
 use deadheat_contract::contract::{GUARD, WaitMode};
 use deadheat_contract::measurements::series::{Point, Series};
 use deadheat_contract::measurements::{Allocations, ConnStats, Tally};
@@ -402,8 +402,7 @@ fn to_its_end(mut flow: Flow, signal: &Signal, events: &mut EventSender) -> Resu
 
 /// Returns the start of a dense series in nanoseconds since 1970; `None` of any other.
 fn began(sampler: &Sampler) -> Option<u64> {
-    let (today, up) = read(libc::CLOCK_REALTIME).zip(read(libc::CLOCK_MONOTONIC))?;
-    sampler.is_dense().then(|| (today + sampler.started() - up).0)
+    sampler.is_dense().then(|| Realtime::when(sampler.started()).0)
 }
 
 fn listen_to_control(control: &UnixStream, events: SyncSender<Event>) -> Result<()> {
