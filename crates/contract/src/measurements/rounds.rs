@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bursts of bulk data at a receiver. A burst ends with a silence of a quarter of the round trip; a sender that may have
-/// so many bytes under way, and no more, sends one burst of this size in each round trip.
+/// Bursts of bulk data at a receiver. A burst ends with the first silence of a quarter of the round trip that is a round
+/// trip after its first byte. A sender that may have so many bytes under way, and no more, sends one burst of this size
+/// in each round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rounds {
     /// Least round trip by the connection's own count, in nanoseconds.

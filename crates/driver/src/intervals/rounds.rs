@@ -5,6 +5,8 @@ use deadheat_contract::measurements::rounds::Rounds;
 
 /// Shortest round trip that is looked at: on shorter ones the threads' own times to wake up are gaps, too.
 const SHORTEST: Nanos = Nanos::from_millis(2);
+/// Bytes that arrive at once, however slow the path: a record of TLS (RFC 8446, section 5.1), a frame of HTTP/2.
+const UNIT: u128 = 16_384;
 /// Bursts whose sizes are stored: the last ones.
 const MOST: usize = 256;
 
@@ -52,15 +54,24 @@ impl RoundMeter {
     pub fn arrived(&mut self, now: Nanos, bytes: u64) {
         if self.first == Nanos::ZERO {
             (self.first, self.burst_began) = (now, now);
-        } else if now - self.last > Nanos(self.rtt.0 / 4) {
+        } else if self.is_silence(now) {
             self.silent += now - self.last;
-            // What a sender sends in parts within a round trip is one burst.
-            if now - self.burst_began >= Nanos(self.rtt.0 / 4 * 3) {
+            // What answers an acknowledgement of the first part arrives a round trip later at the earliest: whatever comes
+            // before is of the same window. The sixteenth is for the spread of the round trip.
+            if now - self.burst_began >= Nanos(self.rtt.0 / 16 * 15) {
                 self.end_burst();
                 self.burst_began = now;
             }
         }
         (self.last, self.bytes) = (now, bytes);
+    }
+
+    /// Returns true if nothing came for a quarter of the round trip, and for longer than the mean rate takes for two
+    /// units in which bytes are handed on: a flow that the path's rate holds back has gaps of one.
+    fn is_silence(&self, now: Nanos) -> bool {
+        let (gap, span) = (now - self.last, now - self.first);
+        let at_mean_rate = u128::from(gap.0) * u128::from(self.bytes);
+        gap > Nanos(self.rtt.0 / 4) && at_mean_rate > 2 * UNIT * u128::from(span.0)
     }
 
     fn end_burst(&mut self) {
@@ -111,14 +122,26 @@ mod tests {
 
     #[test]
     fn what_is_sent_in_parts_within_a_round_trip_is_one_burst() {
-        let mut meter = RoundMeter::new(MS(20)).unwrap();
-        for round in 0..100u64 {
-            meter.arrived(MS(1_000 + 20 * round), 64_000 * round + 40_000);
-            meter.arrived(MS(1_000 + 20 * round + 8), 64_000 * round + 64_000);
+        for apart in [8, 14] {
+            let mut meter = RoundMeter::new(MS(20)).unwrap();
+            for round in 0..100u64 {
+                meter.arrived(MS(1_000 + 20 * round), 64_000 * round + 40_000);
+                meter.arrived(MS(1_000 + 20 * round + apart), 64_000 * round + 64_000);
+            }
+            let rounds = meter.rounds().unwrap();
+            assert_eq!([rounds.p10_bytes, rounds.p50_bytes, rounds.p90_bytes], [64_000; 3]);
+            assert_eq!(rounds.silent_ns, (100 * apart + 99 * (20 - apart)) * 1_000_000, "{apart}");
         }
-        let rounds = meter.rounds().unwrap();
-        assert_eq!([rounds.p10_bytes, rounds.p50_bytes, rounds.p90_bytes], [64_000; 3]);
-        assert_eq!(rounds.silent_ns, (100 * 8 + 99 * 12) * 1_000_000);
+    }
+
+    #[test]
+    fn records_at_the_paths_rate_are_no_bursts() {
+        // 25 Mbit/s: a record in each 5.2 ms, more than a quarter of the round trip.
+        let mut meter = RoundMeter::new(MS(20)).unwrap();
+        for record in 1..=1_000u64 {
+            meter.arrived(Nanos(record * 5_243_000), 16_384 * record);
+        }
+        assert_eq!((meter.silent, meter.rounds()), (Nanos::ZERO, None));
     }
 
     #[test]
