@@ -68,7 +68,7 @@ pub(super) struct StudyRunArgs {
     /// Races of a study that run at once, each on a network of its own
     ///
     /// Only where that changes nothing: the limit of each race is the rate of its emulated path, the path has
-    /// wait=sleep, and its ends are placed by the host. Races in virtual time follow, one after another.
+    /// wait=sleep, and its ends are placed by the host. Others run alone.
     #[arg(
         long,
         value_name = "N",

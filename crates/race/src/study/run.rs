@@ -14,12 +14,13 @@ use super::check::CheckedStudy;
 use super::judge::{self, Extent, judge};
 use super::lock::lock;
 use super::{plan, save};
+use crate::race::alongside::SideBySide;
 use crate::race::resume::is_unfinished;
-use crate::race::{RaceContext, Request, alongside, resume};
+use crate::race::{RaceContext, Request, resume};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::panics::contained;
+use deadheat_base::units::BitRate;
 use deadheat_host::folder_lock::FolderLock;
-use deadheat_path::PathKind;
 use deadheat_result::date;
 use deadheat_result::outcome::{Outcome, Program, Status};
 use deadheat_result::study::model::RacePlan;
@@ -48,9 +49,6 @@ pub struct StudyTask<'a> {
     pub host: String,
 }
 
-/// Races of a study, each with its position in it.
-type PlacedRaces<'a> = Vec<(usize, &'a RacePlan)>;
-
 impl StudyTask<'_> {
     /// Returns a race at its setting.
     fn plan(&self, race: &RacePlan) -> RacePlan {
@@ -76,39 +74,15 @@ impl StudyTask<'_> {
         Ok(())
     }
 
-    /// Divides the races into those in real time, which may run side by side, and those in virtual time.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] with the race that may not run beside others, and why; or with the most that this host has room
-    /// for.
-    fn divide(&self, most: usize, cpus: usize) -> Result<(PlacedRaces<'_>, PlacedRaces<'_>)> {
-        let races = self.study.study.races.iter().enumerate();
-        let (alone, together): (PlacedRaces<'_>, PlacedRaces<'_>) = races.partition(|(_, race)| {
-            self.plan(race).path.as_deref().map(PathKind::of_typed) == Some(PathKind::Simulated)
-        });
-        let mut rates = Vec::new();
-        for (_, race) in &together {
+    /// Returns the races, each with its rate if it may run beside others.
+    fn by_rate(&self) -> Result<Vec<(Option<BitRate>, (usize, &RacePlan))>> {
+        let rate = |race| -> Result<Option<BitRate>> {
             let request = self.request(race)?;
-            // A race that this build cannot run does not disturb others.
-            let Ok(checked) = request.check() else { continue };
-            let rate = request.rate_beside_others(&checked).map_err(|why| {
-                Error::usage(format!(
-                    "--side-by-side, race `{}` of `{}`: {why}",
-                    race.id, self.name
-                ))
-            })?;
-            rates.push(rate);
-        }
-        let room = alongside::most_beside(&rates, cpus);
-        if most > room && rates.len() > room {
-            return Err(Error::usage(format!(
-                "--side-by-side {most}: on {cpus} CPUs {room} of the networks of `{}` run side by side, as together they \
-                 may carry {} for each CPU",
-                self.name,
-                alongside::MOST_PER_CPU
-            )));
-        }
-        Ok((together, alone))
+            // A race that this build cannot run is reported in its place.
+            Ok(request.check().ok().and_then(|checked| request.rate_beside_others(&checked)))
+        };
+        let races = self.study.study.races.iter().enumerate();
+        races.map(|(at, race)| Ok((rate(race)?, (at, race)))).collect()
     }
 
     /// Returns the request for a race, with at least the blocks that the study's claims on it need.
@@ -177,55 +151,48 @@ pub enum StudyEnd {
 }
 
 /// Runs a study with up to `most` races at once on a host with `cpus` CPUs; `race` creates the context of each race and
-/// runs it there ([`StudyJob::on`]), where `most` is more than one on a thread of its own. Races in virtual time follow
-/// the others, one after another. A failure of a race costs only that one; after an interruption none begins.
+/// runs it there ([`StudyJob::on`]). A race that others would change, or that would change others, runs alone. A failure
+/// of a race costs only that one; after an interruption none begins.
 ///
 /// # Errors
-/// [`Error::Usage`] if the directory has other contents, if a race would disturb others, or if they need more CPU time
-/// together than this host has; [`Error::Setup`] if the directory is not writable. An error of a race is in the race's
-/// part of the result.
+/// [`Error::Usage`] if the directory has other contents; [`Error::Setup`] if it is not writable. An error of a race is in
+/// the race's part of the result.
 pub fn run(
     task: &StudyTask<'_>,
     (most, cpus): (usize, usize),
     race: &(dyn Fn(StudyJob<'_>) -> Result<Outcome> + Sync),
 ) -> Result<FinishedStudy> {
     task.check()?;
-    let (together, alone) = if most > 1 {
-        task.divide(most, cpus)?
-    } else {
-        (Vec::new(), task.study.study.races.iter().enumerate().collect())
-    };
+    let races = SideBySide::new(task.by_rate()?, most, cpus);
     let course = StudyCourse::begin(task)?;
     course.save()?;
     let shared = Mutex::new((course, Ok(())));
     let open = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = |rest: &Mutex<std::vec::IntoIter<(usize, &RacePlan)>>| {
-        loop {
-            let next = rest.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((at, plan)) = next else { break };
-            let plan = task.plan(plan);
-            let job = {
-                let (course, failed) = &mut *open();
-                if failed.is_err() || course.end == StudyEnd::Interrupted {
-                    break;
-                }
-                course.job(at, &plan)
-            };
-            let ran = match job {
-                Ok(Some(job)) => Ok(contained(&format!("race {}", plan.id), || race(job))),
-                Ok(None) => continue,
-                Err(error) => Err(error),
-            };
+    let job = |(at, plan): (usize, &RacePlan)| {
+        let plan = task.plan(plan);
+        let job = {
             let (course, failed) = &mut *open();
-            if let Err(error) = ran.and_then(|result| course.note(at, &plan, result)) {
-                *failed = Err(error);
+            if failed.is_err() || course.end == StudyEnd::Interrupted {
+                return;
             }
+            course.job(at, &plan)
+        };
+        let ran = match job {
+            Ok(Some(job)) => Ok(contained(&format!("race {}", plan.id), || race(job))),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let (course, failed) = &mut *open();
+        if let Err(error) = ran.and_then(|result| course.note(at, &plan, result)) {
+            *failed = Err(error);
         }
     };
-    let threads = most.min(together.len());
-    let together = Mutex::new(together.into_iter());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work(&together)))));
-    work(&Mutex::new(alone.into_iter()));
+    let work = || while races.run_next(&job) {};
+    std::thread::scope(|scope| {
+        let threads = most.min(task.study.study.races.len());
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
     let (course, failed) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed?;
     Ok(FinishedStudy { run: course.run, results: course.results, end: course.end })

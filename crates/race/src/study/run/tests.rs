@@ -360,29 +360,27 @@ fn after_an_interruption_no_race_begins() {
 }
 
 #[test]
-fn races_in_virtual_time_follow_the_others_one_after_another() {
-    let place = networks(&[("simulated", "sim:rate=10mbit"), ("a", SLOW), ("b", SLOW)]);
-    let begun = Mutex::new(Vec::new());
+fn what_would_disturb_others_runs_alone() {
+    let place = networks(&[
+        ("simulated", "sim:rate=10mbit"),
+        ("a", SLOW),
+        ("polls", "rate=10mbit"),
+        ("b", SLOW),
+        ("fast", "rate=500mbit,wait=sleep"),
+    ]);
+    let running = Mutex::new(Vec::new());
+    // Only these two may run at once, and do: each waits for the other.
     let barrier = std::sync::Barrier::new(2);
     let note = |id: &str| {
-        begun.lock().unwrap().push(id.to_owned());
-        if id != "simulated" {
+        running.lock().unwrap().push(id.to_owned());
+        if [&"a", &"b"].contains(&&id) {
             barrier.wait();
+        } else {
+            assert_eq!(*running.lock().unwrap(), [id]);
         }
+        running.lock().unwrap().retain(|other| other != id);
         Ok(())
     };
-    beside(&place, 2, &note).unwrap();
-    assert_eq!(begun.into_inner().unwrap().last().map(String::as_str), Some("simulated"));
-}
-
-#[test]
-fn what_would_disturb_others_is_refused_by_name_before_anything_runs() {
-    let never = |_: &str| -> Result<()> { panic!("nothing runs") };
-    let polls = networks(&[("a", SLOW), ("polls", "rate=10mbit")]);
-    let said = beside(&polls, 2, &never).unwrap_err().to_string();
-    assert!(said.contains("race `polls` of `networks`") && said.contains("wait=sleep"), "{said}");
-    assert!(!polls.out().exists());
-    let fast = networks(&[("a", "rate=150mbit,wait=sleep"), ("b", "rate=150mbit,wait=sleep")]);
-    let said = beside(&fast, 2, &never).unwrap_err().to_string();
-    assert!(said.contains("--side-by-side 2: on 2 CPUs 1 of the networks"), "{said}");
+    let ran = beside(&place, 4, &note).unwrap();
+    assert_eq!((ran.end, ran.results.len()), (StudyEnd::Whole, 5));
 }
