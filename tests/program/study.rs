@@ -222,11 +222,6 @@ fn mistakes_are_named_with_their_remedy_before_anything_runs() {
             2,
             "run that study alone",
         ),
-        (
-            &["study", "run", "tiny.toml", "--side-by-side", "2"],
-            2,
-            "race `udp-tcp` of `tiny`: its limit is a CPU",
-        ),
         (&["study", "run", "tiny.toml", "--side-by-side", "0"], 2, "--side-by-side"),
         (&["study", "run", "missing.toml"], 1, "read missing.toml"),
         (&["study", "run", "wrong.toml"], 1, "did you mean `workload`?"),
