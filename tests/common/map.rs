@@ -1,8 +1,9 @@
 //! A map with every kind of point.
 
+use deadheat::result::causes::Cause;
 use deadheat::result::map::file::{FORMAT, Map, MapContender, MapFileKind};
 use deadheat::result::map::levels;
-use deadheat::result::map::point::{FailedContender, MapPoint, PointAnswer};
+use deadheat::result::map::point::{CauseBehind, FailedContender, MapPoint, PointAnswer};
 use deadheat::result::map::request::MapRequest;
 use deadheat::result::map::shard::Shard;
 use deadheat::result::outcome::{Program, Ratio, Verdict};
@@ -56,6 +57,14 @@ pub(crate) fn map() -> Map {
             blocks: 20,
             summary: race.summary.clone(),
             verdicts: race.verdicts.iter().map(decided).collect(),
+            behind: match outcome {
+                PointAnswer::Ahead => vec![(0, Cause::Retransmission), (2, Cause::Queue)],
+                PointAnswer::DeadHeat => vec![(2, Cause::Retransmission)],
+                _ => Vec::new(),
+            }
+            .into_iter()
+            .map(|(contender, cause)| CauseBehind { contender, cause })
+            .collect(),
             out: has_out
                 .then(|| FailedContender { contender: 3, why: "failed: lost".into() })
                 .into_iter()

@@ -3,7 +3,7 @@
 
 use super::document::{Block, Document, Line, Section, Tone};
 use super::study::Form;
-use super::{Style, markdown, terminal, text, words};
+use super::{Style, markdown, terminal, text, why, words};
 use deadheat_base::error::{Error, Result};
 use deadheat_base::time::Nanos;
 use deadheat_result::advise::outcome::{
@@ -189,7 +189,10 @@ impl Content<'_> {
     }
 
     fn in_words(&self, evidence: &VerdictEvidence) -> String {
-        format!("{} {}", evidence.note, self.source(&evidence.file, evidence.is_virtual))
+        let cause = evidence.cause.as_ref();
+        let cause = cause.map(|one| format!(" Cause: {}.", why::clause(one, "its")));
+        let source = self.source(&evidence.file, evidence.is_virtual);
+        format!("{}{} {source}", evidence.note, cause.unwrap_or_default())
     }
 
     fn measured(&self, figure: &ContenderFigure) -> String {

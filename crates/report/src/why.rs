@@ -109,6 +109,12 @@ pub(super) fn in_full(finding: &Finding, whose: &str) -> String {
     format!("{}{way} ({trials}, {of}){then}{}", clause(finding, whose), tested(finding))
 }
 
+/// Returns the name of a cause in a table: as in results, in words.
+pub(super) fn name(cause: Cause) -> String {
+    let name = serde_json::to_value(cause).unwrap_or_default();
+    name.as_str().unwrap_or_default().replace('_', " ")
+}
+
 /// Returns what a test of the cause showed; empty without one.
 fn tested(finding: &Finding) -> String {
     let Some(test) = &finding.test else { return String::new() };
@@ -140,7 +146,7 @@ fn of_time(finding: &Finding) -> String {
 }
 
 /// Returns the cause as a clause.
-fn clause(finding: &Finding, whose: &str) -> String {
+pub(super) fn clause(finding: &Finding, whose: &str) -> String {
     let evidence = &finding.evidence;
     let ns = |ns: Option<u64>| words::figure(ns.unwrap_or(0) as f64, Unit::Nanos);
     let bytes = grouped(&evidence.bytes.unwrap_or(0).to_string());

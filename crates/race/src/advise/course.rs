@@ -14,6 +14,7 @@ use deadheat_path::PathSpec;
 use deadheat_result::advise::app::App;
 use deadheat_result::advise::outcome::{AdviceRace, Purpose, VerdictEvidence};
 use deadheat_result::advise::search::Lead;
+use deadheat_result::causes::race::of_difference;
 use deadheat_result::outcome::{Outcome, Status};
 
 /// Task: an application that needs advice.
@@ -152,6 +153,7 @@ impl<'a> AdviceCourse<'a> {
                 second: b.to_owned(),
                 lead,
                 note,
+                cause: of_difference(outcome, verdict).map(|(_, finding)| finding.clone()),
                 file: ran.file.clone()?,
                 is_virtual: ran.is_virtual,
             })

@@ -4,7 +4,7 @@
 use deadheat_base::error::Result;
 use deadheat_base::spec::Spec;
 use deadheat_datapath::transport::Contender;
-use deadheat_result::causes::race::{VerdictCause, of_verdict};
+use deadheat_result::causes::race::of_difference;
 use deadheat_result::causes::{Cause, CauseTest, TestOutcome};
 use deadheat_result::outcome::Outcome;
 use deadheat_stats as stats;
@@ -45,10 +45,7 @@ pub struct Experiment {
 pub fn experiments(outcome: &Outcome) -> Result<Vec<Experiment>> {
     let mut all: Vec<Experiment> = Vec::new();
     for verdict in &outcome.verdicts {
-        let Some(VerdictCause::Difference { behind, finding, .. }) = of_verdict(outcome, verdict)
-        else {
-            continue;
-        };
+        let Some((behind, finding)) = of_difference(outcome, verdict) else { continue };
         if all.iter().any(|test| test.contender == behind) {
             continue;
         }

@@ -100,6 +100,7 @@ fn those_tied_with_the_first_by_one_race_share_a_line() {
             second: contender.into(),
             lead,
             note: format!("enet is ahead of {contender}."),
+            cause: None,
             file: "w.json".into(),
             is_virtual: false,
         }),

@@ -7,14 +7,18 @@
 //! | `csv.rs` | a row for each point |
 //! | `opening.rs` | the first screen of a page |
 
+use std::collections::BTreeMap;
+
 use super::document::{Block, Cell, Column, Document, Line, Section, Table, Tone};
 use super::plot::{self, palette, style};
 use super::text::{columns, pad};
+use super::why;
 use super::words::{self, Scale};
 use super::{Detail, Style, html, markdown, terminal};
 use deadheat_base::error::{Error, Result, unknown};
+use deadheat_result::causes::Cause;
 use deadheat_result::layout;
-use deadheat_result::map::file::Map;
+use deadheat_result::map::file::{Map, MapContender};
 use deadheat_result::map::point::{MapPoint, PointAnswer};
 use sheet::{MapPanel, Sheet, figure_text, is_alone, outcome_text, subtitle, title};
 
@@ -77,6 +81,7 @@ fn document(map: &Map, more: Vec<Option<Section>>) -> Document {
         Section::new("Map", sheet.panels.iter().map(|panel| chart(&sheet, panel)).collect()),
         Section::new("", vec![Block::Fixed(sheet.legend())]),
         Section::new("Borders", vec![Block::Facts(borders)]),
+        Section::new("Behind, and why", vec![Block::Facts(behind(map))]),
         Section::new("Did not take part everywhere", vec![Block::Facts(outs(map))]),
     ];
     sections.extend(more);
@@ -135,6 +140,25 @@ fn ends(map: &Map) -> Option<Line> {
         _ => format!("{} from {} to {}.", map.metric.label, at(least), at(most)),
     };
     Some(Line::new(text, Tone::Plain))
+}
+
+/// Returns the causes of each contender that is behind somewhere, the most frequent first.
+fn behind(map: &Map) -> Vec<(String, String)> {
+    let of = |contender: &MapContender| {
+        let own = map.points.iter().flat_map(|point| &point.behind);
+        let mut times: BTreeMap<Cause, usize> = BTreeMap::new();
+        for behind in own.filter(|behind| behind.contender == contender.id) {
+            *times.entry(behind.cause).or_default() += 1;
+        }
+        let mut causes: Vec<(Cause, usize)> = times.into_iter().collect();
+        causes.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let at = |(cause, n): &(Cause, usize)| {
+            format!("{} at {}", why::name(*cause), words::count(*n as u64, "point"))
+        };
+        let text = causes.iter().map(at).collect::<Vec<_>>().join(", ");
+        (!causes.is_empty()).then(|| (contender.label.clone(), text))
+    };
+    map.contenders.iter().filter_map(of).collect()
 }
 
 /// Draws a panel with letters.

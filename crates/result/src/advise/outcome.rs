@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::app::App;
 use super::axis::Axis;
 use super::search::{Lead, SearchFinding, SearchStep};
+use crate::causes::Finding;
 use crate::outcome::Program;
 use deadheat_contract::measurements::Metric;
 
@@ -184,6 +185,9 @@ pub struct VerdictEvidence {
     pub lead: Lead,
     /// The verdict in the sentence of its race.
     pub note: String,
+    /// Cause that makes the difference; absent if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Finding>,
     /// File of the race.
     pub file: String,
     /// True if it is from virtual time.

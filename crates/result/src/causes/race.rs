@@ -121,6 +121,15 @@ pub fn of_verdict<'a>(outcome: &'a Outcome, verdict: &Verdict) -> Option<Verdict
     }
 }
 
+/// Returns the contender that is behind by a verdict, and the cause that holds it back and not the other one, or not as
+/// much; `None` if it is not known.
+pub fn of_difference<'a>(outcome: &'a Outcome, verdict: &Verdict) -> Option<(usize, &'a Finding)> {
+    match of_verdict(outcome, verdict)? {
+        VerdictCause::Difference { behind, finding, .. } => Some((behind, finding)),
+        VerdictCause::Shared(_) => None,
+    }
+}
+
 fn difference<'a>(
     behind: usize,
     own: &'a [Finding],

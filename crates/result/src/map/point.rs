@@ -1,6 +1,8 @@
 //! Result of the race at a point of a map: its leaders, or the reason why there is none. Pure.
 
 use crate::analysis::claims;
+use crate::causes::Cause;
+use crate::causes::race::of_difference;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Outcome, Summary, Verdict};
@@ -31,9 +33,21 @@ pub struct MapPoint {
     pub summary: Vec<Summary>,
     /// Verdict on each pair.
     pub verdicts: Vec<Verdict>,
+    /// Contenders that are behind here, each with the cause that makes the difference, where it is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<CauseBehind>,
     /// Contenders that are not in the verdicts here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out: Vec<FailedContender>,
+}
+
+/// Contender that is behind at a point, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseBehind {
+    /// Id of the contender.
+    pub contender: usize,
+    /// The cause.
+    pub cause: Cause,
 }
 
 /// Result at a point.
@@ -133,6 +147,7 @@ impl MapPoint {
             blocks: last.map_or(0, |last| last.saturating_add(1)),
             summary,
             verdicts,
+            behind: causes_behind(race, metric, id),
             out,
         }
     }
@@ -151,6 +166,7 @@ impl MapPoint {
             blocks: 0,
             summary: Vec::new(),
             verdicts: Vec::new(),
+            behind: Vec::new(),
             out,
         }
     }
@@ -199,6 +215,22 @@ fn combine(ran: &[usize], verdicts: &[Verdict]) -> (PointAnswer, Vec<usize>, Opt
             (PointAnswer::Undecided, front, Some(why))
         }
     }
+}
+
+/// Returns the contenders that are behind by a verdict on the metric, each with its first known cause.
+fn causes_behind(race: &Outcome, metric: &str, id: impl Fn(usize) -> usize) -> Vec<CauseBehind> {
+    let mut all: Vec<CauseBehind> = Vec::new();
+    if !race.trusted() {
+        return all;
+    }
+    let verdicts = race.verdicts.iter().filter(|verdict| verdict.metric == metric);
+    for (own, finding) in verdicts.filter_map(|verdict| of_difference(race, verdict)) {
+        let contender = id(own);
+        if all.iter().all(|known| known.contender != contender) {
+            all.push(CauseBehind { contender, cause: finding.cause });
+        }
+    }
+    all
 }
 
 /// Returns the reason why a race is not trusted; `None` if it is.
