@@ -10,10 +10,12 @@ use super::{drawn, figure_text, left_out, numbers, order, palette};
 use crate::figure::Figure;
 use crate::names::label;
 use crate::words;
+use deadheat_base::figures::grouped;
 use deadheat_contract::measurements::Unit;
 use deadheat_contract::measurements::congestion::CongestionPhase;
 use deadheat_contract::measurements::series::{RoundTrips, Series, goodput_bps};
 use deadheat_result::analysis::spread;
+use deadheat_result::causes::Cause;
 use deadheat_result::outcome::{Outcome, Trial};
 
 /// Shortest trial that is drawn.
@@ -27,6 +29,9 @@ const ROW: f64 = 13.0;
 const NAME: f64 = 20.0;
 const BELOW: f64 = 40.0;
 const LEFT: f64 = 60.0;
+
+/// Name of the panel in which limits are drawn.
+const IN_FLIGHT: &str = "in flight, bytes";
 
 /// Interval below which a series is dense, so that its trials are drawn however short they are.
 const DENSE_NS: u64 = 10_000_000;
@@ -43,6 +48,8 @@ struct LongTrial {
     goodput: Values,
     /// Lines of its sender, in a race with dense series.
     sender: SenderLines,
+    /// Window that held its sender back, in bytes, if one did.
+    limit: Option<f64>,
     /// Starts and ends of the stretches without an arrival.
     outages: Vec<(u64, u64)>,
     /// Number of outages in the contender's other trials.
@@ -58,6 +65,8 @@ struct LinePanel {
     unit: Unit,
     y: Axis,
     of: ValuesOf,
+    /// True if the limit of each trial is drawn beside its line.
+    has_limits: bool,
 }
 
 /// Draws the figure, if trials last long enough.
@@ -120,9 +129,25 @@ fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
         times: times(typical),
         goodput: goodput(typical, end_ns),
         sender: if is_dense { sender::lines(typical) } else { SenderLines::default() },
+        limit: limit(outcome, id),
         outages: record.outages.iter().map(|one| (one.from_ns, one.end_ns().min(end_ns))).collect(),
         elsewhere: others.map(|trial| trial.record.outages.len()).sum(),
     })
+}
+
+/// Returns the bytes under way that a window let a contender have, if its first cause is a window.
+fn limit(outcome: &Outcome, id: usize) -> Option<f64> {
+    let own = outcome.causes.iter().find(|own| own.contender == id)?;
+    let first = own.findings.first()?;
+    let is_window = matches!(
+        first.cause,
+        Cause::ReceiveWindow
+            | Cause::SendBuffer
+            | Cause::LibraryWindow
+            | Cause::PeerWindow
+            | Cause::CongestionWindow
+    );
+    first.evidence.bytes.filter(|_| is_window).map(|bytes| bytes as f64)
 }
 
 /// Returns the mean times of a trial: of the first flow that has round trips, or else times one way.
@@ -168,6 +193,7 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
         unit: Unit::Nanos,
         y,
         of: |trial| &trial.times,
+        has_limits: false,
     });
     let rates = values(|trial| &trial.goodput);
     let rates =
@@ -177,6 +203,7 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
         unit: Unit::BitRate,
         y,
         of: |trial| &trial.goodput,
+        has_limits: false,
     });
     let mut strips: Vec<LinePanel> = times.into_iter().chain(goodput).collect();
     if outcome.metrics.first().is_some_and(|metric| metric.unit == Unit::BitRate) {
@@ -184,13 +211,17 @@ fn strips(outcome: &Outcome, trials: &[LongTrial]) -> Vec<LinePanel> {
     }
     let of_sender: [(&str, Unit, ValuesOf); 4] = [
         ("congestion window, bytes", Unit::Count, |trial| &trial.sender.window),
-        ("in flight, bytes", Unit::Count, |trial| &trial.sender.in_flight),
+        (IN_FLIGHT, Unit::Count, |trial| &trial.sender.in_flight),
         ("delivery rate", Unit::BitRate, |trial| &trial.sender.rate),
         ("smoothed round trip", Unit::Nanos, |trial| &trial.sender.round_trip),
     ];
+    let limits: Vec<f64> = trials.iter().filter_map(|trial| trial.limit).collect();
     strips.extend(of_sender.into_iter().filter_map(|(name, unit, of)| {
-        let y = Axis::from_zero(values(of))?;
-        Some(LinePanel { name: name.to_owned(), unit, y, of })
+        let has_limits = name == IN_FLIGHT && !limits.is_empty();
+        let limits = limits.iter().copied().filter(|_| has_limits);
+        let y = Axis::from_zero(values(of).into_iter().chain(limits))?;
+        let limit = if has_limits { "; dotted: the window that held it back" } else { "" };
+        Some(LinePanel { name: format!("{name}{limit}"), unit, y, of, has_limits })
     }));
     strips
 }
@@ -233,7 +264,14 @@ fn draw(trials: &[LongTrial], strips: &[LinePanel], size: Size) -> String {
         panel.ticks_left(Quantity::Of(strip.unit));
         below(&canvas, &panel, at + 1 == strips.len() && !has_outages && !has_phases);
         canvas.text((frame.left, frame.top - 9.0), &strip.name, Ink::Small, Anchor::Left);
-        trials.iter().for_each(|trial| curve(&panel, strip, trial));
+        for trial in trials {
+            curve(&panel, strip, trial);
+            if let Some(limit) = trial.limit.filter(|_| strip.has_limits) {
+                let line = [(0.0, limit), (trial.end_ns as f64, limit)];
+                let words = format!("{}: {} bytes", trial.label, grouped(&limit.to_string()));
+                panel.line(&line, Ink::Theory(trial.number), &words);
+            }
+        }
         top = frame.bottom;
     }
     let lengths = |from: u64, to: u64| {
@@ -341,6 +379,7 @@ mod tests {
     use deadheat_contract::measurements::series::Point;
     use deadheat_contract::measurements::{Outage, TcpView};
     use deadheat_race::race::testing::loaded as race;
+    use deadheat_result::causes::{ContenderCauses, Evidence, Finding, SignSource};
 
     const MS: u64 = 1_000_000;
 
@@ -412,6 +451,22 @@ mod tests {
         for name in ["congestion window, bytes", "in flight, bytes", "smoothed round trip"] {
             assert!(figure.wide.contains(&format!(">{name}</text>")), "{name}");
         }
+        assert!(!figure.wide.contains("dotted"));
+        let evidence = Evidence { bytes: Some(65_536), ..Evidence::default() };
+        let finding = Finding {
+            cause: Cause::ReceiveWindow,
+            direction: None,
+            source: SignSource::default(),
+            trials: 3,
+            of: 3,
+            share: 0.9,
+            evidence,
+            test: None,
+        };
+        outcome.causes = vec![ContenderCauses { contender: 0, findings: vec![finding] }];
+        let limited = super::figure(&outcome).unwrap();
+        assert!(limited.wide.contains(">in flight, bytes; dotted: the window that held it back<"));
+        assert_eq!(limited.wide.matches(": 65,536 bytes").count(), 1);
         assert!(figure.wide.contains("slow start from 5.00 ms for 245 ms"));
         assert!(!figure.wide.contains("avoidance from"));
     }
