@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench causes -- TIMES` plants each so many times in virtual time, where the figures are the same on every
 //! machine; with `real` behind it, those in real time instead, which need root or user namespaces and a quiet machine.
+//! With `alike` behind it each races a copy of its own, and it fails where any cause is said to make a difference.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -33,6 +34,9 @@ fn main() -> Result<ExitCode, String> {
     let times: u64 = words.iter().find_map(|word| word.parse().ok()).unwrap_or(20);
     let is_real = words.iter().any(|word| word == "real");
     let (kind, all) = if is_real { ("", real::REAL_PLANTS) } else { ("sim:", plants::PLANTS) };
+    if words.iter().any(|word| word == "alike") {
+        return alike(kind, all, times);
+    }
     let mut is_met = true;
     println!("| planted | in | right | named instead |");
     println!("|---|---|---|---|");
@@ -64,6 +68,22 @@ fn main() -> Result<ExitCode, String> {
         is_met &= right as f64 >= LEAST * times as f64;
     }
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Races each plant beside a copy of its own so many times.
+fn alike(kind: &str, all: &[plants::Plant], times: u64) -> Result<ExitCode, String> {
+    let mut wrong = 0;
+    for plant in all {
+        for seed in 1..=times {
+            let (cause, said) = plant.run_alike(kind, seed)?;
+            if cause.is_some() {
+                wrong += 1;
+                eprintln!("{} named: {said} --seed {seed}", name(cause));
+            }
+        }
+    }
+    println!("{wrong} of {} races of alike contenders have a cause", all.len() as u64 * times);
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Returns the name of a cause in results.

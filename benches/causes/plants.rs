@@ -2,7 +2,7 @@
 
 use deadheat::race::Race;
 use deadheat::result::causes::Cause;
-use deadheat::result::causes::race::{VerdictCause, of_verdict};
+use deadheat::result::causes::race::of_difference;
 use deadheat::result::outcome::Outcome;
 use deadheat::rng::SplitMix64;
 
@@ -137,8 +137,9 @@ pub(crate) static PLANTS: &[Plant] = &[
 pub(crate) const SAME_CORE: &str = "same-core";
 
 impl Plant {
-    /// Returns the race of this plant with a seed, with the kind of its path in front (`sim:` or nothing).
-    fn race(&self, kind: &str, seed: u64) -> (Race, String) {
+    /// Returns the race of this plant with a seed, with the kind of its path in front (`sim:` or nothing); beside a copy
+    /// of its own where it `is_alike`.
+    fn race(&self, kind: &str, seed: u64, is_alike: bool) -> (Race, String) {
         let mut rng = SplitMix64::new(seed);
         let [knobs, workload, path] = (self.conditions)(&mut rng);
         let spec = match knobs.as_str() {
@@ -146,6 +147,7 @@ impl Plant {
             knobs => format!("{}:{knobs}", self.contender),
         };
         let (specs, blocks) = match self.rival {
+            _ if is_alike => (vec![spec.clone(), spec], BLOCKS),
             "" => (vec![spec], 2),
             rival => (vec![spec, rival.to_owned()], BLOCKS),
         };
@@ -161,9 +163,22 @@ impl Plant {
 
     /// Runs it once. Returns the cause that the judge names, and the race.
     pub(crate) fn run(&self, kind: &str, seed: u64) -> Result<(Option<Cause>, String), String> {
-        let (race, said) = self.race(kind, seed);
+        let (race, said) = self.race(kind, seed, false);
         let outcome = race.run().map_err(|error| format!("{said}: {error}"))?;
         Ok((self.named(&outcome), said))
+    }
+
+    /// Runs it once beside a copy of its own. Returns the cause that is said to make a difference, and the race.
+    pub(crate) fn run_alike(
+        &self,
+        kind: &str,
+        seed: u64,
+    ) -> Result<(Option<Cause>, String), String> {
+        let (race, said) = self.race(kind, seed, true);
+        let outcome = race.run().map_err(|error| format!("{said}: {error}"))?;
+        let mut differences =
+            outcome.verdicts.iter().filter_map(|verdict| of_difference(&outcome, verdict));
+        Ok((differences.next().map(|(_, finding)| finding.cause), said))
     }
 
     /// Returns the first cause of the contender, or the cause that makes the difference between it and its rival.
@@ -171,10 +186,9 @@ impl Plant {
         if self.rival.is_empty() {
             return Some(outcome.causes.first()?.findings.first()?.cause);
         }
-        outcome.verdicts.iter().find_map(|verdict| match of_verdict(outcome, verdict)? {
-            VerdictCause::Difference { behind: 0, finding, .. } => Some(finding.cause),
-            _ => None,
-        })
+        let mut differences =
+            outcome.verdicts.iter().filter_map(|verdict| of_difference(outcome, verdict));
+        differences.find(|(behind, _)| *behind == 0).map(|(_, finding)| finding.cause)
     }
 }
 

@@ -18,3 +18,11 @@ fn each_planted_cause_is_named_first() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn alike_contenders_have_no_cause_that_makes_a_difference() {
+    for plant in PLANTS {
+        let (cause, said) = plant.run_alike("sim:", 1).unwrap();
+        assert_eq!(cause, None, "{said}");
+    }
+}
