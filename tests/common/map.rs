@@ -57,14 +57,7 @@ pub(crate) fn map() -> Map {
             blocks: 20,
             summary: race.summary.clone(),
             verdicts: race.verdicts.iter().map(decided).collect(),
-            behind: match outcome {
-                PointAnswer::Ahead => vec![(0, Cause::Retransmission), (2, Cause::Queue)],
-                PointAnswer::DeadHeat => vec![(2, Cause::Retransmission)],
-                _ => Vec::new(),
-            }
-            .into_iter()
-            .map(|(contender, cause)| CauseBehind { contender, cause })
-            .collect(),
+            behind: behind(outcome),
             out: has_out
                 .then(|| FailedContender { contender: 3, why: "failed: lost".into() })
                 .into_iter()
@@ -83,6 +76,16 @@ pub(crate) fn map() -> Map {
         shard: Some(Shard { part: 1, of: 2 }),
         points,
         asked,
+    }
+}
+
+/// Returns contenders that are behind at a point with this answer.
+fn behind(answer: PointAnswer) -> Vec<CauseBehind> {
+    let of = |contender, cause| CauseBehind { contender, cause };
+    match answer {
+        PointAnswer::Ahead => vec![of(0, Cause::Retransmission), of(2, Cause::Queue)],
+        PointAnswer::DeadHeat => vec![of(2, Cause::Retransmission)],
+        _ => Vec::new(),
     }
 }
 

@@ -19,7 +19,6 @@ use crate::race::resume::is_unfinished;
 use crate::race::{RaceContext, Request, resume};
 use deadheat_base::error::{Error, Result, unknown};
 use deadheat_base::panics::contained;
-use deadheat_base::units::BitRate;
 use deadheat_host::folder_lock::FolderLock;
 use deadheat_result::date;
 use deadheat_result::outcome::{Outcome, Program, Status};
@@ -74,15 +73,17 @@ impl StudyTask<'_> {
         Ok(())
     }
 
-    /// Returns the races, each with its rate if it may run beside others.
-    fn by_rate(&self) -> Result<Vec<(Option<BitRate>, (usize, &RacePlan))>> {
-        let rate = |race| -> Result<Option<BitRate>> {
+    /// Returns the queue of the races, each with its position in the study.
+    fn queue(&self, most: usize, cpus: usize) -> Result<SideBySide<(usize, &RacePlan)>> {
+        let mut races = Vec::new();
+        for (at, race) in self.study.study.races.iter().enumerate() {
             let request = self.request(race)?;
             // A race that this build cannot run is reported in its place.
-            Ok(request.check().ok().and_then(|checked| request.rate_beside_others(&checked)))
-        };
-        let races = self.study.study.races.iter().enumerate();
-        races.map(|(at, race)| Ok((rate(race)?, (at, race)))).collect()
+            let checked = request.check().ok();
+            let rate = checked.and_then(|checked| request.rate_beside_others(&checked));
+            races.push((rate, (at, race)));
+        }
+        Ok(SideBySide::new(races, most, cpus))
     }
 
     /// Returns the request for a race, with at least the blocks that the study's claims on it need.
@@ -163,7 +164,7 @@ pub fn run(
     race: &(dyn Fn(StudyJob<'_>) -> Result<Outcome> + Sync),
 ) -> Result<FinishedStudy> {
     task.check()?;
-    let races = SideBySide::new(task.by_rate()?, most, cpus);
+    let races = task.queue(most, cpus)?;
     let course = StudyCourse::begin(task)?;
     course.save()?;
     let shared = Mutex::new((course, Ok(())));
@@ -187,7 +188,7 @@ pub fn run(
             *failed = Err(error);
         }
     };
-    let work = || while races.run_next(&job) {};
+    let work = || while races.run_next(job) {};
     std::thread::scope(|scope| {
         let threads = most.min(task.study.study.races.len());
         (1..threads).for_each(|_| drop(scope.spawn(work)));
