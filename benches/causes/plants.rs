@@ -163,8 +163,7 @@ impl Plant {
 
     /// Runs it once. Returns the cause that the judge names, and the race.
     pub(crate) fn run(&self, kind: &str, seed: u64) -> Result<(Option<Cause>, String), String> {
-        let (race, said) = self.race(kind, seed, false);
-        let outcome = race.run().map_err(|error| format!("{said}: {error}"))?;
+        let (outcome, said) = self.ran(kind, seed, false)?;
         Ok((self.named(&outcome), said))
     }
 
@@ -174,11 +173,14 @@ impl Plant {
         kind: &str,
         seed: u64,
     ) -> Result<(Option<Cause>, String), String> {
-        let (race, said) = self.race(kind, seed, true);
+        let (outcome, said) = self.ran(kind, seed, true)?;
+        Ok((differences(&outcome).next().map(|(_, cause)| cause), said))
+    }
+
+    fn ran(&self, kind: &str, seed: u64, is_alike: bool) -> Result<(Outcome, String), String> {
+        let (race, said) = self.race(kind, seed, is_alike);
         let outcome = race.run().map_err(|error| format!("{said}: {error}"))?;
-        let mut differences =
-            outcome.verdicts.iter().filter_map(|verdict| of_difference(&outcome, verdict));
-        Ok((differences.next().map(|(_, finding)| finding.cause), said))
+        Ok((outcome, said))
     }
 
     /// Returns the first cause of the contender, or the cause that makes the difference between it and its rival.
@@ -186,10 +188,14 @@ impl Plant {
         if self.rival.is_empty() {
             return Some(outcome.causes.first()?.findings.first()?.cause);
         }
-        let mut differences =
-            outcome.verdicts.iter().filter_map(|verdict| of_difference(outcome, verdict));
-        differences.find(|(behind, _)| *behind == 0).map(|(_, finding)| finding.cause)
+        differences(outcome).find(|(behind, _)| *behind == 0).map(|(_, cause)| cause)
     }
+}
+
+/// Returns the contender that is behind by each verdict, and the cause that makes the difference, where it is known.
+fn differences(outcome: &Outcome) -> impl Iterator<Item = (usize, Cause)> {
+    let known = outcome.verdicts.iter().filter_map(|verdict| of_difference(outcome, verdict));
+    known.map(|(behind, finding)| (behind, finding.cause))
 }
 
 /// Most blocks of a race of two; it ends with a verdict.

@@ -149,7 +149,7 @@ mod tests {
         // What is too fast for two CPUs, and what has no rate, run alone.
         assert_eq!(names(&begun(&mut queue(&[Some(1_000), Some(10)], 4))), [0]);
         assert_eq!(names(&begun(&mut queue(&[None, Some(10)], 4))), [0]);
-        // A slow one passes a fast one that has to wait, and the fast one begins as soon as there is room.
+        // The job at 100 Mbit/s waits, and the job at 50 begins before it; the first begins once the job at 150 has ended.
         let mut jobs = queue(&[Some(150), Some(100), Some(50), None], 4);
         let first = begun(&mut jobs);
         assert_eq!(names(&first), [0, 2]);

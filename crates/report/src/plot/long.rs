@@ -121,6 +121,7 @@ fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
     let own = spread::valid_trials(outcome, id);
     let others = own.filter(|one| (one.block, one.order) != (typical.block, typical.order));
     let end_ns = end(typical);
+    let sender = if is_dense { sender::lines(typical) } else { SenderLines::default() };
     Some(LongTrial {
         number: palette::number(outcome, id),
         label: label(outcome, id),
@@ -128,8 +129,9 @@ fn long(outcome: &Outcome, id: usize, metric: &str) -> Option<LongTrial> {
         end_ns,
         times: times(typical),
         goodput: goodput(typical, end_ns),
-        sender: if is_dense { sender::lines(typical) } else { SenderLines::default() },
-        limit: limit(outcome, id),
+        // Without bytes in flight there is no panel for it.
+        limit: limit(outcome, id).filter(|_| !sender.in_flight.is_empty()),
+        sender,
         outages: record.outages.iter().map(|one| (one.from_ns, one.end_ns().min(end_ns))).collect(),
         elsewhere: others.map(|trial| trial.record.outages.len()).sum(),
     })
@@ -465,6 +467,9 @@ mod tests {
         };
         outcome.causes = vec![ContenderCauses { contender: 0, findings: vec![finding] }];
         let limited = super::figure(&outcome).unwrap();
+        let mut sparse = lasting(12);
+        sparse.causes = outcome.causes.clone();
+        assert!(!super::figure(&sparse).unwrap().wide.contains("in flight"));
         assert!(limited.wide.contains(">in flight, bytes; dotted: the window that held it back<"));
         assert_eq!(limited.wide.matches(": 65,536 bytes").count(), 1);
         assert!(figure.wide.contains("slow start from 5.00 ms for 245 ms"));

@@ -373,7 +373,7 @@ fn what_would_disturb_others_runs_alone() {
     let barrier = std::sync::Barrier::new(2);
     let note = |id: &str| {
         running.lock().unwrap().push(id.to_owned());
-        if [&"a", &"b"].contains(&&id) {
+        if ["a", "b"].contains(&id) {
             barrier.wait();
         } else {
             assert_eq!(*running.lock().unwrap(), [id]);
