@@ -8,6 +8,7 @@ mod answers;
 mod away;
 mod browser;
 mod captured;
+mod check;
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, dead_code)] // Other tests use the rest of it.
 #[path = "../common/browser.rs"]
 mod chromium;

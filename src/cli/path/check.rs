@@ -7,15 +7,13 @@ use serde::Serialize;
 
 use super::super::{Verdict, print};
 use deadheat_base::error::{Error, Result};
-use deadheat_base::figures::percent;
 use deadheat_base::time::Nanos;
 use deadheat_base::units::{BitRate, PacketRate};
+use deadheat_contract::contract::Direction;
 use deadheat_path::emulator::Emulator;
 use deadheat_path::{PathSpec, SenderCpus};
 use deadheat_result::layout;
-use deadheat_trial::path::check::{
-    Capacity, DelayCheck, LimitVerdict, LossCheck, PathCheck, RateCheck, WayCheck,
-};
+use deadheat_trial::path::check::{Capacity, LimitVerdict, LossCheck, PathCheck, WayCheck};
 
 /// Paths that are checked by default: without impairment, then with one impairment each.
 const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
@@ -23,6 +21,7 @@ const USUAL: &[&str] = &["delay=0", "delay=1ms", "rate=20mbit", "loss=1%"];
 /// Options as typed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Each link is checked by itself, and one that cannot be is named with the reason.
 It judges the median and the 99th percentile of the delay (at most 10 and 50 µs
 beyond the path's; 5 and 20 µs with wait=spin), the rate (0.1 % and two packets
 off), and the number of lost packets (in its 99 % interval, and as the path
@@ -66,11 +65,7 @@ pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
     };
     let mut checks = Vec::new();
     for path in typed {
-        let check = check(path)?;
-        if args.format == CheckFormat::Terminal {
-            print(&lines(&check))?;
-        }
-        checks.push(check);
+        checks.push(check(path, args.format)?);
     }
     let within_limits = checks.iter().all(PathCheck::is_fine);
     match args.format {
@@ -85,7 +80,8 @@ pub(super) fn run(args: CheckArgs) -> Result<Verdict> {
     Ok(if within_limits { Verdict::Fine } else { Verdict::Doubtful })
 }
 
-fn check(typed: &str) -> Result<PathCheck> {
+/// Checks one path. For people the findings are printed as they are made, since each direction of a link takes seconds.
+fn check(typed: &str, format: CheckFormat) -> Result<PathCheck> {
     let network = match PathSpec::parse(typed)? {
         PathSpec::Emulated(network) => network,
         PathSpec::Loopback => {
@@ -102,50 +98,85 @@ fn check(typed: &str) -> Result<PathCheck> {
         }
     };
     let mut emulator = Emulator::start_for(typed, SenderCpus::Others)?;
-    PathCheck::measure(typed, &network, &mut emulator)
+    if format == CheckFormat::Json {
+        return PathCheck::measure(typed, &network, &mut emulator, &mut |_| Ok(()));
+    }
+    let links = 0..network.links.len();
+    let both = [Direction::Up, Direction::Down];
+    let names = links.flat_map(|link| both.map(|way| network.way_name(link, way).len()));
+    let width = names.max().unwrap_or_default();
+    let built = emulator.built();
+    let head = line(width, TITLES);
+    print(&format!("{typed}  ({}, {})\n{head}", built.backend.devices(), built.why))?;
+    let mut seen = |way: &WayCheck| print(&row(width, way));
+    let check = PathCheck::measure(typed, &network, &mut emulator, &mut seen)?;
+    print(&rest(&check))?;
+    Ok(check)
 }
 
-/// Returns the findings about one path.
-fn lines(check: &PathCheck) -> String {
-    let mut out = format!("{}  ({}, {})\n", check.path, check.backend.devices(), check.why);
-    for way in &check.ways {
-        row(&mut out, "delay", way, &delay(&way.delay), way.delay.judged);
-        if let Some(checked) = &way.rate {
-            row(&mut out, "rate", way, &rate(checked), checked.judged);
+/// Titles of the columns of [`line`].
+const TITLES: [&str; 8] = ["", "delay", "p50", "p99", "rate", "off", "lost", ""];
+
+/// Returns a line of the table, whose names of directions have this width.
+fn line(width: usize, [way, delay, p50, p99, rate, off, lost, judged]: [&str; 8]) -> String {
+    let times = format!("{delay:<10}{p50:<10}{p99:<10}");
+    let line = format!("  {way:<width$}  {times}{rate:<13}{off:<10}{lost:<18}{judged}");
+    line.trim_end().to_owned() + "\n"
+}
+
+/// Returns the findings about one direction of a link.
+fn row(width: usize, check: &WayCheck) -> String {
+    let WayCheck { way, delay, rate, loss, .. } = check;
+    let error = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), signed);
+    let (p50, p99) = (error(delay.errors.p50_ns), error(delay.errors.p99_ns));
+    let achieved = rate.and_then(|rate| Some((rate.achieved_bps?, rate.error?)));
+    let (rate, off) = match achieved {
+        Some((bps, error)) => {
+            (BitRate(bps.round() as u64).to_string(), format!("{:+.3} %", 100.0 * error))
         }
-        row(&mut out, "loss", way, &loss(&way.loss), way.loss.judged);
+        None => (rate.map_or("-", |_| "nothing").to_owned(), String::new()),
+    };
+    let (delay, lost) = (delay.expected_ns.to_string(), format!("{} of {}", loss.lost, loss.sent));
+    line(width, [way, &delay, &p50, &p99, &rate, &off, &lost, &judged(check)]) + &remarks(loss)
+}
+
+fn judged(way: &WayCheck) -> String {
+    let rate = way.rate.map_or(LimitVerdict::Within, |rate| rate.judged);
+    let all = [("delay", way.delay.judged), ("rate", rate), ("loss", way.loss.judged)];
+    let words = all.into_iter().filter_map(|(what, judged)| match judged {
+        LimitVerdict::Within => None,
+        LimitVerdict::Outside => Some(format!("{what} OUTSIDE")),
+        LimitVerdict::Open => Some(format!("{what} not judged")),
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "ok".to_owned() } else { words.join(", ") }
+}
+
+/// Returns the findings that belong to no direction.
+fn rest(check: &PathCheck) -> String {
+    let mut out = String::new();
+    let errors = &check.delay_errors;
+    if let (Some(p50), Some(p99), Some(way)) = (errors.p50_ns, errors.p99_ns, check.ways.first()) {
+        let limits = [way.delay.limit_p50_ns, way.delay.limit_p99_ns].map(Nanos);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "  delays      {} at p50 and {} at p99 beyond what is specified, of {} packets; at most {} and {}",
+            signed(p50),
+            signed(p99),
+            errors.n,
+            limits[0],
+            limits[1]
+        );
+    }
+    for way in &check.unchecked {
+        let _ = writeln!(out, "  not checked {}: {}", way.way, way.why);
     }
     if let Some(capacity) = &check.capacity {
-        // Writing to a string cannot fail.
         let _ = writeln!(out, "  carries     {}", carries(capacity).join("\n              "));
     }
     out.push('\n');
     out
-}
-
-fn row(out: &mut String, what: &str, way: &WayCheck, found: &str, judged: LimitVerdict) {
-    let mark = match judged {
-        LimitVerdict::Within => "ok",
-        LimitVerdict::Outside => "OUTSIDE",
-        LimitVerdict::Open => "not judged",
-    };
-    let name = format!("{what} {}", way.direction);
-    let _ = writeln!(out, "  {name:<11} {mark:<10} {found}");
-}
-
-fn delay(check: &DelayCheck) -> String {
-    let error = |name: &str, ns: Option<i64>| ns.map(|ns| format!("{name} {}", signed(ns)));
-    let figures =
-        [error("p50", check.p50_ns), error("p90", check.p90_ns), error("p99", check.p99_ns)];
-    let figures: Vec<String> = figures.into_iter().flatten().collect();
-    format!(
-        "{} and {} (at most {} and {} at p50 and p99; {} packets)",
-        check.expected_ns,
-        if figures.is_empty() { "nothing came".to_owned() } else { figures.join(", ") },
-        Nanos(check.limit_p50_ns),
-        Nanos(check.limit_p99_ns),
-        check.n
-    )
 }
 
 fn signed(ns: i64) -> String {
@@ -153,43 +184,24 @@ fn signed(ns: i64) -> String {
     format!("{sign}{}", Nanos(ns.unsigned_abs()))
 }
 
-fn rate(check: &RateCheck) -> String {
-    let bits = |bps: f64| BitRate(bps.round() as u64);
-    let achieved = match (check.achieved_bps, check.error) {
-        (Some(achieved), Some(error)) => {
-            format!("{}, {:+.3} % off", bits(achieved), 100.0 * error)
-        }
-        _ => "nothing came".to_owned(),
-    };
-    format!(
-        "{achieved} of {} (at most ±{}; {} offered)",
-        BitRate(check.expected_bps),
-        percent(check.limit),
-        bits(check.offered_bps)
-    )
-}
-
-fn loss(check: &LossCheck) -> String {
-    let mut found = format!("{} of {} packets", check.lost, check.sent);
-    if let Some([least, most]) = check.expected {
-        let _ = write!(found, ", {least} to {most} expected");
-    }
-    if check.by_own_account != check.lost {
-        let _ = write!(found, "; the path counted {}", check.by_own_account);
-    }
-    if check.device_drops > 0 {
-        let _ = write!(found, "; {} lost in devices", check.device_drops);
-    }
-    if check.dropped_by_queue > 0 {
-        let _ = write!(found, "; {} more found the queue full", check.dropped_by_queue);
-    }
-    if check.dropped_at_receiver > 0 {
-        let _ = write!(found, "; {} more found the socket full", check.dropped_at_receiver);
-    }
-    if let (Some(burst), Some(expected)) = (check.mean_burst, check.expected_burst) {
-        let _ = write!(found, "; mean burst {burst:.2}, {expected:.2} expected");
-    }
-    found
+/// Returns a line of what else there is to say of losses, if there is any.
+fn remarks(check: &LossCheck) -> String {
+    let count = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    let expected = check.expected.filter(|range| *range != [0, 0] || check.lost > 0);
+    let all = [
+        expected.map(|[least, most]| format!("{least} to {most} losses expected")),
+        (check.by_own_account != check.lost)
+            .then(|| format!("the path counted {}", check.by_own_account)),
+        count(check.device_drops, "lost in devices"),
+        count(check.dropped_by_queue, "more found the queue full"),
+        count(check.dropped_at_receiver, "more found the socket full"),
+        check
+            .mean_burst
+            .zip(check.expected_burst)
+            .map(|(burst, expected)| format!("mean burst {burst:.2}, {expected:.2} expected")),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    if all.is_empty() { String::new() } else { format!("    {}\n", all.join("; ")) }
 }
 
 fn carries(capacity: &Capacity) -> Vec<String> {
@@ -200,7 +212,8 @@ fn carries(capacity: &Capacity) -> Vec<String> {
         rate.map_or_else(|| "none".to_owned(), |rate| PacketRate(rate.round() as u64).to_string())
     };
     let mut lines = vec![format!(
-        "{} of a byte stream, {} without offloads",
+        "{}: {} of a byte stream, {} without offloads",
+        capacity.way,
         bits(capacity.stream_bps),
         bits(capacity.plain_stream_bps)
     )];
@@ -231,24 +244,28 @@ fn conclusion(checks: &[PathCheck]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use deadheat_contract::contract::Direction;
     use deadheat_path::network::Backend;
+    use deadheat_trial::path::check::{DelayCheck, DelayErrors, RateCheck, UncheckedWay};
 
     fn found() -> PathCheck {
+        let errors = DelayErrors {
+            n: 1_000,
+            min_ns: Some(-200),
+            p50_ns: Some(-150),
+            p90_ns: Some(7_000),
+            p99_ns: Some(61_000),
+            max_ns: Some(70_000),
+        };
         PathCheck {
             path: "delay=1ms,rate=20mbit".into(),
             backend: Backend::Tun,
             why: "/dev/net/tun can be used".into(),
             ways: vec![WayCheck {
+                way: "up".into(),
                 direction: Direction::Up,
                 delay: DelayCheck {
                     expected_ns: Nanos::from_millis(1),
-                    n: 1_000,
-                    min_ns: Some(-200),
-                    p50_ns: Some(-150),
-                    p90_ns: Some(7_000),
-                    p99_ns: Some(61_000),
-                    max_ns: Some(70_000),
+                    errors,
                     limit_p50_ns: 10_000,
                     limit_p99_ns: 50_000,
                     judged: LimitVerdict::Outside,
@@ -275,7 +292,10 @@ mod tests {
                     judged: LimitVerdict::Open,
                 },
             }],
+            unchecked: vec![UncheckedWay { way: "down".into(), why: "it is away".into() }],
+            delay_errors: errors,
             capacity: Some(Capacity {
+                way: "up".into(),
                 stream_bps: Some(12.3e9),
                 decisions_per_s: Some(1.1e6),
                 plain_stream_bps: Some(2.5e9),
@@ -287,21 +307,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_said_line_by_line() {
-        let want = "\
-delay=1ms,rate=20mbit  (TUN devices, /dev/net/tun can be used)
-  delay up    OUTSIDE    1.00 ms and p50 −150 ns, p90 +7.00 µs, p99 +61.0 µs (at most 10.0 µs and \
-50.0 µs at p50 and p99; 1000 packets)
-  rate up     ok         20.0 Mbit/s, -0.010 % off of 20.0 Mbit/s (at most ±0.1 %; 25.0 Mbit/s \
-offered)
-  loss up     not judged 3 of 1000 packets, 0 to 0 expected; the path counted 2; 1 lost in devices; \
-4 more found the queue full; 1 more found the socket full; mean burst 1.50, 1.00 expected
-  carries     12.3 Gbit/s of a byte stream, 2.50 Gbit/s without offloads
+    fn what_was_found_is_said_row_by_row() {
+        let check = found();
+        let want = "        delay     p50       p99       rate         off       lost
+  up    1.00 ms   −150 ns   +61.0 µs  20.0 Mbit/s  -0.010 %  3 of 1000         delay OUTSIDE, loss not judged
+    0 to 0 losses expected; the path counted 2; 1 lost in devices; 4 more found the queue full; \
+1 more found the socket full; mean burst 1.50, 1.00 expected
+  delays      −150 ns at p50 and +61.0 µs at p99 beyond what is specified, of 1000 packets; at most \
+10.0 µs and 50.0 µs
+  not checked down: it is away
+  carries     up: 12.3 Gbit/s of a byte stream, 2.50 Gbit/s without offloads
               1.10 Mpps decided on meanwhile
               270 kpps of 64 B datagrams, one a call; loopback none
 
 ";
-        assert_eq!(lines(&found()), want);
+        assert_eq!(line(4, TITLES) + &row(4, &check.ways[0]) + &rest(&check), want);
         assert!(conclusion(&[found()]).starts_with("Outside its limits: delay=1ms,rate=20mbit."));
         assert!(conclusion(&[]).starts_with("Everything"));
     }
@@ -309,7 +329,7 @@ offered)
     #[test]
     fn what_is_not_emulated_is_refused() {
         for path in ["loopback", "sim:delay=1ms"] {
-            let error = check(path).unwrap_err();
+            let error = check(path, CheckFormat::Terminal).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{error}");
         }
     }

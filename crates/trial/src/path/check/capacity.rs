@@ -42,7 +42,13 @@ pub(super) fn stream(from: &Socket, to: &Socket, time: Nanos) -> Result<StreamVo
     let failed = |e| Error::setup("send a stream through the path", e);
     let target = to.local_addr().map_err(failed)?;
     to.listen(1).map_err(failed)?;
-    from.connect_timeout(&target, PATIENCE).map_err(failed)?;
+    match from.connect_timeout(&target, PATIENCE) {
+        // A link that loses all.
+        Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+            return Ok(StreamVolume { bytes: 0, span: Nanos::ZERO });
+        }
+        done => done.map_err(failed)?,
+    }
     let (accepted, _) = to.accept().map_err(failed)?;
     accepted.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     let mut source = TcpStream::from(from.try_clone().map_err(failed)?);
@@ -97,6 +103,8 @@ fn discard(socket: &Socket) -> io::Result<StreamVolume> {
             Err(_) => match io::Error::last_os_error() {
                 e if e.kind() == io::ErrorKind::Interrupted => {}
                 e if e.kind() == io::ErrorKind::ConnectionReset => break,
+                // A link on which nothing comes any more.
+                e if e.kind() == io::ErrorKind::WouldBlock => break,
                 e => return Err(e),
             },
         }

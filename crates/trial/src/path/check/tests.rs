@@ -2,7 +2,8 @@ use super::*;
 use deadheat_contract::measurements::path::LinkFigures;
 use deadheat_path::network::{Jitter, Link, Loss, Order, Outages, Shape};
 
-/// The loopback interface as a path that does nothing and says so.
+/// The loopback interface as every link of a network that does nothing and says so.
+#[derive(Default)]
 struct Loopback {
     seeds: Vec<u64>,
 }
@@ -14,11 +15,12 @@ impl Bed for Loopback {
     }
 
     fn end(&mut self) -> Result<PathFigures> {
-        Ok(PathFigures { links: vec![LinkFigures::default()] })
+        Ok(PathFigures { links: vec![LinkFigures::default(); 4] })
     }
 
-    fn site(&self, _: Side) -> Result<Site> {
-        Site::here(IpAddr::from([127, 0, 0, 1]))
+    fn sites(&self, _: usize) -> Result<[Site; 2]> {
+        let here = || Site::here(IpAddr::from([127, 0, 0, 1]));
+        Ok([here()?, here()?])
     }
 
     fn made_of(&self) -> (Backend, String) {
@@ -26,29 +28,36 @@ impl Bed for Loopback {
     }
 }
 
-fn way(model: &Impairments) -> CheckDirection<'_> {
-    CheckDirection { direction: Direction::Up, model, mtu: 1_500, wait: ReleaseWait::Hybrid }
+fn over(model: &Impairments) -> Network {
+    Network::between_two(vec![Link { up: model.clone(), ..Link::default() }])
+}
+
+fn way(network: &Network) -> CheckDirection<'_> {
+    CheckDirection { network, link: 0, direction: Direction::Up }
 }
 
 #[test]
 fn a_direction_is_checked_over_loopback() {
-    let model = Impairments::default();
-    let mut bed = Loopback { seeds: Vec::new() };
-    let delay = way(&model).delay(&mut bed).unwrap();
-    assert!(delay.n > 900, "{delay:?}");
+    let network = over(&Impairments::default());
+    let mut bed = Loopback::default();
+    let (check, all) = way(&network).delay(&mut bed).unwrap();
+    let errors = check.errors;
+    assert!(errors.n > 900 && errors == DelayErrors::of(&all), "{errors:?}");
     // No packet comes before it left.
-    assert!(delay.min_ns.unwrap() >= 0 && delay.p50_ns >= delay.min_ns, "{delay:?}");
-    assert_eq!(way(&model).rate(&mut bed).unwrap(), None);
+    assert!(errors.min_ns.unwrap() >= 0 && errors.p50_ns >= errors.min_ns, "{errors:?}");
+    assert_eq!(way(&network).rate(&mut bed).unwrap(), None);
     assert_eq!(bed.seeds, [SEED]);
 }
 
 #[test]
 fn what_a_rate_takes_is_known() {
     let rate = Rate::Fixed(BitRate(1_000_000));
-    let model = Impairments { rate, overhead: 22, ..Impairments::default() };
+    let mut network = over(&Impairments { rate, overhead: 22, ..Impairments::default() });
     // 100 + 28 + 22 bytes.
-    assert_eq!(way(&model).serialisation(100), Nanos::from_micros(1_200));
-    assert_eq!(way(&Impairments::default()).serialisation(100), Nanos::ZERO);
+    assert_eq!(way(&network).serialisation(100), Nanos::from_micros(1_200));
+    network.links[0].family = Family::V6;
+    assert_eq!(way(&network).serialisation(100), Nanos::from_micros(1_360));
+    assert_eq!(way(&over(&Impairments::default())).serialisation(100), Nanos::ZERO);
 }
 
 #[test]
@@ -68,7 +77,8 @@ fn delays_are_judged_by_median_and_tail() {
     assert_eq!(judged(&[-11_000; 1_000], false), LimitVerdict::Outside);
     assert_eq!(judged(&[], false), LimitVerdict::Outside);
     let few = DelayCheck::of(&[1_000; 50], Nanos::ZERO, limits, false);
-    assert_eq!((few.judged, few.p99_ns, few.p90_ns), (LimitVerdict::Within, None, None));
+    let DelayErrors { p90_ns, p99_ns, .. } = few.errors;
+    assert_eq!((few.judged, p99_ns, p90_ns), (LimitVerdict::Within, None, None));
 }
 
 #[test]
@@ -119,7 +129,7 @@ fn what_a_number_of_packets_does_not_decide_stays_open() {
     assert_eq!(expected_losses(&with(Loss::None), 1_000), Some(0..=0));
     let jitter = Jitter { scale: Nanos::from_millis(1), shape: Shape::Normal, order: Order::Kept };
     let model = Impairments { jitter: Some(jitter), ..Impairments::default() };
-    let delay = way(&model).delay(&mut Loopback { seeds: Vec::new() }).unwrap();
+    let (delay, _) = way(&over(&model)).delay(&mut Loopback::default()).unwrap();
     assert_eq!(delay.judged, LimitVerdict::Open);
 }
 
@@ -132,11 +142,14 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
         backend: Backend::Tun,
         why: String::new(),
         ways: vec![WayCheck {
+            way: "up".into(),
             direction: Direction::Up,
             delay: DelayCheck::of(&[0; 1_000], Nanos::ZERO, limits, false),
             rate: None,
             loss: LossCheck::of(&link.up, &SendOutcome::default(), &DirectionFigures::default()),
         }],
+        unchecked: Vec::new(),
+        delay_errors: DelayErrors::default(),
         capacity: None,
         took_ns: Nanos::ZERO,
     };
@@ -145,4 +158,33 @@ fn a_check_is_fine_unless_something_judged_is_outside() {
     assert!(check.is_fine());
     check.ways[0].delay.judged = LimitVerdict::Outside;
     assert!(!check.is_fine());
+}
+
+/// Every direction of a network is checked or named with the reason, and two hosts are no other case.
+#[test]
+fn each_link_is_checked_or_named() {
+    let network = "a--b:up.drop=every:2 + b--c:nat=symmetric + c--d:down.block=udp,ip=6 + d--e:down=1s-2s + \
+                   b--d,near=a,far=e,route=a/b/c/d";
+    let network = Network::parse(network).unwrap();
+    let (checked, refused) = CheckDirection::all(&network);
+    let names: Vec<String> = checked.iter().map(CheckDirection::name).collect();
+    assert_eq!(names, ["a to b", "b to a", "c to d"]);
+    // IPv6 alone has no check of its capacity.
+    assert!([true, false, false].into_iter().eq(checked.iter().map(CheckDirection::is_free)));
+    let says =
+        [("b to c", "nat="), ("d to c", "block=udp"), ("d to e", "down="), ("b to d", "route=")];
+    assert_eq!(refused.len(), says.len());
+    for ((way, error), (name, says)) in refused.iter().zip(says) {
+        assert!(way.name() == name && error.to_string().contains(says), "{name}: {error}");
+    }
+    for (typed, says) in [
+        ("delay=1ms,nat=symmetric", "nat="),
+        ("delay=1ms,down=1s-2s", "down="),
+        ("a--r:delay=9ms,block=udp + r--b:block=udp", "block=udp"),
+    ] {
+        let network = Network::parse(typed).unwrap();
+        let bed = &mut Loopback::default();
+        let error = PathCheck::measure(typed, &network, bed, &mut |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
 }
