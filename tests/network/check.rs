@@ -38,7 +38,7 @@ fn each_link_of_several_hosts_is_checked_by_itself() {
     assert!(check["capacity"].is_null(), "{check}");
     let mut judged = 0;
     for (way, [delay, rate]) in
-        check["ways"].as_array().unwrap().iter().zip([[50, 20], [20, 50], [20, 50], [400, 1]])
+        check["ways"].as_array().unwrap().iter().zip([[50_u64, 20], [20, 50], [20, 50], [400, 1]])
     {
         // The clock of the stamps may be slewed meanwhile, by 500 millionths (adjtimex(2)).
         assert!(way["delay"]["expected_ns"].as_u64() >= Some(delay * 1_000_000), "{way}");
@@ -74,7 +74,6 @@ fn a_check_is_a_table_with_a_row_for_each_direction() {
             );
         }
         assert!(said.contains(&format!("  carries     {}: ", rows[0])), "{said}");
-        assert!(said.contains("  delays      "), "{said}");
     }
 }
 
