@@ -3,6 +3,7 @@
 //!
 //! `cargo bench --bench causes -- TIMES` plants each so many times in virtual time, where the figures are the same on every
 //! machine; with `real` behind it, those in real time instead, which need root or user namespaces and a quiet machine.
+//! Names of causes behind it (`path-rate`) plant those alone.
 //! With `alike` behind it each races a copy of its own, and it fails where any cause is said to make a difference.
 #![allow(
     clippy::print_stdout,
@@ -34,13 +35,17 @@ fn main() -> Result<ExitCode, String> {
     let times: u64 = words.iter().find_map(|word| word.parse().ok()).unwrap_or(20);
     let is_real = words.iter().any(|word| word == "real");
     let (kind, all) = if is_real { ("", real::REAL_PLANTS) } else { ("sim:", plants::PLANTS) };
+    let is_named =
+        |plant: &&plants::Plant| words.contains(&name(Some(plant.cause)).replace(' ', "-"));
+    let any = all.iter().any(|plant| is_named(&plant));
+    let all: Vec<&plants::Plant> = all.iter().filter(|plant| !any || is_named(plant)).collect();
     if words.iter().any(|word| word == "alike") {
-        return alike(kind, all, times);
+        return alike(kind, &all, times);
     }
     let mut is_met = true;
     println!("| planted | in | right | named instead |");
     println!("|---|---|---|---|");
-    for plant in all {
+    for plant in &all {
         let mut named: BTreeMap<Option<Cause>, u64> = BTreeMap::new();
         for seed in 1..=times {
             let (cause, said) = plant.run(kind, seed)?;
@@ -71,7 +76,7 @@ fn main() -> Result<ExitCode, String> {
 }
 
 /// Races each plant beside a copy of its own so many times.
-fn alike(kind: &str, all: &[plants::Plant], times: u64) -> Result<ExitCode, String> {
+fn alike(kind: &str, all: &[&plants::Plant], times: u64) -> Result<ExitCode, String> {
     let mut wrong = 0;
     for plant in all {
         for seed in 1..=times {

@@ -31,6 +31,12 @@ impl Plant {
     ) -> Plant {
         Plant { cause, contender, rival: "", conditions }
     }
+
+    /// Races it beside a contender without the cause.
+    pub(crate) const fn beside(mut self, rival: &'static str) -> Plant {
+        self.rival = rival;
+        self
+    }
 }
 
 /// Returns a whole number of a range.
@@ -124,8 +130,9 @@ pub(crate) static PLANTS: &[Plant] = &[
     }),
     Plant::new(Cause::Retransmission, "arq", |rng| {
         let path = lossy(rng, (20, 40), (10, 40));
-        ["".into(), "ping:claim=p99,interval=5ms,count=2000".into(), path]
-    }),
+        ["".into(), "ping:claim=p90,interval=5ms,count=2000".into(), path]
+    })
+    .beside("sim-datagram"),
     Plant::new(Cause::Outage, "sim-datagram", |rng| {
         let [delay, from, length] = [(2, 40), (2, 9), (5, 9)].map(|range| drawn(rng, range));
         let path = format!("delay={delay}ms,down={}ms-{}ms", 100 * from, 100 * (from + length));

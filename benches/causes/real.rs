@@ -3,13 +3,6 @@
 use super::plants::{Plant, SAME_CORE, SLOW, drawn, lossy, lost, overload, short, slow, wide};
 use deadheat::result::causes::Cause;
 
-impl Plant {
-    const fn beside(mut self, rival: &'static str) -> Plant {
-        self.rival = rival;
-        self
-    }
-}
-
 /// Work of the plants of bulk data in real time.
 const BULK: &str = "bulk:time=1500ms,warmup=500ms";
 
@@ -40,6 +33,20 @@ pub(crate) static REAL_PLANTS: &[Plant] = &[
         ["cc=cubic".into(), BULK.into(), format!("{path},rate=100mbit")]
     })
     .beside("tcp:cc=bbr"),
+    Plant::new(Cause::Overhead, "tcp", |rng| {
+        let path = slow(rng, [(3, 20), (5, 30), (60, 200)]);
+        [format!("cc=cubic,mss={}", drawn(rng, (300, 600))), BULK.into(), path]
+    })
+    .beside("tcp:cc=cubic"),
+    Plant::new(Cause::Pacing, "tcp", |rng| {
+        let pace = drawn(rng, (10, 40));
+        [format!("cc=cubic,pace={pace}mbit"), BULK.into(), wide(rng, (5, 20), 100)]
+    })
+    .beside("tcp:cc=cubic"),
+    Plant::new(Cause::Timeouts, "tcp", |rng| {
+        let path = lossy(rng, (200, 300), (10, 40));
+        ["cc=cubic".into(), "bulk:time=4s,warmup=500ms".into(), path]
+    }),
     Plant::new(Cause::PathRate, "tcp", |rng| {
         ["cc=cubic".into(), BULK.into(), slow(rng, [SLOW[0], SLOW[1], (40, 200)])]
     }),

@@ -132,6 +132,7 @@ fn tested(finding: &Finding) -> String {
 fn of_time(finding: &Finding) -> String {
     let of = match finding.cause {
         Cause::PathLoss | Cause::ReceiverSocket => "of the messages",
+        Cause::Overhead => "of the bytes that the path carried",
         Cause::PathRate if finding.evidence.rate_bps.is_none() => "of the messages",
         Cause::Queue
         | Cause::Retransmission
@@ -172,6 +173,13 @@ pub(super) fn clause(finding: &Finding, whose: &str) -> String {
         Cause::PeerWindow => format!("{whose} server sends at most {bytes} bytes a round trip"),
         Cause::SenderProgram => format!("{whose} sending program had nothing to send"),
         Cause::Timeouts => format!("{whose} sender waited for retransmission timeouts"),
+        Cause::Pacing => format!(
+            "{whose} pace lets {} out",
+            words::figure(evidence.rate_bps.unwrap_or(0.0), Unit::BitRate)
+        ),
+        Cause::Overhead => {
+            format!("headers and what was sent again took part of {whose} rate")
+        }
         Cause::CongestionWindow => format!(
             "{whose} congestion window was about {bytes} bytes after losses ({lost} sent again)"
         ),
@@ -239,6 +247,10 @@ fn remedy(cause: Cause) -> &'static str {
         Cause::SenderProgram => "look at the program: its disk, its source, its own limits",
         Cause::Timeouts => {
             "more packets under way, or a sender that probes for lost tails (RACK-TLP, RFC 8985)"
+        }
+        Cause::Pacing => "a higher pace=, or none",
+        Cause::Overhead => {
+            "larger packets (the path's MTU, mss=), or a protocol with smaller headers"
         }
         Cause::CongestionWindow => {
             "another congestion control (cc=), fewer losses, or a shorter round trip"
@@ -327,6 +339,20 @@ mod tests {
         }
         assert_eq!(said(None, [vec![rate(0.98)], vec![window(65_536)]]), [""; 0]);
         assert_eq!(said(Some(1), [vec![], vec![rate(0.9)]]), [""; 0]);
+    }
+
+    #[test]
+    fn overhead_makes_the_difference_where_it_takes_more_than_idle_time_does() {
+        let overhead = |share| finding(Cause::Overhead, share, Evidence::default());
+        let both = |own, other| {
+            said(Some(1), [vec![rate(0.98), overhead(own)], vec![rate(0.99), overhead(other)]])
+        };
+        let sentence = "tcp is behind udp: headers and what was sent again took part of its rate (12 of 12 trials, 12 % of \
+                        the bytes that the path carried); udp: 4 % of the bytes that the path carried.";
+        assert_eq!(both(0.12, 0.04), [sentence]);
+        let alike = "tcp and udp alike: the path carries";
+        assert!(both(0.045, 0.04)[0].starts_with(alike), "less than the time in which it was idle");
+        assert!(both(0.04, 0.12)[0].starts_with(alike), "the other one has more");
     }
 
     #[test]

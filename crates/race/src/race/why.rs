@@ -12,11 +12,12 @@ use deadheat_stats as stats;
 use super::{Request, resume};
 
 /// Settings that change a cause, the first that a contender knows counts.
-const CHANGES: [(Cause, &[(&str, &str)]); 7] = [
+const CHANGES: [(Cause, &[(&str, &str)]); 8] = [
     (Cause::ReceiveWindow, &[("rcvbuf", "8MB")]),
     (Cause::SendBuffer, &[("sndbuf", "8MB")]),
     (Cause::LibraryWindow, &[("window", "16MB")]),
     (Cause::CongestionWindow, &[("cc", "bbr")]),
+    (Cause::Pacing, &[("pace", "1tbit")]),
     (Cause::SenderCpu, &[("io", "gso"), ("io", "sendfile")]),
     (Cause::Nagle, &[("nodelay", "on")]),
     (Cause::ReceiverSocket, &[("rcvbuf", "8MB")]),

@@ -47,12 +47,16 @@ pub enum Cause {
     SenderProgram,
     /// Retransmission timeouts.
     Timeouts,
+    /// Greatest rate that is set for the sender's connection (`pace=`).
+    Pacing,
     /// Congestion window after losses or marks.
     CongestionWindow,
     /// Start: the congestion window was still growing when the transfer ended.
     SlowStart,
     /// Rate of the path: a queue stood at its bottleneck.
     PathRate,
+    /// Bytes that the path carried beside the data: headers, and what was sent again.
+    Overhead,
     /// Losses on the path, of messages that are not sent again.
     PathLoss,
     /// Outage: nothing arrived at all for a while.

@@ -16,6 +16,9 @@ const ALIKE: f64 = 1.25;
 /// Difference of two shares that count as alike.
 const ALIKE_SHARE: f64 = 0.25;
 
+/// Least part of the rate that one contender's overhead takes more than another's.
+const HEAVIER: f64 = 0.005;
+
 /// Derives the causes of all contenders from their trials, and from the instrumented pass where there was one. What a
 /// test of a cause showed stays.
 pub fn refresh(outcome: &mut Outcome) {
@@ -138,7 +141,8 @@ fn difference<'a>(
     let largest = own.first()?;
     let of_other = |finding: &Finding| others.iter().find(|other| other.cause == finding.cause);
     let finding = own.iter().find(|finding| {
-        let is_small = finding.share < HELD_BACK.min(largest.share);
+        let is_small =
+            finding.share < HELD_BACK.min(largest.share) || finding.cause == Cause::Overhead;
         let is_withdrawn =
             finding.test.as_ref().is_some_and(|test| test.result == TestOutcome::Withdrawn);
         !is_small && !is_withdrawn && of_other(finding).is_none_or(|other| is_worse(finding, other))
@@ -147,8 +151,25 @@ fn difference<'a>(
         Some(finding) => {
             Some(VerdictCause::Difference { behind, finding, other: of_other(finding) })
         }
-        None => shared(own, others),
+        None => match heavier(own, others) {
+            Some(finding) => {
+                Some(VerdictCause::Difference { behind, finding, other: of_other(finding) })
+            }
+            None => shared(own, others),
+        },
     }
+}
+
+/// Returns the overhead of the one that is behind, where both have the path's rate, and its overhead takes more of that
+/// rate than the time in which it left the path idle.
+fn heavier<'a>(own: &'a [Finding], others: &[Finding]) -> Option<&'a Finding> {
+    let ours = own.iter().find(|one| one.cause == Cause::Overhead)?;
+    let share =
+        |of: &[Finding], cause| of.iter().find(|one| one.cause == cause).map(|one| one.share);
+    let other = share(others, Cause::Overhead)?;
+    let idle = share(others, Cause::PathRate)? - share(own, Cause::PathRate)?;
+    let taken = (ours.share - other) / (1.0 - other);
+    (taken >= HEAVIER && taken > idle).then_some(ours)
 }
 
 fn shared<'a>(own: &'a [Finding], others: &[Finding]) -> Option<VerdictCause<'a>> {

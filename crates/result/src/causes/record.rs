@@ -1,6 +1,7 @@
 //! Signs of a usual trial, from its record: series of both ends, CPU time, the account of an emulated path, the ledger.
 
 use deadheat_base::time::Nanos;
+use deadheat_base::units::{BitRate, parse_rate};
 use deadheat_contract::contract::Direction;
 use deadheat_contract::measurements::Effective;
 use deadheat_contract::measurements::congestion::CongestionPhase;
@@ -26,6 +27,10 @@ const STANDS: f64 = 0.5;
 const SLACK_NS: f64 = 1e6;
 /// Share of a window up to which it has room for more.
 const ROOM: f64 = 0.8;
+/// Part of a pace from which on data counts as sent at it: headers take the rest, and each step has its bursts.
+const AT_PACE: f64 = 0.85;
+/// Shortest time for the rate of acknowledged data.
+const PACE_STEP_NS: u64 = 50_000_000;
 /// Bytes of a segment, for the number of segments in some bytes.
 const SEGMENT: u64 = 1_448;
 
@@ -87,6 +92,7 @@ impl<'a> SignReader<'a> {
         let [options, _] = by_role([&record.effective, &record.far_effective], direction);
         let buffer = options.get("sndbuf").and_then(|bytes| bytes.parse().ok());
         let full = buffer.map_or(0.0, |bytes| in_full_buffers(senders, bytes));
+        let pace_bps = options.get("pace").and_then(|rate| pace(rate));
         let costs = [Some(&record.cost), record.far_cost.as_ref()];
         let [near, far] = [0, 1].map(|end| self.cpu(costs[end], ends[end].len(), signs.span_ns));
         let [sender, receiver] = by_role([near, far], direction);
@@ -96,6 +102,8 @@ impl<'a> SignReader<'a> {
             is_cpu_shared: self.is_cpu_shared && record.far_cost.is_some(),
             protocol: signs.protocol.map(|protocol| ProtocolSigns {
                 sndbuf_limited: protocol.sndbuf_limited.max(full),
+                at_pace: pace_bps.map_or(0.0, |pace| at_pace(senders, pace)),
+                pace_bps,
                 ..protocol
             }),
             path: record.path.as_ref().map(|path| path_signs(path, direction, signs.span_ns)),
@@ -324,6 +332,8 @@ fn protocol(senders: &[&Series], span_ns: u64, bytes: u64) -> Option<ProtocolSig
         sndbuf_limited: share(|tcp| &tcp.sndbuf_limited_ns),
         library_limited: share(|tcp| &tcp.library_limited_ns),
         timeouts: timeouts / (span_ns as f64 * flows),
+        at_pace: 0.0,
+        pace_bps: None,
         queued: queued.map(|shares| shares.iter().sum::<f64>() / flows),
         is_starting: senders.iter().all(|flow| is_starting(flow)),
         resent: resent as f64 / (bytes / SEGMENT + resent).max(1) as f64,
@@ -354,6 +364,32 @@ fn in_full_buffers(senders: &[Series], buffer: u64) -> f64 {
         }
     }
     full as f64 / known.max(1) as f64
+}
+
+/// Returns the rate that a socket reports as its greatest, in bits per second: `20.0 Mbit/s`. `None` if it is not in
+/// force.
+fn pace(reported: &str) -> Option<f64> {
+    let rate = reported.strip_suffix("/s")?.replace(' ', "").to_lowercase();
+    parse_rate(&rate).ok().map(|BitRate(bps)| bps as f64)
+}
+
+/// Returns the share of the flows' time in which data was acknowledged at this rate in bits per second, less what headers
+/// take of it. Acknowledgements come in bursts, so that each step of it takes [`PACE_STEP_NS`] and more.
+fn at_pace(senders: &[Series], pace_bps: f64) -> f64 {
+    let (mut at, mut known) = (0, 0);
+    for flow in senders {
+        let Some(tcp) = flow.tcp.as_ref() else { continue };
+        let (mut from_ns, mut from_bytes) = (0, 0);
+        for (at_ns, acked) in flow.at_ns.iter().zip(&tcp.bytes_acked) {
+            let Some(acked) = acked.filter(|_| *at_ns >= from_ns + PACE_STEP_NS) else { continue };
+            let step_ns = at_ns - from_ns;
+            let rate_bps = acked.saturating_sub(from_bytes) as f64 * 8e9 / step_ns as f64;
+            known += step_ns;
+            at += if rate_bps >= AT_PACE * pace_bps { step_ns } else { 0 };
+            (from_ns, from_bytes) = (*at_ns, acked);
+        }
+    }
+    at as f64 / known.max(1) as f64
 }
 
 /// Returns the share of points whose smoothed round trip shows a standing queue.
@@ -389,6 +425,7 @@ fn path_signs(path: &PathFigures, direction: Direction, span_ns: u64) -> PathSig
     PathSigns {
         busy: busy.map_or(0.0, |fates| (fates.busy_ns as f64 / span_ns.max(1) as f64).min(1.0)),
         rate_bps: busy.map(|fates| fates.busy_bytes as f64 * 8e9 / fates.busy_ns as f64),
+        carried_bytes: busy.map_or(0, |fates| fates.delivered_bytes),
         lost: lost as f64 / arrived,
         overflowed: overflowed as f64 / arrived,
     }
@@ -429,5 +466,21 @@ mod tests {
         assert_eq!(share(&[[364_896, 770_048, 182_448, 9_000]]), 0.0, "a pacer holds data back");
         assert_eq!(share(&[[364_896, 770_048, 9_000, 0]]), 0.0, "the program gave no more");
         assert_eq!(in_full_buffers(&[Series::default()], 86_000), 0.0, "nothing is known");
+    }
+
+    #[test]
+    fn a_pace_counts_where_data_is_acknowledged_at_it() {
+        assert_eq!(pace("20.0 Mbit/s"), Some(2e7));
+        assert_eq!(pace("20.0 Mbit/s, by fq alone"), None);
+        let flow = |bytes: [u64; 4]| {
+            let bytes_acked = bytes.into_iter().map(Some).collect();
+            let tcp = TcpColumns { bytes_acked, ..TcpColumns::default() };
+            let at_ns = (1..=4).map(|n| n * 100_000_000).collect();
+            Series { at_ns, tcp: Some(tcp), ..Series::default() }
+        };
+        // 20 Mbit/s are 250,000 bytes in 100 ms.
+        assert_eq!(at_pace(&[flow([240_000, 480_000, 500_000, 740_000])], 2e7), 0.75);
+        assert_eq!(at_pace(&[flow([24_000, 48_000, 72_000, 96_000])], 2e7), 0.0);
+        assert_eq!(at_pace(&[Series::default()], 2e7), 0.0, "nothing is known");
     }
 }

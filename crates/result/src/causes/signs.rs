@@ -81,6 +81,10 @@ pub struct ProtocolSigns {
     pub sndbuf_limited: f64,
     /// Share of the time in which the window of a library in user space was the limit.
     pub library_limited: f64,
+    /// Share of the time in which data was acknowledged at the rate that is set for its connection.
+    pub at_pace: f64,
+    /// That rate, in bits per second as IP packets; `None` without one.
+    pub pace_bps: Option<f64>,
     /// Share of the time in recovery after a retransmission timeout.
     pub timeouts: f64,
     /// Share of the time in which its round trip showed a standing queue; `None` if it measures none.
@@ -116,6 +120,8 @@ pub struct PathSigns {
     pub busy: f64,
     /// Rate of that link, in bits per second.
     pub rate_bps: Option<f64>,
+    /// Bytes that left that link, as IP packets.
+    pub carried_bytes: u64,
     /// Share of packets that the loss model dropped, or that came while a link was down.
     pub lost: f64,
     /// Share of packets that found a queue full, or that the queue dropped to stay short.

@@ -50,6 +50,15 @@ const LOSSES: &[WorkKind] = &[WorkKind::Bulk, WorkKind::Losses];
 const CPUS: &[Cause] = &[Cause::OtherPrograms, Cause::OneCpu, Cause::SenderCpu, Cause::ReceiverCpu];
 const CPUS_OR_PATH: &[Cause] =
     &[Cause::OtherPrograms, Cause::OneCpu, Cause::SenderCpu, Cause::ReceiverCpu, Cause::PathRate];
+/// With a pace or without one, the window grows.
+const NO_WINDOW: &[Cause] = &[
+    Cause::OtherPrograms,
+    Cause::OneCpu,
+    Cause::SenderCpu,
+    Cause::ReceiverCpu,
+    Cause::PathRate,
+    Cause::Pacing,
+];
 
 /// All causes. A cause stands behind the causes that exclude it.
 pub static TABLE: &[CauseRow] = &[
@@ -64,6 +73,7 @@ pub static TABLE: &[CauseRow] = &[
     ),
     row(Cause::PathRate, LOSSES, path_rate, CPUS),
     row(Cause::ReceiverSocket, LOSSES, receiver_socket, &[Cause::OneCpu, Cause::ReceiverCpu]),
+    row(Cause::Overhead, DATA, overhead, CPUS),
     row(Cause::PathLoss, LOSSES, path_loss, &[Cause::PathRate]),
     row(Cause::Outage, LOSSES, outage, &[]),
     row(Cause::ReceiveWindow, DATA, receive_window, CPUS),
@@ -72,8 +82,9 @@ pub static TABLE: &[CauseRow] = &[
     row(Cause::PeerWindow, DATA, peer_window, CPUS_OR_PATH),
     row(Cause::SenderProgram, DATA, sender_program, CPUS),
     row(Cause::Timeouts, DATA, timeouts, &[Cause::Outage]),
-    row(Cause::CongestionWindow, DATA, congestion_window, CPUS_OR_PATH),
-    row(Cause::SlowStart, DATA, slow_start, CPUS_OR_PATH),
+    row(Cause::Pacing, DATA, pacing, CPUS_OR_PATH),
+    row(Cause::CongestionWindow, DATA, congestion_window, NO_WINDOW),
+    row(Cause::SlowStart, DATA, slow_start, NO_WINDOW),
     row(Cause::Timeouts, MESSAGES, message_timeouts, &[]),
     row(Cause::Retransmission, MESSAGES, retransmission, &[Cause::Timeouts]),
     row(Cause::Nagle, MESSAGES, nagle, &[Cause::Timeouts, Cause::Retransmission]),
@@ -178,6 +189,13 @@ fn path_rate(signs: &Signs) -> Option<Proof> {
     proved(share, 0.5, evidence)
 }
 
+/// Counts what the busiest link carried beside the data that arrived, where its rate is the limit.
+fn overhead(signs: &Signs) -> Option<Proof> {
+    let path = signs.path.filter(|path| path.busy >= 0.5 && path.carried_bytes > 0)?;
+    let share = 1.0 - signs.bytes as f64 / path.carried_bytes as f64;
+    (share > 0.0 && signs.bytes > 0).then(|| Proof { share, evidence: Evidence::default() })
+}
+
 fn receiver_socket(signs: &Signs) -> Option<Proof> {
     let other_ran = signs.receiver.map(|receiver| receiver.ran);
     let evidence = Evidence { lost_share: Some(signs.dropped), other_ran, ..Evidence::default() };
@@ -258,6 +276,12 @@ fn timeouts(signs: &Signs) -> Option<Proof> {
     let protocol = signs.protocol?;
     let evidence = Evidence { lost_share: Some(protocol.resent), ..Evidence::default() };
     proved(protocol.timeouts, NOTABLE_STOP, evidence)
+}
+
+fn pacing(signs: &Signs) -> Option<Proof> {
+    let protocol = signs.protocol?;
+    let evidence = Evidence { rate_bps: Some(protocol.pace_bps?), ..Evidence::default() };
+    proved(protocol.at_pace, HELD_BACK, evidence)
 }
 
 fn congestion_window(signs: &Signs) -> Option<Proof> {

@@ -234,3 +234,25 @@ fn what_a_test_showed_stays_with_its_cause_of_its_contender() {
     assert_eq!(now[0].findings[0].test, Some(shown));
     assert_eq!((now[0].findings[0].share, &now[1].findings[0].test), (0.9, &None));
 }
+
+#[test]
+fn a_pace_is_named_where_data_goes_out_at_it_and_the_window_is_not() {
+    let paced = ProtocolSigns { at_pace: 0.9, pace_bps: Some(2e7), is_starting: true, ..kernel() };
+    let found = judge(&with(paced));
+    assert_eq!((found.len(), found[0].cause), (1, Cause::Pacing));
+    assert_eq!(found[0].evidence.rate_bps, Some(2e7));
+    assert_eq!(causes(&with(ProtocolSigns { pace_bps: None, is_starting: false, ..paced })), []);
+}
+
+#[test]
+fn overhead_is_what_a_busy_link_carried_beside_the_data() {
+    let path = PathSigns { busy: 0.98, carried_bytes: 150_000_000, ..PathSigns::default() };
+    let found = judge(&Signs { path: Some(path), bytes: 144_800_000, ..transfer() });
+    let of: Vec<(Cause, f64)> = found.iter().map(|one| (one.cause, one.share)).collect();
+    assert_eq!(of[0], (Cause::PathRate, 0.98));
+    assert_eq!(of[1].0, Cause::Overhead);
+    assert!((of[1].1 - 0.0347).abs() < 1e-4, "{of:?}");
+    // A link that is idle half of the time is no limit.
+    let idle = PathSigns { busy: 0.4, ..path };
+    assert_eq!(causes(&Signs { path: Some(idle), bytes: 144_800_000, ..transfer() }), []);
+}
