@@ -55,7 +55,7 @@ pub enum Cause {
     SlowStart,
     /// Rate of the path: a queue stood at its bottleneck.
     PathRate,
-    /// Bytes that the path carried beside the data: headers, and what was sent again.
+    /// Bytes that the path carried beside the data: headers and retransmissions.
     Overhead,
     /// Losses on the path, of messages that are not sent again.
     PathLoss,

@@ -83,7 +83,7 @@ pub struct ProtocolSigns {
     pub library_limited: f64,
     /// Share of the time in which data was acknowledged at the rate that is set for its connection.
     pub at_pace: f64,
-    /// That rate, in bits per second as IP packets; `None` without one.
+    /// Greatest rate of a connection, in bits per second as IP packets; `None` without one.
     pub pace_bps: Option<f64>,
     /// Share of the time in recovery after a retransmission timeout.
     pub timeouts: f64,

@@ -166,8 +166,8 @@ struct CheckDirection<'a> {
 }
 
 impl<'a> CheckDirection<'a> {
-    /// Returns the directions of all links to check, one of a link whose two are alike, and those that cannot be, with the
-    /// reason.
+    /// Returns the directions of all links to check, one of a link whose two are alike, and the directions that cannot be
+    /// checked, each with the reason.
     fn all(network: &'a Network) -> (Vec<CheckDirection<'a>>, Vec<(CheckDirection<'a>, Error)>) {
         let (mut checked, mut refused) = (Vec::new(), Vec::new());
         let routes = routes::over_time(network);
