@@ -85,7 +85,7 @@ fn a_check_of_nothing_says_why() {
     for (path, code, says) in [
         ("delay=1ms,nat=symmetric", 1, "nat="),
         ("delay=1ms,down=1s-2s", 2, "down="),
-        ("a--b:ip=4+b--c:ip=6,near=a,far=c", 2, "way"),
+        ("a--b:ip=4+b--c:ip=6,near=a,far=c", 2, "no version of IP in common"),
     ] {
         let output = Command::new(DEADHEAT).args(["path", "check", path]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{path}");
