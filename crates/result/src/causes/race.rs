@@ -16,7 +16,7 @@ const ALIKE: f64 = 1.25;
 /// Difference of two shares that count as alike.
 const ALIKE_SHARE: f64 = 0.25;
 
-/// Least part of the rate that one contender's overhead takes more than another's.
+/// Least difference of two overheads that counts, as a part of the rate.
 const HEAVIER: f64 = 0.005;
 
 /// Derives the causes of all contenders from their trials, and from the instrumented pass where there was one. What a
@@ -147,21 +147,16 @@ fn difference<'a>(
             finding.test.as_ref().is_some_and(|test| test.result == TestOutcome::Withdrawn);
         !is_small && !is_withdrawn && of_other(finding).is_none_or(|other| is_worse(finding, other))
     });
-    match finding {
+    match finding.or_else(|| heavier(own, others)) {
         Some(finding) => {
             Some(VerdictCause::Difference { behind, finding, other: of_other(finding) })
         }
-        None => match heavier(own, others) {
-            Some(finding) => {
-                Some(VerdictCause::Difference { behind, finding, other: of_other(finding) })
-            }
-            None => shared(own, others),
-        },
+        None => shared(own, others),
     }
 }
 
-/// Returns the overhead of the one that is behind, where both have the path's rate, and its overhead takes more of that
-/// rate than the time in which it left the path idle.
+/// Returns the overhead of the contender that is behind; `None` unless both have the path's rate, and the overhead takes
+/// more of it than the time in which that contender left the path idle.
 fn heavier<'a>(own: &'a [Finding], others: &[Finding]) -> Option<&'a Finding> {
     let ours = own.iter().find(|one| one.cause == Cause::Overhead)?;
     let share =

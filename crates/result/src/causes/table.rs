@@ -50,8 +50,8 @@ const LOSSES: &[WorkKind] = &[WorkKind::Bulk, WorkKind::Losses];
 const CPUS: &[Cause] = &[Cause::OtherPrograms, Cause::OneCpu, Cause::SenderCpu, Cause::ReceiverCpu];
 const CPUS_OR_PATH: &[Cause] =
     &[Cause::OtherPrograms, Cause::OneCpu, Cause::SenderCpu, Cause::ReceiverCpu, Cause::PathRate];
-/// With a pace or without one, the window grows.
-const NO_WINDOW: &[Cause] = &[
+/// Causes where the congestion window is not the limit, whatever its state.
+const CPUS_PATH_OR_PACE: &[Cause] = &[
     Cause::OtherPrograms,
     Cause::OneCpu,
     Cause::SenderCpu,
@@ -83,8 +83,8 @@ pub static TABLE: &[CauseRow] = &[
     row(Cause::SenderProgram, DATA, sender_program, CPUS),
     row(Cause::Timeouts, DATA, timeouts, &[Cause::Outage]),
     row(Cause::Pacing, DATA, pacing, CPUS_OR_PATH),
-    row(Cause::CongestionWindow, DATA, congestion_window, NO_WINDOW),
-    row(Cause::SlowStart, DATA, slow_start, NO_WINDOW),
+    row(Cause::CongestionWindow, DATA, congestion_window, CPUS_PATH_OR_PACE),
+    row(Cause::SlowStart, DATA, slow_start, CPUS_PATH_OR_PACE),
     row(Cause::Timeouts, MESSAGES, message_timeouts, &[]),
     row(Cause::Retransmission, MESSAGES, retransmission, &[Cause::Timeouts]),
     row(Cause::Nagle, MESSAGES, nagle, &[Cause::Timeouts, Cause::Retransmission]),
